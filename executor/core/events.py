@@ -1,0 +1,177 @@
+"""What happened to containers, in the past tense. Frozen data; no behaviour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..records import (
+    ContainerQueuingLimit,
+    ContainerRecord,
+    ContainerSpec,
+    ContainerUsage,
+    ExecutionType,
+    Resource,
+    ResourceUtilization,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerScheduled:
+    """A container arrived and wants to run (YARN's SCHEDULE_CONTAINER)."""
+
+    spec: ContainerSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerUpdated:
+    """A container was promoted, demoted or resized; None leaves that as it is (UPDATE_CONTAINER)."""
+
+    container_id: str
+    version: int
+    execution_type: ExecutionType | None = None
+    resource: Resource | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerKillRequested:
+    """Somebody asked for its end: ``exit_status`` and ``diagnostics`` say who and why. ``force`` skips SIGTERM."""
+
+    container_id: str
+    exit_status: int
+    diagnostics: str
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSignalRequested:
+    """Somebody asked for a signal to every process of it."""
+
+    container_id: str
+    signal: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerPauseRequested:
+    """A person asked to pause it; it stays paused until a person resumes it."""
+
+    container_id: str
+    diagnostics: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerResumeRequested:
+    """A person asked to resume it."""
+
+    container_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerLaunched:
+    """Its process exists. ``process_start`` in clock ticks after boot; ``cgroup`` is where it is, for people."""
+
+    container_id: str
+    pid: int
+    process_start: int
+    cgroup: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerLaunchFailed:
+    """It could not be started; ``exit_code`` as a shell would say it (125 for the executor's own failures)."""
+
+    container_id: str
+    reason: str
+    exit_code: int = 125
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerPaused:
+    """All its processes stand still."""
+
+    container_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerPauseFailed:
+    """It could not be made to stand still."""
+
+    container_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerResumed:
+    """Its processes run again."""
+
+    container_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerExited:
+    """Its main process ended and no process of it is left.
+
+    ``exit_code`` as a shell reports it (128+n for signal n); None where it ended without leaving one (its parent was
+    killed). ``usage`` is the last measurement; ``usage.oom_kills`` above zero with code 137 means that the kernel
+    ended it for its memory limit.
+    """
+
+    container_id: str
+    exit_code: int | None
+    usage: ContainerUsage = ContainerUsage()
+
+
+@dataclass(frozen=True, slots=True)
+class QueuingLimitReceived:
+    """The RM's wish for the length of the queue came with a heartbeat (SHED_QUEUED_CONTAINERS)."""
+
+    limit: ContainerQueuingLimit
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSampled:
+    """All containers were measured in one pass. ``node`` is the whole machine (or this node's share of it)."""
+
+    usages: dict[str, ContainerUsage]
+    node: ResourceUtilization = ResourceUtilization()
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRecovered:
+    """A container of an earlier life of this node was found.
+
+    ``record`` is what was written. ``alive`` and ``stopped`` are what is true of its processes now; ``exit_code`` what
+    it left behind, if it has ended. ``cgroup`` is where it is, for people.
+    """
+
+    record: ContainerRecord
+    alive: bool
+    stopped: bool = False
+    exit_code: int | None = None
+    usage: ContainerUsage = ContainerUsage()
+    cgroup: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryCompleted:
+    """All that was found has been told; starting may begin (RECOVERY_COMPLETED)."""
+
+
+Event = (
+    ContainerScheduled
+    | ContainerUpdated
+    | ContainerKillRequested
+    | ContainerSignalRequested
+    | ContainerPauseRequested
+    | ContainerResumeRequested
+    | ContainerLaunched
+    | ContainerLaunchFailed
+    | ContainerPaused
+    | ContainerPauseFailed
+    | ContainerResumed
+    | ContainerExited
+    | QueuingLimitReceived
+    | UsageSampled
+    | ContainerRecovered
+    | RecoveryCompleted
+)
+"""Everything a ContainerScheduler may be told."""

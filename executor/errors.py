@@ -1,0 +1,61 @@
+"""What the executor raises. Outcomes of containers are never errors: they are a ContainerStatus."""
+
+from __future__ import annotations
+
+
+class ExecutorError(Exception):
+    """The family of all errors of this package. ``because`` and ``hint`` are for the person who reads it."""
+
+    def __init__(self, message: str, *, because: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.because = because
+        self.hint = hint
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.because:
+            parts.append(f"because: {self.because}")
+        if self.hint:
+            parts.append(f"hint: {self.hint}")
+        return "\n  ".join(parts)
+
+
+class CgroupError(ExecutorError):
+    """A cgroup could not be used."""
+
+
+class CgroupUnavailableError(CgroupError):
+    """This host offers no writable controller of that kind; ``hint`` says what to type."""
+
+
+class CgroupWriteError(CgroupError):
+    """The kernel refused a value for a cgroup file."""
+
+
+class LaunchError(ExecutorError):
+    """A container could not be started."""
+
+
+class ContainerNotFoundError(ExecutorError):
+    """No container of that id is known here."""
+
+
+class StateStoreError(ExecutorError):
+    """A record could not be written or read."""
+
+
+class InvalidResourceError(ExecutorError):
+    """A container asks for what this executor can never give."""
+
+
+class InvalidTransitionError(ExecutorError):
+    """A container was told or seen to do what its state does not allow: a bug, with the container's story."""
+
+    def __init__(self, container_id: str, state: object, event: object, story: tuple[object, ...] = ()) -> None:
+        lines = "\n".join(f"    {entry}" for entry in story)
+        super().__init__(f"{container_id} is {state}, which cannot take {event}\n{lines}")
+        self.container_id = container_id
+        self.state = state
+        self.event = event
+        self.story = story

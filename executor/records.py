@@ -1,0 +1,275 @@
+"""The plain data that the executor, its callers and the cluster around it exchange.
+
+Frozen, slotted dataclasses and enums, with YARN's names. They hold no behaviour beyond arithmetic, read no
+clock and no file, and import nothing but the standard library, so that any layer may use them.
+"""
+
+from __future__ import annotations
+
+import enum
+import signal
+from dataclasses import dataclass, field
+
+
+class ExecutionType(str, enum.Enum):
+    """How a container is executed (YARN's ``ExecutionType``)."""
+
+    GUARANTEED = "GUARANTEED"
+    OPPORTUNISTIC = "OPPORTUNISTIC"
+
+
+class ContainerState(str, enum.Enum):
+    """Where a container stands at its node (YARN's ``ContainerImpl`` states; LAUNCHING is ours)."""
+
+    SCHEDULED = "SCHEDULED"
+    LAUNCHING = "LAUNCHING"
+    RUNNING = "RUNNING"
+    PAUSING = "PAUSING"
+    PAUSED = "PAUSED"
+    RESUMING = "RESUMING"
+    KILLING = "KILLING"
+    DONE = "DONE"
+
+
+class ContainerSubState(str, enum.Enum):
+    """What YARN reports beside RUNNING or COMPLETE (``ContainerSubState``)."""
+
+    SCHEDULED = "SCHEDULED"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    COMPLETING = "COMPLETING"
+    DONE = "DONE"
+
+
+SUB_STATES: dict[ContainerState, ContainerSubState] = {
+    ContainerState.SCHEDULED: ContainerSubState.SCHEDULED,
+    ContainerState.LAUNCHING: ContainerSubState.SCHEDULED,
+    ContainerState.RUNNING: ContainerSubState.RUNNING,
+    ContainerState.PAUSING: ContainerSubState.RUNNING,
+    ContainerState.KILLING: ContainerSubState.RUNNING,
+    ContainerState.PAUSED: ContainerSubState.PAUSED,
+    ContainerState.RESUMING: ContainerSubState.PAUSED,
+    ContainerState.DONE: ContainerSubState.DONE,
+}
+"""YARN's sub-state for each of our states (``ContainerImpl.getContainerSubState``)."""
+
+
+class ContainerExitStatus(enum.IntEnum):
+    """Why a container ended, where it was not its own doing (YARN's ``ContainerExitStatus``)."""
+
+    SUCCESS = 0
+    INVALID = -1000
+    ABORTED = -100
+    DISKS_FAILED = -101
+    PREEMPTED = -102
+    KILLED_EXCEEDED_VMEM = -103
+    KILLED_EXCEEDED_PMEM = -104
+    KILLED_BY_APPMASTER = -105
+    KILLED_BY_RESOURCEMANAGER = -106
+    KILLED_AFTER_APP_COMPLETION = -107
+    KILLED_BY_CONTAINER_SCHEDULER = -108
+    KILLED_FOR_EXCESS_LOGS = -109
+
+
+PREEMPTION_STATUSES = frozenset(
+    {
+        ContainerExitStatus.ABORTED,
+        ContainerExitStatus.PREEMPTED,
+        ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER,
+    }
+)
+"""Exit statuses that say nothing about the work itself: it is asked for again, at no cost to its job."""
+
+
+def exit_status_name(status: int) -> str:
+    """The name of an exit status: YARN's for negative ones, ``SIGKILL`` and the like for 128+n, else the number."""
+    try:
+        if status <= 0:
+            return ContainerExitStatus(status).name
+        if 128 < status < 192:
+            return signal.Signals(status - 128).name
+    except ValueError:
+        pass
+    return str(status)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Resource:
+    """An amount of a node. ``memory`` in MiB, ``vcores`` in virtual cores; both whole numbers."""
+
+    memory: int = 0
+    vcores: int = 0
+
+    def __add__(self, other: Resource) -> Resource:
+        return Resource(self.memory + other.memory, self.vcores + other.vcores)
+
+    def __sub__(self, other: Resource) -> Resource:
+        return Resource(self.memory - other.memory, self.vcores - other.vcores)
+
+    def fits_in(self, other: Resource) -> bool:
+        """Whether every dimension of this is at most that of ``other``."""
+        return self.memory <= other.memory and self.vcores <= other.vcores
+
+    def at_least_zero(self) -> Resource:
+        """This with negative dimensions raised to zero."""
+        return Resource(max(0, self.memory), max(0, self.vcores))
+
+    def __str__(self) -> str:
+        return f"<memory:{self.memory}, vCores:{self.vcores}>"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSpec:
+    """All an executor needs to run one container (YARN's ``ContainerLaunchContext`` and the facts of its token).
+
+    ``command`` is an argument vector, executed without a shell. ``environment`` is what the container's creator
+    asked for; the executor adds YARN's own variables. ``working_directory`` None means the container's private
+    directory, which is removed at its end. ``files`` are written into that private directory first
+    (name -> text, mode 0700), as YARN localises a script. ``log_directory`` None means one under the executor's
+    log directory; standard output and error go to ``stdout`` and ``stderr`` in it. ``timeout_ms`` bounds the
+    running time, 0 for none. ``duration_hint_ms`` is the expected running time where the creator knows it, else 0.
+    """
+
+    container_id: str
+    command: tuple[str, ...]
+    resource: Resource
+    execution_type: ExecutionType = ExecutionType.GUARANTEED
+    priority: int = 0
+    environment: dict[str, str] = field(default_factory=dict)
+    working_directory: str | None = None
+    files: dict[str, str] = field(default_factory=dict)
+    log_directory: str | None = None
+    application_id: str = ""
+    user: str = ""
+    version: int = 0
+    timeout_ms: int = 0
+    duration_hint_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerUsage:
+    """What one container has used, measured from its cgroup (or psutil where there is none).
+
+    ``cpu_seconds`` counts from the start of the container. ``memory_bytes`` now, ``memory_peak_bytes`` ever.
+    ``throttled_seconds`` is the time its CPU quota held it back; ``oom_kills`` how often the kernel's OOM killer
+    struck in it. ``processes`` is the number of processes. ``sampled_at`` is the executor's clock, in seconds.
+    """
+
+    cpu_seconds: float = 0.0
+    memory_bytes: int = 0
+    memory_peak_bytes: int = 0
+    throttled_seconds: float = 0.0
+    oom_kills: int = 0
+    processes: int = 0
+    sampled_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerStatus:
+    """A container as its node sees it (YARN's ``ContainerStatus``). Times are epoch milliseconds, 0 for "not yet".
+
+    ``exit_status`` is YARN's number: the process's own code, or a negative ``ContainerExitStatus``. ``exit_code``
+    is the process's own code as a shell reports it (128+n for signal n), None while it has none: a container over
+    its memory limit has exit_status -104 and exit_code 137. ``position`` is its place in its queue, 1 the head,
+    0 for not queued. ``usage`` is the last measurement.
+    """
+
+    container_id: str
+    state: ContainerState
+    execution_type: ExecutionType
+    resource: Resource = Resource()
+    exit_status: int = int(ContainerExitStatus.INVALID)
+    exit_code: int | None = None
+    diagnostics: str = ""
+    application_id: str = ""
+    user: str = ""
+    command: tuple[str, ...] = ()
+    pid: int = 0
+    position: int = 0
+    queued_at_ms: int = 0
+    started_at_ms: int = 0
+    finished_at_ms: int = 0
+    paused_at_ms: int = 0
+    version: int = 0
+    log_directory: str = ""
+    cgroup: str = ""
+    usage: ContainerUsage = ContainerUsage()
+
+    @property
+    def sub_state(self) -> ContainerSubState:
+        """YARN's sub-state."""
+        return SUB_STATES[self.state]
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRecord:
+    """What is written down of one container, so that a new executor finds it again after a crash.
+
+    ``process_start`` is the start time of ``pid`` in clock ticks after boot (field 22 of /proc/PID/stat): pid and
+    start time together name one process for ever. ``exit_status`` and ``diagnostics`` are set once the container is
+    being killed, and say what is to be reported when it has ended.
+    """
+
+    spec: ContainerSpec
+    state: ContainerState
+    pid: int = 0
+    process_start: int = 0
+    queued_at_ms: int = 0
+    started_at_ms: int = 0
+    exit_status: int = int(ContainerExitStatus.INVALID)
+    diagnostics: str = ""
+    sequence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupLimits:
+    """Limits of one container, for both cgroup versions (``CGroupsCpuResourceHandlerImpl``, ``…Memory…``).
+
+    ``cpu_shares`` is v1's cpu.shares, ``cpu_weight`` v2's cpu.weight. ``cpu_quota_us`` per ``cpu_period_us``, None for
+    no quota. ``memory_max`` is the hard limit in bytes, None for none; ``memory_low`` the protected amount (v1's soft
+    limit, v2's memory.low). ``swappiness`` is v1's. ``pids_max`` None for no limit.
+    """
+
+    cpu_shares: int = 1024
+    cpu_weight: int = 100
+    cpu_quota_us: int | None = None
+    cpu_period_us: int = 100_000
+    memory_max: int | None = None
+    memory_low: int = 0
+    swappiness: int = 0
+    pids_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceUtilization:
+    """Measured use of a node or of all its containers: memory in bytes, ``cpu`` in cores (2.0: two whole cores)."""
+
+    memory_bytes: int = 0
+    cpu: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class OpportunisticContainersStatus:
+    """What a node tells of its opportunistic containers in each heartbeat (YARN's record of that name).
+
+    ``memory_used`` in MiB, and exact (YARN keeps whole GB, yarn-gaps G15). ``wait_queue_length`` counts queued
+    containers of both types. ``estimated_queue_wait_ms`` -1 where nothing is known. ``paused`` are counted apart from
+    the queue.
+    """
+
+    running: int = 0
+    memory_used: int = 0
+    vcores_used: int = 0
+    queued: int = 0
+    wait_queue_length: int = 0
+    estimated_queue_wait_ms: int = -1
+    queue_capacity: int = 0
+    paused: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerQueuingLimit:
+    """The queue length (or waiting time) that the RM asks a node to keep to; -1 for none."""
+
+    max_queue_length: int = -1
+    max_queue_wait_time_ms: int = -1
