@@ -1,0 +1,58 @@
+"""How calls from outside reach a machine, and how it answers them: at once, or later when it has something to say.
+
+A machine may keep a call unanswered (decision 11.16: the RM answers a waiting heartbeat when it has something for the
+node), so a request is an event and an answer is a command.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import YoppError
+
+
+@dataclass(frozen=True, slots=True)
+class CallReceived:
+    """``request`` is the dataclass of ``method``. ``call_id`` is the shell's, unique in this process's life.
+
+    ``connection_id`` names the connection it came over; ``user`` and ``uid`` are the peer's, from the kernel
+    (SO_PEERCRED), -1 and "" where the kernel does not tell.
+    """
+
+    call_id: int
+    connection_id: int
+    method: str
+    request: Any
+    uid: int = -1
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLost:
+    """A connection over which calls came has ended; nobody waits for its calls' answers any more."""
+
+    connection_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a call."""
+
+    call_id: int
+    response: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyError:
+    """The refusal of a call."""
+
+    call_id: int
+    error: YoppError
+
+
+@dataclass(frozen=True, slots=True)
+class StopDaemon:
+    """Everything is done: the daemon shall end."""
+
+    reason: str

@@ -1,0 +1,163 @@
+"""Errors as people see them: what happened, why, and what to type next, with a documented exit code.
+
+Every error that leaves a command is a YoppError. ``exception`` is YARN's name for it on the wire and in REST bodies.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+EXIT_FAILURE = 1
+EXIT_USAGE = 2
+EXIT_NOT_RUNNING = 3
+EXIT_NO_SUCH = 66
+EXIT_UNREACHABLE = 69
+EXIT_TRY_AGAIN = 75
+EXIT_NOT_PERMITTED = 77
+EXIT_CONFIGURATION = 78
+EXIT_TIMEOUT = 124
+EXIT_CANNOT_START = 125
+EXIT_NOT_EXECUTABLE = 126
+EXIT_NOT_FOUND = 127
+EXIT_INTERRUPTED = 130
+
+
+class YoppError(Exception):
+    """``message`` says what happened, ``because`` why, ``hint`` what to type. All three are one line each."""
+
+    exit_code: int = EXIT_FAILURE
+    exception: ClassVar[str] = "YarnException"
+
+    def __init__(
+        self, message: str, *, because: str = "", hint: str = "", exit_code: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.because = because
+        self.hint = hint
+        if exit_code is not None:
+            self.exit_code = exit_code
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.because:
+            parts.append(f"because: {self.because}")
+        if self.hint:
+            parts.append(f"hint: {self.hint}")
+        return "\n  ".join(parts)
+
+
+class UsageError(YoppError):
+    """The command line asks for something that makes no sense."""
+
+    exit_code = EXIT_USAGE
+    exception = "BadRequestException"
+
+
+class ConfigurationError(YoppError):
+    """A configuration file, or a ``-D``, is wrong."""
+
+    exit_code = EXIT_CONFIGURATION
+
+
+class UnknownPropertyError(ConfigurationError):
+    """No property has that name; the hint names the nearest one."""
+
+
+class InvalidPropertyError(ConfigurationError):
+    """A property has a value of the wrong type or outside its bounds, or two contradict each other."""
+
+
+class ConnectionFailedError(YoppError):
+    """A daemon cannot be reached; the hint says how to start one."""
+
+    exit_code = EXIT_UNREACHABLE
+
+
+class InvalidIdError(YoppError):
+    """A text is not the identifier that it should be."""
+
+    exit_code = EXIT_USAGE
+    exception = "IllegalArgumentException"
+
+
+class RemoteError(YoppError):
+    """What a daemon refused, by YARN's name."""
+
+
+class ApplicationNotFoundError(RemoteError):
+    """No such application."""
+
+    exit_code = EXIT_NO_SUCH
+    exception = "ApplicationNotFoundException"
+
+
+class ContainerNotFoundError(RemoteError):
+    """No such container."""
+
+    exit_code = EXIT_NO_SUCH
+    exception = "ContainerNotFoundException"
+
+
+class NodeNotFoundError(RemoteError):
+    """No such node."""
+
+    exit_code = EXIT_NO_SUCH
+    exception = "NotFoundException"
+
+
+class InvalidResourceRequestError(RemoteError):
+    """An ask that no node could ever satisfy, or that the configuration forbids."""
+
+    exit_code = EXIT_FAILURE
+    exception = "InvalidResourceRequestException"
+
+
+class InvalidTokenError(RemoteError):
+    """A token is forged, expired, or for something else."""
+
+    exit_code = EXIT_NOT_PERMITTED
+    exception = "InvalidToken"
+
+
+class InvalidStateError(RemoteError):
+    """A request that makes no sense in the state its object is in (YARN's ``InvalidApplicationMasterRequest…``)."""
+
+    exit_code = EXIT_FAILURE
+    exception = "YarnException"
+
+
+class NotYetSupportedError(RemoteError):
+    """A request that this version knows and refuses."""
+
+    exit_code = EXIT_FAILURE
+    exception = "UnsupportedOperationException"
+
+
+class ShuttingDownError(RemoteError):
+    """The daemon is ending itself: start or find another one."""
+
+    exit_code = EXIT_UNREACHABLE
+    exception = "ServiceStoppingException"
+
+
+REMOTE_ERRORS: dict[str, type[YoppError]] = {
+    kind.__name__: kind
+    for kind in (
+        YoppError,
+        UsageError,
+        ConfigurationError,
+        ConnectionFailedError,
+        InvalidIdError,
+        RemoteError,
+        ApplicationNotFoundError,
+        ContainerNotFoundError,
+        NodeNotFoundError,
+        InvalidResourceRequestError,
+        InvalidTokenError,
+        InvalidStateError,
+        NotYetSupportedError,
+        ShuttingDownError,
+    )
+}
+"""The errors that travel over the wire, by class name."""

@@ -1,0 +1,244 @@
+"""ApplicationClientProtocol: what clients ask of the ResourceManager. One request and one response a method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .reports import (
+    ApplicationAttemptReport,
+    ApplicationReport,
+    ClusterInfo,
+    ContainerReport,
+    NodeReport,
+    QueueReport,
+    YarnApplicationState,
+)
+from .requests import ApplicationSubmissionContext, Token
+
+
+@dataclass(frozen=True, slots=True)
+class GetNewApplicationRequest:
+    """Ask for a fresh application id."""
+
+
+@dataclass(frozen=True, slots=True)
+class GetNewApplicationResponse:
+    """``info`` spares the client a second call."""
+
+    application_id: str
+    info: ClusterInfo
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitApplicationRequest:
+    """Run this application. An empty ``context.application_id`` lets the RM choose it."""
+
+    context: ApplicationSubmissionContext
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitApplicationResponse:
+    """``am_token`` and ``attempt_id`` are there for an unmanaged application, whose master is the client.
+
+    ``log_directory`` is where its containers' output will be.
+    """
+
+    application_id: str
+    info: ClusterInfo
+    attempt_id: str = ""
+    am_token: Token | None = None
+    log_directory: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GetApplicationsRequest:
+    """Which applications; empty means all. ``live_only`` leaves out those that have ended."""
+
+    application_ids: tuple[str, ...] = ()
+    states: tuple[YarnApplicationState, ...] = ()
+    application_types: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    queue: str = ""
+    user: str = ""
+    name: str = ""
+    live_only: bool = False
+    limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GetApplicationsResponse:
+    """In order of submission."""
+
+    applications: tuple[ApplicationReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForApplicationsRequest:
+    """Answer when the applications have reached ``states`` (or a later state), or after ``wait_ms``.
+
+    Empty ``states`` means that they have ended. ``any`` is satisfied by one of them.
+    """
+
+    application_ids: tuple[str, ...]
+    states: tuple[YarnApplicationState, ...] = ()
+    any: bool = False
+    wait_ms: int = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForApplicationsResponse:
+    """``satisfied`` is false if the time passed first."""
+
+    satisfied: bool
+    applications: tuple[ApplicationReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KillApplicationRequest:
+    """End an application (``forceKillApplication``)."""
+
+    application_id: str
+    diagnostics: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KillApplicationResponse:
+    """``application`` is as it is now: KILLED, or already ended before."""
+
+    application: ApplicationReport
+
+
+@dataclass(frozen=True, slots=True)
+class GetApplicationAttemptsRequest:
+    """The attempts of one application."""
+
+    application_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class GetApplicationAttemptsResponse:
+    """Oldest first."""
+
+    attempts: tuple[ApplicationAttemptReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GetClusterNodesRequest:
+    """All nodes, or only running ones."""
+
+    running_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GetClusterNodesResponse:
+    """In order of registration."""
+
+    nodes: tuple[NodeReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GetContainersRequest:
+    """Containers of an application, on a node, or all; with ``finished`` those that have ended too."""
+
+    application_id: str = ""
+    node_id: str = ""
+    container_ids: tuple[str, ...] = ()
+    finished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GetContainersResponse:
+    """In order of allocation."""
+
+    containers: tuple[ContainerReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GetQueueInfoRequest:
+    """One queue, or all for an empty name."""
+
+    queue: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GetQueueInfoResponse:
+    """Parents before children."""
+
+    queues: tuple[QueueReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GetClusterInfoRequest:
+    """The cluster in short."""
+
+
+@dataclass(frozen=True, slots=True)
+class GetClusterInfoResponse:
+    """The cluster in short."""
+
+    info: ClusterInfo
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForNodesRequest:
+    """Answer when at least ``count`` nodes are running and connected, or after ``wait_ms``."""
+
+    count: int
+    wait_ms: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForNodesResponse:
+    """``satisfied`` is false if the time passed first."""
+
+    satisfied: bool
+    nodes: tuple[NodeReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetLifetimeRequest:
+    """Make an on-demand cluster stay ("stay"), or end with its last job ("on-demand")."""
+
+    lifetime: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetLifetimeResponse:
+    """As it is now."""
+
+    info: ClusterInfo
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownClusterRequest:
+    """End every application, every node and the RM itself.
+
+    With ``keep_containers`` the nodes leave their containers running, to be found again by the next ``yopp up``.
+    """
+
+    keep_containers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownClusterResponse:
+    """``pids`` of the RM and the NMs, which end soon after this answer."""
+
+    pids: tuple[int, ...]
+
+
+METHODS: dict[str, tuple[type, type]] = {
+    "getNewApplication": (GetNewApplicationRequest, GetNewApplicationResponse),
+    "submitApplication": (SubmitApplicationRequest, SubmitApplicationResponse),
+    "getApplications": (GetApplicationsRequest, GetApplicationsResponse),
+    "waitForApplications": (WaitForApplicationsRequest, WaitForApplicationsResponse),
+    "forceKillApplication": (KillApplicationRequest, KillApplicationResponse),
+    "getApplicationAttempts": (GetApplicationAttemptsRequest, GetApplicationAttemptsResponse),
+    "getClusterNodes": (GetClusterNodesRequest, GetClusterNodesResponse),
+    "getContainers": (GetContainersRequest, GetContainersResponse),
+    "getQueueInfo": (GetQueueInfoRequest, GetQueueInfoResponse),
+    "getClusterInfo": (GetClusterInfoRequest, GetClusterInfoResponse),
+    "waitForNodes": (WaitForNodesRequest, WaitForNodesResponse),
+    "setLifetime": (SetLifetimeRequest, SetLifetimeResponse),
+    "shutdownCluster": (ShutdownClusterRequest, ShutdownClusterResponse),
+}
+"""Method -> (request, response)."""

@@ -1,0 +1,139 @@
+"""ContainerManagementProtocol: what masters and people ask of a NodeManager."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from executor.records import ContainerStatus, OpportunisticContainersStatus, Resource, ResourceUtilization
+
+from .requests import ContainerLaunchContext, Token
+
+
+@dataclass(frozen=True, slots=True)
+class StartContainerRequest:
+    """Run this in the container that ``token`` grants."""
+
+    token: Token
+    launch_context: ContainerLaunchContext
+
+
+@dataclass(frozen=True, slots=True)
+class StartContainersRequest:
+    """Several at once; they arrive at the node in this order."""
+
+    containers: tuple[StartContainerRequest, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FailedContainer:
+    """One that could not be dealt with, and why (``exception`` is YARN's name for it)."""
+
+    container_id: str
+    exception: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartContainersResponse:
+    """``started`` have arrived at the node: they run, or queue, or have been refused with a status of their own."""
+
+    started: tuple[str, ...]
+    failed: tuple[FailedContainer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StopContainersRequest:
+    """End these; their exit status will be ``exit_status`` (KILLED_BY_APPMASTER unless a person says so)."""
+
+    container_ids: tuple[str, ...]
+    exit_status: int = -105
+    diagnostics: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StopContainersResponse:
+    """``stopped`` are ending or have ended."""
+
+    stopped: tuple[str, ...]
+    failed: tuple[FailedContainer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GetContainerStatusesRequest:
+    """The state of these containers, or of all live ones for an empty list; ``finished`` adds those that ended."""
+
+    container_ids: tuple[str, ...] = ()
+    finished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GetContainerStatusesResponse:
+    """In order of arrival at the node."""
+
+    statuses: tuple[ContainerStatus, ...]
+    failed: tuple[FailedContainer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SignalContainerRequest:
+    """``signal`` is a number. To every process of the container."""
+
+    container_id: str
+    signal: int
+
+
+@dataclass(frozen=True, slots=True)
+class SignalContainerResponse:
+    """As it was when the signal was sent."""
+
+    status: ContainerStatus
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateContainersRequest:
+    """Changes that the RM granted, as tokens of a higher version."""
+
+    tokens: tuple[Token, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateContainersResponse:
+    """``updated`` have their new type or size."""
+
+    updated: tuple[str, ...]
+    failed: tuple[FailedContainer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GetNodeInfoRequest:
+    """The node itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class GetNodeInfoResponse:
+    """``cgroups`` is what limits containers here ("v1", "v2", "hybrid", "none"); ``warnings`` what is weaker."""
+
+    node_id: str
+    pid: int
+    total: Resource
+    allocated: Resource
+    opportunistic: OpportunisticContainersStatus
+    node_utilization: ResourceUtilization
+    containers_utilization: ResourceUtilization
+    started_at_ms: int
+    version: str
+    cgroups: str
+    warnings: tuple[str, ...] = ()
+    log_dir: str = ""
+    rm_connected: bool = True
+
+
+METHODS: dict[str, tuple[type, type]] = {
+    "startContainers": (StartContainersRequest, StartContainersResponse),
+    "stopContainers": (StopContainersRequest, StopContainersResponse),
+    "getContainerStatuses": (GetContainerStatusesRequest, GetContainerStatusesResponse),
+    "signalContainer": (SignalContainerRequest, SignalContainerResponse),
+    "updateContainers": (UpdateContainersRequest, UpdateContainersResponse),
+    "getNodeInfo": (GetNodeInfoRequest, GetNodeInfoResponse),
+}
+"""Method -> (request, response)."""

@@ -1,0 +1,108 @@
+"""YARN's identifiers: parse them from and print them in YARN's own form.
+
+On the wire and in every record an identifier is its printed form, a ``str``; these classes take it apart.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ..errors import InvalidIdError
+
+_APPLICATION = re.compile(r"application_(\d+)_(\d{4,})", re.ASCII)
+_ATTEMPT = re.compile(r"appattempt_(\d+)_(\d{4,})_(\d{6,})", re.ASCII)
+_CONTAINER = re.compile(r"container_(?:e(\d+)_)?(\d+)_(\d{4,})_(\d{2,})_(\d{6,})", re.ASCII)
+_NODE = re.compile(r"([^:\s/]+):(\d{1,5})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ApplicationId:
+    """``application_<cluster timestamp, ms>_<number, at least 4 digits>``."""
+
+    cluster_timestamp: int
+    id: int
+
+    def __str__(self) -> str:
+        return f"application_{self.cluster_timestamp}_{self.id:04d}"
+
+    @classmethod
+    def parse(cls, text: str) -> ApplicationId:
+        """Raise InvalidIdError unless ``text`` is an application id."""
+        if not (match := _APPLICATION.fullmatch(text)):
+            raise _invalid(text, "an application id", "application_1765400000000_0001")
+        return cls(int(match[1]), int(match[2]))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ApplicationAttemptId:
+    """``appattempt_<cluster timestamp>_<application>_<attempt, 6 digits>``."""
+
+    application_id: ApplicationId
+    attempt_id: int
+
+    def __str__(self) -> str:
+        app = self.application_id
+        return f"appattempt_{app.cluster_timestamp}_{app.id:04d}_{self.attempt_id:06d}"
+
+    @classmethod
+    def parse(cls, text: str) -> ApplicationAttemptId:
+        """Raise InvalidIdError unless ``text`` is an attempt id."""
+        if not (match := _ATTEMPT.fullmatch(text)):
+            raise _invalid(text, "an application attempt id", "appattempt_1765400000000_0001_000001")
+        return cls(ApplicationId(int(match[1]), int(match[2])), int(match[3]))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ContainerId:
+    """``container_[e<epoch>_]<cluster timestamp>_<application>_<attempt, 2 digits>_<container, 6 digits>``."""
+
+    application_attempt_id: ApplicationAttemptId
+    container_id: int
+    epoch: int = 0
+
+    @property
+    def application_id(self) -> ApplicationId:
+        """The application that it belongs to."""
+        return self.application_attempt_id.application_id
+
+    def __str__(self) -> str:
+        app = self.application_id
+        epoch = f"e{self.epoch:02d}_" if self.epoch else ""
+        attempt = self.application_attempt_id.attempt_id
+        return f"container_{epoch}{app.cluster_timestamp}_{app.id:04d}_{attempt:02d}_{self.container_id:06d}"
+
+    @classmethod
+    def parse(cls, text: str) -> ContainerId:
+        """Raise InvalidIdError unless ``text`` is a container id."""
+        if not (match := _CONTAINER.fullmatch(text)):
+            raise _invalid(text, "a container id", "container_1765400000000_0001_01_000002")
+        app = ApplicationId(int(match[2]), int(match[3]))
+        return cls(ApplicationAttemptId(app, int(match[4])), int(match[5]), int(match[1] or 0))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class NodeId:
+    """``<host>:<port>``: the name of a NodeManager. On one host the port only tells its nodes apart."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @classmethod
+    def parse(cls, text: str) -> NodeId:
+        """Raise InvalidIdError unless ``text`` is a node id."""
+        if not (match := _NODE.fullmatch(text)) or int(match[2]) > 65535:
+            raise _invalid(text, "a node id", "host1:45454")
+        return cls(match[1], int(match[2]))
+
+
+def application_of(container_id: str) -> str:
+    """The application id, printed, of a printed container id. Raises InvalidIdError."""
+    return str(ContainerId.parse(container_id).application_id)
+
+
+def _invalid(text: str, what: str, example: str) -> InvalidIdError:
+    return InvalidIdError(f"{text!r} is not {what}", because=f"{what} looks like {example}")

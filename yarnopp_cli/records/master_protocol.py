@@ -1,0 +1,112 @@
+"""ApplicationMasterProtocol: what an application's master asks of the ResourceManager (or of the AMRMProxy)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from executor.records import ContainerStatus, Resource
+
+from .reports import FinalApplicationStatus, JobSummary, NodeReport
+from .requests import (
+    Container,
+    ResourceRequest,
+    Token,
+    UpdateContainerError,
+    UpdateContainerRequest,
+    UpdatedContainer,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterApplicationMasterRequest:
+    """The master of an attempt is there. ``token`` is its AMRMToken, here and in every later call."""
+
+    attempt_id: str
+    token: Token
+    host: str = ""
+    tracking_url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterApplicationMasterResponse:
+    """``maximum`` is what the scheduler allows, ``largest_node`` what the largest running node could ever hold.
+
+    ``containers_from_previous_attempts`` are alive and now this attempt's.
+    """
+
+    minimum: Resource
+    maximum: Resource
+    largest_node: Resource
+    queue: str
+    opportunistic_enabled: bool
+    containers_from_previous_attempts: tuple[Container, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateRequest:
+    """A master's heartbeat and its asks.
+
+    ``response_id`` is that of the last response it has, from 0: everything in a response is repeated until a request
+    acknowledges it so. The RM may hold the answer for up to ``wait_ms`` until it has something to tell; a newer request
+    of the same attempt makes it answer at once. ``summary`` is shown to people.
+    """
+
+    attempt_id: str
+    token: Token
+    response_id: int = 0
+    progress: float = 0.0
+    asks: tuple[ResourceRequest, ...] = ()
+    releases: tuple[str, ...] = ()
+    updates: tuple[UpdateContainerRequest, ...] = ()
+    blacklist_additions: tuple[str, ...] = ()
+    blacklist_removals: tuple[str, ...] = ()
+    wait_ms: int = 0
+    summary: JobSummary | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateResponse:
+    """``command`` is "" or YARN's AM_RESYNC or AM_SHUTDOWN. ``completed`` have ended at their nodes (or were lost).
+
+    ``started`` have begun to run at their nodes, ``queued`` wait there: news for progress reports, not in YARN.
+    """
+
+    response_id: int
+    allocated: tuple[Container, ...] = ()
+    completed: tuple[ContainerStatus, ...] = ()
+    started: tuple[str, ...] = ()
+    queued: tuple[str, ...] = ()
+    updated: tuple[UpdatedContainer, ...] = ()
+    update_errors: tuple[UpdateContainerError, ...] = ()
+    updated_nodes: tuple[NodeReport, ...] = ()
+    available: Resource = Resource()
+    num_nodes: int = 0
+    command: str = ""
+    token: Token | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FinishApplicationMasterRequest:
+    """The job has ended; ``summary`` stays with the application's report."""
+
+    attempt_id: str
+    token: Token
+    final_status: FinalApplicationStatus
+    diagnostics: str = ""
+    tracking_url: str = ""
+    summary: JobSummary | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FinishApplicationMasterResponse:
+    """``is_unregistered`` is true once the RM has it."""
+
+    is_unregistered: bool
+
+
+METHODS: dict[str, tuple[type, type]] = {
+    "registerApplicationMaster": (RegisterApplicationMasterRequest, RegisterApplicationMasterResponse),
+    "allocate": (AllocateRequest, AllocateResponse),
+    "finishApplicationMaster": (FinishApplicationMasterRequest, FinishApplicationMasterResponse),
+}
+"""Method -> (request, response)."""

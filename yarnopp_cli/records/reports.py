@@ -1,0 +1,239 @@
+"""What people and masters are told about applications, nodes and containers. Times are epoch milliseconds, 0 for none."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from executor.records import (
+    ContainerState,
+    ContainerUsage,
+    ExecutionType,
+    OpportunisticContainersStatus,
+    Resource,
+    ResourceUtilization,
+)
+
+
+class YarnApplicationState(str, enum.Enum):
+    """The life of an application, as YARN shows it."""
+
+    NEW = "NEW"
+    NEW_SAVING = "NEW_SAVING"
+    SUBMITTED = "SUBMITTED"
+    ACCEPTED = "ACCEPTED"
+    RUNNING = "RUNNING"
+    FINISHED = "FINISHED"
+    FAILED = "FAILED"
+    KILLED = "KILLED"
+
+
+FINAL_STATES = frozenset(
+    {YarnApplicationState.FINISHED, YarnApplicationState.FAILED, YarnApplicationState.KILLED}
+)
+"""The states in which an application has ended."""
+
+
+class FinalApplicationStatus(str, enum.Enum):
+    """What an application says of its own end."""
+
+    UNDEFINED = "UNDEFINED"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    KILLED = "KILLED"
+    ENDED = "ENDED"
+
+
+class NodeState(str, enum.Enum):
+    """The life of a node, as YARN shows it."""
+
+    NEW = "NEW"
+    RUNNING = "RUNNING"
+    UNHEALTHY = "UNHEALTHY"
+    DECOMMISSIONED = "DECOMMISSIONED"
+    LOST = "LOST"
+    REBOOTED = "REBOOTED"
+    DECOMMISSIONING = "DECOMMISSIONING"
+    SHUTDOWN = "SHUTDOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class JobSummary:
+    """What a master counts of its containers; of both types together unless the name says otherwise.
+
+    ``total`` tasks; ``completed`` ended for good (``failed`` of them not with 0); ``guaranteed`` and ``opportunistic``
+    say in which type the completed ones ran; ``queued`` how many waited in a node's queue before they ran;
+    ``preempted`` how often one was killed, shed or refused and asked for again; ``wait_ms_total`` and
+    ``wait_ms_max`` from arrival at the node to the start, over completed ones. ``exit_code`` is the job's.
+    """
+
+    total: int = 0
+    completed: int = 0
+    failed: int = 0
+    running: int = 0
+    guaranteed: int = 0
+    opportunistic: int = 0
+    queued: int = 0
+    preempted: int = 0
+    promoted: int = 0
+    wait_ms_total: int = 0
+    wait_ms_max: int = 0
+    exit_code: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationReport:
+    """An application, as the RM sees it (YARN's record). ``progress`` from 0.0 to 1.0."""
+
+    application_id: str
+    name: str
+    user: str
+    queue: str
+    application_type: str
+    state: YarnApplicationState
+    final_status: FinalApplicationStatus
+    progress: float = 0.0
+    diagnostics: str = ""
+    priority: int = 0
+    tags: tuple[str, ...] = ()
+    current_attempt_id: str = ""
+    am_container_id: str = ""
+    am_node_id: str = ""
+    unmanaged: bool = False
+    submitted_at_ms: int = 0
+    started_at_ms: int = 0
+    finished_at_ms: int = 0
+    allocated: Resource = Resource()
+    containers_allocated: int = 0
+    containers_queued: int = 0
+    containers_running: int = 0
+    containers_paused: int = 0
+    containers_done: int = 0
+    containers_failed: int = 0
+    containers_preempted: int = 0
+    pending_containers: int = 0
+    opportunistic_allocated_total: int = 0
+    guaranteed_allocated_total: int = 0
+    memory_seconds: int = 0
+    vcore_seconds: int = 0
+    attempts: int = 0
+    log_directory: str = ""
+    command_line: str = ""
+    summary: JobSummary | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationAttemptReport:
+    """One attempt to run an application's master."""
+
+    attempt_id: str
+    state: str
+    am_container_id: str = ""
+    diagnostics: str = ""
+    started_at_ms: int = 0
+    finished_at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """A node, as the RM sees it. ``used`` and ``num_containers`` count guaranteed containers only, as in YARN.
+
+    ``address`` is where its NodeManager listens. ``connected`` is false while its connection is down though it has not
+    expired. ``queue_limit`` is the last length the RM asked it to keep to, -1 for none.
+    """
+
+    node_id: str
+    state: NodeState
+    address: str
+    http_address: str = ""
+    rack: str = "/default-rack"
+    labels: tuple[str, ...] = ()
+    total: Resource = Resource()
+    used: Resource = Resource()
+    num_containers: int = 0
+    opportunistic: OpportunisticContainersStatus = OpportunisticContainersStatus()
+    node_utilization: ResourceUtilization = ResourceUtilization()
+    containers_utilization: ResourceUtilization = ResourceUtilization()
+    queue_limit: int = -1
+    last_heartbeat_ms: int = 0
+    health_report: str = ""
+    version: str = ""
+    connected: bool = True
+    pid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerReport:
+    """A container, as the RM sees it; live ones are known better by their node (``listContainers``).
+
+    ``allocated_at_ms`` when the RM granted it. ``state`` None while it has been granted but its node has not spoken of
+    it yet.
+    """
+
+    container_id: str
+    application_id: str
+    node_id: str
+    execution_type: ExecutionType
+    resource: Resource
+    state: ContainerState | None = None
+    exit_status: int = -1000
+    exit_code: int | None = None
+    diagnostics: str = ""
+    priority: int = 0
+    user: str = ""
+    command: tuple[str, ...] = ()
+    pid: int = 0
+    position: int = 0
+    allocated_at_ms: int = 0
+    queued_at_ms: int = 0
+    started_at_ms: int = 0
+    finished_at_ms: int = 0
+    paused_at_ms: int = 0
+    version: int = 0
+    log_directory: str = ""
+    cgroup: str = ""
+    is_am: bool = False
+    usage: ContainerUsage = ContainerUsage()
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReport:
+    """A queue of guaranteed containers. Capacities in percent of the cluster."""
+
+    name: str
+    capacity: float = 100.0
+    maximum_capacity: float = 100.0
+    used: Resource = Resource()
+    applications: int = 0
+    pending_containers: int = 0
+    state: str = "RUNNING"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """The cluster in short. ``properties`` are those that differ from their defaults, name -> text.
+
+    ``lifetime`` is "stay" (``yopp up``) or "on-demand" (ends itself with its last job). ``maximum`` is the largest
+    container that any running node could ever hold.
+    """
+
+    started_at_ms: int
+    cluster_timestamp: int
+    pid: int
+    version: str
+    lifetime: str
+    run_dir: str
+    address: str
+    total: Resource = Resource()
+    used: Resource = Resource()
+    maximum: Resource = Resource()
+    nodes_running: int = 0
+    nodes_lost: int = 0
+    applications_running: int = 0
+    applications_pending: int = 0
+    applications_finished: int = 0
+    containers_running: int = 0
+    containers_queued: int = 0
+    containers_paused: int = 0
+    opportunistic_enabled: bool = False
+    properties: dict[str, str] = field(default_factory=dict)

@@ -1,0 +1,141 @@
+"""What is asked for and what is granted: YARN's resource requests, containers, tokens, launch contexts, updates."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from executor.records import ExecutionType, Resource
+
+ANY = "*"
+"""The resource name that means any node (``ResourceRequest.ANY``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionTypeRequest:
+    """The type asked for; with ``enforce`` the scheduler must give exactly that type (YARN-5180)."""
+
+    execution_type: ExecutionType = ExecutionType.GUARANTEED
+    enforce: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRequest:
+    """An ask for ``num_containers`` containers of one size (YARN's record).
+
+    As in YARN, an ask for ``*`` *replaces* the outstanding number for its key (priority, allocation_request_id,
+    execution type, capability). A smaller ``priority`` is more important. ``resource_name`` is ``*``, a host, a node
+    id (host:port), or a rack beginning with ``/``. ``duration_hint_ms`` is the expected running time, 0 for unknown;
+    ``age_ms`` how long the work behind it waited already in earlier lives (shed or preempted).
+    """
+
+    num_containers: int
+    capability: Resource
+    priority: int = 0
+    resource_name: str = ANY
+    relax_locality: bool = True
+    execution_type_request: ExecutionTypeRequest = ExecutionTypeRequest()
+    allocation_request_id: int = 0
+    node_label_expression: str = ""
+    duration_hint_ms: int = 0
+    age_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A signed statement. ``kind`` is YARN's token kind, ``identifier`` JSON text, ``password`` hex of its HMAC."""
+
+    kind: str
+    identifier: str
+    password: str
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A granted container (YARN's record). ``node_address`` is where its NodeManager listens: ``unix:/path`` or host:port."""
+
+    id: str
+    node_id: str
+    node_address: str
+    resource: Resource
+    token: Token
+    priority: int = 0
+    execution_type: ExecutionType = ExecutionType.GUARANTEED
+    allocation_request_id: int = 0
+    version: int = 0
+    node_http_address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerLaunchContext:
+    """What to run in a granted container; the fields mean what they mean in ``executor.records.ContainerSpec``."""
+
+    command: tuple[str, ...]
+    environment: dict[str, str] = field(default_factory=dict)
+    working_directory: str | None = None
+    files: dict[str, str] = field(default_factory=dict)
+    timeout_ms: int = 0
+    duration_hint_ms: int = 0
+
+
+class ContainerUpdateType(str, enum.Enum):
+    """YARN's kinds of update of a granted container."""
+
+    INCREASE_RESOURCE = "INCREASE_RESOURCE"
+    DECREASE_RESOURCE = "DECREASE_RESOURCE"
+    PROMOTE_EXECUTION_TYPE = "PROMOTE_EXECUTION_TYPE"
+    DEMOTE_EXECUTION_TYPE = "DEMOTE_EXECUTION_TYPE"
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateContainerRequest:
+    """An ask to change a granted container; ``capability`` for resizes, ``execution_type`` for type changes."""
+
+    container_id: str
+    container_version: int
+    update_type: ContainerUpdateType
+    capability: Resource | None = None
+    execution_type: ExecutionType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatedContainer:
+    """A changed container, with its new token."""
+
+    update_type: ContainerUpdateType
+    container: Container
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateContainerError:
+    """A refused update; ``reason`` is YARN's word for it, ``current_version`` -1 for an unknown container."""
+
+    reason: str
+    request: UpdateContainerRequest
+    current_version: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationSubmissionContext:
+    """An application to be run (YARN's record).
+
+    ``unmanaged`` means that its ApplicationMaster runs in the client, which gets the AM's token with the answer; then
+    ``am_container_spec`` is None and the application ends when that client's connection is lost. ``timeout_ms`` bounds
+    the whole application's running time, 0 for none. ``command_line`` is what people typed, for listings.
+    """
+
+    application_id: str
+    name: str
+    user: str = ""
+    application_type: str = "YARN"
+    queue: str = "default"
+    priority: int = 0
+    unmanaged: bool = False
+    am_container_spec: ContainerLaunchContext | None = None
+    am_resource: Resource = Resource(128, 0)
+    max_attempts: int = 0
+    tags: tuple[str, ...] = ()
+    timeout_ms: int = 0
+    keep_containers_across_attempts: bool = False
+    node_label_expression: str = ""
+    command_line: str = ""

@@ -1,0 +1,134 @@
+"""ResourceTracker: what a NodeManager tells the ResourceManager, and is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from executor.records import (
+    ContainerQueuingLimit,
+    ContainerStatus,
+    ExecutionType,
+    OpportunisticContainersStatus,
+    Resource,
+    ResourceUtilization,
+)
+
+from .requests import Container, ContainerLaunchContext, Token
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterNodeManagerRequest:
+    """A node is there. ``containers`` are those it still has from before; ``address`` is where it listens."""
+
+    node_id: str
+    address: str
+    resource: Resource
+    http_address: str = ""
+    rack: str = "/default-rack"
+    labels: tuple[str, ...] = ()
+    containers: tuple[ContainerStatus, ...] = ()
+    running_applications: tuple[str, ...] = ()
+    opportunistic: OpportunisticContainersStatus = OpportunisticContainersStatus()
+    version: str = ""
+    pid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterNodeManagerResponse:
+    """``container_token_key`` (hex) verifies container tokens. ``action`` is NORMAL or SHUTDOWN (with diagnostics).
+
+    ``containers_to_cleanup`` are among those it told of and belong to nobody. ``secret`` is to stand in its heartbeats.
+    """
+
+    action: str
+    cluster_timestamp: int = 0
+    container_token_key: str = ""
+    secret: str = ""
+    containers_to_cleanup: tuple[str, ...] = ()
+    applications_to_cleanup: tuple[str, ...] = ()
+    diagnostics: str = ""
+    heartbeat_interval_ms: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHeartbeatRequest:
+    """A node's news: the statuses that changed since the last answered heartbeat.
+
+    Ended containers are repeated until ``NodeHeartbeatResponse.completed_acknowledged`` names them. The RM may hold the
+    answer for up to ``wait_ms``, and answers at once when a newer heartbeat of the same node comes. ``response_id`` is
+    that of the last response received.
+    """
+
+    node_id: str
+    secret: str
+    response_id: int
+    containers: tuple[ContainerStatus, ...] = ()
+    opportunistic: OpportunisticContainersStatus = OpportunisticContainersStatus()
+    node_utilization: ResourceUtilization = ResourceUtilization()
+    containers_utilization: ResourceUtilization = ResourceUtilization()
+    running_applications: tuple[str, ...] = ()
+    wait_ms: int = 0
+    healthy: bool = True
+    health_report: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerToStart:
+    """A container the RM itself starts: an application's master (decision 11.4)."""
+
+    container: Container
+    launch_context: ContainerLaunchContext
+    application_id: str
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerToUpdate:
+    """A change that the RM itself delivers (``yarn.resourcemanager.auto-update.containers``)."""
+
+    container_id: str
+    version: int
+    execution_type: ExecutionType
+    resource: Resource
+    token: Token
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHeartbeatResponse:
+    """``action`` is NORMAL, RESYNC (register again) or SHUTDOWN (end yourself; ``keep_containers`` says how).
+
+    ``applications_to_cleanup`` have ended: what runs of them is to be killed (-107).
+    """
+
+    response_id: int
+    action: str = "NORMAL"
+    containers_to_start: tuple[ContainerToStart, ...] = ()
+    containers_to_cleanup: tuple[str, ...] = ()
+    containers_to_update: tuple[ContainerToUpdate, ...] = ()
+    applications_to_cleanup: tuple[str, ...] = ()
+    completed_acknowledged: tuple[str, ...] = ()
+    queuing_limit: ContainerQueuingLimit = ContainerQueuingLimit()
+    keep_containers: bool = False
+    diagnostics: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UnRegisterNodeManagerRequest:
+    """A node ends. With ``keep_containers`` its containers go on and will be found by its next life."""
+
+    node_id: str
+    secret: str
+    keep_containers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UnRegisterNodeManagerResponse:
+    """Noted."""
+
+
+METHODS: dict[str, tuple[type, type]] = {
+    "registerNodeManager": (RegisterNodeManagerRequest, RegisterNodeManagerResponse),
+    "nodeHeartbeat": (NodeHeartbeatRequest, NodeHeartbeatResponse),
+    "unRegisterNodeManager": (UnRegisterNodeManagerRequest, UnRegisterNodeManagerResponse),
+}
+"""Method -> (request, response)."""
