@@ -1,0 +1,1 @@
+"""The cluster's properties, one dataclass a component, and how they are loaded from files and the command line."""

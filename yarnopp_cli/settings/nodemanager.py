@@ -1,0 +1,91 @@
+"""Properties of the NodeManagers beyond those of the executor inside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from executor.settings import setting
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeManagerSettings:
+    """A node's size, its directories, and how it speaks with the RM."""
+
+    memory_mb: int = setting(
+        "yarn.nodemanager.resource.memory-mb",
+        -1,
+        at_least=-1,
+        doc="""Memory for containers, in MB. -1 takes what this machine (and the cgroup that yopp runs in) has, less the
+        reserve, split between the nodes of this host.""",
+    )
+    vcores: int = setting(
+        "yarn.nodemanager.resource.cpu-vcores",
+        -1,
+        at_least=-1,
+        doc="""Vcores for containers. -1 takes the cores that this process may use (affinity, cgroup quota), split
+        between the nodes of this host.""",
+    )
+    system_reserved_memory_mb: int = setting(
+        "yarn.nodemanager.resource.system-reserved-memory-mb",
+        -1,
+        at_least=-1,
+        doc="Memory kept back for the rest of the machine. -1: a tenth of it, at least 256 MB, at most 2048 MB.",
+    )
+    percentage_physical_cpu_limit: int = setting(
+        "yarn.nodemanager.resource.percentage-physical-cpu-limit",
+        100,
+        at_least=1,
+        at_most=100,
+        doc="The part of the machine's cores that all containers together may use.",
+    )
+    recovery_enabled: bool = setting(
+        "yarn.nodemanager.recovery.enabled",
+        True,
+        doc="""Containers outlive their NM when it is stopped with --keep-containers or dies, and the next one finds them
+        again.""",
+    )
+    heartbeat_mode: str = setting(
+        "yopp.nodemanager.heartbeat-mode",
+        "event-driven",
+        choices=("event-driven", "periodic"),
+        doc="""Tell the RM of changes at once, or only at each interval as YARN does, for those who study the delay that
+        this makes.""",
+    )
+    log_dirs: str = setting(
+        "yarn.nodemanager.log-dirs",
+        "${yopp.state-dir}/logs",
+        doc="Where containers' output goes: <application id>/<container id>/stdout and stderr.",
+    )
+    local_dirs: str = setting(
+        "yarn.nodemanager.local-dirs",
+        "${yopp.state-dir}/nm-local-dir",
+        doc="Where containers' private working directories are; they are removed when the container has ended.",
+    )
+    log_retain_seconds: int = setting(
+        "yarn.nodemanager.log.retain-seconds",
+        10800,
+        at_least=0,
+        doc="Output of applications that ended longer ago than this is removed when a node starts.",
+    )
+    distributed_scheduling_enabled: bool = setting(
+        "yarn.nodemanager.distributed-scheduling.enabled",
+        False,
+        doc="Enables distributed scheduling.",
+    )
+    amrmproxy_enabled: bool = setting(
+        "yarn.nodemanager.amrmproxy.enabled",
+        False,
+        doc="Masters talk to the RM through the AMRMProxy of their node.",
+    )
+    amrmproxy_address: str = setting(
+        "yarn.nodemanager.amrmproxy.address",
+        "0.0.0.0:8049",
+        doc="The address/port to which the AMRMProxyService is bound to.",
+    )
+    amrmproxy_thread_count: int = setting(
+        "yarn.nodemanager.amrmproxy.client.thread-count",
+        3,
+        at_least=1,
+        doc="""The number of threads that are used at each NM for serving the interceptors register to the
+        AMRMProxyService by different jobs. Here one event loop serves them all, and the number has no effect.""",
+    )

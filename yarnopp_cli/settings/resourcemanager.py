@@ -1,0 +1,154 @@
+"""Properties of the ResourceManager."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from executor.settings import setting
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResourceManagerSettings:
+    """What the RM decides by."""
+
+    opportunistic_enabled: bool = setting(
+        "yarn.resourcemanager.opportunistic-container-allocation.enabled",
+        False,
+        doc="Enables opportunistic container allocation.",
+    )
+    nodes_used: int = setting(
+        "yarn.resourcemanager.opportunistic-container-allocation.nodes-used",
+        10,
+        at_least=1,
+        doc="""Number of least loaded nodes to be used by the Opportunistic Container allocator for dispatching
+        containers during container allocation. A higher value can improve load balance in large clusters.""",
+    )
+    max_allocations_per_heartbeat: int = setting(
+        "yarn.resourcemanager.opportunistic.max.container-allocation.per.am.heartbeat",
+        -1,
+        doc="Opportunistic containers given to one AM in one answer, at most; 0 or less for no bound.",
+    )
+    sorting_nodes_interval_ms: int = setting(
+        "yarn.resourcemanager.nm-container-queuing.sorting-nodes-interval-ms",
+        1000,
+        at_least=10,
+        doc="Frequency for computing least loaded nodes.",
+    )
+    load_comparator: str = setting(
+        "yarn.resourcemanager.nm-container-queuing.load-comparator",
+        "QUEUE_LENGTH",
+        choices=("QUEUE_LENGTH",),
+        doc="By what nodes are sorted: the length of their queues, after what is free on them.",
+    )
+    queue_limit_stdev: float = setting(
+        "yarn.resourcemanager.nm-container-queuing.queue-limit-stdev",
+        1.0,
+        at_least=0,
+        doc="The k parameter: the limit of the queues is their mean length plus k standard deviations.",
+    )
+    min_queue_length: int = setting(
+        "yarn.resourcemanager.nm-container-queuing.min-queue-length",
+        5,
+        at_least=0,
+        doc="The queue_min_length parameter: the limit is never below this.",
+    )
+    max_queue_length: int = setting(
+        "yarn.resourcemanager.nm-container-queuing.max-queue-length",
+        15,
+        at_least=0,
+        doc="The queue_max_length parameter: the limit is never above this.",
+    )
+    heartbeat_interval_ms: int = setting(
+        "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms",
+        1000,
+        at_least=10,
+        doc="The longest time between two heartbeats of a node.",
+    )
+    nm_expiry_interval_ms: int = setting(
+        "yarn.nm.liveness-monitor.expiry-interval-ms",
+        600_000,
+        at_least=100,
+        doc="How long a node may be silent before it is LOST and its containers with it.",
+    )
+    am_expiry_interval_ms: int = setting(
+        "yarn.am.liveness-monitor.expiry-interval-ms",
+        600_000,
+        at_least=100,
+        doc="How long an application's master may be silent before its attempt has failed.",
+    )
+    client_am_grace_ms: int = setting(
+        "yopp.resourcemanager.client-am-grace-ms",
+        2000,
+        at_least=0,
+        doc="How long a job whose master runs in the client outlives the loss of that client's connection.",
+    )
+    allocation_expiry_interval_ms: int = setting(
+        "yarn.resourcemanager.rm.container-allocation.expiry-interval-ms",
+        600_000,
+        at_least=100,
+        doc="How long an allocated container may go unclaimed (not started at its node) before it is taken back.",
+    )
+    max_attempts: int = setting(
+        "yarn.resourcemanager.am.max-attempts",
+        2,
+        at_least=1,
+        doc="How often an application's master is started, at most.",
+    )
+    minimum_allocation_mb: int = setting(
+        "yarn.scheduler.minimum-allocation-mb",
+        1024,
+        at_least=1,
+        doc="Requests for memory are raised to a multiple of this many MB.",
+    )
+    minimum_allocation_vcores: int = setting(
+        "yarn.scheduler.minimum-allocation-vcores",
+        1,
+        at_least=0,
+        doc="Requests for vcores are raised to this. 0 lets a container ask for no vcore of its own.",
+    )
+    maximum_allocation_mb: int = setting(
+        "yarn.scheduler.maximum-allocation-mb",
+        8192,
+        at_least=1,
+        doc="The largest request for memory, in MB.",
+    )
+    maximum_allocation_vcores: int = setting(
+        "yarn.scheduler.maximum-allocation-vcores",
+        4,
+        at_least=1,
+        doc="The largest request for vcores.",
+    )
+    auto_update_containers: bool = setting(
+        "yarn.resourcemanager.auto-update.containers",
+        False,
+        doc="The RM itself delivers container updates to the NMs, instead of the AMs.",
+    )
+    max_completed_applications: int = setting(
+        "yarn.resourcemanager.max-completed-applications",
+        1000,
+        at_least=0,
+        doc="How many ended applications the RM remembers.",
+    )
+    max_retained_containers: int = setting(
+        "yopp.resourcemanager.max-retained-containers",
+        10_000,
+        at_least=0,
+        doc="How many ended containers the RM remembers, over all applications.",
+    )
+    on_demand_linger_ms: int = setting(
+        "yopp.on-demand.linger-ms",
+        0,
+        at_least=0,
+        doc="How long a cluster that a job started for itself waits for another job before it ends.",
+    )
+    address: str = setting(
+        "yarn.resourcemanager.address",
+        "",
+        doc="""host:port on which the RM also listens by TCP for clients, nodes and masters; empty for its Unix socket
+        only. Loopback addresses only.""",
+    )
+    scheduler_address: str = setting(
+        "yarn.resourcemanager.scheduler.address",
+        "",
+        doc="Where masters find their scheduler: empty for the RM; localhost:8049 redirects them to the AMRMProxy.",
+    )
