@@ -207,7 +207,10 @@ class ContainerRecord:
 
     ``process_start`` is the start time of ``pid`` in clock ticks after boot (field 22 of /proc/PID/stat): pid and
     start time together name one process for ever. ``exit_status`` and ``diagnostics`` are set once the container is
-    being killed, and say what is to be reported when it has ended.
+    being killed, and say what is to be reported when it has ended. ``exit_code`` and ``finished_at_ms`` are set in
+    the record of a finished container, which is kept until its end has been reported. ``ran_ms`` is how long it had
+    run when it entered ``state``, at ``state_since_ms``: time spent paused does not count. ``held`` is set while a
+    person, and not the scheduler, keeps it paused.
     """
 
     spec: ContainerSpec
@@ -219,6 +222,11 @@ class ContainerRecord:
     exit_status: int = int(ContainerExitStatus.INVALID)
     diagnostics: str = ""
     sequence: int = 0
+    exit_code: int | None = None
+    finished_at_ms: int = 0
+    ran_ms: int = 0
+    state_since_ms: int = 0
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
