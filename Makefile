@@ -1,0 +1,9 @@
+# Each target is one line, and works from a fresh clone.
+.PHONY: test fast lint types man demo ci
+test: ; ./test.sh
+fast: ; ./test.sh -q -m "not live and not cgroup"
+lint: ; scripts/venv.sh dev && .venv/bin/ruff check . && .venv/bin/ruff format --check .
+types: ; scripts/venv.sh dev && .venv/bin/mypy --strict -p executor -p yarnopp_cli
+man: ; scripts/venv.sh dev && .venv/bin/python -m yarnopp_cli.manual
+demo: ; ./yopp.sh pi -Dmapreduce.job.num-opportunistic-maps-percent=40 50 100
+ci: ; bash .ci/run

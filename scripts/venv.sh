@@ -1,0 +1,56 @@
+#!/bin/sh
+# Make the virtual environment .venv beside this folder with yopp in it, unless it is there and current.
+# Usage: scripts/venv.sh [dev]      "dev" adds what the tests and the linters need.
+# Prints nothing on stdout. Everything it installs goes into .venv; system packages are installed only as root,
+# and only if Python cannot make virtual environments without them.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+extra=${1:-}
+venv=$root/.venv
+stamp=$venv/.yopp-${extra:-run}
+want=$(cksum <"$root/pyproject.toml") # one sum of what there is to install
+
+fail() {
+    printf 'error: %s\n  because: %s\n  hint: %s\n' "$1" "$2" "$3" >&2
+    exit 1
+}
+
+if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$want" ] && [ -x "$venv/bin/python" ]; then
+    exit 0
+fi
+
+python=
+for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
+    if command -v "$candidate" >/dev/null 2>&1 &&
+        "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+        python=$candidate
+        break
+    fi
+done
+if [ -z "$python" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "installing python3 (apt-get)" >&2
+    { apt-get update -q && apt-get install -y -q python3 python3-venv; } >&2
+    python=python3
+fi
+[ -n "$python" ] || fail "no Python 3.11 or newer was found" "yopp needs it" "apt-get install python3 python3-venv"
+
+make_venv() { "$python" -m venv "$venv" >"$venv.log" 2>&1; }
+if [ ! -x "$venv/bin/pip" ]; then
+    echo "making $venv" >&2
+    if ! make_venv; then
+        rm -rf "$venv"
+        if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+            echo "installing python3-venv (apt-get)" >&2
+            { apt-get update -q && apt-get install -y -q python3-venv; } >&2
+            make_venv || { cat "$venv.log" >&2; fail "no virtual environment could be made" "see above" "apt-get install python3-venv"; }
+        else
+            fail "no virtual environment could be made" "$(tail -n 1 "$venv.log")" "sudo apt-get install python3-venv"
+        fi
+    fi
+    rm -f "$venv.log"
+fi
+echo "installing yopp into $venv" >&2
+if [ -n "$extra" ]; then target="$root[$extra]"; else target=$root; fi
+"$venv/bin/python" -m pip install -q --disable-pip-version-check -e "$target" >&2 ||
+    fail "yopp could not be installed" "pip says why, above" "look at the network, then run this again"
+printf '%s\n' "$want" >"$stamp"
