@@ -1,0 +1,165 @@
+"""The house rules that a program can read (CONTRIBUTING.md)."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = sorted(
+    path for folder in ("executor", "yarnopp_cli") for path in (ROOT / folder).rglob("*.py")
+)
+PURE_STDLIB = {
+    "__future__", "abc", "bisect", "collections", "contextlib", "dataclasses", "decimal", "enum", "fractions",
+    "functools", "hashlib", "heapq", "hmac", "html", "itertools", "json", "math", "operator", "random", "re", "shlex",
+    "signal", "statistics", "string", "textwrap", "typing", "unicodedata",
+}  # fmt: skip
+PURE_OURS = ("executor.records", "executor.errors", "executor.settings", "executor.core", "yarnopp_cli.records",
+             "yarnopp_cli.core", "yarnopp_cli.errors", "yarnopp_cli.settings.resourcemanager",
+             "yarnopp_cli.settings.nodemanager", "yarnopp_cli.settings.applications", "yarnopp_cli.views")  # fmt: skip
+IMPURE_CALLS = {("random", name) for name in ("random", "choice", "shuffle", "randrange", "randint", "sample")}
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports_of(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, absolute name) of everything that a module imports, wherever it stands."""
+    here = module_name(path).split(".")
+    package = here if path.name == "__init__.py" else here[:-1]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            name = ".".join([*base, *(node.module.split(".") if node.module else [])])
+            for alias in node.names:
+                dotted = f"{name}.{alias.name}"
+                yield node.lineno, dotted if (ROOT / (dotted.replace(".", "/") + ".py")).exists() else name
+
+
+def is_pure(path: Path) -> bool:
+    name = module_name(path)
+    return any(
+        name == prefix or name.startswith(prefix + ".")
+        for prefix in ("executor.core", "executor.records", "yarnopp_cli.core", "yarnopp_cli.records", "yarnopp_cli.views")
+    )
+
+
+PURE = [path for path in SOURCES if is_pure(path)]
+
+
+def test_there_is_something_to_read() -> None:
+    assert len(PURE) > 15
+    assert len(SOURCES) > 40
+
+
+@pytest.mark.parametrize("path", PURE, ids=module_name)
+def test_pure_folders_import_only_what_is_pure(path: Path) -> None:
+    wrong = [
+        f"line {line}: {name}"
+        for line, name in imports_of(path)
+        if name.split(".")[0] not in PURE_STDLIB
+        and not any(name == ours or name.startswith(ours + ".") for ours in PURE_OURS)
+    ]
+    assert not wrong, f"{path.relative_to(ROOT)} may not import {wrong}"
+
+
+@pytest.mark.parametrize("path", PURE, ids=module_name)
+def test_pure_folders_use_no_global_random_and_open_nothing(path: Path) -> None:
+    wrong = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Call):
+            continue
+        function = node.func
+        if isinstance(function, ast.Name) and function.id in {"open", "input", "print", "exec", "eval"}:
+            wrong.append((node.lineno, function.id))
+        if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+            if (function.value.id, function.attr) in IMPURE_CALLS:
+                wrong.append((node.lineno, f"{function.value.id}.{function.attr}"))
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module_name)
+def test_imports_go_one_way(path: Path) -> None:
+    name = module_name(path)
+    forbidden: tuple[str, ...] = ("click", "typer._click", "tests")
+    if name.startswith("executor"):
+        forbidden += ("yarnopp_cli", "typer", "textual", "aiohttp", "msgspec", "tomli")
+    elif not name.startswith(("yarnopp_cli.cli", "yarnopp_cli.__main__", "yarnopp_cli.manual")):
+        forbidden += ("typer", "yarnopp_cli.cli")
+    if not name.startswith("yarnopp_cli.tui"):
+        forbidden += ("textual",)
+    wrong = [
+        (line, imported)
+        for line, imported in imports_of(path)
+        if any(imported == item or imported.startswith(item + ".") for item in forbidden)
+    ]
+    assert not wrong, f"{path.relative_to(ROOT)}: {wrong}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module_name)
+def test_public_names_have_docstrings(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    missing = [] if ast.get_docstring(tree) or not tree.body else ["the module"]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            nodes: list[ast.stmt] = [node, *node.body] if not node.name.startswith("_") else []
+        elif isinstance(node, ast.Module):
+            nodes = list(node.body)
+        else:
+            continue
+        missing += [
+            f"{item.name} (line {item.lineno})"
+            for item in nodes
+            if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            and not item.name.startswith("_")
+            and not ast.get_docstring(item)
+        ]
+    assert not missing, f"{path.relative_to(ROOT)} lacks docstrings: {sorted(set(missing))}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module_name)
+def test_no_print_and_no_swallowed_errors(path: Path) -> None:
+    name = module_name(path)
+    wrong = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+            if name != "yarnopp_cli.cli.output" and not name.startswith("yarnopp_cli.jobs."):
+                wrong.append(f"print at line {node.lineno}")
+        if isinstance(node, ast.ExceptHandler):
+            caught = node.type
+            broad = caught is None or (isinstance(caught, ast.Name) and caught.id in {"Exception", "BaseException"})
+            if broad and name not in {"executor.driver", "yarnopp_cli.cli.app"}:
+                wrong.append(f"broad except at line {node.lineno}")
+    assert not wrong, f"{path.relative_to(ROOT)}: {wrong}"
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The top-level packages in sys.modules after a statement in a fresh interpreter."""
+    code = f"{statement}\nimport sys\nprint(*sorted({{name.split('.')[0] for name in sys.modules}}))"
+    return set(
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True, check=True).stdout.split()
+    )
+
+
+def test_importing_the_executor_loads_nothing_of_the_cluster() -> None:
+    assert not loaded_by("import executor") & {"typer", "textual", "aiohttp", "msgspec", "tomli", "yarnopp_cli", "rich"}
+
+
+@pytest.mark.parametrize("daemon", ["resourcemanager", "nodemanager"])
+def test_daemons_load_no_command_line(daemon: str) -> None:
+    loaded = loaded_by(f"import yarnopp_cli.daemons.{daemon}")
+    assert not loaded & {"typer", "textual", "aiohttp", "rich"}
+
+
+def test_the_frame_of_the_command_line_is_light() -> None:
+    assert not loaded_by("import yarnopp_cli.__main__") & {"textual", "aiohttp", "msgspec", "psutil", "rich", "asyncio"}
