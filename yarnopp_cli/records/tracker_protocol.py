@@ -97,7 +97,8 @@ class ContainerToUpdate:
 class NodeHeartbeatResponse:
     """``action`` is NORMAL, RESYNC (register again) or SHUTDOWN (end yourself; ``keep_containers`` says how).
 
-    ``applications_to_cleanup`` have ended: what runs of them is to be killed (-107).
+    ``applications_to_cleanup`` have ended: what runs of them is to be killed (-107). ``lifetime`` is the cluster's
+    ("stay" or "on-demand"): a node of an on-demand cluster ends itself when its RM is gone for good.
     """
 
     response_id: int
@@ -110,6 +111,7 @@ class NodeHeartbeatResponse:
     queuing_limit: ContainerQueuingLimit = ContainerQueuingLimit()
     keep_containers: bool = False
     diagnostics: str = ""
+    lifetime: str = "stay"
 
 
 @dataclass(frozen=True, slots=True)
