@@ -1,0 +1,1 @@
+"""The half of the executor that acts: processes, cgroups, files. Decisions are in ``executor.core``, never here."""

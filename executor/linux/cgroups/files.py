@@ -1,0 +1,178 @@
+"""Kernel files of cgroups as attributes: cgroupspy's descriptors, and our own for what it has not.
+
+A group is ``at(path, UnifiedFiles)``; its files read and write like attributes. Nothing here decides what is written,
+walks a hierarchy or knows of containers. Sources: Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Any, TypeVar
+
+from cgroupspy.controllers import Controller, CpuAcctController, CpuController, MemoryController
+from cgroupspy.interfaces import BaseFileInterface, DictFile, FlagFile, IntegerFile, MultiLineIntegerFile
+from cgroupspy.nodes import Node
+
+from ...errors import CgroupWriteError
+
+
+class KernelFiles(Controller):  # type: ignore[misc]
+    """The files that every group has, read with one system call each (a tenth of the cost of a Python text file)."""
+
+    procs = MultiLineIntegerFile("cgroup.procs")
+
+    def get_property(self, filename: bytes) -> str:
+        """The text of one file, stripped. OSError where it cannot be read."""
+        fd = os.open(self.filepath(filename), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            text = os.read(fd, 65536)
+            # The kernel hands out long lists of processes a page at a time.
+            while len(text) >= 4000 and (more := os.read(fd, 65536)):
+                text += more
+        finally:
+            os.close(fd)
+        return text.decode("ascii", "replace").strip()
+
+    def set_property(self, filename: bytes, value: object) -> None:
+        """Write one value in one write, as the kernel wants it. CgroupWriteError where it is refused."""
+        path = os.fsdecode(self.filepath(filename))
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            try:
+                os.write(fd, str(value).encode("ascii"))
+            finally:
+                os.close(fd)
+        except OSError as error:
+            because = error.strerror or str(error)
+            if not os.path.exists(path):
+                because = "this kernel has no such file" if os.path.isdir(os.path.dirname(path)) else "no such group"
+            raise CgroupWriteError(f"cannot write {value!r} to {path}", because=because) from error
+
+    def has(self, filename: str) -> bool:
+        """Whether this group has such a file."""
+        return os.path.exists(self.filepath(filename.encode()))
+
+
+class LimitFile(IntegerFile):  # type: ignore[misc]
+    """An integer, or the word ``max`` for no limit, which reads and is written as None."""
+
+    def sanitize_get(self, value: str) -> int | None:
+        return None if value == "max" else int(value)
+
+    def sanitize_set(self, value: int | None) -> str:
+        return "max" if value is None else str(int(value))
+
+
+class BandwidthFile(BaseFileInterface):  # type: ignore[misc]
+    """v2's ``cpu.max``: (quota or None, period), both in microseconds."""
+
+    def sanitize_get(self, value: str) -> tuple[int | None, int]:
+        quota, _, period = value.partition(" ")
+        return (None if quota == "max" else int(quota), int(period or 100_000))
+
+    def sanitize_set(self, value: tuple[int | None, int]) -> str:
+        quota, period = value
+        return f"{'max' if quota is None else int(quota)} {int(period)}"
+
+
+class WordsFile(BaseFileInterface):  # type: ignore[misc]
+    """Words on one line, as ``cgroup.controllers`` has them."""
+
+    def sanitize_get(self, value: str) -> tuple[str, ...]:
+        return tuple(value.split())
+
+    def sanitize_set(self, value: tuple[str, ...]) -> str:
+        return " ".join(value)
+
+
+class CpuFiles(KernelFiles, CpuController):  # type: ignore[misc]
+    """v1 ``cpu``: shares, cfs_quota_us, cfs_period_us, stat (``throttled_time`` in nanoseconds)."""
+
+
+class CpuAcctFiles(KernelFiles, CpuAcctController):  # type: ignore[misc]
+    """v1 ``cpuacct``: usage, in nanoseconds."""
+
+
+class MemoryFiles(KernelFiles, MemoryController):  # type: ignore[misc]
+    """v1 ``memory``; ``oom_control`` as a dict, with ``oom_kill`` since Linux 4.13."""
+
+    oom_control = DictFile("memory.oom_control", readonly=True)
+
+
+class PidsFiles(KernelFiles):
+    """v1 ``pids``. ``current`` counts threads too."""
+
+    max = LimitFile("pids.max")
+    current = IntegerFile("pids.current", readonly=True)
+
+
+class FreezerFiles(KernelFiles):
+    """v1 ``freezer``: ``state`` is written FROZEN or THAWED and reads FREEZING in between."""
+
+    state = BaseFileInterface("freezer.state")
+
+
+class UnifiedFiles(KernelFiles):
+    """v2: all controllers in one group. On a hybrid host only the files that need no controller are there."""
+
+    controllers = WordsFile("cgroup.controllers", readonly=True)
+    subtree_control = WordsFile("cgroup.subtree_control")
+    events = DictFile("cgroup.events", readonly=True)
+    freeze = FlagFile("cgroup.freeze")
+    kill = FlagFile("cgroup.kill", writeonly=True)
+    cpu_weight = IntegerFile("cpu.weight")
+    cpu_max = BandwidthFile("cpu.max")
+    cpu_stat = DictFile("cpu.stat", readonly=True)
+    memory_max = LimitFile("memory.max")
+    memory_low = LimitFile("memory.low")
+    memory_swap_max = LimitFile("memory.swap.max")
+    memory_current = IntegerFile("memory.current", readonly=True)
+    memory_peak = IntegerFile("memory.peak")
+    memory_events = DictFile("memory.events", readonly=True)
+    pids_max = LimitFile("pids.max")
+    pids_current = IntegerFile("pids.current", readonly=True)
+
+
+Files = TypeVar("Files", bound=KernelFiles)
+
+
+def at(path: str, kind: type[Files]) -> Files:
+    """The files of the group at ``path``, which need not exist yet."""
+    return kind(Node(os.fsencode(path)))
+
+
+def group_processes(path: str) -> list[int]:
+    """The processes in the group at ``path`` and in groups made below it; none where it does not exist."""
+    try:
+        # A zero is a process outside our pid namespace, out of reach.
+        found: list[int] = [pid for pid in at(path, KernelFiles).procs if pid > 0]
+        # Directories of cgroup file systems count their children in nlink: two means no group below.
+        if os.stat(path).st_nlink > 2:
+            for entry in os.scandir(path):
+                if entry.is_dir(follow_symlinks=False):
+                    found += group_processes(entry.path)
+    except OSError as error:
+        # ENODEV is how reading a file of a group that is being removed ends.
+        if error.errno in (errno.ENOENT, errno.ENODEV):
+            return []
+        raise
+    return found
+
+
+def number(files: KernelFiles, attribute: str) -> int:
+    """An integer file, or 0 where the group or the file is not there."""
+    try:
+        value: Any = getattr(files, attribute)
+    except OSError:
+        return 0
+    return int(value or 0)
+
+
+def figures(files: KernelFiles, attribute: str) -> dict[str, int]:
+    """A file of ``name value`` lines, or {} where the group or the file is not there."""
+    try:
+        value: dict[str, int] = getattr(files, attribute)
+    except (OSError, ValueError):
+        return {}
+    return value

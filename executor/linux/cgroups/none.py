@@ -1,0 +1,114 @@
+"""No cgroups: sessions and descendants take the signals, figures come from psutil and /proc.
+
+Weaker than cgroups in three ways: memory is looked at, not held; processors are not divided; a process that leaves its
+session *and* clears its environment escapes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+
+from ...records import CgroupLimits, ContainerUsage
+from ..processes import ProcessStat, belonging_to, scan
+from .base import CgroupDriver, CgroupReport, check_name, kill_until_empty
+
+WEAKER = (
+    "memory limits are enforced by polling: a container can exceed its limit for up to two monitoring intervals",
+    "processors are not shared out by weight, and no CPU quota is possible",
+    "a process that leaves its session and clears its environment is not found when its container ends",
+)
+"""What has to be told wherever this driver is used."""
+
+SCAN_AGE_SECONDS = 0.2
+"""One table of processes serves all containers of a monitoring pass; it is not used for signals."""
+
+
+class NoCgroups(CgroupDriver):
+    """Containers known by the session that their shim leads."""
+
+    mode = "none"
+
+    def __init__(self, *, reasons: tuple[str, ...] = (), hints: tuple[str, ...] = ()) -> None:
+        self._reasons = reasons
+        self._hints = hints
+        self._shims: dict[str, int] = {}
+        self._last: dict[str, ContainerUsage] = {}
+        self._gone: dict[str, dict[int, float]] = {}
+        self._table: dict[int, ProcessStat] = {}
+        self._table_at = -1.0
+        self._ticks = os.sysconf("SC_CLK_TCK")
+
+    def describe(self) -> CgroupReport:
+        return CgroupReport(mode="none", weaker=self._reasons + WEAKER, hints=self._hints)
+
+    def create_parent(self, limits: CgroupLimits | None = None) -> None:
+        """Nothing to make."""
+
+    def create(self, container_id: str, limits: CgroupLimits) -> tuple[str, ...]:
+        check_name(container_id)
+        return ()
+
+    def started(self, container_id: str, pid: int) -> None:
+        self._shims[container_id] = pid
+
+    def set_limits(self, container_id: str, limits: CgroupLimits) -> None:
+        """There is nothing that could hold a container to them."""
+
+    def processes(self, container_id: str) -> list[int]:
+        return [entry.pid for entry in self._members(container_id, scan())]
+
+    def _members(
+        self, container_id: str, table: dict[int, ProcessStat], *, orphans: bool = True
+    ) -> list[ProcessStat]:
+        shim = self._shims.get(container_id)
+        return [] if shim is None else belonging_to(shim, container_id, table, orphans=orphans)
+
+    def usage(self, container_id: str, now: float) -> ContainerUsage:
+        import psutil
+
+        if time.monotonic() - self._table_at > SCAN_AGE_SECONDS:
+            self._table, self._table_at = scan(), time.monotonic()
+        before = self._last.get(container_id, ContainerUsage())
+        members = self._members(container_id, self._table, orphans=False)
+        if not members:
+            return replace(before, memory_bytes=0, processes=0, sampled_at=now)
+        # What dead processes used is kept: their last reading stays in the sum.
+        seconds = self._gone.setdefault(container_id, {})
+        memory = 0
+        for member in members:
+            try:
+                process = psutil.Process(member.pid)
+                with process.oneshot():
+                    times, held = process.cpu_times(), process.memory_info()
+            except psutil.Error:
+                continue
+            seconds[member.pid] = times.user + times.system
+            memory += held.rss
+        usage = ContainerUsage(
+            cpu_seconds=max(before.cpu_seconds, sum(seconds.values())),
+            memory_bytes=memory,
+            memory_peak_bytes=max(before.memory_peak_bytes, memory),
+            processes=len(members),
+            sampled_at=now,
+        )
+        self._last[container_id] = usage
+        return usage
+
+    def kill(self, container_id: str) -> None:
+        kill_until_empty(container_id, lambda: self.processes(container_id))
+
+    def remove(self, container_id: str, wait_seconds: float = 0.0) -> bool:
+        for known in (self._shims, self._last, self._gone):
+            known.pop(container_id, None)
+        return True
+
+    def remove_parent(self) -> None:
+        """Nothing was made."""
+
+    def stale_groups(self) -> list[str]:
+        return []
+
+    def path(self, container_id: str) -> str:
+        return ""

@@ -1,0 +1,50 @@
+"""The environment of a container: YARN's variables, what its creator asked for, a few of our own. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..records import ContainerSpec
+
+INHERITED = ("PATH", "LANG", "TZ", "JAVA_HOME")
+"""Passed on from the executor's own environment unless the container brings them (YARN's ``env-whitelist``)."""
+
+INHERITED_PREFIX = "HADOOP_"
+
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def container_environment(
+    spec: ContainerSpec,
+    *,
+    node_environment: Mapping[str, str],
+    inherited: Mapping[str, str],
+    private_directory: str,
+    working_directory: str,
+    log_directory: str,
+    user: str,
+    home: str,
+) -> dict[str, str]:
+    """Exactly what the container's process gets (``ContainerLaunch.sanitizeEnv``).
+
+    From weakest to strongest: the whitelist from ``inherited``; ``spec.environment``; ``node_environment`` (NM_HOST,
+    NM_PORT, NM_HTTP_PORT) and the variables that YARN forces.
+    """
+    environment = {
+        name: value
+        for name, value in inherited.items()
+        if name in INHERITED or name.startswith(INHERITED_PREFIX)
+    }
+    environment.setdefault("PATH", DEFAULT_PATH)
+    environment.update(spec.environment)
+    environment.update(node_environment)
+    environment.update(
+        CONTAINER_ID=spec.container_id,
+        LOCAL_DIRS=private_directory,
+        LOG_DIRS=log_directory,
+        USER=spec.user or user,
+        LOGNAME=spec.user or user,
+        HOME=home,
+        PWD=working_directory,
+    )
+    return environment

@@ -1,0 +1,122 @@
+"""The kernel's table of processes, read straight from /proc: who is whose child, in which session, in what state.
+
+One read of ``/proc/PID/stat`` a process (about 15 microseconds), against 60 for psutil's objects, which also do not
+tell the session. Reads only; sends no signal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStat:
+    """Fields of /proc/PID/stat (proc(5)). ``start`` in clock ticks after boot: with ``pid`` it names one process."""
+
+    pid: int
+    state: str
+    parent: int
+    group: int
+    session: int
+    cpu_ticks: int
+    start: int
+    resident_pages: int
+
+
+def read_stat(pid: int) -> ProcessStat | None:
+    """One process, None where there is none. A zombie is still there, with state Z."""
+    try:
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        text = os.read(fd, 4096)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    # The command name stands in parentheses and may hold anything, parentheses too: count from the last one.
+    fields = text[text.rfind(b")") + 2 :].split()
+    if len(fields) < 22:
+        return None
+    return ProcessStat(
+        pid=pid,
+        state=fields[0].decode("ascii"),
+        parent=int(fields[1]),
+        group=int(fields[2]),
+        session=int(fields[3]),
+        cpu_ticks=int(fields[11]) + int(fields[12]),
+        start=int(fields[19]),
+        resident_pages=max(0, int(fields[21])),
+    )
+
+
+def scan() -> dict[int, ProcessStat]:
+    """All processes of this host (or pid namespace)."""
+    table = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit() and (found := read_stat(int(name))) is not None:
+            table[found.pid] = found
+    return table
+
+
+def start_time(pid: int) -> int | None:
+    """When the process started, in clock ticks after boot; None where there is none."""
+    found = read_stat(pid)
+    return None if found is None else found.start
+
+
+def is_alive(pid: int, start: int) -> bool:
+    """Whether that very process still runs: the pid may have been given to another one since."""
+    found = read_stat(pid)
+    return found is not None and found.start == start and found.state not in "ZX"
+
+
+def children(pid: int) -> list[int]:
+    """Direct children of a process with a single thread, such as our shim; [] where it has none."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as listed:
+            return [int(word) for word in listed.read().split()]
+    except FileNotFoundError:
+        if os.path.exists(f"/proc/{pid}"):
+            # A kernel without CONFIG_PROC_CHILDREN.
+            return [entry.pid for entry in scan().values() if entry.parent == pid]
+        return []
+    except (ProcessLookupError, ValueError):
+        return []
+
+
+def environment_marks(pid: int, mark: bytes) -> bool:
+    """Whether a process was started with ``mark`` (``NAME=VALUE``) in its environment, as far as we may see it."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as environ:
+        return mark in environ.read().split(b"\0")
+    return False
+
+
+def belonging_to(
+    shim: int, container_id: str, table: dict[int, ProcessStat], *, orphans: bool = True
+) -> list[ProcessStat]:
+    """The processes of a container that no cgroup holds: those of the shim's session, their descendants, and orphans.
+
+    An orphan that made a session of its own is found by CONTAINER_ID in its environment, which every container has;
+    ``orphans`` False saves that search, which reads a file a process. The shim itself is not among them, nor what is
+    dead already.
+    """
+    mark = b"CONTAINER_ID=" + os.fsencode(container_id)
+    members = {pid for pid, entry in table.items() if entry.session == shim or pid == shim}
+    oldest = table[shim].start if shim in table else 0
+    lost = []
+    for pid, entry in table.items():
+        if pid in members:
+            continue
+        ancestor, steps = entry.parent, 0
+        while ancestor in table and ancestor > 1 and ancestor not in members and steps < 64:
+            ancestor, steps = table[ancestor].parent, steps + 1
+        if ancestor in members:
+            members.add(pid)
+        elif orphans and entry.start >= oldest and entry.session != table.get(os.getpid(), entry).session:
+            lost.append(pid)
+    members.update(pid for pid in lost if environment_marks(pid, mark))
+    return [table[pid] for pid in sorted(members) if pid != shim and pid in table and table[pid].state not in "ZX"]
