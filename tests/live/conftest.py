@@ -1,0 +1,139 @@
+"""Real daemons for tests: a `yopp` of its own run directory, that must leave nothing behind.
+
+``yopp(*args)`` runs the command line as a new user would, in a clean environment, and returns the finished process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def wait_until(condition: Callable[[], Any], timeout: float = 20.0, what: str = "") -> Any:
+    """The first true value of ``condition``; fails the test when ``timeout`` seconds pass without one."""
+    deadline = time.monotonic() + timeout
+    while True:
+        if value := condition():
+            return value
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {timeout} s: {what or condition}")
+        time.sleep(0.02)
+
+
+class Yopp:
+    """The command line with a run directory and a home of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.run_dir = home / "run"
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "LANG": "C.UTF-8",
+            "PYTHONPATH": str(ROOT),
+            "YOPP_RUN_DIR": str(self.run_dir),
+        }
+        self.started: list[subprocess.Popen[Any]] = []
+
+    @property
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "yarnopp_cli"]
+
+    def __call__(
+        self, *args: str | bytes, timeout: float = 60, code: int | None = 0, env: dict[str, str] | None = None, **more: Any
+    ) -> subprocess.CompletedProcess[str]:
+        """Run to the end; ``code`` is the exit code it must have, None for any."""
+        ended = subprocess.run(
+            [*self.command, *args], env=self.environment | (env or {}), cwd=more.pop("cwd", self.home), timeout=timeout,
+            capture_output=True, text=True, errors="replace", stdin=more.pop("stdin", subprocess.DEVNULL), **more,
+        )  # fmt: skip
+        assert "Traceback" not in ended.stderr, ended.stderr
+        if code is not None:
+            assert ended.returncode == code, f"{args}: {ended.returncode}\n{ended.stdout}\n{ended.stderr}"
+        return ended
+
+    def json(self, *args: str, **more: Any) -> Any:
+        """The document that a command prints with --json."""
+        return json.loads(self(*args, "--json", **more).stdout)
+
+    def start(self, *args: str, **more: Any) -> subprocess.Popen[str]:
+        """Start it and go on; it is ended with the test."""
+        process = subprocess.Popen(
+            [*self.command, *args], env=self.environment, cwd=self.home, text=True, errors="replace",
+            stdin=subprocess.DEVNULL, stdout=more.pop("stdout", subprocess.PIPE), stderr=more.pop("stderr", subprocess.PIPE),
+            **more,
+        )  # fmt: skip
+        self.started.append(process)
+        return process
+
+    def containers(self, *args: str) -> list[dict[str, Any]]:
+        """The documents of `yopp container list`."""
+        found = self.json("container", "list", *args)["containers"]
+        return list(found["container"]) if found else []
+
+    def leftovers(self) -> list[str]:
+        """Processes that carry this run directory in their environment, and cgroups of it."""
+        left = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.pid != os.getpid() and process.environ().get("YOPP_RUN_DIR") == str(self.run_dir):
+                    left.append(f"process {process.pid}: {' '.join(process.cmdline())}")
+                elif str(self.run_dir) in " ".join(process.cmdline()):
+                    left.append(f"process {process.pid}: {' '.join(process.cmdline())}")
+        tag = hashlib.sha256(str(self.run_dir).encode()).hexdigest()[:8]
+        left += [f"cgroup {path}" for path in Path("/sys/fs/cgroup").glob(f"**/{tag}") if path.is_dir()]
+        return left
+
+    def close(self) -> list[str]:
+        """End everything; what was still there although it should not be."""
+        for process in self.started:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+            process.communicate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self("down", "-y", "--force", code=None, timeout=30)
+        deadline = time.monotonic() + 3
+        while (left := self.leftovers()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        for line in left:
+            if line.startswith("process "):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(line.split()[1].rstrip(":")), signal.SIGKILL)
+        return left
+
+
+@pytest.fixture
+def yopp() -> Iterator[Yopp]:
+    """A `yopp` with nothing running; whatever it starts must be gone with the test."""
+    home = Path(tempfile.mkdtemp(prefix="yo"))
+    home.chmod(0o755)
+    program = Yopp(home)
+    try:
+        yield program
+    finally:
+        left = program.close()
+        shutil.rmtree(home, ignore_errors=True)
+    assert not left, left
+
+
+@pytest.fixture
+def cluster(yopp: Yopp) -> Yopp:
+    """A running cluster: one RM, one NM of 2 vcores and 1024 MB, queue length 10."""
+    yopp("up", "--vcores", "2", "--memory", "1024")
+    return yopp

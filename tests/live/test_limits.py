@@ -1,0 +1,90 @@
+"""Limits of real containers, measured by the kernel's own figures. Run on cgroup v1 here and v2 in user-mode Linux."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import Yopp, wait_until
+
+pytestmark = [pytest.mark.live, pytest.mark.cgroup]
+
+
+def has_cgroups() -> bool:
+    """Whether this host lets us write memory and CPU limits, of either version."""
+    if os.geteuid() != 0:
+        return False
+    unified = Path("/sys/fs/cgroup/cgroup.controllers")
+    if unified.exists():
+        return {"cpu", "memory"} <= set(unified.read_text().split())
+    return os.access("/sys/fs/cgroup/memory", os.W_OK) and os.access("/sys/fs/cgroup/cpu", os.W_OK)
+
+
+needs_cgroups = pytest.mark.skipif(not has_cgroups(), reason="no writable cpu and memory cgroup controllers here")
+
+EAT_200_MB = "block = bytearray(200 * 2**20)\nblock[::4096] = b'x' * len(block[::4096])\nprint('survived')"
+SPIN_TWICE = """
+import os, time
+child = os.fork()
+end = time.monotonic() + 3
+while time.monotonic() < end:
+    pass
+if child:
+    os.waitpid(child, 0)
+"""
+
+
+@needs_cgroups
+def test_a_container_over_its_memory_dies_and_its_neighbour_lives(cluster: Yopp) -> None:
+    neighbour = cluster.start("run", "--memory", "64", "sh", "-c", "sleep 4; echo alive")
+    wait_until(lambda: any(c["yopp"]["state"] == "RUNNING" for c in cluster.containers()), what="the neighbour runs")
+    ended = cluster("run", "--memory", "64", sys.executable, "-c", EAT_200_MB, code=137)
+    assert "survived" not in ended.stdout
+    assert "64 MB" in ended.stderr
+    assert "OOM" in ended.stderr
+    dead = [c for c in cluster.containers("-a") if c["exitCode"] == -104]
+    assert len(dead) == 1
+    assert dead[0]["yopp"]["used"]["oomKills"] >= 1
+    assert "peak" in dead[0]["diagnostics"].lower()
+    assert cluster.json("status")["clusterInfo"]["state"] == "STARTED"
+    out, err = neighbour.communicate(timeout=60)
+    assert (neighbour.returncode, out) == (0, "alive\n"), err
+
+
+@needs_cgroups
+def test_a_strict_container_of_one_vcore_uses_one_core(yopp: Yopp) -> None:
+    yopp(
+        "up", "--vcores", "2", "--memory", "1024",
+        "-Dyarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage=true",
+    )  # fmt: skip
+    cores = len(os.sched_getaffinity(0))
+    yopp("run", "--vcores", "1", sys.executable, "-c", SPIN_TWICE)
+    used = yopp.containers("-a")[-1]["yopp"]["used"]
+    allowed = 3.0 * cores / 2  # a vcore of this node is half of what the machine has
+    assert used["cpuSeconds"] == pytest.approx(allowed, rel=0.15)
+    if cores >= 2:
+        assert used["throttledMs"] > 500
+
+
+@needs_cgroups
+def test_shares_follow_type_and_size(cluster: Yopp) -> None:
+    jobs = [cluster.start("run", "-G", "sleep", "30"), cluster.start("run", "-O", "sleep", "30")]
+    running = wait_until(
+        lambda: len(c := [c for c in cluster.containers() if c["yopp"]["state"] == "RUNNING"]) == 2 and c,
+        what="both run",
+    )
+    by_type = {c["executionType"]: c["yopp"]["limits"]["cpuShares"] for c in running}
+    v2 = Path("/sys/fs/cgroup/cgroup.controllers").exists()
+    assert by_type == ({"GUARANTEED": 100, "OPPORTUNISTIC": 1} if v2 else {"GUARANTEED": 1024, "OPPORTUNISTIC": 2})
+    for job in jobs:
+        job.terminate()
+        job.communicate(timeout=20)
+
+
+@needs_cgroups
+def test_what_a_container_leaves_behind_is_ended_with_it(cluster: Yopp) -> None:
+    cluster("run", "sh", "-c", "setsid sleep 300 & (setsid sh -c 'setsid sleep 301 &') & sleep 0.3")
+    wait_until(lambda: not [line for line in cluster.leftovers() if "sleep 30" in line], what="the orphans are gone")
