@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from executor.linux.processes import read_stat
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
@@ -24,8 +26,8 @@ class ProcessId:
     @classmethod
     def of(cls, pid: int) -> ProcessId | None:
         """The process that has this pid now; None if there is none (a zombie counts as none)."""
-        facts = _stat(pid)
-        return None if facts is None or facts[0] in "ZX" else cls(pid, facts[1])
+        found = read_stat(pid)
+        return None if found is None or found.state in "ZX" else cls(pid, found.start)
 
     def alive(self) -> bool:
         """Whether this very process still runs. A zombie does not."""
@@ -55,18 +57,6 @@ class ProcessId:
         finally:
             os.close(descriptor)
         return True
-
-
-def _stat(pid: int) -> tuple[str, int] | None:
-    """State letter and start time of a pid, from /proc/PID/stat."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            text = file.read()
-    except OSError:
-        return None
-    # The name stands in parentheses and may itself hold spaces and parentheses: count from the last one.
-    fields = text[text.rindex(b")") + 2 :].split()
-    return fields[0].decode("ascii"), int(fields[19])
 
 
 def wait_for_end(processes: Iterable[ProcessId], timeout: float) -> tuple[ProcessId, ...]:

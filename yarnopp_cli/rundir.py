@@ -1,8 +1,8 @@
-"""The run directory: where a cluster's sockets, pid files and logs are, who may use it, and which daemons live.
+"""The run directory: where a cluster's sockets, pid files and logs are, and which of its daemons live.
 
-The directory is the cluster: two commands that resolve to the same one speak with the same daemons, whatever their
-environment (``XDG_RUNTIME_DIR`` plays no part: cron and ``ssh host cmd`` do not have it). Nothing here starts, stops
-or signals a process.
+The directory is the cluster: two commands that resolve to the same one speak with the same daemons, whatever
+their environment (``XDG_RUNTIME_DIR`` plays no part: cron and ``ssh host cmd`` do not have it). Nothing here
+starts, stops or signals a process.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import hashlib
 import os
 import re
 import stat
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -42,10 +40,10 @@ class Daemon:
 
 @dataclass(frozen=True, slots=True)
 class RunDir:
-    """Paths of one cluster. ``path`` is absolute; ``socket_dir`` is ``path`` unless that is too long for sockets.
+    """Paths of one cluster, all absolute. ``socket_dir`` is ``path`` unless that is too long for sockets.
 
-    ``state_dir`` is where output, private directories and containers' records are. Making a RunDir touches nothing:
-    :meth:`prepare` creates the directories, and checks them.
+    ``state_dir`` is where output, private directories and containers' records are. Making a RunDir touches
+    nothing: :meth:`prepare` creates the directories, and checks them.
     """
 
     path: str
@@ -75,7 +73,7 @@ class RunDir:
 
     @classmethod
     def of(cls, path: str, *, state_dir: str | None = None, uid: int | None = None) -> RunDir:
-        """The cluster of that directory. The same directory under two names (links in its parents) is the same."""
+        """The cluster of that directory, by whatever links in its parents it is named."""
         full = os.path.abspath(path)
         full = os.path.join(os.path.realpath(os.path.dirname(full)), os.path.basename(full))
         return cls(
@@ -158,19 +156,17 @@ class RunDir:
             _check_private(self.path, "the run directory")
 
     def write(self, name: str, text: str) -> None:
-        """Write a file of the run directory in one step, 0600: a reader sees the old text or the new, whole."""
+        """Write a file of the run directory, 0600, in one step: readers see the old text or the new."""
         path = os.path.join(self.path, name)
-        temporary = ""
+        temporary = os.path.join(self.path, f".{name}.{os.getpid()}")
         try:
-            # mkstemp makes it 0600, and by a name nobody else has.
-            descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=self.path)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
             with open(descriptor, "w", encoding="utf-8") as file:
                 file.write(text)
             os.replace(temporary, path)
         except OSError as error:
-            if temporary:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
             raise _unusable(path, "", error) from None
 
     def read(self, name: str) -> str | None:
@@ -203,7 +199,7 @@ class RunDir:
         return Daemon(name, 0 if name == "rm" else int(name.removeprefix("nm-")), process)
 
     def remove_leftovers(self) -> tuple[str, ...]:
-        """Remove sockets and pid files of daemons that no longer live; what was removed. Call it under the lock."""
+        """Remove sockets and pid files of daemons that live no more; their paths. Call it under the lock."""
         removed = []
         for directory, ending in ((self.path, ".pid"), (self.socket_dir, ".sock")):
             try:
@@ -221,7 +217,7 @@ class RunDir:
 
     @contextlib.contextmanager
     def lock(self, timeout: float = 30.0) -> Iterator[None]:
-        """Hold the right to start and stop daemons here. Raises YoppError if another has it for ``timeout`` seconds."""
+        """Hold the right to start and stop daemons here. YoppError if another has it for ``timeout`` s."""
         try:
             descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
@@ -234,6 +230,8 @@ class RunDir:
 
 
 def _digest(path: str) -> str:
+    import hashlib  # 3 ms, and not every command needs it
+
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:8]
 
 
@@ -305,8 +303,8 @@ def _reason(error: Exception) -> str:
 def _holder(path: str) -> ProcessId | None:
     """The process that holds a pid file locked; None if nobody does.
 
-    The lock is tried only when the pid in the file is that of a process: a daemon that starts writes its pid after
-    it has the lock, and must not find it taken by somebody who only looks.
+    The lock is tried only when the pid in the file is that of a process: a daemon that starts writes its pid
+    after it has the lock, and must not find it taken by somebody who only looks.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
