@@ -1,0 +1,115 @@
+"""A daemon's own calls to another daemon: a NodeManager to its ResourceManager. Many calls in flight, any
+order back.
+
+Connecting again is the caller's decision. The command line and the masters use ``rpc/blocking.py`` instead,
+which needs neither asyncio nor msgspec.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import ConnectionFailedError, YoppError
+from .codec import MAX_LINE_BYTES, CallId, Codec, WireError
+
+Answered = Callable[[Any, YoppError | None], None]
+"""Called once with (response, None), or (None, why not)."""
+
+
+class RpcClient(asyncio.Protocol):
+    """One connection. ``lost`` is called once, with the reason, when it has ended and nobody closed it."""
+
+    def __init__(self, codec: Codec, lost: Callable[[str], None]) -> None:
+        self._codec = codec
+        self._lost = lost
+        self._transport: asyncio.Transport | None = None
+        self._input = bytearray()
+        self._searched = 0
+        self._next_id = 1
+        self._methods: dict[CallId, str] = {}
+        self._callbacks: dict[CallId, Answered] = {}
+        self._reason = "the connection was closed"
+        self._closed = False
+
+    @classmethod
+    async def connect(cls, path: str, codec: Codec, lost: Callable[[str], None]) -> RpcClient:
+        """Connect to a Unix socket. Raises ConnectionFailedError."""
+        loop = asyncio.get_running_loop()
+        try:
+            _, client = await loop.create_unix_connection(lambda: cls(codec, lost), path)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise ConnectionFailedError(f"cannot reach {path}", because=reason) from None
+        return client
+
+    def call(self, method: str, request: Any, answered: Answered) -> None:
+        """Call ``method``; ``answered`` is called exactly once, never before this returns."""
+        if self._transport is None or self._transport.is_closing():
+            error = ConnectionFailedError("the call was not made", because=self._reason)
+            asyncio.get_running_loop().call_soon(answered, None, error)
+            return
+        number = self._next_id
+        self._next_id += 1
+        line = self._codec.encode_call(number, method, request)
+        self._methods[number] = method
+        self._callbacks[number] = answered
+        self._transport.write(line)
+
+    def close(self) -> None:
+        """Close when all has been sent; calls without an answer get an error, ``lost`` is not called."""
+        self._closed = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """asyncio's: the connection is there."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """asyncio's: cut into lines, hand out the answers."""
+        self._input += data
+        while (end := self._input.find(b"\n", self._searched)) >= 0:
+            line = bytes(self._input[:end])
+            del self._input[: end + 1]
+            self._searched = 0
+            self._line(line)
+        self._searched = len(self._input)
+        if len(self._input) > MAX_LINE_BYTES:
+            self._fail(f"a line was longer than {MAX_LINE_BYTES} bytes")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """asyncio's: it has ended, by whomever."""
+        self._transport = None
+        if exc is not None:
+            self._reason = str(exc).lower()
+        callbacks = list(self._callbacks.values())
+        self._callbacks.clear()
+        self._methods.clear()
+        for answered in callbacks:
+            answered(None, ConnectionFailedError("the connection was lost", because=self._reason))
+        if not self._closed:
+            self._closed = True
+            self._lost(self._reason)
+
+    def _line(self, line: bytes) -> None:
+        try:
+            answer = self._codec.decode_answer(line, self._methods)
+        except WireError as error:
+            # The other end speaks something else; what it meant by it cannot be known.
+            self._fail(error.message)
+            return
+        if answer.call_id is None and answer.error is not None:
+            self._fail(answer.error.message)
+            return
+        self._methods.pop(answer.call_id, None)
+        answered = self._callbacks.pop(answer.call_id, None)
+        if answered is not None:
+            answered(answer.response, answer.error)
+
+    def _fail(self, reason: str) -> None:
+        self._reason = reason
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,222 @@
+"""JSON-RPC 2.0 lines to and from the protocols' dataclasses, for the daemons: msgspec straight over the
+records.
+
+Everything that comes off a wire is checked against the declared types here, and nowhere else; a fault names
+its place (``$.params.containers[0].id``). Clients use ``rpc/plain.py``, which costs no import of msgspec.
+Never does IO.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Final
+
+import msgspec
+
+from ..errors import REMOTE_ERRORS, RemoteError, UsageError, YoppError
+from .methods import Methods
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+APPLICATION_ERROR: Final = -32000
+"""JSON-RPC's own error codes, and the one under which every YoppError travels."""
+
+MAX_LINE_BYTES: Final = 16 * 1024 * 1024
+"""The longest line that either side accepts."""
+
+_MANY_DIGITS = re.compile(rb"\d{19}")
+_INT64 = range(-(2**63), 2**63)
+_ERRORS = (msgspec.MsgspecError, ValueError, RecursionError)
+
+CallId = int | str | None
+"""What a caller may number its calls with."""
+
+
+class WireError(Exception):
+    """A line is not a call that can be answered by the machine.
+
+    ``code`` is JSON-RPC's, ``call_id`` if it was legible.
+    """
+
+    def __init__(self, code: int, message: str, call_id: CallId = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.call_id = call_id
+
+
+class _Call(msgspec.Struct):
+    id: int | str | None = None
+    method: str = ""
+    params: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Error(msgspec.Struct):
+    code: int = APPLICATION_ERROR
+    message: str = ""
+    data: dict[str, Any] | None = None
+
+
+class _Answer(msgspec.Struct):
+    id: int | str | None = None
+    result: msgspec.Raw = msgspec.Raw(b"")
+    error: _Error | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One line from a server: the response to call ``call_id``, or why there is none."""
+
+    call_id: CallId
+    response: Any
+    error: YoppError | None
+
+
+class Codec:
+    """Encodes and decodes the calls of one table of methods. Decoders are made when first needed."""
+
+    def __init__(self, methods: Methods) -> None:
+        self._methods = methods
+        self._call = msgspec.json.Decoder(_Call)
+        self._answer = msgspec.json.Decoder(_Answer)
+        self._encoder = msgspec.json.Encoder()
+        self._requests: dict[str, msgspec.json.Decoder[Any]] = {}
+        self._responses: dict[str, msgspec.json.Decoder[Any]] = {}
+
+    def decode_call(self, line: bytes | bytearray | memoryview) -> tuple[CallId, str, Any]:
+        """The id, the method and the request of one line. Raises WireError with JSON-RPC's code."""
+        try:
+            call = self._call.decode(line)
+        except msgspec.ValidationError as error:
+            raise WireError(INVALID_REQUEST, f"not a JSON-RPC request: {error}", _legible_id(line)) from None
+        except _ERRORS as error:
+            raise WireError(PARSE_ERROR, f"not JSON: {error}") from None
+        if call.id is None:
+            raise WireError(INVALID_REQUEST, "a request needs an id: there are no notifications here")
+        if not call.method:
+            raise WireError(INVALID_REQUEST, "a request needs a method", call.id)
+        decoder = self._requests.get(call.method) or self._request_decoder(call.method, call.id)
+        try:
+            request = decoder.decode(call.params)
+            if _MANY_DIGITS.search(call.params):
+                _refuse_huge_integers(request, "$.params")
+        except _ERRORS as error:
+            message = str(error).replace("`$.", "`$.params.").replace("`$[", "`$.params[")
+            raise WireError(INVALID_PARAMS, f"{call.method}: {message}", call.id) from None
+        return call.id, call.method, request
+
+    def encode_call(self, call_id: int, method: str, request: Any) -> bytes:
+        """One line that calls ``method``."""
+        return b'{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}\n' % (
+            call_id,
+            method.encode(),
+            self._encode(request),
+        )
+
+    def encode_response(self, call_id: CallId, response: Any) -> bytes:
+        """One line that answers a call."""
+        return b'{"jsonrpc":"2.0","id":%s,"result":%s}\n' % (_encode_id(call_id), self._encode(response))
+
+    def encode_error(self, call_id: CallId, error: YoppError) -> bytes:
+        """One line that refuses a call, with all that a YoppError says."""
+        data = {
+            "type": type(error).__name__,
+            "exception": error.exception,
+            "because": error.because,
+            "hint": error.hint,
+            "exit": error.exit_code,
+        }
+        body = {"code": APPLICATION_ERROR, "message": error.message, "data": data}
+        return b'{"jsonrpc":"2.0","id":%s,"error":%s}\n' % (_encode_id(call_id), self._encode(body))
+
+    def encode_wire_error(self, error: WireError) -> bytes:
+        """One line that says what was wrong with a line."""
+        body = {
+            "code": error.code,
+            "message": error.message,
+            "data": {"type": "UsageError", "exception": UsageError.exception, "exit": UsageError.exit_code},
+        }
+        return b'{"jsonrpc":"2.0","id":%s,"error":%s}\n' % (_encode_id(error.call_id), self._encode(body))
+
+    def decode_answer(self, line: bytes | bytearray | memoryview, method_of: dict[CallId, str]) -> Answer:
+        """One line from a server; ``method_of`` says which call was which.
+
+        Raises WireError if it is no answer.
+        """
+        try:
+            answer = self._answer.decode(line)
+        except _ERRORS as error:
+            raise WireError(PARSE_ERROR, f"not a JSON-RPC response: {error}") from None
+        if answer.error is not None:
+            return Answer(answer.id, None, _to_exception(answer.error))
+        method = method_of.get(answer.id)
+        if method is None:
+            raise WireError(INVALID_REQUEST, f"an answer to call {answer.id!r}, which was never made")
+        decoder = self._responses.get(method)
+        if decoder is None:
+            decoder = self._responses[method] = msgspec.json.Decoder(self._methods[method][1])
+        try:
+            return Answer(answer.id, decoder.decode(answer.result), None)
+        except _ERRORS as error:
+            raise WireError(INVALID_PARAMS, f"the answer to {method}: {error}", answer.id) from None
+
+    def _request_decoder(self, method: str, call_id: CallId) -> msgspec.json.Decoder[Any]:
+        types = self._methods.get(method)
+        if types is None:
+            raise WireError(METHOD_NOT_FOUND, f"there is no method {method[:100]!r} here", call_id)
+        decoder = self._requests[method] = msgspec.json.Decoder(types[0])
+        return decoder
+
+    def _encode(self, value: Any) -> bytes:
+        try:
+            return self._encoder.encode(value)
+        except UnicodeEncodeError:
+            # Text that came from a file system or a process may hold bytes that were never UTF-8; a lone
+            # surrogate has no place on the wire, so people see U+FFFD or "?" in its stead.
+            text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
+            return text.encode("utf-8", "replace")
+
+
+def _encode_id(call_id: CallId) -> bytes:
+    return msgspec.json.encode(call_id)
+
+
+def _legible_id(line: bytes | bytearray | memoryview) -> CallId:
+    """The id of a request that is JSON but no proper request, so that its caller learns which one it was."""
+    try:
+        raw = msgspec.json.decode(line)
+    except _ERRORS:
+        return None
+    found = raw.get("id") if isinstance(raw, dict) else None
+    return found if isinstance(found, int | str) and not isinstance(found, bool) else None
+
+
+def _refuse_huge_integers(value: Any, place: str) -> None:
+    """Integers beyond 64 bits mean nothing in any message, and break arithmetic with floats far from here."""
+    if isinstance(value, int) and value not in _INT64:
+        raise ValueError(f"integer out of range - at `{place.replace('$.params', '$', 1)}`")
+    if is_dataclass(value):
+        for item in fields(value):
+            _refuse_huge_integers(getattr(value, item.name), f"{place}.{item.name}")
+    elif isinstance(value, tuple | list):
+        for index, item in enumerate(value):
+            _refuse_huge_integers(item, f"{place}[{index}]")
+    elif isinstance(value, dict):
+        for item in value.values():
+            _refuse_huge_integers(item, f"{place}[...]")
+
+
+def _to_exception(error: _Error) -> YoppError:
+    data = error.data or {}
+    kind = REMOTE_ERRORS.get(str(data.get("type", "")), RemoteError)
+    exit_code = data.get("exit")
+    return kind(
+        error.message,
+        because=str(data.get("because", "")),
+        hint=str(data.get("hint", "")),
+        exit_code=exit_code if isinstance(exit_code, int) else None,
+    )

@@ -1,0 +1,26 @@
+"""Which methods each daemon answers: the four protocols' tables, merged. Pure data; imports no codec."""
+
+from __future__ import annotations
+
+from ..records import client_protocol, container_protocol, master_protocol, tracker_protocol
+
+Methods = dict[str, tuple[type, type]]
+"""Method -> (request, response)."""
+
+
+def _merge(*tables: Methods) -> Methods:
+    merged: Methods = {}
+    for table in tables:
+        assert not merged.keys() & table.keys(), "two protocols share a method's name"
+        merged.update(table)
+    return merged
+
+
+RM_METHODS: Methods = _merge(client_protocol.METHODS, master_protocol.METHODS, tracker_protocol.METHODS)
+"""What the ResourceManager answers: clients, masters and nodes, on one socket."""
+
+NM_METHODS: Methods = _merge(container_protocol.METHODS)
+"""What a NodeManager answers: masters and people."""
+
+METHODS: Methods = _merge(RM_METHODS, NM_METHODS)
+"""All of them: no two protocols share a method's name."""

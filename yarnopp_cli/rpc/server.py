@@ -1,0 +1,324 @@
+"""The daemons' end of the wire: JSON lines on a Unix socket (and, where configured, loopback TCP) to a
+machine's calls.
+
+Each line that is a proper call becomes a CallReceived; Reply and ReplyError become lines again, in whatever
+order they come. What is no proper call is answered here and never reaches the machine. Only the daemon's own
+user and root are served. It decides nothing and knows no method's meaning.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import pwd
+import socket
+import struct
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
+
+from ..core.calls import CallReceived, ConnectionLost, Reply, ReplyError
+from ..errors import RemoteError, YoppError
+from .codec import INVALID_REQUEST, MAX_LINE_BYTES, CallId, Codec, WireError
+from .methods import Methods
+from .tcp import loopback_address, peer_uid
+
+_log = logging.getLogger(__name__)
+
+Post = Callable[[CallReceived | ConnectionLost], None]
+"""Where calls go: a Driver's ``post``."""
+
+MAX_UNANSWERED: Final = 20_000
+"""Calls one connection may have waiting; more are refused, so that no caller can fill the memory."""
+
+_OUTPUT_BYTES: Final = 64 * 1024 * 1024
+"""Answers that a connection may leave unread before it is dropped."""
+
+_PEERCRED = struct.Struct("3i")
+
+
+class RpcServer:
+    """Serves one daemon's methods. ``post`` takes what happens; ``perform`` takes the answers."""
+
+    def __init__(self, methods: Methods, post: Post, *, max_line_bytes: int = MAX_LINE_BYTES) -> None:
+        self.codec = Codec(methods)
+        self.post = post
+        self.max_line_bytes = max_line_bytes
+        self._calls: dict[int, tuple[_Connection, CallId]] = {}
+        self._next_call = 1
+        self._next_connection = 1
+        self._connections: set[_Connection] = set()
+        self._servers: list[asyncio.AbstractServer] = []
+        self._socket_paths: list[tuple[str, int]] = []
+        self._closing = False
+
+    async def listen_unix(self, path: str) -> None:
+        """Listen on ``path``, 0600. A socket there that nobody listens on is removed first.
+
+        Raises YoppError if a living daemon has it or it cannot be made.
+        """
+        remove_stale_socket(path)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.setblocking(False)
+        try:
+            # The directory is 0700 already; the mode is for those who put it elsewhere.
+            previous = os.umask(0o177)
+            try:
+                listener.bind(path)
+            finally:
+                os.umask(previous)
+            inode = os.stat(path).st_ino
+        except OSError as error:
+            listener.close()
+            raise YoppError(f"cannot listen on {path}", because=_reason(error)) from None
+        server = await asyncio.get_running_loop().create_unix_server(
+            self._accept, sock=listener, backlog=1024
+        )
+        self._servers.append(server)
+        self._socket_paths.append((path, inode))
+
+    async def listen_tcp(self, address: str) -> str:
+        """Listen on ``host:port``, loopback only; the address it got. Raises YoppError.
+
+        Port 0 takes a free one.
+        """
+        where = loopback_address(address)
+        server = await where.listen(self._accept)
+        self._servers.append(server)
+        name = server.sockets[0].getsockname()
+        return f"{where.host}:{name[1]}"
+
+    def perform(self, command: Reply | ReplyError) -> None:
+        """Answer a call. One whose connection has gone is forgotten."""
+        found = self._calls.pop(command.call_id, None)
+        if found is None:
+            return
+        connection, call_id = found
+        connection.unanswered.discard(command.call_id)
+        if isinstance(command, Reply):
+            connection.write(self.codec.encode_response(call_id, command.response))
+        else:
+            connection.write(self.codec.encode_error(call_id, command.error))
+
+    @property
+    def unanswered(self) -> int:
+        """How many calls wait for their answers."""
+        return len(self._calls)
+
+    async def close(self) -> None:
+        """Stop listening, remove the sockets, send what is to be sent, and close every connection."""
+        self._closing = True
+        for server in self._servers:
+            server.close()
+        for path, inode in self._socket_paths:
+            _unlink_own(path, inode)
+        connections = list(self._connections)
+        for connection in connections:
+            connection.flush()
+            connection.close()
+        # An answer that is still in a buffer gets a moment to leave; a peer that does not read gets no more.
+        waiting = [connection.gone.wait() for connection in connections]
+        if waiting:
+            try:
+                await asyncio.wait_for(asyncio.gather(*waiting), 1.0)
+            except TimeoutError:
+                for connection in connections:
+                    connection.abort()
+
+    def _accept(self) -> _Connection:
+        connection = _Connection(self, self._next_connection)
+        self._next_connection += 1
+        return connection
+
+    def _opened(self, connection: _Connection) -> None:
+        self._connections.add(connection)
+
+    def _lost(self, connection: _Connection) -> None:
+        self._connections.discard(connection)
+        for call in connection.unanswered:
+            self._calls.pop(call, None)
+        connection.unanswered.clear()
+        if connection.called and not self._closing:
+            self.post(ConnectionLost(connection.id))
+
+    def _received(self, connection: _Connection, line: bytes) -> None:
+        try:
+            call_id, method, request = self.codec.decode_call(line)
+        except WireError as error:
+            connection.write(self.codec.encode_wire_error(error))
+            return
+        if len(connection.unanswered) >= MAX_UNANSWERED:
+            refusal = RemoteError("too many calls at once", because=f"{MAX_UNANSWERED} wait for an answer")
+            connection.write(self.codec.encode_error(call_id, refusal))
+            return
+        number = self._next_call
+        self._next_call += 1
+        self._calls[number] = (connection, call_id)
+        connection.unanswered.add(number)
+        connection.called = True
+        self.post(CallReceived(number, connection.id, method, request, connection.uid, connection.user))
+
+
+class _Connection(asyncio.Protocol):
+    """One caller: cuts its bytes into lines, and gathers the answers of a turn of the loop into one write."""
+
+    def __init__(self, server: RpcServer, number: int) -> None:
+        self.id = number
+        self.uid = -1
+        self.user = ""
+        self.called = False
+        self.unanswered: set[int] = set()
+        self.gone = asyncio.Event()
+        self._server = server
+        self._transport: asyncio.Transport | None = None
+        self._input = bytearray()
+        self._searched = 0
+        self._output: list[bytes] = []
+        self._flush_due = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._server._opened(self)
+        transport.set_write_buffer_limits(high=1024 * 1024)
+        self.uid = _uid_of(transport)
+        if self.uid not in (os.geteuid(), 0):
+            _log.warning("refused a connection of user %d", self.uid)
+            error = YoppError(
+                "this daemon serves its own user only",
+                because=f"it runs as {user_name(os.geteuid())}, and you are {user_name(self.uid)}",
+            )
+            transport.write(self._server.codec.encode_error(None, error))
+            self.close()
+            return
+        self.user = user_name(self.uid)
+
+    def data_received(self, data: bytes) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._input += data
+        while (end := self._input.find(b"\n", self._searched)) >= 0:
+            if end > self._server.max_line_bytes:
+                break
+            line = bytes(self._input[:end])
+            del self._input[: end + 1]
+            self._searched = 0
+            if line.strip():
+                self._server._received(self, line)
+        else:
+            self._searched = len(self._input)
+        if len(self._input) > self._server.max_line_bytes:
+            message = f"a line is longer than {self._server.max_line_bytes} bytes"
+            self.write(self._server.codec.encode_wire_error(WireError(INVALID_REQUEST, message)))
+            self._input.clear()
+            self.flush()
+            self.close()
+
+    def eof_received(self) -> bool:
+        # What has been answered is sent; then it counts as gone. A caller that was killed looks the same as
+        # one that only stopped sending, and the death of a master in a client must be noticed at once.
+        self.flush()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._output.clear()
+        self.gone.set()
+        self._server._lost(self)
+
+    def pause_writing(self) -> None:
+        """The caller does not read its answers: take no more calls of it until it does."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def write(self, line: bytes) -> None:
+        """Send a line, together with the others of this turn of the loop."""
+        if self._transport is None:
+            return
+        self._output.append(line)
+        if not self._flush_due:
+            self._flush_due = True
+            asyncio.get_running_loop().call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Hand over what has gathered."""
+        self._flush_due = False
+        if self._transport is None or not self._output:
+            return
+        self._transport.write(b"".join(self._output))
+        self._output.clear()
+        if self._transport.get_write_buffer_size() > _OUTPUT_BYTES:
+            _log.warning("dropped connection %d: it leaves its answers unread", self.id)
+            self.abort()
+
+    def close(self) -> None:
+        """Close when all has been sent."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close now."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def remove_stale_socket(path: str) -> None:
+    """Remove a socket on which nobody listens any more.
+
+    Raises YoppError if somebody does, or it is no socket.
+    """
+    probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    probe.setblocking(False)
+    try:
+        probe.connect(path)
+    except FileNotFoundError:
+        return
+    except BlockingIOError:
+        pass  # it listens, and is busy
+    except ConnectionRefusedError:
+        os.unlink(path)
+        return
+    except OSError as error:
+        raise YoppError(f"cannot listen on {path}", because=_reason(error)) from None
+    finally:
+        probe.close()
+    raise YoppError(f"cannot listen on {path}", because="another daemon listens there already")
+
+
+@lru_cache(maxsize=64)
+def user_name(uid: int) -> str:
+    """The name of a user, or the number where it has none; "" for an unknown one."""
+    if uid < 0:
+        return ""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _uid_of(transport: asyncio.Transport) -> int:
+    peer: socket.socket = transport.get_extra_info("socket")
+    if peer.family == socket.AF_UNIX:
+        credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size)
+        _, uid, _ = _PEERCRED.unpack(credentials)
+        return int(uid)
+    return peer_uid(transport.get_extra_info("sockname"), transport.get_extra_info("peername"))
+
+
+def _unlink_own(path: str, inode: int) -> None:
+    """Remove our socket, unless another daemon has put its own in its place meanwhile."""
+    try:
+        if os.stat(path).st_ino == inode:
+            os.unlink(path)
+    except OSError:
+        return
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
