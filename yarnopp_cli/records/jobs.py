@@ -1,4 +1,5 @@
-"""What a job is: phases of tasks, each task one container's worth of work. Plain data, also a detached job's file.
+"""What a job is: phases of tasks, each task one container's worth of work. Plain data, also a detached job's
+file.
 
 A job is planned once (``core/masters/{run,distributedshell,pi}.py``) and then driven by one machine
 (``core/masters/common.py``), whether that runs in the client or in a container of the cluster.
@@ -35,13 +36,14 @@ class PhaseSpec:
     """Tasks that may run at once; the next phase starts when all of them have ended.
 
     ``command``, ``environment``, ``working_directory``, ``files`` and ``timeout_ms`` are as in
-    ``ContainerLaunchContext``. ``max_attempts`` bounds how often a *failing* task is run (preempted, shed and lost
-    containers do not count); it is tried again only after a code of ``retry_codes`` (empty: any),
-    ``retry_interval_ms`` later, and with ``retry_guaranteed`` in a guaranteed container of ``retry_priority``, as
-    YARN's MapReduce does. ``fail_fast``: a task that failed for good ends the job.
-    ``number_variable`` names an environment variable that holds the task's number, or with ``number_by_allocation``
-    1, 2, 3 … in the order in which containers were allocated (YARN_SHELL_ID). ``promote`` asks for each opportunistic
-    container to be promoted once it runs. ``resource_name`` is where to run: ``*`` or a node.
+    ``ContainerLaunchContext``. ``max_attempts`` bounds how often a *failing* task is run (preempted, shed and
+    lost containers do not count); it is tried again only after a code of ``retry_codes`` (empty: any),
+    ``retry_interval_ms`` later, and with ``retry_guaranteed`` in a guaranteed container of
+    ``retry_priority``, as YARN's MapReduce does. ``fail_fast``: a task that failed for good ends the job.
+    ``number_variable`` names an environment variable that holds the task's number, or with
+    ``number_by_allocation`` 1, 2, 3 … in the order in which containers were allocated (YARN_SHELL_ID).
+    ``promote`` asks for each opportunistic container to be promoted once it runs. ``resource_name`` is where
+    to run: ``*`` or a node.
     """
 
     name: str
@@ -65,7 +67,9 @@ class PhaseSpec:
 
 @dataclass(frozen=True, slots=True)
 class PiSpec:
-    """What the estimate of a `pi` job is made of; ``directory`` holds its input and output, and is removed after it."""
+    """What the estimate of a `pi` job is made of; ``directory`` holds its input and output, and is removed
+    after it.
+    """
 
     maps: int
     samples: int
@@ -76,9 +80,9 @@ class PiSpec:
 class JobSpec:
     """A whole job. ``timeout_ms`` bounds its running time, 0 for none; then it ends with exit code 124.
 
-    ``max_preemptions`` bounds how often one task may be preempted, shed or refused before it counts as failed with
-    exit code 75. ``heartbeat_ms`` bounds how long the RM may hold an answer. ``rm_address`` is for a detached job's
-    master, which reads this record from its file.
+    ``max_preemptions`` bounds how often one task may be preempted, shed or refused before it counts as failed
+    with exit code 75. ``heartbeat_ms`` bounds how long the RM may hold an answer. ``rm_address`` is for a
+    detached job's master, which reads this record from its file.
     """
 
     name: str

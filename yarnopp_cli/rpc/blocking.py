@@ -1,7 +1,7 @@
 """Calls to a daemon over one socket, without asyncio: for the command line, and for masters in a select loop.
 
-JSON-RPC 2.0, one object a line, many calls in flight, answers in any order. The method's own protocol module (the one
-that declares the request) says what the answer is. It never retries and never starts anything.
+JSON-RPC 2.0, one object a line, many calls in flight, answers in any order. The method's own protocol module
+(the one that declares the request) says what the answer is. It never retries and never starts anything.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Answer = tuple[int, Any]
 class Connection:
     """One connection to a daemon: ``unix:/path``, ``/path`` or ``host:port``; ``peer`` names it in errors.
 
-    ``call`` waits for one answer. ``send``, ``fileno`` and ``receive`` are the same without waiting: send what is to
-    be sent, wait until the descriptor is readable, receive what has come. Both may be mixed: answers that come while
-    ``call`` waits for another one are kept for ``receive``. Not for several threads.
+    ``call`` waits for one answer. ``send``, ``fileno`` and ``receive`` are the same without waiting: send
+    what is to be sent, wait until the descriptor is readable, receive what has come. Both may be mixed:
+    answers that come while ``call`` waits for another one are kept for ``receive``. Not for several threads.
     """
 
     def __init__(self, address: str, *, peer: str = "the ResourceManager", timeout: float = 10.0) -> None:
@@ -93,7 +93,10 @@ class Connection:
             self._wait(remaining)
 
     def send(self, method: str, request: Any) -> int:
-        """Send one call; its answer comes from ``receive`` under the id returned. Raises ConnectionFailedError."""
+        """Send one call; its answer comes from ``receive`` under the id returned.
+
+        Raises ConnectionFailedError.
+        """
         response_type = sys.modules[type(request).__module__].METHODS[method][1]
         call_id = self._next_id
         self._next_id += 1
@@ -116,7 +119,8 @@ class Connection:
     def receive(self) -> list[Answer]:
         """All answers that have come, without waiting.
 
-        Raises ConnectionFailedError once the connection has ended and everything that came before has been given.
+        Raises ConnectionFailedError once the connection has ended and everything that came before has been
+        given.
         """
         if self._end is None:
             self._read()
@@ -191,7 +195,7 @@ class Connection:
         if not isinstance(message, dict):
             self._fail("it sent what is not an answer")
             return
-        call_id = message.get("id")
+        call_id: Any = message.get("id")
         if call_id is None and "error" in message:
             # it could not even tell which call that was
             self._fail(_error_of(message["error"]).message)

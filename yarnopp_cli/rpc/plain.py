@@ -1,8 +1,9 @@
 """Messages to and from JSON's own types, with nothing but the standard library.
 
-Command-line calls use it, where importing msgspec would cost more than the message; daemons use ``codec.py``. Both
-read the same dataclasses, and a test holds them to the same bytes' meaning: fields by name, enums by value, tuples as
-arrays, a missing field is its default, an unknown one is ignored. It does no input or output.
+Command-line calls use it, where importing msgspec would cost more than the message; daemons use ``codec.py``.
+Both read the same dataclasses, and a test holds them to the same bytes' meaning: fields by name, enums by
+value, tuples as arrays, a missing field is its default, an unknown one is ignored. It does no input or
+output.
 """
 
 from __future__ import annotations
@@ -81,14 +82,24 @@ def _make_encoder(hint: Any) -> _Converter | None:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         inner = _encoder(_optional(hint, arguments))
-        return None if inner is None else lambda value: None if value is None else inner(value)
+        return None if inner is None else _make_optional_converter(inner)
     if origin in (tuple, list, frozenset):
-        inner = _encoder(arguments[0])
-        return list if inner is None else lambda value: [inner(item) for item in value]
+        return _make_array_encoder(_encoder(arguments[0]))
     if origin is dict:
-        inner = _encoder(arguments[1])
-        return dict if inner is None else lambda value: {key: inner(item) for key, item in value.items()}
+        return _make_dict_encoder(_encoder(arguments[1]))
     raise TypeError(f"messages do not hold {hint!r}")
+
+
+def _make_optional_converter(inner: _Converter) -> _Converter:
+    return lambda value: None if value is None else inner(value)
+
+
+def _make_array_encoder(inner: _Converter | None) -> _Converter:
+    return list if inner is None else lambda value: [inner(item) for item in value]
+
+
+def _make_dict_encoder(inner: _Converter | None) -> _Converter:
+    return dict if inner is None else lambda value: {key: inner(item) for key, item in value.items()}
 
 
 def _make_dataclass_encoder(kind: Any) -> _Converter:
@@ -130,8 +141,7 @@ def _make_decoder(hint: Any) -> _Converter:
         return _make_dataclass_decoder(hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        inner = _decoder(_optional(hint, arguments))
-        return lambda value: None if value is None else inner(value)
+        return _make_optional_converter(_decoder(_optional(hint, arguments)))
     if origin in (tuple, list, frozenset):
         return _make_array_decoder(origin, _decoder(arguments[0]))
     if origin is dict:
