@@ -1,0 +1,1 @@
+"""Views: how reports look as tables and as YARN's REST documents. Pure; they never read, ask or print."""

@@ -1,0 +1,235 @@
+"""The frame of the command line: loads the chosen command, runs it, prints its error, returns its exit code.
+
+The only place that catches everything. A command function returns None (exit 0) or its exit code as an int, and
+raises YoppError for what people have to know.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Iterator, MutableMapping, Sequence
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from executor.errors import ExecutorError
+
+from ..errors import EXIT_USAGE, UsageError, YoppError
+from . import output
+from .argv import rewrite
+from .options import examples, new_typer
+from .table import COMMANDS, SECTIONS, TABLE
+
+EXIT_BUG = 70
+EXIT_BROKEN_PIPE = 141
+
+# typer keeps its own click private; the base of its public BadParameter is the family of all usage errors
+_USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
+
+
+class _Commands(MutableMapping[str, Any]):
+    """The commands of the table, each module imported when its command is first asked for."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            self._loaded[name] = _load(name)
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+    def __contains__(self, name: object) -> bool:
+        return name in COMMANDS
+
+
+def _load(name: str) -> Any:
+    """The command ``name``, from its module. Raises KeyError if there is none of that name."""
+    module = import_module(f"{__package__}.{COMMANDS[name].module}")
+    holder = new_typer(callback=_nothing)  # a callback makes it a group, whatever the module registers
+    module.register(holder)
+    return typer.main.get_command(holder).commands[name]  # type: ignore[attr-defined]
+
+
+def _nothing() -> None:
+    """Stand for a group's callback."""
+
+
+class _Root(TyperGroup):
+    """The group of all commands: lazily imported, and listed by section in the help."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = _Commands()
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the help's sections from the table, without importing any command."""
+        for section in SECTIONS:
+            with formatter.section(section):
+                formatter.write_dl(
+                    [(entry.name, entry.summary) for entry in TABLE if entry.section == section]
+                )
+
+
+def build() -> typer.Typer:
+    """The whole command line as one Typer; ``typer.main.get_command`` of it can be walked for a manual."""
+    return new_typer(
+        cls=_Root,
+        callback=_main,
+        invoke_without_command=True,
+        epilog=examples("yopp up --nodes 2", "yopp run -n 10 -O sleep 10"),
+    )
+
+
+def _main(
+    ctx: typer.Context,
+    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version and exit.")] = False,
+) -> int | None:
+    """YARN's opportunistic containers on this host: queue, run, limit and preempt real processes."""
+    if version:
+        from .. import __version__
+
+        output.Printer().text(f"yopp {__version__}")
+        raise typer.Exit(0)
+    if ctx.invoked_subcommand is not None:
+        return None
+    from .home import home
+
+    return home()
+
+
+def secure_standard_streams() -> None:
+    """Fill closed standard descriptors, so that no socket or file of ours ever becomes number 0, 1 or 2.
+
+    A closed stdout is filled with a descriptor that cannot be written: what should have been printed is then an
+    error, as it should be, and not silence.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError as error:
+            if error.errno != errno.EBADF:
+                raise
+            opened = os.open(os.devnull, os.O_RDONLY)
+            if opened != descriptor:  # the lowest free one is taken, so this cannot be; but be sure
+                os.dup2(opened, descriptor)
+                os.close(opened)
+    if sys.stdin is None:
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command line (without the program's name) and return its exit code. Never raises."""
+    output.reset(json_wanted=_asks_for_json(argv))
+    try:
+        code = _invoke(rewrite(argv))
+        output.flush()
+    except output.OutputClosedError as error:
+        output.abandon_stdout()
+        if not error.broken_pipe:
+            output.error(error)
+        code = EXIT_BROKEN_PIPE if error.broken_pipe else error.exit_code
+    except YoppError as error:
+        output.error(error)
+        code = error.exit_code
+    except _USAGE_ERROR as error:
+        code = _usage(error)
+    except KeyboardInterrupt:
+        code = 130
+    except ExecutorError as error:
+        output.error(YoppError(error.message, because=error.because, hint=error.hint))
+        code = 1
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        output.error(YoppError(f"the system refused: {error.strerror or error}{where}"))
+        code = 1
+    except Exception as error:
+        code = _bug(error)
+    _flush_quietly()
+    return code
+
+
+def _invoke(argv: list[str]) -> int:
+    try:
+        result = typer.main.get_command(build()).main(args=argv, prog_name="yopp", standalone_mode=False)
+    except SystemExit as exit_:  # typer ends so when a pipe broke under its help
+        result = exit_.code
+    return result if isinstance(result, int) and not isinstance(result, bool) else 0
+
+
+def _usage(error: Any) -> int:
+    """Print a usage error of the parser in our three lines; return its exit code."""
+    message = error.format_message().rstrip()
+    context = getattr(error, "ctx", None)
+    if context is not None and message == context.get_help().rstrip():  # a group without its subcommand
+        output.Printer().text(message)
+        return EXIT_USAGE
+    command = context.command_path if context is not None else "yopp"
+    first = message[:1].lower() + message[1:]
+    output.error(UsageError(first.rstrip("."), hint=f"`{command} --help` lists what it takes"))
+    return EXIT_USAGE
+
+
+def _bug(error: Exception) -> int:
+    """Write the story of an unforeseen error to a file, and say where, in one line."""
+    import tempfile
+    import traceback
+
+    story = "".join(traceback.format_exception(error))
+    where = ""
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="yopp-crash-", suffix=".txt", delete=False, errors="backslashreplace"
+        ) as file:
+            file.write(f"{sys.argv!r}\n{story}")
+            where = f"; its story is in {file.name}"
+    except OSError:
+        where = f" (its story could not be written): {type(error).__name__}: {error}"
+    output.error(YoppError(f"this is a bug in yopp{where}", exit_code=EXIT_BUG))
+    return EXIT_BUG
+
+
+def _flush_quietly() -> None:
+    """Leave nothing in the buffers that the interpreter would complain about at its end."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            output.abandon(stream)
+
+
+def _asks_for_json(argv: Sequence[str]) -> bool:
+    """Whether errors are wanted as JSON: known from the words alone, as they may not parse."""
+    words = list(argv)
+    if words[:1] == ["run"]:  # what follows its first plain word belongs to the command that it runs
+        plain = next((i for i, word in enumerate(words[1:], 1) if not word.startswith("-")), len(words))
+        words = words[:plain]
+    if "--" in words:
+        words = words[: words.index("--")]
+    asked = [word.partition("=")[2] for word in words if word.startswith(("--output=", "-o="))]
+    asked += [after for word, after in zip(words, words[1:], strict=False) if word in ("-o", "--output")]
+    asked += [word[2:] for word in words if word in ("-ojson", "-ojsonl")]
+    if "--json" in words:
+        return True
+    if asked:
+        return asked[-1] in ("json", "jsonl")
+    return os.environ.get("YOPP_OUTPUT", "") in ("json", "jsonl")

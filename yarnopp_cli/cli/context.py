@@ -1,0 +1,65 @@
+"""Where a command works: its configuration, its run directory, and a client for the cluster that is there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ..rundir import RunDir
+
+if TYPE_CHECKING:
+    from ..client import YarnClient
+    from ..settings.loading import Configuration
+
+
+@dataclass(frozen=True)
+class Context:
+    """One command's surroundings. Making one reads nothing; ``configuration`` is loaded when first asked for."""
+
+    run_dir: RunDir
+    conf: tuple[str, ...]
+    define: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        conf: Sequence[str] | None = None,
+        define: Sequence[str] | None = None,
+        run_dir: str | None = None,
+    ) -> Context:
+        """From the values of ``--conf``, ``-D`` and ``--run-dir``. Raises YoppError where no run directory can be."""
+        home = os.path.expanduser("~")
+        resolved = RunDir.resolve(run_dir, os.environ, os.getuid(), "" if home == "~" else home)
+        return cls(resolved, tuple(conf or ()), tuple(define or ()))
+
+    @classmethod
+    def looking(
+        cls,
+        *,
+        conf: Sequence[str] | None = None,
+        define: Sequence[str] | None = None,
+        run_dir: str | None = None,
+    ) -> Context:
+        """As ``of``, for commands that need no property: what is named is still checked, but nothing else is read."""
+        context = cls.of(conf=conf, define=define, run_dir=run_dir)
+        if conf or define:
+            _ = context.configuration
+        return context
+
+    @cached_property
+    def configuration(self) -> Configuration:
+        """The configuration of this command line. Raises ConfigurationError."""
+        from ..settings.loading import load
+
+        return load(self.conf, self.define, environ=os.environ, state_dir=self.run_dir.state_dir)
+
+    def client(self) -> YarnClient:
+        """Connected to the ResourceManager. Raises ConnectionFailedError (exit 69, hint ``yopp up``)."""
+        from ..client import YarnClient
+
+        self.run_dir.check()
+        return YarnClient(self.run_dir.rm_socket)

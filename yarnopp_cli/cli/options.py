@@ -1,0 +1,121 @@
+"""The options that commands have in common, declared once, and the readers of durations and sizes."""
+
+from __future__ import annotations
+
+import enum
+import math
+import re
+from typing import Annotated, Any
+
+import typer
+
+SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+"""Click's context settings of every command."""
+
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)(ms|s|m|h|d)?)", re.ASCII)
+_UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(?:i?b)?", re.ASCII | re.IGNORECASE)
+_MEGABYTES = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2, "p": 1024.0**3}
+
+
+def new_typer(**settings: Any) -> typer.Typer:
+    """A Typer with the manners of all of ours: plain help, ``-h``, no completion options, no pretty tracebacks."""
+    settings.setdefault("context_settings", SETTINGS)
+    return typer.Typer(
+        add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, **settings
+    )
+
+
+def examples(*lines: str) -> str:
+    """The end of a help text: an ``Examples:`` paragraph that is not re-wrapped."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+class Format(str, enum.Enum):
+    """The formats of ``-o``."""
+
+    table = "table"
+    wide = "wide"
+    json = "json"
+    jsonl = "jsonl"
+    tsv = "tsv"
+    name = "name"
+
+
+class ColorMode(str, enum.Enum):
+    """The values of ``--color``."""
+
+    auto = "auto"
+    always = "always"
+    never = "never"
+
+
+def duration(text: str) -> float:
+    """Seconds from ``90s``, ``5m``, ``1h30m``, ``250ms`` or plain seconds. Raises BadParameter (exit 2)."""
+    if isinstance(text, (int, float)):  # a default value comes through here too
+        return float(text)
+    compact = text.strip().lower()
+    parts = list(_DURATION.finditer(compact))
+    if not parts or "".join(part[0] for part in parts) != compact:
+        raise typer.BadParameter(f"{text!r} is not a duration; write 90s, 5m, 2h or 1h30m")
+    seconds = sum(float(part[1]) * _UNITS[part[2] or ""] for part in parts)
+    if not math.isfinite(seconds) or seconds > 1e9:
+        raise typer.BadParameter(f"{text!r} is longer than anybody can wait")
+    return seconds
+
+
+def size_mb(text: str) -> int:
+    """Whole MB from ``512M``, ``2G``, or a bare number of MB as in YARN. Raises BadParameter (exit 2)."""
+    if isinstance(text, int):
+        return text
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
+        raise typer.BadParameter(f"{text!r} is not a size; write 512 (MB), 512M or 2G")
+    megabytes = float(match[1]) * _MEGABYTES[match[2].lower()]
+    if not math.isfinite(megabytes):
+        raise typer.BadParameter(f"{text!r} is larger than any memory")
+    if megabytes != int(megabytes):
+        raise typer.BadParameter(f"{text!r} is not a whole number of MB")
+    return int(megabytes)
+
+
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="PATH", help="Configuration file or directory (repeatable)."),
+]
+Define = Annotated[
+    list[str] | None,
+    typer.Option("-D", "--define", metavar="NAME=VALUE", help="Set one property (repeatable)."),
+]
+RunDirOption = Annotated[
+    str | None,
+    typer.Option("--run-dir", metavar="DIR", help="The cluster's run directory. [env: YOPP_RUN_DIR]"),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON (same as -o json).")]
+Output = Annotated[
+    Format | None, typer.Option("-o", "--output", help="The form of the output.", show_default=False)
+]
+Quiet = Annotated[
+    bool, typer.Option("-q", "--quiet", help="Print ids only, and nothing on stderr but errors.")
+]
+Verbose = Annotated[int, typer.Option("-v", "--verbose", count=True, help="Say more; twice for the wire.")]
+Color = Annotated[ColorMode | None, typer.Option("--color", help="Colours.", show_default=False)]
+NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress line on stderr.")]
+Timeout = Annotated[
+    float | None,
+    typer.Option("--timeout", metavar="DUR", parser=duration, help="Give up after this time: 90s, 5m, 2h."),
+]
+Yes = Annotated[bool, typer.Option("-y", "--yes", help="Answer yes to every question.")]
+NoWait = Annotated[bool, typer.Option("--no-wait", help="Return at once, not when it has happened.")]
+Watch = Annotated[
+    float | None,
+    typer.Option("-w", "--watch", metavar="SECS", parser=duration, help="Print again every so many seconds."),
+]
+Sort = Annotated[
+    str | None, typer.Option("--sort", metavar="COL[,-COL]", help="Sort by columns; - means descending.")
+]
+Columns = Annotated[str | None, typer.Option("--columns", metavar="A,B", help="Show these columns.")]
+Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=0, help="Show at most N.")]
+Ids = Annotated[
+    list[str], typer.Argument(metavar="ID...", help="Full id, `last`, unique suffix, or - for stdin.")
+]

@@ -1,0 +1,365 @@
+"""All printing of the command line: data to stdout, talk to stderr, in the form that was asked for.
+
+The only module that writes to the standard streams. Text that came from elsewhere (names, diagnostics, log prefixes)
+is made harmless for a terminal on its way out; ids are never shortened, and nothing is when stdout is no terminal.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TextIO, TypeVar
+
+from ..errors import EXIT_FAILURE, UsageError, YoppError
+from ..views.columns import Column
+from ..views.text import harmless, shorten, width
+
+T = TypeVar("T")
+
+FORMS = ("table", "wide", "json", "jsonl", "tsv", "name")
+_STYLES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "cyan": "36",
+}
+_WORD_STYLES = {
+    "RUNNING": "green",
+    "FINISHED": "green",
+    "SUCCEEDED": "green",
+    "PAUSED": "yellow",
+    "PAUSING": "yellow",
+    "KILLED": "red",
+    "KILLING": "red",
+    "FAILED": "red",
+    "LOST": "red",
+    "UNHEALTHY": "red",
+    "QUEUED": "dim",
+    "ACCEPTED": "dim",
+    "UNDEFINED": "dim",
+}
+# What the command that runs has asked for, so that its error comes out in the same form.
+_errors_as_json = False
+
+
+class OutputClosedError(YoppError):
+    """Standard output takes no more. ``broken_pipe``: its reader has gone, which is nobody's fault."""
+
+    def __init__(self, error: OSError | ValueError) -> None:
+        number = getattr(error, "errno", None)
+        self.broken_pipe = number == errno.EPIPE
+        super().__init__(
+            "cannot write to standard output",
+            because="it is closed" if number in (None, errno.EBADF) else os.strerror(number),
+            hint="redirect it to a file with room, or to /dev/null",
+            exit_code=EXIT_FAILURE,
+        )
+
+
+class Printer:
+    """How one command prints. Make one with ``Printer.of`` from the common options.
+
+    ``form`` is one of FORMS; ``quiet`` prints ids only and no notes; ``verbose`` counts ``-v``; ``color`` is auto,
+    always or never (None: decided by the environment).
+    """
+
+    def __init__(
+        self,
+        form: str = "table",
+        *,
+        quiet: bool = False,
+        verbose: int = 0,
+        color: str | None = None,
+        progress: bool = True,
+    ) -> None:
+        self.form = form
+        self.quiet = quiet
+        self.verbose = verbose
+        self.color_out = _colored(sys.stdout, color)
+        self.color_err = _colored(sys.stderr, color)
+        self.progress = (
+            progress and not quiet and is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb"
+        )
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        output: Any = None,
+        json: bool = False,
+        quiet: bool = False,
+        verbose: int = 0,
+        color: Any = None,
+        no_progress: bool = False,
+    ) -> Printer:
+        """From the values of the common options; ``YOPP_OUTPUT`` stands in for a missing ``-o``."""
+        global _errors_as_json
+        chosen = getattr(output, "value", output)
+        if json:
+            if chosen not in (None, "json", "jsonl"):
+                raise UsageError(f"--json and -o {chosen} exclude each other")
+            chosen = chosen or "json"
+        if chosen is None:
+            chosen = os.environ.get("YOPP_OUTPUT") or "table"
+            if chosen not in FORMS:
+                raise UsageError(
+                    f"YOPP_OUTPUT is {chosen!r}, which is no output format",
+                    hint=f"use one of {', '.join(FORMS)}",
+                )
+        _errors_as_json = chosen in ("json", "jsonl")
+        return cls(
+            chosen,
+            quiet=quiet,
+            verbose=verbose,
+            color=getattr(color, "value", color),
+            progress=not no_progress,
+        )
+
+    @property
+    def is_json(self) -> bool:
+        """Whether stdout is to carry JSON and nothing else."""
+        return self.form in ("json", "jsonl")
+
+    def text(self, text: str) -> None:
+        """Print one or several lines of an answer on stdout."""
+        _write(harmless(text, keep="\n\t") + "\n")
+
+    def document(self, value: Any) -> None:
+        """Print one JSON value on stdout: on one line, or indented for a reader at a terminal."""
+        indent = 2 if self.form == "json" and is_terminal(sys.stdout) else None
+        separators = (",", ": ") if indent else (",", ":")
+        _write(json.dumps(value, ensure_ascii=False, indent=indent, separators=separators) + "\n")
+
+    def raw(self, data: bytes) -> None:
+        """Pass bytes through to stdout as they are."""
+        write_bytes(data)
+
+    def note(self, text: str) -> None:
+        """Say something beside the answer, on stderr; nothing when quiet."""
+        if not self.quiet:
+            _talk(harmless(text, keep="\n") + "\n")
+
+    def warn(self, text: str) -> None:
+        """Warn on stderr, quiet or not."""
+        prefix = paint("warning:", "yellow", self.color_err)
+        _talk(f"{prefix} {harmless(text)}\n")
+
+    def status_line(self, text: str) -> None:
+        """Replace the progress line on a terminal's stderr; an empty text removes it. Nothing where there is none."""
+        if self.progress:
+            columns = shutil.get_terminal_size().columns
+            _talk("\r\x1b[K" + shorten(harmless(text), max(10, columns - 1)))
+
+    def listing(
+        self,
+        rows: Sequence[T],
+        columns: Sequence[Column[T]],
+        *,
+        documents: Callable[[Sequence[T]], Any],
+        document: Callable[[T], Mapping[str, Any]],
+        identity: Callable[[T], str],
+        empty: str = "",
+    ) -> None:
+        """Print ``rows`` in the form asked for: table, one JSON document, one a line, tab-separated, or ids."""
+        if self.form == "json":
+            self.document(documents(rows))
+        elif self.form == "jsonl":
+            for row in rows:
+                self.document(document(row))
+        elif self.form == "name" or self.quiet:
+            _write("".join(f"{harmless(identity(row))}\n" for row in rows))
+        elif self.form == "tsv":
+            lines = ["\t".join(column.key for column in columns)]
+            lines += ["\t".join(harmless(column.raw(row)) for column in columns) for row in rows]
+            _write("\n".join(lines) + "\n")
+        elif rows:
+            self._table(rows, columns)
+        elif empty:
+            self.note(empty)
+
+    def _table(self, rows: Sequence[T], columns: Sequence[Column[T]]) -> None:
+        cells = [[harmless(column.cell(row)) for column in columns] for row in rows]
+        widths = [
+            max(width(column.title), *(width(line[i]) for line in cells)) for i, column in enumerate(columns)
+        ]
+        if is_terminal(sys.stdout):
+            widths = _fit(widths, columns, shutil.get_terminal_size().columns)
+        lines = [self._line([column.title for column in columns], widths, columns, header=True)]
+        lines += [self._line(line, widths, columns) for line in cells]
+        _write("\n".join(lines) + "\n")
+
+    def _line(
+        self,
+        cells: Sequence[str],
+        widths: Sequence[int],
+        columns: Sequence[Column[Any]],
+        header: bool = False,
+    ) -> str:
+        parts = []
+        for cell, cells_wide, column in zip(cells, widths, columns, strict=True):
+            shown = shorten(cell, cells_wide)
+            space = " " * (cells_wide - width(shown))
+            if header:
+                shown = paint(shown, "bold", self.color_out)
+            elif shown in _WORD_STYLES:
+                shown = paint(shown, _WORD_STYLES[shown], self.color_out)
+            parts.append(space + shown if column.numeric else shown + space)
+        return "  ".join(parts).rstrip()
+
+    def fields(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Print ``name: value`` lines, values aligned; further lines of a value are indented under it."""
+        longest = max((width(name) for name, _ in pairs), default=0)
+        lines = []
+        for name, value in pairs:
+            shown = harmless(value, keep="\n").replace("\n", "\n" + " " * (longest + 3))
+            if shown in _WORD_STYLES:
+                shown = paint(shown, _WORD_STYLES[shown], self.color_out)
+            lines.append(f"{name:>{longest}} : {shown}".rstrip())
+        _write("\n".join(lines) + "\n")
+
+    def confirm(self, question: str, *, yes: bool) -> bool:
+        """Ask on stderr and return the answer. Raises UsageError where nobody can be asked and ``yes`` is not given."""
+        if yes:
+            return True
+        if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+            raise UsageError(question, because="there is no terminal to ask at", hint="say -y to mean yes")
+        _talk(f"{harmless(question)} [y/N] ")
+        answer = sys.stdin.readline()
+        if not answer:
+            _talk("\n")
+        return answer.strip().lower() in ("y", "yes")
+
+
+def _fit(widths: list[int], columns: Sequence[Column[Any]], available: int) -> list[int]:
+    """Take what is too wide away from the flexible columns, widest first; ids and numbers keep theirs."""
+    fitted = list(widths)
+    over = sum(fitted) + 2 * (len(fitted) - 1) - available
+    while over > 0:
+        flexible = [i for i, column in enumerate(columns) if column.flexible and fitted[i] > 12]
+        if not flexible:
+            break
+        widest = max(flexible, key=lambda i: fitted[i])
+        taken = min(over, fitted[widest] - 12)
+        fitted[widest] -= taken
+        over -= taken
+    return fitted
+
+
+def paint(text: str, style: str, wanted: bool) -> str:
+    """``text`` in a style's colour, if colours are wanted."""
+    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if wanted and text else text
+
+
+def _colored(stream: TextIO, mode: str | None) -> bool:
+    """Whether to colour: ``--color``, then NO_COLOR, CLICOLOR_FORCE, CLICOLOR=0, then whether it is a terminal."""
+    if mode in ("always", "never"):
+        return mode == "always"
+    if mode != "auto":
+        if os.environ.get("NO_COLOR"):
+            return False
+        if os.environ.get("CLICOLOR_FORCE", "0") not in ("", "0"):
+            return True
+        if os.environ.get("CLICOLOR") == "0":
+            return False
+    return is_terminal(stream) and os.environ.get("TERM") != "dumb"
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a person is at that stream; a closed one is none."""
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:
+        return False
+
+
+def error(problem: YoppError) -> None:
+    """Print an error on stderr: three lines, or one JSON object in YARN's form where JSON was asked for."""
+    if _errors_as_json:
+        _talk(json.dumps(error_document(problem), ensure_ascii=False) + "\n")
+        return
+    mark = paint("error:", "red", _colored(sys.stderr, None))
+    lines = [f"{mark} {harmless(problem.message, keep=chr(10)).rstrip()}"]
+    if problem.because:
+        lines.append(f"  because: {harmless(problem.because)}")
+    if problem.hint:
+        lines.append(f"  hint: {harmless(problem.hint)}")
+    _talk("\n".join(lines) + "\n")
+
+
+def error_document(problem: YoppError) -> dict[str, Any]:
+    """An error as YARN's REST bodies have it, with ours beside it under ``yopp``."""
+    return {
+        "RemoteException": {
+            "exception": problem.exception,
+            "message": problem.message,
+            "javaClassName": f"org.apache.hadoop.yarn.exceptions.{problem.exception}",
+        },
+        "yopp": {"exit": problem.exit_code, "because": problem.because, "hint": problem.hint},
+    }
+
+
+def reset(*, json_wanted: bool) -> None:
+    """Begin a new command line; ``json_wanted`` says how its errors are to look until its options are parsed."""
+    global _errors_as_json
+    _errors_as_json = json_wanted
+
+
+def write_bytes(data: bytes) -> None:
+    """Write bytes to stdout at once. Raises OutputClosedError."""
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except (OSError, ValueError) as problem:
+        raise OutputClosedError(problem) from problem
+
+
+def write_error_bytes(data: bytes) -> None:
+    """Write bytes to stderr at once; a stderr that takes none is no reason to stop."""
+    try:
+        sys.stderr.flush()
+        sys.stderr.buffer.write(data)
+        sys.stderr.buffer.flush()
+    except (OSError, ValueError):
+        abandon(sys.stderr)
+
+
+def flush() -> None:
+    """Get everything out. Raises OutputClosedError."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError) as problem:
+        raise OutputClosedError(problem) from problem
+
+
+def abandon_stdout() -> None:
+    """Let what stdout still holds go nowhere."""
+    abandon(sys.stdout)
+
+
+def abandon(stream: TextIO) -> None:
+    """Point a stream's descriptor at /dev/null, so that its buffer can be dropped without a complaint."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+        stream.flush()
+    except (OSError, ValueError):
+        pass
+
+
+def _write(text: str) -> None:
+    encoding = "utf-8" if text.isascii() else (sys.stdout.encoding or "utf-8")
+    write_bytes(text.encode(encoding, "backslashreplace"))
+
+
+def _talk(text: str) -> None:
+    encoding = sys.stderr.encoding or "utf-8"
+    write_error_bytes(text.encode(encoding, "backslashreplace"))

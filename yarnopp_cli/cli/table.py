@@ -1,0 +1,63 @@
+"""The command table: every command's name, module, one-line summary and place in the help. Pure data.
+
+The modules are imported only when their command runs, so that ``yopp --help`` costs one import of typer and no more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One command. ``group`` is true if it has subcommands; ``module`` is under ``yarnopp_cli.cli``."""
+
+    name: str
+    module: str
+    summary: str
+    section: str
+    group: bool = False
+
+
+SECTIONS = ("Lifecycle", "Jobs", "Looking", "Help")
+
+TABLE: tuple[Entry, ...] = (
+    Entry("up", "up", "Start the cluster: a ResourceManager and its NodeManagers", "Lifecycle"),
+    Entry("down", "down", "End the cluster", "Lifecycle"),
+    Entry("status", "status", "Say whether the cluster runs (0), is stopped (3), or partly (4)", "Lifecycle"),
+    Entry("rm", "rm", "Start, stop or run the ResourceManager alone", "Lifecycle", group=True),
+    Entry("nm", "nm", "Start, stop or run one NodeManager", "Lifecycle", group=True),
+    Entry(
+        "doctor", "doctor", "Check what this host can enforce, and say what to type for the rest", "Lifecycle"
+    ),
+    Entry("config", "config", "Show and check the configuration", "Lifecycle", group=True),
+    Entry("run", "run", "Run a command in containers, and end with its exit code", "Jobs"),
+    Entry("dshell", "dshell", "YARN's distributed shell, with all its options", "Jobs"),
+    Entry("pi", "pi", "Estimate pi in map containers, as Hadoop's example does", "Jobs"),
+    Entry("wait", "wait", "Wait for jobs or containers, and end with their exit code", "Jobs"),
+    Entry("logs", "logs", "Print or follow the output of containers", "Jobs"),
+    Entry("app", "app", "List, show and kill applications", "Looking", group=True),
+    Entry("attempt", "attempt", "List and show the attempts of an application", "Looking", group=True),
+    Entry("container", "container", "List, show, kill and signal containers", "Looking", group=True),
+    Entry("node", "node", "List and show nodes", "Looking", group=True),
+    Entry("queue", "queue", "List and show queues", "Looking", group=True),
+    Entry("ps", "ps", "The containers that run, queue or are paused now", "Looking"),
+    Entry("man", "man", "Open the manual", "Help"),
+    Entry("version", "version", "The versions of yopp and of what it stands on", "Help"),
+)
+
+COMMANDS: dict[str, Entry] = {entry.name: entry for entry in TABLE}
+
+ALIASES: dict[str, tuple[str, ...]] = {
+    "application": ("app",),
+    "applications": ("app", "list"),
+    "apps": ("app", "list"),
+    "applicationattempt": ("attempt",),
+    "containers": ("container", "list"),
+    "nodes": ("node", "list"),
+    "queues": ("queue", "list"),
+    "distributedshell": ("dshell",),
+    "resourcemanager": ("rm", "run"),
+    "nodemanager": ("nm", "run"),
+}
+"""Other names of commands, YARN's among them."""

@@ -1,0 +1,219 @@
+"""What the command line asks a running cluster: one method a call, and containers with their nodes' fresh figures.
+
+No asyncio and no msgspec: a call costs a connect and a line each way. It never starts or ends a daemon.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any
+
+from executor.records import ContainerState, ContainerStatus
+
+from .errors import ApplicationNotFoundError, ConnectionFailedError, ContainerNotFoundError, NodeNotFoundError
+from .records import client_protocol as rm
+from .records import container_protocol as nm
+from .records.reports import (
+    ApplicationAttemptReport,
+    ApplicationReport,
+    ClusterInfo,
+    ContainerReport,
+    NodeReport,
+    NodeState,
+    QueueReport,
+    YarnApplicationState,
+)
+from .rpc.blocking import Connection
+
+ANSWER_GRACE = 10.0
+"""Seconds that an answer may take beyond the time that a call asks the daemon to hold it."""
+
+_FROM_NODE = frozenset(field.name for field in dataclasses.fields(ContainerStatus)) & frozenset(
+    field.name for field in dataclasses.fields(ContainerReport)
+) - {"container_id", "application_id", "user", "command", "log_directory"}
+
+
+class YarnClient:
+    """A client of one cluster. Errors are YoppErrors: ConnectionFailedError, or what the daemon refused."""
+
+    def __init__(self, rm_address: str) -> None:
+        self._rm = Connection(rm_address)
+        self._nodes: dict[str, Connection] = {}
+
+    def __enter__(self) -> YarnClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._rm.close()
+        for connection in self._nodes.values():
+            connection.close()
+        self._nodes.clear()
+
+    def cluster_info(self) -> ClusterInfo:
+        """The cluster in short."""
+        response: rm.GetClusterInfoResponse = self._rm.call("getClusterInfo", rm.GetClusterInfoRequest())
+        return response.info
+
+    def applications(self, request: rm.GetApplicationsRequest | None = None) -> tuple[ApplicationReport, ...]:
+        """Those that the request names, in order of submission; all of them without one."""
+        response: rm.GetApplicationsResponse = self._rm.call(
+            "getApplications", request or rm.GetApplicationsRequest()
+        )
+        return response.applications
+
+    def application(self, application_id: str) -> ApplicationReport:
+        """One application. Raises ApplicationNotFoundError."""
+        for report in self.applications(rm.GetApplicationsRequest(application_ids=(application_id,))):
+            if report.application_id == application_id:
+                return report
+        raise ApplicationNotFoundError(
+            f"no application {application_id}", hint="`yopp app list -a` shows those this cluster knows"
+        )
+
+    def wait_for_applications(
+        self,
+        application_ids: Sequence[str],
+        *,
+        states: Sequence[YarnApplicationState] = (),
+        any_of_them: bool = False,
+        wait: float = 60.0,
+    ) -> rm.WaitForApplicationsResponse:
+        """Wait up to ``wait`` seconds until they have reached ``states`` or later ones (none: have ended)."""
+        request = rm.WaitForApplicationsRequest(
+            tuple(application_ids), tuple(states), any_of_them, max(0, round(wait * 1000))
+        )
+        response: rm.WaitForApplicationsResponse = self._rm.call(
+            "waitForApplications", request, timeout=wait + ANSWER_GRACE
+        )
+        return response
+
+    def kill_application(self, application_id: str, diagnostics: str = "") -> ApplicationReport:
+        """End an application; as it is then. Raises ApplicationNotFoundError."""
+        response: rm.KillApplicationResponse = self._rm.call(
+            "forceKillApplication", rm.KillApplicationRequest(application_id, diagnostics)
+        )
+        return response.application
+
+    def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:
+        """The attempts of one application, oldest first. Raises ApplicationNotFoundError."""
+        response: rm.GetApplicationAttemptsResponse = self._rm.call(
+            "getApplicationAttempts", rm.GetApplicationAttemptsRequest(application_id)
+        )
+        return response.attempts
+
+    def nodes(self, *, running_only: bool = False) -> tuple[NodeReport, ...]:
+        """All nodes, in order of registration."""
+        response: rm.GetClusterNodesResponse = self._rm.call(
+            "getClusterNodes", rm.GetClusterNodesRequest(running_only)
+        )
+        return response.nodes
+
+    def queues(self, queue: str = "") -> tuple[QueueReport, ...]:
+        """One queue, or all for an empty name."""
+        response: rm.GetQueueInfoResponse = self._rm.call("getQueueInfo", rm.GetQueueInfoRequest(queue))
+        return response.queues
+
+    def container_reports(self, request: rm.GetContainersRequest) -> tuple[ContainerReport, ...]:
+        """Containers as the RM knows them, in order of allocation."""
+        response: rm.GetContainersResponse = self._rm.call("getContainers", request)
+        return response.containers
+
+    def containers(
+        self, request: rm.GetContainersRequest | None = None, *, nodes: Iterable[NodeReport] | None = None
+    ) -> tuple[ContainerReport, ...]:
+        """Containers in order of allocation, with what their nodes know now: state, place in the queue, use.
+
+        A node that does not answer leaves the RM's knowledge standing. ``nodes`` spares asking for them again.
+        """
+        reports = self.container_reports(request or rm.GetContainersRequest())
+        wanted: dict[str, list[str]] = {}
+        for report in reports:
+            if report.state is not ContainerState.DONE:
+                wanted.setdefault(report.node_id, []).append(report.container_id)
+        if not wanted:
+            return reports
+        found: dict[str, ContainerStatus] = {}
+        for node in self.nodes() if nodes is None else nodes:
+            if node.node_id in wanted and node.state is NodeState.RUNNING and node.connected:
+                for status in self._statuses(node, tuple(wanted[node.node_id])):
+                    found[status.container_id] = status
+        return tuple(
+            _merged(report, found[report.container_id]) if report.container_id in found else report
+            for report in reports
+        )
+
+    def _statuses(self, node: NodeReport, container_ids: tuple[str, ...]) -> tuple[ContainerStatus, ...]:
+        """What a node says of these containers; nothing if it cannot be reached."""
+        try:
+            response: nm.GetContainerStatusesResponse = self.node_call(
+                node, "getContainerStatuses", nm.GetContainerStatusesRequest(container_ids, finished=True)
+            )
+        except ConnectionFailedError:
+            return ()
+        return response.statuses
+
+    def container(self, container_id: str) -> ContainerReport:
+        """One container, alive or ended. Raises ContainerNotFoundError."""
+        request = rm.GetContainersRequest(container_ids=(container_id,), finished=True)
+        for report in self.containers(request):
+            if report.container_id == container_id:
+                return report
+        raise ContainerNotFoundError(
+            f"no container {container_id}", hint="`yopp container list -a` shows those this cluster knows"
+        )
+
+    def node(self, node_id: str) -> NodeReport:
+        """One node. Raises NodeNotFoundError."""
+        for report in self.nodes():
+            if report.node_id == node_id:
+                return report
+        raise NodeNotFoundError(
+            f"no node {node_id}", hint="`yopp node list -a` shows those this cluster knows"
+        )
+
+    def node_info(self, node: NodeReport) -> nm.GetNodeInfoResponse:
+        """What a node says of itself. Raises ConnectionFailedError."""
+        response: nm.GetNodeInfoResponse = self.node_call(node, "getNodeInfo", nm.GetNodeInfoRequest())
+        return response
+
+    def stop_container(self, report: ContainerReport, diagnostics: str) -> nm.StopContainersResponse:
+        """Ask a container's node to end it (KILLED_BY_APPMASTER)."""
+        request = nm.StopContainersRequest((report.container_id,), diagnostics=diagnostics)
+        response: nm.StopContainersResponse = self.node_call(
+            self.node(report.node_id), "stopContainers", request
+        )
+        return response
+
+    def signal_container(self, report: ContainerReport, signal: int) -> ContainerStatus:
+        """Send a signal to every process of a container; as it was then."""
+        response: nm.SignalContainerResponse = self.node_call(
+            self.node(report.node_id),
+            "signalContainer",
+            nm.SignalContainerRequest(report.container_id, signal),
+        )
+        return response.status
+
+    def node_call(self, node: NodeReport, method: str, request: Any) -> Any:
+        """One call of a node. Raises ConnectionFailedError, or what it refused."""
+        if not node.address:
+            raise ConnectionFailedError(f"node {node.node_id} has told no address")
+        if node.node_id not in self._nodes:
+            self._nodes[node.node_id] = Connection(node.address, peer=f"node {node.node_id}")
+        return self._nodes[node.node_id].call(method, request)
+
+
+def _merged(report: ContainerReport, status: ContainerStatus) -> ContainerReport:
+    """The RM's report with what the node knows better. Texts the node has none of stay the RM's."""
+    changes: dict[str, Any] = {name: getattr(status, name) for name in _FROM_NODE}
+    for name in ("command", "log_directory", "user"):
+        changes[name] = getattr(status, name) or getattr(report, name)
+    changes["diagnostics"] = status.diagnostics or report.diagnostics
+    return dataclasses.replace(report, **changes)

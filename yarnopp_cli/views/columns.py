@@ -1,0 +1,73 @@
+"""Columns of tables: a title and a function each. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[T]):
+    """One column. ``key`` names it in ``--columns``, ``--sort`` and tsv.
+
+    ``value`` gives what is sorted by and printed in tsv; ``shown`` the text of the table's cell, where it differs.
+    ``flexible`` columns may be shortened on a narrow terminal; ``wide`` ones appear only with ``-o wide``, or when
+    they are asked for by name.
+    """
+
+    key: str
+    title: str
+    value: Callable[[T], Any]
+    shown: Callable[[T], str] | None = None
+    numeric: bool = False
+    flexible: bool = False
+    wide: bool = False
+
+    def cell(self, row: T) -> str:
+        """The text in a table."""
+        return self.shown(row) if self.shown is not None else self.raw(row)
+
+    def raw(self, row: T) -> str:
+        """The text in tsv: the value itself, empty for none."""
+        value = self.value(row)
+        return "" if value is None else str(value)
+
+
+def default_columns(columns: Iterable[Column[T]], *, wide: bool) -> tuple[Column[T], ...]:
+    """Those shown when none are named."""
+    return tuple(column for column in columns if wide or not column.wide)
+
+
+def choose(columns: Sequence[Column[T]], keys: str) -> tuple[Column[T], ...]:
+    """The columns that ``keys`` ("id,state") names, in its order. Raises KeyError with the first unknown one."""
+    return tuple(find(columns, key) for key in keys.split(",") if key.strip())
+
+
+def find(columns: Sequence[Column[T]], key: str) -> Column[T]:
+    """The column that a key or a title names, whatever its case. Raises KeyError."""
+    wanted = key.strip().casefold()
+    for column in columns:
+        if wanted in (column.key.casefold(), column.title.casefold()):
+            return column
+    raise KeyError(key.strip())
+
+
+def sort(rows: Sequence[T], columns: Sequence[Column[T]], keys: str) -> list[T]:
+    """``rows`` sorted by ``keys`` ("state,-memory"), the first the most important. Raises KeyError as ``choose``."""
+    ordered = list(rows)
+    for key in reversed([key.strip() for key in keys.split(",") if key.strip()]):
+        column = find(columns, key.removeprefix("-"))
+        ordered.sort(key=lambda row: _sortable(column.value(row)), reverse=key.startswith("-"))
+    return ordered
+
+
+def _sortable(value: Any) -> tuple[int, float, str]:
+    """Numbers before texts, nothing before both, so that mixed columns sort too."""
+    if value is None:
+        return (0, 0.0, "")
+    if isinstance(value, (int, float)):
+        return (1, float(value), "")
+    return (2, 0.0, str(value))
