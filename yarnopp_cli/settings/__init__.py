@@ -1,1 +1,2 @@
-"""The cluster's properties, one dataclass a component, and how they are loaded from files and the command line."""
+"""The cluster's properties, one dataclass a component, and how they are loaded from files and the command
+line."""

@@ -16,14 +16,18 @@ class ApplicationSettings:
         0,
         at_least=0,
         at_most=100,
-        doc="The percentage of maps that run in opportunistic containers, exact and spread evenly over the maps.",
+        doc="""The percentage of maps that run in opportunistic containers, exact and spread evenly over the
+        maps.""",
     )
     map_memory_mb: int = setting(
         "mapreduce.map.memory.mb", 1024, at_least=1, doc="Memory of the container of one map, in MB."
     )
     map_vcores: int = setting("mapreduce.map.cpu.vcores", 1, at_least=0, doc="Vcores of one map.")
     map_max_attempts: int = setting(
-        "mapreduce.map.maxattempts", 4, at_least=1, doc="How often a failing map is tried before the job fails."
+        "mapreduce.map.maxattempts",
+        4,
+        at_least=1,
+        doc="How often a failing map is tried before the job fails.",
     )
     reduce_memory_mb: int = setting(
         "mapreduce.reduce.memory.mb", 1024, at_least=1, doc="Memory of the container of the reduce, in MB."
@@ -42,19 +46,22 @@ class ApplicationSettings:
         "yarn.app.mapreduce.am.resource.cpu-vcores",
         0,
         at_least=0,
-        doc="""Vcores of the master's container of a detached job. 0, since a master that only waits should not take a
-        core from a small host.""",
+        doc="""Vcores of the master's container of a detached job. 0, since a master that only waits should
+        not take a core from a small host.""",
     )
     run_memory_mb: int = setting(
-        "yopp.run.memory-mb", 512, at_least=1, doc="Memory of each container of `yopp run`, in MB, unless it says so."
+        "yopp.run.memory-mb",
+        512,
+        at_least=1,
+        doc="Memory of each container of `yopp run`, in MB, unless it says so.",
     )
     run_vcores: int = setting("yopp.run.vcores", 1, at_least=0, doc="Vcores of each container of `yopp run`.")
     max_preemptions: int = setting(
         "yopp.am.max-preemptions-per-container",
         100,
         at_least=1,
-        doc="""How often one piece of work may be preempted, shed or refused before its job gives up with exit code 75. It
-        is asked for again each time, and costs the job no attempt.""",
+        doc="""How often one piece of work may be preempted, shed or refused before its job gives up with exit
+        code 75. It is asked for again each time, and costs the job no attempt.""",
     )
     on_demand_enabled: bool = setting(
         "yopp.on-demand.enabled",

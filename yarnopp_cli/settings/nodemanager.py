@@ -15,21 +15,22 @@ class NodeManagerSettings:
         "yarn.nodemanager.resource.memory-mb",
         -1,
         at_least=-1,
-        doc="""Memory for containers, in MB. -1 takes what this machine (and the cgroup that yopp runs in) has, less the
-        reserve, split between the nodes of this host.""",
+        doc="""Memory for containers, in MB. -1 takes what this machine (and the cgroup that yopp runs in)
+        has, less the reserve, split between the nodes of this host.""",
     )
     vcores: int = setting(
         "yarn.nodemanager.resource.cpu-vcores",
         -1,
         at_least=-1,
-        doc="""Vcores for containers. -1 takes the cores that this process may use (affinity, cgroup quota), split
-        between the nodes of this host.""",
+        doc="""Vcores for containers. -1 takes the cores that this process may use (affinity, cgroup quota),
+        split between the nodes of this host.""",
     )
     system_reserved_memory_mb: int = setting(
         "yarn.nodemanager.resource.system-reserved-memory-mb",
         -1,
         at_least=-1,
-        doc="Memory kept back for the rest of the machine. -1: a tenth of it, at least 256 MB, at most 2048 MB.",
+        doc="""Memory kept back for the rest of the machine. -1: a tenth of it, at least 256 MB, at most 2048
+        MB.""",
     )
     percentage_physical_cpu_limit: int = setting(
         "yarn.nodemanager.resource.percentage-physical-cpu-limit",
@@ -41,15 +42,15 @@ class NodeManagerSettings:
     recovery_enabled: bool = setting(
         "yarn.nodemanager.recovery.enabled",
         True,
-        doc="""Containers outlive their NM when it is stopped with --keep-containers or dies, and the next one finds them
-        again.""",
+        doc="""Containers outlive their NM when it is stopped with --keep-containers or dies, and the next one
+        finds them again.""",
     )
     heartbeat_mode: str = setting(
         "yopp.nodemanager.heartbeat-mode",
         "event-driven",
         choices=("event-driven", "periodic"),
-        doc="""Tell the RM of changes at once, or only at each interval as YARN does, for those who study the delay that
-        this makes.""",
+        doc="""Tell the RM of changes at once, or only at each interval as YARN does, for those who study the
+        delay that this makes.""",
     )
     log_dirs: str = setting(
         "yarn.nodemanager.log-dirs",
@@ -59,7 +60,8 @@ class NodeManagerSettings:
     local_dirs: str = setting(
         "yarn.nodemanager.local-dirs",
         "${yopp.state-dir}/nm-local-dir",
-        doc="Where containers' private working directories are; they are removed when the container has ended.",
+        doc="""Where containers' private working directories are; they are removed when the container has
+        ended.""",
     )
     log_retain_seconds: int = setting(
         "yarn.nodemanager.log.retain-seconds",
@@ -87,5 +89,6 @@ class NodeManagerSettings:
         3,
         at_least=1,
         doc="""The number of threads that are used at each NM for serving the interceptors register to the
-        AMRMProxyService by different jobs. Here one event loop serves them all, and the number has no effect.""",
+        AMRMProxyService by different jobs. Here one event loop serves them all, and the number has no
+        effect.""",
     )

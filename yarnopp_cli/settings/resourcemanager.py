@@ -20,8 +20,9 @@ class ResourceManagerSettings:
         "yarn.resourcemanager.opportunistic-container-allocation.nodes-used",
         10,
         at_least=1,
-        doc="""Number of least loaded nodes to be used by the Opportunistic Container allocator for dispatching
-        containers during container allocation. A higher value can improve load balance in large clusters.""",
+        doc="""Number of least loaded nodes to be used by the Opportunistic Container allocator for
+        dispatching containers during container allocation. A higher value can improve load balance in large
+        clusters.""",
     )
     max_allocations_per_heartbeat: int = setting(
         "yarn.resourcemanager.opportunistic.max.container-allocation.per.am.heartbeat",
@@ -86,7 +87,8 @@ class ResourceManagerSettings:
         "yarn.resourcemanager.rm.container-allocation.expiry-interval-ms",
         600_000,
         at_least=100,
-        doc="How long an allocated container may go unclaimed (not started at its node) before it is taken back.",
+        doc="""How long an allocated container may go unclaimed (not started at its node) before it is taken
+        back.""",
     )
     max_attempts: int = setting(
         "yarn.resourcemanager.am.max-attempts",
@@ -144,11 +146,12 @@ class ResourceManagerSettings:
     address: str = setting(
         "yarn.resourcemanager.address",
         "",
-        doc="""host:port on which the RM also listens by TCP for clients, nodes and masters; empty for its Unix socket
-        only. Loopback addresses only.""",
+        doc="""host:port on which the RM also listens by TCP for clients, nodes and masters; empty for its
+        Unix socket only. Loopback addresses only.""",
     )
     scheduler_address: str = setting(
         "yarn.resourcemanager.scheduler.address",
         "",
-        doc="Where masters find their scheduler: empty for the RM; localhost:8049 redirects them to the AMRMProxy.",
+        doc="""Where masters find their scheduler: empty for the RM; localhost:8049 redirects them to the
+        AMRMProxy.""",
     )

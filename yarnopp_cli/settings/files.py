@@ -1,0 +1,140 @@
+"""Which configuration files there are, and what is in them. The only module of the settings that opens
+files."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from yarnopp_cli.errors import ConfigurationError
+from yarnopp_cli.settings.entries import Reading
+from yarnopp_cli.settings.suggest import printable_path
+from yarnopp_cli.settings.toml import read_toml
+
+LARGEST_FILE = 4 * 1024 * 1024
+"""Bytes. A site file has a few thousand; what is larger is another file, or a device."""
+
+SHIPPED_SITE = Path(os.path.realpath(Path(__file__).with_name("yarn-site.toml")))
+"""The local site that comes with yopp: in the source tree a link to ``configs/yarn-site.toml``."""
+
+SYSTEM_SITE = "/etc/yopp/yarn-site.toml"
+FILES_OF_A_DIRECTORY = ("mapred-site.xml", "yarn-site.xml", "yarn-site.toml")
+"""What ``--conf DIR`` reads, in this order: Hadoop's own files first, ours over them."""
+
+
+def home_of(environ: Mapping[str, str]) -> str:
+    """The user's home directory: HOME, and the password file where that is empty (cron, ``env -i``)."""
+    if environ.get("HOME"):
+        return environ["HOME"]
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return "/"
+
+
+def user_of(environ: Mapping[str, str]) -> str:
+    """The user's name, by the password file, then the environment, then the number."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return environ.get("USER") or str(os.getuid())
+
+
+def candidate_sites(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Where a site is looked for, best first, when neither ``--conf`` nor ``YOPP_CONF`` names one."""
+    return (
+        os.path.join(home_of(environ), ".config/yopp/yarn-site.toml"),
+        SYSTEM_SITE,
+        str(SHIPPED_SITE),
+    )
+
+
+def chosen_files(conf: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """The files to read, first to last. ``--conf`` replaces ``YOPP_CONF``, which replaces the site found.
+
+    ``YOPP_CONF`` may name several, with colons between. A directory stands for the files in it that yopp
+    reads.
+
+    Raises ConfigurationError where a named directory holds none of them.
+    """
+    named = list(conf) or [path for path in environ.get("YOPP_CONF", "").split(":") if path]
+    if not named:
+        return [next((path for path in candidate_sites(environ) if _exists(path)), str(SHIPPED_SITE))]
+    files: list[str] = []
+    for path in named:
+        if not os.path.isdir(path):
+            files.append(path)
+            continue
+        inside = [os.path.join(path, name) for name in FILES_OF_A_DIRECTORY]
+        present = [candidate for candidate in inside if _exists(candidate)]
+        if not present:
+            raise ConfigurationError(
+                f"{printable_path(path)}: no configuration in this directory",
+                because=f"it holds none of {', '.join(FILES_OF_A_DIRECTORY)}",
+                hint="name a file, or the directory of a yarn-site.toml or yarn-site.xml",
+            )
+        files.extend(present)
+    return files
+
+
+def read_file(path: str) -> Reading:
+    """The entries of one configuration file, TOML or XML by its name, else by its first character.
+
+    Mistakes are in the reading; nothing is raised.
+    """
+    try:
+        content = _content(path)
+    except ConfigurationError as error:
+        return Reading(error)
+    if path.endswith(".xml") or (not path.endswith(".toml") and content.lstrip()[:1] == b"<"):
+        from yarnopp_cli.settings.xml import read_xml
+
+        return read_xml(content, path)
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        line, column = before.count(b"\n") + 1, error.start - (before.rfind(b"\n") + 1) + 1
+        problem = ConfigurationError(
+            f"{printable_path(path)}:{line}:{column}: not UTF-8",
+            because=f"byte 0x{content[error.start]:02x} cannot stand there",
+            hint="save the file as UTF-8",
+        )
+        return Reading(problem)
+    return read_toml(text, path)
+
+
+def _exists(path: str) -> bool:
+    # A home that may not be entered (sudo -u with HOME kept) holds no site for this user.
+    try:
+        os.stat(path)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _content(path: str) -> bytes:
+    shown = printable_path(path)
+    try:
+        with open(path, "rb") as file:
+            if stat.S_ISCHR(os.fstat(file.fileno()).st_mode) and path != os.devnull:
+                raise ConfigurationError(f"{shown}: not a configuration file", because="it is a device")
+            content = file.read(LARGEST_FILE + 1)
+    except ValueError as error:  # a NUL in the path
+        raise ConfigurationError(f"{shown}: cannot read this file", because=str(error)) from None
+    except OSError as error:
+        hint = {
+            errno.ENOENT: "see `yopp config path` for the files that yopp looks for",
+            errno.EACCES: f"ls -l {shown}",
+        }.get(error.errno or 0, "")
+        because = (error.strerror or "it cannot be read").lower()
+        raise ConfigurationError(f"{shown}: cannot read this file", because=because, hint=hint) from None
+    if len(content) > LARGEST_FILE:
+        raise ConfigurationError(
+            f"{shown}: not a configuration file", because=f"it has more than {LARGEST_FILE} bytes"
+        )
+    return content

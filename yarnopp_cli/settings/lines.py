@@ -1,0 +1,92 @@
+"""Where in a TOML document a key stands.
+
+tomli gives values without lines, so this reads the document's outline a second time: sections, dotted and
+quoted keys, and where each value ends. It is only asked about documents that tomli has accepted, and it
+judges nothing: what it cannot follow it leaves out, and a message then names the file without a line."""
+
+from __future__ import annotations
+
+import re
+
+import tomli
+
+_PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
+_KEY = re.compile(rf"{_PART}(?:[ \t]*\.[ \t]*{_PART})*")
+_PARTS = re.compile(_PART)
+_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_EQUALS = re.compile(r"[ \t]*=")
+_TOKEN = re.compile(
+    r'"""(?:[^\\]|\\.)*?"{3,5}'
+    r"|'''.*?'{3,5}"
+    r'|"(?:[^"\\\n]|\\.)*"'
+    r"|'[^'\n]*'"
+    r"|\#[^\n]*|[\[\]{}]|\n|[^\"'\#\[\]{}\n]+",
+    re.DOTALL,
+)
+
+
+def lines_of_keys(text: str) -> dict[str, list[int]]:
+    """Lines (from 1) at which each key or section stands, by its dotted name; two spellings of one name share
+    it."""
+    lines: dict[str, list[int]] = {}
+    section: tuple[str, ...] = ()
+    position, line, counted = 0, 1, 0
+    while True:
+        blank = _BLANK.match(text, position)
+        position = blank.end() if blank else position
+        line += text.count("\n", counted, position)
+        counted = position
+        brackets = 0
+        while position < len(text) and text[position] in "[ \t" and brackets < 2:
+            brackets += text[position] == "["
+            position += 1
+        key = _KEY.match(text, _skip_blanks(text, position) if brackets else position)
+        if key is None:
+            return lines
+        parts = _parts(key.group())
+        if brackets:
+            section = parts
+            end = text.find("\n", key.end())
+            position = len(text) if end < 0 else end
+        else:
+            parts = section + parts
+            equals = _EQUALS.match(text, key.end())
+            if equals is None:
+                return lines
+            position = _end_of_value(text, equals.end())
+        lines.setdefault(".".join(parts), []).append(line)
+
+
+def _skip_blanks(text: str, position: int) -> int:
+    while position < len(text) and text[position] in " \t":
+        position += 1
+    return position
+
+
+def _parts(key: str) -> tuple[str, ...]:
+    parts = []
+    for part in _PARTS.findall(key):
+        if part[0] == "'":
+            part = part[1:-1]
+        elif part[0] == '"':
+            # tomli knows the escapes
+            part = next(iter(tomli.loads(f"{part} = 0"))) if "\\" in part else part[1:-1]
+        parts.append(part)
+    return tuple(parts)
+
+
+def _end_of_value(text: str, position: int) -> int:
+    depth = 0
+    while position < len(text):
+        token = _TOKEN.match(text, position)
+        if token is None:
+            return len(text)
+        found = token.group()
+        if found in "[{":
+            depth += 1
+        elif found in "]}":
+            depth -= 1
+        elif found == "\n" and depth <= 0:
+            return position
+        position = token.end()
+    return position

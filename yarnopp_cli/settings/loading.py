@@ -1,0 +1,333 @@
+"""From files and ``-D`` to typed settings: layers, origins, and everything that can be wrong with them.
+
+Layers, lowest first: the defaults; the site found (or what ``YOPP_CONF`` or ``--conf`` names instead, in
+order); ``-D``. Each value knows its origin. Unknown names, wrong values and contradictions are
+ConfigurationErrors that name the place; only Hadoop's own XML files may hold names that mean nothing here,
+since every real one does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+from executor.settings import Property
+from yarnopp_cli.errors import ConfigurationError, InvalidPropertyError, UnknownPropertyError
+from yarnopp_cli.settings.entries import Entry
+from yarnopp_cli.settings.expansion import ExpansionError, environment_variable, expand
+from yarnopp_cli.settings.files import chosen_files, home_of, read_file, user_of
+from yarnopp_cli.settings.registry import DIRECTORIES, PROPERTIES, PROPERTIES_OF, STATE_DIR_VARIABLE
+from yarnopp_cli.settings.rules import DEFAULT, NOT_IN_THIS_VERSION, Values, contradictions, doubts, lacking
+from yarnopp_cli.settings.suggest import nearest, printable, printable_path
+from yarnopp_cli.settings.values import Refused, Value, expected, from_text, from_toml, to_text
+
+COMMAND_LINE = "-D"
+"""The origin of what the command line gives."""
+
+S = TypeVar("S")
+
+
+class Configuration:
+    """Every property's value and origin. Read-only.
+
+    ``state_dir`` is what ``${yopp.state-dir}`` stands for, ``sources`` the files that were read, ``warnings``
+    sentences that a command may print.
+    """
+
+    __slots__ = ("_origins", "_values", "sources", "state_dir", "warnings")
+
+    def __init__(
+        self,
+        values: Mapping[str, Value],
+        origins: Mapping[str, str],
+        *,
+        state_dir: str,
+        sources: Sequence[str] = (),
+        warnings: Sequence[str] = (),
+    ) -> None:
+        self._values = dict(values)
+        self._origins = dict(origins)
+        self.state_dir = state_dir
+        self.sources = tuple(sources)
+        self.warnings = tuple(warnings)
+
+    def value(self, name: str) -> Value:
+        """A property's value. Raises UnknownPropertyError, with the nearest name."""
+        if name not in self._values:
+            raise unknown_property(name)
+        return self._values[name]
+
+    def origin(self, name: str) -> str:
+        """Where a property's value is from: "file:line", "file", "-D" or "default". Raises
+        UnknownPropertyError."""
+        if name not in self._values:
+            raise unknown_property(name)
+        return self._origins.get(name, DEFAULT)
+
+    def settings(self, kind: type[S]) -> S:
+        """An instance of a settings class with these values. Raises KeyError for a class that is none."""
+        return kind(**{declared.attribute: self._values[declared.name] for declared in PROPERTIES_OF[kind]})
+
+    def non_default(self) -> dict[str, str]:
+        """The properties whose value is not the default, by name, as text."""
+        return {
+            name: to_text(value)
+            for name, value in self._values.items()
+            if value != default_value(PROPERTIES[name], self.state_dir)
+        }
+
+    def to_json(self) -> str:
+        """All of it as one JSON object, for ``site.json``: what the daemons of a cluster run with."""
+        document = {
+            "stateDir": self.state_dir,
+            "sources": self.sources,
+            "properties": {
+                name: {"value": value, "origin": self._origins.get(name, DEFAULT)}
+                for name, value in self._values.items()
+            },
+        }
+        return json.dumps(document, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Configuration:
+        """What ``to_json`` wrote. Raises ConfigurationError.
+
+        A name that this version does not declare is passed over, and one that is missing has its default: the
+        file may be of the version before an upgrade, and what it holds was checked when it was written."""
+        try:
+            document = json.loads(text)
+            state_dir, properties = str(document["stateDir"]), document["properties"]
+            values = {name: default_value(declared, state_dir) for name, declared in PROPERTIES.items()}
+            origins = {}
+            for name in values.keys() & properties.keys():
+                values[name] = from_toml(PROPERTIES[name], properties[name]["value"])
+                origins[name] = str(properties[name]["origin"])
+            sources = [str(source) for source in document["sources"]]
+        except Refused as error:
+            raise ConfigurationError("the site.json of this cluster is damaged", because=str(error)) from None
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise ConfigurationError(
+                "the site.json of this cluster is damaged", because="it is not what `yopp up` writes"
+            ) from None
+        return cls(values, origins, state_dir=state_dir, sources=sources)
+
+
+class Findings:
+    """What came of reading: a configuration where nothing is wrong, else every problem, first things
+    first."""
+
+    __slots__ = ("configuration", "problems", "sources", "warnings")
+
+    def __init__(
+        self,
+        configuration: Configuration | None,
+        problems: list[ConfigurationError],
+        warnings: list[str],
+        sources: list[str],
+    ) -> None:
+        self.configuration = configuration
+        self.problems = problems
+        self.warnings = warnings
+        self.sources = sources
+
+
+def load(
+    conf: Sequence[str], defines: Sequence[str], *, environ: Mapping[str, str], state_dir: str
+) -> Configuration:
+    """The configuration of a command: its ``--conf`` and ``-D`` texts ("name=value") over what is found.
+
+    ``state_dir`` is what ``${yopp.state-dir}`` stands for. Raises ConfigurationError: the first of the
+    problems."""
+    findings = examine(conf, defines, environ=environ, state_dir=state_dir)
+    if findings.configuration is not None:
+        return findings.configuration
+    first, others = findings.problems[0], len(findings.problems) - 1
+    if others:
+        more = f"{others} more problem{'s' if others > 1 else ''}: `yopp config check` lists all"
+        first.hint = f"{first.hint}; {more}" if first.hint else more
+    raise first
+
+
+def examine(
+    conf: Sequence[str], defines: Sequence[str], *, environ: Mapping[str, str], state_dir: str
+) -> Findings:
+    """As ``load``, but it raises nothing and finds every problem, not only the first."""
+    layers = _Layers()
+    sources: list[str] = []
+    try:
+        sources = chosen_files(conf, environ)
+    except ConfigurationError as error:
+        layers.problems.append(error)
+    for path in sources:
+        layers.add_file(path)
+    for text in defines:
+        layers.add_define(text)
+    values = layers.typed(environ, state_dir)
+    view = Values(values, {name: entry.origin for name, entry in layers.chosen.items()})
+    layers.problems += contradictions(view) + lacking(view)
+    layers.warnings += doubts(view)
+    configuration = None
+    if not layers.problems:
+        configuration = Configuration(
+            values, view.origins, state_dir=state_dir, sources=sources, warnings=layers.warnings
+        )
+    return Findings(configuration, layers.problems, layers.warnings, sources)
+
+
+def default_value(declared: Property, state_dir: str) -> Value:
+    """A property's default, with the one variable that defaults use replaced."""
+    default = cast(Value, declared.default)
+    if isinstance(default, str):
+        return default.replace("${" + STATE_DIR_VARIABLE + "}", state_dir)
+    return default
+
+
+def unknown_property(name: str, origin: str = "") -> UnknownPropertyError:
+    """The error for a name that nobody declared, with the nearest one that somebody did."""
+    near = nearest(name, PROPERTIES)
+    if name == STATE_DIR_VARIABLE:
+        hint = "the state directory follows from the run directory: see --run-dir and YOPP_RUN_DIR"
+    else:
+        hint = f"did you mean {near}?" if near else "`yopp config show --all` lists every property"
+    where = f"{origin}: " if origin else ""
+    return UnknownPropertyError(f"{where}unknown property {printable_path(name)}", hint=hint)
+
+
+class _Layers:
+    """The entries that hold, by name, while one layer is laid over another."""
+
+    __slots__ = ("chosen", "problems", "strangers", "warnings")
+
+    def __init__(self) -> None:
+        self.chosen: dict[str, Entry] = {}
+        self.strangers: dict[str, str] = {}  # Hadoop's own properties, which variables may name
+        self.problems: list[ConfigurationError] = []
+        self.warnings: list[str] = []
+
+    def add_file(self, path: str) -> None:
+        reading = read_file(path)
+        self.problems += reading.problems
+        self.warnings += reading.warnings
+        # A final value binds the files after this one, not the lines after it.
+        final = {name for name, entry in self.chosen.items() if entry.final}
+        ignored: list[str] = []
+        for entry in reading.entries:
+            if entry.name not in PROPERTIES:
+                self._add_stranger(entry, ignored)
+            elif entry.name in final:
+                first = self.chosen[entry.name].origin
+                self.warnings.append(f"{entry.origin}: {entry.name} is ignored: it is final in {first}")
+            elif not self._set_aside(entry):
+                self.chosen[entry.name] = entry
+        if ignored:
+            names = ", ".join(printable(name) for name in ignored[:3]) + (", …" if len(ignored) > 3 else "")
+            noun = "1 property that means" if len(ignored) == 1 else f"{len(ignored)} properties that mean"
+            self.warnings.append(f"{printable_path(path)}: ignored {noun} nothing to yopp ({names})")
+
+    def _add_stranger(self, entry: Entry, ignored: list[str]) -> None:
+        if not entry.from_xml or entry.name.startswith("yopp."):
+            self.problems.append(unknown_property(entry.name, entry.origin))
+            return
+        self.strangers[entry.name] = str(entry.value)
+        near = nearest(entry.name, PROPERTIES, cutoff=0.93)
+        if near is None:
+            ignored.append(entry.name)
+        else:
+            name = printable(entry.name)
+            self.warnings.append(f"{entry.origin}: unknown property {name} is ignored; did you mean {near}?")
+
+    def _set_aside(self, entry: Entry) -> bool:
+        missing = NOT_IN_THIS_VERSION.get(entry.name)
+        if not entry.from_xml or missing is None or not missing.hadoop_sets_it or not entry.value:
+            return False
+        self.warnings.append(
+            f"{entry.origin}: {entry.name} is ignored: {missing.feature} is not in this version"
+        )
+        return True
+
+    def add_define(self, text: str) -> None:
+        name, equals, value = text.partition("=")
+        name = name.strip()
+        if not equals or not name:
+            self.problems.append(
+                InvalidPropertyError(
+                    f"-D {printable(text)}: not a property",
+                    because="it has no name" if equals else "it has no '='",
+                    hint="write -Dname=value",
+                )
+            )
+        elif name not in PROPERTIES:
+            self.problems.append(unknown_property(name, COMMAND_LINE))
+        else:
+            self.chosen[name] = Entry(name, value, COMMAND_LINE)
+
+    def typed(self, environ: Mapping[str, str], state_dir: str) -> dict[str, Value]:
+        """All values. What cannot be read is a problem, and its default stands in for the rules that
+        follow."""
+
+        def lookup(variable: str) -> str | None:
+            if variable in self.chosen:
+                value = self.chosen[variable].value
+                return to_text(value) if isinstance(value, bool | int | float | str) else None
+            if variable in self.strangers:
+                return self.strangers[variable]
+            if variable in PROPERTIES:
+                return to_text(PROPERTIES[variable].default)
+            if variable == STATE_DIR_VARIABLE:
+                return state_dir
+            if variable == "user.home":
+                return home_of(environ)
+            if variable == "user.name":
+                return user_of(environ)
+            return environment_variable(variable, environ.get)
+
+        values: dict[str, Value] = {}
+        for name, declared in PROPERTIES.items():
+            entry = self.chosen.get(name)
+            values[name] = default_value(declared, state_dir)
+            if entry is None:
+                continue
+            try:
+                values[name] = self._value_of(declared, entry, lookup)
+            except (Refused, ExpansionError) as error:
+                self.problems.append(_invalid(declared, entry, str(error)))
+        return values
+
+    def _value_of(self, declared: Property, entry: Entry, lookup: Any) -> Value:
+        if not isinstance(entry.value, str):
+            return from_toml(declared, entry.value)
+        text = expand(entry.value, lookup)
+        if entry.from_xml and declared.name in DIRECTORIES:
+            text = self._one_directory(entry, text)
+        return from_text(declared, text)
+
+    def _one_directory(self, entry: Entry, text: str) -> str:
+        """Hadoop's form of a directory property: a list of paths or file: URIs. The first is used."""
+        first, comma, _ = text.partition(",")
+        if comma:
+            self.warnings.append(
+                f"{entry.origin}: {entry.name} lists several directories; only the first is used"
+            )
+        first = first.strip()
+        return "/" + first.removeprefix("file:").lstrip("/") if first.startswith("file:/") else first
+
+
+def _invalid(declared: Property, entry: Entry, because: str) -> InvalidPropertyError:
+    shown = entry.value if isinstance(entry.value, str) else None
+    if isinstance(entry.value, bool | float) or (
+        isinstance(entry.value, int) and abs(entry.value) < 10**18  # str() of a huge one is slow, or refused
+    ):
+        shown = to_text(entry.value)
+    value = f" = {printable(shown)}" if shown is not None else ""
+    hint = f"its default is {to_text(declared.default)}" if declared.default != "" else ""
+    if declared.name in DIRECTORIES:
+        hint = 'a full path, such as "/var/tmp/yopp"; ${user.home} stands for your home directory'
+    return InvalidPropertyError(f"{entry.origin}: {entry.name}{value}", because=because, hint=hint)
+
+
+def describe(declared: Property) -> str:
+    """What a property takes and what it is without being set: "a whole number of at least 0; default 10"."""
+    default = to_text(declared.default)
+    return (
+        f"{expected(declared)}; default {default}" if default else f"{expected(declared)}; empty by default"
+    )

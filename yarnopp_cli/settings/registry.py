@@ -1,0 +1,33 @@
+"""Every declared property, by name. What this module will never do: read a file or hold a value."""
+
+from __future__ import annotations
+
+from executor.settings import ExecutorSettings, Property, properties_of
+from yarnopp_cli.settings.applications import ApplicationSettings
+from yarnopp_cli.settings.nodemanager import NodeManagerSettings
+from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
+
+SETTINGS: tuple[type, ...] = (
+    ResourceManagerSettings,
+    NodeManagerSettings,
+    ExecutorSettings,
+    ApplicationSettings,
+)
+"""The settings classes, in the order in which the manual shows them."""
+
+PROPERTIES_OF: dict[type, tuple[Property, ...]] = {kind: properties_of(kind) for kind in SETTINGS}
+"""What each settings class declares."""
+
+PROPERTIES: dict[str, Property] = {
+    declared.name: declared for properties in PROPERTIES_OF.values() for declared in properties
+}
+"""All properties by name. A name declared twice would be lost here; a test counts them."""
+
+DIRECTORIES: frozenset[str] = frozenset({"yarn.nodemanager.log-dirs", "yarn.nodemanager.local-dirs"})
+"""Properties that name one directory by its absolute path. YARN takes a list; one host has one."""
+
+CGROUP_PATHS: frozenset[str] = frozenset({"yarn.nodemanager.linux-container-executor.cgroups.hierarchy"})
+"""Properties that name a place inside a cgroup tree, where ``..`` would leave it."""
+
+STATE_DIR_VARIABLE = "yopp.state-dir"
+"""What ``${yopp.state-dir}`` stands for follows from the run directory; it is a variable, not a property."""

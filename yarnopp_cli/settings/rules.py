@@ -1,0 +1,167 @@
+"""What no single property can tell: values that contradict each other, and features that this version lacks.
+
+Pure: it is given values and where each came from, and answers with errors and warnings; it raises nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from yarnopp_cli.errors import ConfigurationError, InvalidPropertyError
+from yarnopp_cli.settings.values import Value, to_text
+
+DEFAULT = "default"
+"""The origin of a value that nobody gave."""
+
+OPPORTUNISTIC = "yarn.resourcemanager.opportunistic-container-allocation.enabled"
+QUEUE_LENGTH = "yarn.nodemanager.opportunistic-containers-max-queue-length"
+DISTRIBUTED = "yarn.nodemanager.distributed-scheduling.enabled"
+_ALLOCATION_EXPIRY = "yarn.resourcemanager.rm.container-allocation.expiry-interval-ms"
+
+
+class Missing:
+    """A feature that can be asked for and is not there.
+
+    ``hadoop_sets_it``: every real cluster's site file has the property, so that from XML it is worth a
+    warning and no more."""
+
+    __slots__ = ("feature", "hadoop_sets_it")
+
+    def __init__(self, feature: str, *, hadoop_sets_it: bool = False) -> None:
+        self.feature = feature
+        self.hadoop_sets_it = hadoop_sets_it
+
+
+NOT_IN_THIS_VERSION: dict[str, Missing] = {
+    DISTRIBUTED: Missing("distributed scheduling"),
+    "yarn.nodemanager.amrmproxy.enabled": Missing("the AMRMProxy"),
+    "yarn.resourcemanager.auto-update.containers": Missing("delivery of container updates by the RM itself"),
+    "yarn.resourcemanager.scheduler.address": Missing(
+        "redirecting masters to an AMRMProxy", hadoop_sets_it=True
+    ),
+    "yarn.resourcemanager.address": Missing("listening on a TCP address", hadoop_sets_it=True),
+}
+"""Features by the property that switches them on. Whoever builds one deletes its line."""
+
+
+class Values:
+    """All values with their origins, as the rules read them."""
+
+    __slots__ = ("origins", "values")
+
+    def __init__(self, values: Mapping[str, Value], origins: Mapping[str, str]) -> None:
+        self.values = values
+        self.origins = origins
+
+    def number(self, name: str) -> float:
+        """The value of a numeric property."""
+        return float(self.values[name])
+
+    def given(self, name: str) -> bool:
+        """Whether somebody set it, whatever to."""
+        return self.origins.get(name, DEFAULT) != DEFAULT
+
+    def shown(self, name: str) -> str:
+        """ "name = value (origin)"."""
+        return f"{name} = {to_text(self.values[name])} ({self.origins.get(name, DEFAULT)})"
+
+
+def _error(values: Values, message: str, *names: str, hint: str) -> InvalidPropertyError:
+    # The place shown in front is that of the property that a person set last: the one to look at first.
+    places = [values.origins[name] for name in names if values.given(name)]
+    where = f"{places[-1]}: " if places else ""
+    because = " and ".join(values.shown(name) for name in names)
+    return InvalidPropertyError(f"{where}{message}", because=because, hint=hint)
+
+
+def _distributed_without_opportunistic(values: Values) -> InvalidPropertyError | None:
+    if not values.values[DISTRIBUTED] or values.values[OPPORTUNISTIC]:
+        return None
+    return _error(
+        values,
+        "opportunistic container allocation has to be enabled when distributed scheduling is enabled.",
+        DISTRIBUTED,
+        OPPORTUNISTIC,
+        hint=f"set {OPPORTUNISTIC} = true",
+    )
+
+
+def _at_most(
+    low: str, high: str, *, unless: float | None = None
+) -> Callable[[Values], InvalidPropertyError | None]:
+    """A rule: the value of ``low`` is no more than that of ``high``. Where high is ``unless`` nothing is
+    said."""
+
+    def rule(values: Values) -> InvalidPropertyError | None:
+        bound = values.number(high)
+        if bound == unless or values.number(low) <= bound:
+            return None
+        return _error(
+            values, f"{low} is more than {high}", low, high, hint="raise the second or lower the first"
+        )
+
+    return rule
+
+
+def _below(low: str, high: str, why: str) -> Callable[[Values], InvalidPropertyError | None]:
+    """A rule: the value of ``low`` is less than that of ``high``, else what ``why`` says happens."""
+
+    def rule(values: Values) -> InvalidPropertyError | None:
+        if values.number(low) < values.number(high):
+            return None
+        return _error(values, why, low, high, hint=f"{low} must be less than {high}")
+
+    return rule
+
+
+_RULES: tuple[Callable[[Values], InvalidPropertyError | None], ...] = (
+    _distributed_without_opportunistic,
+    _at_most(
+        "yarn.resourcemanager.nm-container-queuing.min-queue-length",
+        "yarn.resourcemanager.nm-container-queuing.max-queue-length",
+    ),
+    _at_most("yarn.scheduler.minimum-allocation-mb", "yarn.scheduler.maximum-allocation-mb"),
+    _at_most("yarn.scheduler.minimum-allocation-vcores", "yarn.scheduler.maximum-allocation-vcores"),
+    # YARN's RM turns such a node away when it registers.
+    _at_most("yarn.scheduler.minimum-allocation-mb", "yarn.nodemanager.resource.memory-mb", unless=-1),
+    _at_most("yarn.scheduler.minimum-allocation-vcores", "yarn.nodemanager.resource.cpu-vcores", unless=-1),
+    _below(
+        "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms",
+        "yarn.nm.liveness-monitor.expiry-interval-ms",
+        "every node would be lost between two of its heartbeats",
+    ),
+    _below(
+        "yarn.nodemanager.sleep-delay-before-sigkill.ms",
+        _ALLOCATION_EXPIRY,
+        "a container that waits for others to be killed would be taken back before they have ended",
+    ),
+)
+
+
+def contradictions(values: Values) -> list[ConfigurationError]:
+    """Values that cannot hold together, one error for each, in the order of the rules."""
+    return [error for rule in _RULES if (error := rule(values)) is not None]
+
+
+def lacking(values: Values) -> list[ConfigurationError]:
+    """An error for each feature that is switched on and not in this version."""
+    return [
+        InvalidPropertyError(
+            f"{values.origins.get(name, DEFAULT)}: {name} is not in this version",
+            because=f"this version of yopp does not have {missing.feature}",
+            hint="remove the property",
+        )
+        for name, missing in NOT_IN_THIS_VERSION.items()
+        if values.values[name]
+    ]
+
+
+def doubts(values: Values) -> list[str]:
+    """What is allowed and can hardly be meant, a sentence each."""
+    found = []
+    if values.given(QUEUE_LENGTH) and values.number(QUEUE_LENGTH) > 0 and not values.values[OPPORTUNISTIC]:
+        found.append(
+            f"{values.shown(QUEUE_LENGTH)} has no effect: {OPPORTUNISTIC} is false, "
+            "so no opportunistic container is ever allocated"
+        )
+    return found

@@ -1,0 +1,39 @@
+"""The nearest declared name to one that nobody declared, and text made fit to stand in a message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+LONGEST_SHOWN = 80
+_LONGEST_COMPARED = 200
+
+
+def nearest(name: str, names: Iterable[str], *, cutoff: float = 0.7) -> str | None:
+    """The declared name most like ``name``, or None where none is near. ``cutoff`` is difflib's ratio, 0 to
+    1."""
+    import difflib  # 5 ms that only a mistake costs
+
+    if len(name) > _LONGEST_COMPARED:
+        return None
+    known = list(names)
+    # YARN's names differ in case nowhere, people's do.
+    found = difflib.get_close_matches(name.lower(), known, n=1, cutoff=cutoff)
+    if found:
+        return found[0]
+    # A right last part under a wrong head ("nodemanager.resource.memory-mb") is far by ratio and near to a
+    # reader.
+    tail = name.lower().rsplit(".", 2)[-2:]
+    same = [candidate for candidate in known if candidate.split(".")[-len(tail) :] == tail]
+    return same[0] if len(same) == 1 else None
+
+
+def printable(text: str) -> str:
+    """``text`` in one line that cannot move a terminal's cursor; what cannot be shown is escaped, and it is
+    cut."""
+    shown = "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in text[: LONGEST_SHOWN + 1])
+    return shown if len(shown) <= LONGEST_SHOWN else shown[:LONGEST_SHOWN] + "…"
+
+
+def printable_path(path: str) -> str:
+    """A file's path in a message: escaped as ``printable`` does, but never cut."""
+    return "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in path)

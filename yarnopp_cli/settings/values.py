@@ -1,0 +1,132 @@
+"""From what a file or a ``-D`` says to a property's value, or a sentence that says what was expected.
+
+A text is read as Hadoop's ``Configuration`` reads the text of an XML element: blanks around it do not count,
+numbers may be hexadecimal, and a float may carry Java's ``f`` ("1.0f", as YARN's own document writes it).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, TypeAlias
+
+from executor.settings import Property
+from yarnopp_cli.settings.registry import CGROUP_PATHS, DIRECTORIES
+from yarnopp_cli.settings.suggest import printable
+
+Value: TypeAlias = int | float | bool | str
+
+LARGEST_NUMBER = 2**31 - 1
+"""Java's int: what YARN itself could hold. Milliseconds up to it are 24 days."""
+
+_WHOLE = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})", re.ASCII)
+_NUMBER = re.compile(
+    r"[+-]?(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,4})?[fFdD]?", re.ASCII
+)
+_TOML_TYPES = {bool: "a boolean", int: "a whole number", float: "a number", str: "a text", list: "a list"}
+
+
+class Refused(ValueError):
+    """A value that its property cannot take; the message says what was expected."""
+
+
+def from_text(declared: Property, text: str) -> Value:
+    """The value that ``text`` means for this property. Raises Refused."""
+    stripped = text.strip()
+    if declared.type is bool:
+        lowered = stripped.lower()
+        if lowered not in ("true", "false"):
+            raise Refused(f"expected {expected(declared)}, found {quoted(text)}")
+        return lowered == "true"
+    if declared.type is int:
+        if not _WHOLE.fullmatch(stripped):
+            raise Refused(f"expected {expected(declared)}, found {quoted(text)}")
+        return _bounded(declared, int(stripped, 16 if "x" in stripped.lower() else 10))
+    if declared.type is float:
+        if not _NUMBER.fullmatch(stripped):
+            raise Refused(f"expected {expected(declared)}, found {quoted(text)}")
+        return _bounded(declared, float(stripped.rstrip("fFdD")))
+    return _checked_text(declared, stripped)
+
+
+def from_toml(declared: Property, value: Any) -> Value:
+    """The value of a TOML scalar for this property; texts count as ``from_text`` reads them. Raises
+    Refused."""
+    if isinstance(value, str):
+        return from_text(declared, value)
+    if declared.type is bool and isinstance(value, bool):
+        return value
+    if declared.type is int and isinstance(value, int) and not isinstance(value, bool):
+        return _bounded(declared, value)
+    if declared.type is float and isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, int) and abs(value) > LARGEST_NUMBER:  # float() of it may overflow
+            raise Refused(f"expected {expected(declared)}, found a number beyond {LARGEST_NUMBER}")
+        return _bounded(declared, float(value))
+    found = _TOML_TYPES.get(type(value), "a date or time")
+    raise Refused(f"expected {expected(declared)}, found {found}")
+
+
+def expected(declared: Property) -> str:
+    """What the property takes, in words: "a whole number of at least 0", "one of auto, v1, v2, none"."""
+    if declared.choices:
+        return "one of " + ", ".join(declared.choices)
+    if declared.type is bool:
+        return "true or false"
+    if declared.name in DIRECTORIES:
+        return "the absolute path of one directory"
+    if declared.type is str:
+        return "a text"
+    kind = "a whole number" if declared.type is int else "a number"
+    lower, upper = _plain(declared.at_least), _plain(declared.at_most)
+    if lower and upper:
+        return f"{kind} from {lower} to {upper}"
+    if lower:
+        return f"{kind} of at least {lower}"
+    return f"{kind} of at most {upper}" if upper else kind
+
+
+def to_text(value: Value) -> str:
+    """A value as a file or a ``-D`` would give it: what ``from_text`` reads back to the same value."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def quoted(text: str) -> str:
+    """A text in quotes, harmless to a terminal."""
+    return f'"{printable(text)}"'
+
+
+def _plain(bound: float | None) -> str:
+    if bound is None:
+        return ""
+    return str(int(bound)) if bound == int(bound) else str(bound)
+
+
+def _bounded(declared: Property, number: int | float) -> int | float:
+    if not math.isfinite(number):
+        raise Refused(f"expected {expected(declared)}, found {number}")
+    if abs(number) > LARGEST_NUMBER:
+        raise Refused(f"expected {expected(declared)}, found a number beyond {LARGEST_NUMBER}")
+    below = declared.at_least is not None and number < declared.at_least
+    above = declared.at_most is not None and number > declared.at_most
+    if below or above:
+        raise Refused(f"expected {expected(declared)}, found {number}")
+    return number
+
+
+def _checked_text(declared: Property, text: str) -> str:
+    if declared.choices and text not in declared.choices:
+        raise Refused(f"expected {expected(declared)}, found {quoted(text)}")
+    if any(ord(mark) < 32 or ord(mark) == 127 for mark in text):
+        raise Refused(f"expected {expected(declared)}, found one with control characters")
+    if declared.name in DIRECTORIES:
+        if "," in text:
+            raise Refused(f"expected {expected(declared)}, found a list: {quoted(text)}")
+        if not text.startswith("/"):
+            raise Refused(f"expected {expected(declared)}, found {quoted(text)}")
+    if declared.name in CGROUP_PATHS:
+        parts = [part for part in text.split("/") if part]
+        if not parts or "." in parts or ".." in parts:
+            raise Refused(f'expected the path of a cgroup such as "{declared.default}", found {quoted(text)}')
+    return text
