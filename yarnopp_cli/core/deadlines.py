@@ -1,0 +1,72 @@
+"""What is to be done when: named deadlines, each set, moved and cleared at a cost that does not grow with their number.
+
+Holds times and names only; it calls nothing.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+
+class Deadlines(Generic[KeyT]):
+    """A time for each key, the earliest at hand. Entries that were moved or cleared are dropped lazily."""
+
+    def __init__(self) -> None:
+        self._times: dict[KeyT, float] = {}
+        self._heap: list[tuple[float, int, KeyT]] = []
+        self._sequence = 0
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def __contains__(self, key: KeyT) -> bool:
+        return key in self._times
+
+    def set(self, key: KeyT, time: float) -> None:
+        """Let ``key`` be due at ``time``, whatever it was before."""
+        if self._times.get(key) == time:
+            return
+        self._times[key] = time
+        self._sequence += 1
+        heapq.heappush(self._heap, (time, self._sequence, key))
+        if len(self._heap) > 64 + 2 * len(self._times):
+            self._compact()
+
+    def ensure(self, key: KeyT, time: float) -> None:
+        """Let ``key`` be due at ``time`` unless it is due already at some time.
+
+        For liveness: who fires too early looks at the last contact and sets itself anew, so a contact costs nothing.
+        """
+        if key not in self._times:
+            self.set(key, time)
+
+    def clear(self, key: KeyT) -> None:
+        """``key`` is not due any more."""
+        self._times.pop(key, None)
+
+    def next(self) -> float | None:
+        """The earliest time, None for none."""
+        while self._heap:
+            time, _, key = self._heap[0]
+            if self._times.get(key) == time:
+                return time
+            heapq.heappop(self._heap)
+        return None
+
+    def pop_due(self, now: float) -> KeyT | None:
+        """Take the earliest key that is due by ``now``, None for none."""
+        time = self.next()
+        if time is None or time > now:
+            return None
+        key = heapq.heappop(self._heap)[2]
+        del self._times[key]
+        return key
+
+    def _compact(self) -> None:
+        live = {key: entry for entry in self._heap if self._times.get(key := entry[2]) == entry[0]}
+        self._heap = list(live.values())
+        heapq.heapify(self._heap)

@@ -1,0 +1,84 @@
+"""News for one listener, each repeated in every answer until the listener has acknowledged an answer that held it.
+
+Answers are numbered; a request says which answer was the last to arrive. On one connection nothing is lost, so what has
+been sent there is no reason to answer early, yet it stands in every answer until it is acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Generic, TypeVar
+
+ItemT = TypeVar("ItemT")
+
+
+class Mailbox(Generic[ItemT]):
+    """Items by key, in order of arrival. ``fresh`` is how many have not been sent."""
+
+    __slots__ = ("_items", "_sent", "fresh")
+
+    def __init__(self) -> None:
+        self._items: OrderedDict[str, ItemT] = OrderedDict()
+        self._sent: dict[str, int] = {}
+        self.fresh = 0
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._items
+
+    def put(self, key: str, item: ItemT) -> None:
+        """Tell this; it replaces what stood under the key, and is fresh."""
+        self.drop(key)
+        self._items[key] = item
+        self.fresh += 1
+
+    def put_new(self, key: str, item: ItemT) -> None:
+        """Tell this unless something stands under the key already."""
+        if key not in self._items:
+            self.put(key, item)
+
+    def drop(self, key: str) -> None:
+        """Do not tell this any more."""
+        if self._items.pop(key, None) is not None and self._sent.pop(key, None) is None:
+            self.fresh -= 1
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._items.clear()
+        self._sent.clear()
+        self.fresh = 0
+
+    def keys_received(self, response_id: int) -> list[str]:
+        """Keys of the items that stood in an answer up to ``response_id``."""
+        return [key for key, sent in self._sent.items() if sent <= response_id]
+
+    def acknowledge(self, response_id: int) -> None:
+        """Answers up to ``response_id`` have arrived: what stood in them is done with."""
+        if self._sent:
+            for key in self.keys_received(response_id):
+                self.drop(key)
+
+    def send_again(self) -> None:
+        """What was sent may be lost (its connection is): all of it is fresh."""
+        self._sent.clear()
+        self.fresh = len(self._items)
+
+    def unsent(self) -> list[ItemT]:
+        """The items that have stood in no answer yet."""
+        return [item for key, item in self._items.items() if key not in self._sent]
+
+    def items(self) -> list[ItemT]:
+        """All that is not acknowledged, oldest first."""
+        return list(self._items.values())
+
+    def take(self, response_id: int) -> tuple[ItemT, ...]:
+        """All that is not acknowledged, now sent with answer ``response_id``."""
+        if not self._items:
+            return ()
+        if self.fresh:
+            for key in self._items:
+                self._sent.setdefault(key, response_id)
+            self.fresh = 0
+        return tuple(self._items.values())

@@ -1,0 +1,63 @@
+"""Signed statements: who may run what where, and who speaks for which attempt.
+
+A token is JSON text and an HMAC-SHA256 over its kind and that text. Keys are arguments; this module keeps none, draws
+none, and reads no clock. Tokens are not secret from whoever holds them, only impossible to alter or to make.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from typing import Any
+
+from ..errors import InvalidTokenError
+from ..records.requests import Token
+
+CONTAINER_TOKEN = "ContainerToken"
+"""Kind of the tokens that let a node start a container (YARN's ``ContainerTokenIdentifier.KIND``)."""
+
+AMRM_TOKEN = "AMRMToken"
+"""Kind of the tokens by which a master speaks for its attempt.
+
+YARN's own kind is ``YARN_AM_RM_TOKEN``; here kinds name the class of token, as the container's does.
+"""
+
+
+def derive_key(secret: bytes, purpose: str) -> bytes:
+    """A key of 32 bytes for one purpose, so that a token of one kind can never pass for another's."""
+    return hmac.digest(secret, purpose.encode(), "sha256")
+
+
+def sign(key: bytes, kind: str, payload: dict[str, Any]) -> Token:
+    """A token that states ``payload`` (JSON-able). ``expires_ms`` in it, epoch milliseconds, bounds its life."""
+    identifier = json.dumps(payload, separators=(",", ":"), ensure_ascii=True)
+    return Token(kind, identifier, _password(key, kind, identifier))
+
+
+def verify(key: bytes, token: Token, kind: str, *, now_ms: int) -> dict[str, Any]:
+    """What ``token`` states. Raise InvalidTokenError if it is of another kind, forged, garbled or expired."""
+    if token.kind != kind:
+        raise InvalidTokenError(f"a token of kind {token.kind!r} was shown where {kind} is wanted")
+    expected = _password(key, kind, token.identifier)
+    if not hmac.compare_digest(expected.encode(), token.password.encode("utf-8", "surrogatepass")):
+        raise InvalidTokenError(
+            f"the {kind} is not genuine", because="its signature does not match its contents"
+        )
+    try:
+        payload = json.loads(token.identifier)
+    except ValueError:
+        raise InvalidTokenError(f"the {kind} is garbled") from None
+    if not isinstance(payload, dict):
+        raise InvalidTokenError(f"the {kind} is garbled")
+    expires_ms = payload.get("expires_ms", 0)
+    if isinstance(expires_ms, int) and 0 < expires_ms < now_ms:
+        raise InvalidTokenError(
+            f"the {kind} has expired",
+            because=f"it was good until {expires_ms} and it is {now_ms} (epoch milliseconds)",
+        )
+    return payload
+
+
+def _password(key: bytes, kind: str, identifier: str) -> str:
+    message = kind.encode("utf-8", "surrogatepass") + b"\0" + identifier.encode("utf-8", "surrogatepass")
+    return hmac.digest(key, message, "sha256").hex()
