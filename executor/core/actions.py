@@ -1,0 +1,189 @@
+"""What is done: starting what fits, making room for what does not, pausing, killing, ending.
+
+The middle layer of the ContainerScheduler: its methods turn decisions into transitions and commands, and are
+the only ones that do. ``scheduler.py`` calls them for what happened.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from ..records import ContainerExitStatus, Resource
+from . import outcome
+from .book import ContainerBook
+from .commands import (
+    CleanUpContainer,
+    KillContainer,
+    LaunchContainer,
+    PauseContainer,
+    ResumeContainer,
+)
+from .container import DONE, KILLING, RUNNING, SCHEDULED, Container
+from .deadlines import DeadlineKind
+from .reclaim import plan, reclaimable
+
+PAUSE_PATIENCE = 2.0
+"""Seconds that a pause may take before nobody counts on it. A SIGSTOP takes a millisecond; a process that a
+device holds in the kernel (state D) does not stop until that lets go."""
+
+BY_SCHEDULER = int(ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER)
+
+
+class ContainerActions(ContainerBook):
+    """What the machine of one node can do with its containers."""
+
+    def _start_pending(self) -> None:
+        """Start what fits, then make room for what does not. After everything that gives resources back."""
+        self._start_fitting()
+        self._reclaim()
+
+    def _start_fitting(self) -> None:
+        while not self._recovering and (container := self._next_to_start()) is not None:
+            self._dequeue(container)
+            self._acquire(container, container.needed)
+            if container.state is SCHEDULED:
+                self._move(container, LaunchContainer)
+                self._active[container.container_id] = container
+                self._store(container)
+                self._emit(LaunchContainer(container.spec, self._limits(container)))
+            else:
+                self._move(container, ResumeContainer)
+                self._store(container)
+                self._emit(ResumeContainer(container.container_id))
+            if container.is_opportunistic:
+                self._opportunistic.started(container)
+            self._report(container)
+
+    def _next_to_start(self) -> Container | None:
+        """The guaranteed head if it fits; else the first opportunistic one that takes nothing from it."""
+        head = self._guaranteed.head
+        if head is not None and self._tracker.fits(head.needed):
+            return head
+        spare = (self._tracker.available - self._guaranteed.needed).at_least_zero()
+        return self._opportunistic.next_fitting(spare)
+
+    def _reclaim(self) -> None:
+        """Preempt for the guaranteed containers that wait, in their order, until one cannot be helped.
+
+        What is being given back already counts. Before all of them comes what guaranteed containers hold
+        beyond the total, after one of them grew.
+        """
+        if self._recovering:
+            return
+        needed = Resource()
+        for waiting in chain((None,), self._guaranteed):
+            needed += Resource() if waiting is None else waiting.needed
+            if not self._make_room(self._shortage(needed)) and waiting is not None:
+                return
+
+    def _shortage(self, needed: Resource) -> Resource:
+        """What is missing for ``needed`` once all that is on its way back is back."""
+        coming = sum(
+            (container.is_giving_back for container in self._active.values()), self._tracker.unallocated
+        )
+        short = (needed - coming).at_least_zero()
+        if needed == Resource():
+            return short
+        return Resource(short.memory if needed.memory > 0 else 0, short.vcores if needed.vcores > 0 else 0)
+
+    def _make_room(self, short: Resource) -> bool:
+        """Preempt to gain ``short``; False, and nothing is touched, if that cannot be."""
+        if short == Resource():
+            return True
+        running = [reclaimable(c) for c in reversed(self._active.values()) if c.is_opportunistic]
+        steps = plan(running, short, can_pause=self._settings.use_pause_for_preemption)
+        for step in steps:
+            victim = self._live[step.container_id]
+            if isinstance(step, KillContainer):
+                self._kill(victim, BY_SCHEDULER, outcome.KILLED_TO_MAKE_ROOM)
+            else:
+                victim.making_room = True
+                self._pause(victim, outcome.PAUSED_TO_MAKE_ROOM)
+        return bool(steps)
+
+    def _pause(self, container: Container, diagnostics: str = "") -> None:
+        """Pause it, as soon as it runs if it does not yet."""
+        self._say(container, diagnostics)
+        container.pause_wanted = container.state is not RUNNING
+        self._set_deadline(container, DeadlineKind.PAUSE, self._now + PAUSE_PATIENCE)
+        if not container.pause_wanted:
+            self._move(container, PauseContainer)
+            self._store(container)
+            self._emit(PauseContainer(container.container_id))
+            self._report(container)
+
+    def _kill(self, container: Container, exit_status: int, diagnostics: str, *, force: bool = False) -> None:
+        """End it. One that never started is done at once; the first to end it says why; force may come later.
+
+        The caller starts what is pending.
+        """
+        if container.state is KILLING:
+            if force and not container.kill_forced:
+                self._force_kill(container)
+            return
+        self._dequeue(container)
+        self._move(container, KillContainer)
+        if container.state is DONE:
+            never_ran = outcome.EXECUTOR_FAILURE if exit_status == outcome.EXECUTOR_FAILURE else None
+            self._settle(container, outcome.Outcome(exit_status, never_ran, diagnostics))
+            self._tell_end(container, clean_up=False)
+            return
+        container.kill_status = exit_status
+        container.pause_wanted = container.making_room = False
+        container.deadlines.clear()
+        self._say(container, diagnostics)
+        self._order_kill(container, force=force)
+
+    def _order_kill(self, container: Container, *, force: bool) -> None:
+        container.kill_forced = force
+        self._store(container)
+        self._emit(KillContainer(container.container_id, force=force))
+        if not force:
+            patience = self._settings.sleep_delay_before_sigkill_ms / 1000
+            self._set_deadline(container, DeadlineKind.FORCE_KILL, self._now + patience)
+        self._report(container)
+
+    def _force_kill(self, container: Container) -> None:
+        container.deadlines.pop(DeadlineKind.FORCE_KILL, None)
+        container.kill_forced = True
+        self._emit(KillContainer(container.container_id, force=True))
+
+    def _settle(self, container: Container, end: outcome.Outcome) -> None:
+        """It has ended: what it held is free, and it lives no longer."""
+        container.exit_status, container.exit_code = end.exit_status, end.exit_code
+        self._say(container, end.sentence)
+        container.finished_at_ms = self._epoch_ms
+        container.deadlines.clear()
+        container.pause_wanted = container.making_room = container.held = False
+        self._release(container, container.allocated)
+        self._active.pop(container.container_id, None)
+        del self._live[container.container_id]
+        self._finished[container.container_id] = container
+
+    def _tell_end(self, container: Container, *, clean_up: bool = True) -> None:
+        """Last of all, so that the next container is under way first. Cleaning up takes its exit code away,
+        and so comes after the record."""
+        self._store(container)
+        if clean_up:
+            self._emit(CleanUpContainer(container.container_id))
+        self._report(container)
+
+    def _on_running(self, container: Container) -> None:
+        """It runs (again): its time limit is set, and a pause that was decided meanwhile is begun."""
+        if container.state is not RUNNING:
+            return
+        if container.spec.timeout_ms > 0:
+            left = container.spec.timeout_ms / 1000 - container.ran_seconds(self._now)
+            self._set_deadline(container, DeadlineKind.TIMEOUT, self._now + max(left, 0.0))
+        if container.pause_wanted:
+            self._pause(container)
+
+    def _end_if_impossible(self, container: Container) -> bool:
+        """End it if this node could never run it. (YARN lets it wait for ever.)"""
+        resource = container.resource
+        if resource.fits_in(self.total) and Resource().fits_in(resource):
+            return False
+        self._kill(
+            container, outcome.EXECUTOR_FAILURE, outcome.larger_than_node(resource, self.total), force=True
+        )
+        return True

@@ -1,0 +1,211 @@
+"""What is here: the containers of one node, their queues and the book of resources, and the views of them.
+
+The lowest of the three layers of the ContainerScheduler. It keeps collections and sums right and decides
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from itertools import chain
+
+from ..records import (
+    CgroupLimits,
+    ContainerStatus,
+    ExecutionType,
+    OpportunisticContainersStatus,
+    Resource,
+)
+from ..settings import ExecutorSettings
+from .commands import Command, ForgetContainer, ReportStatus, StoreContainer
+from .container import PAUSED, Container
+from .deadlines import DeadlineKind, Deadlines
+from .durations import DurationStatistics, estimated_wait
+from .limits import cgroup_limits
+from .queues import ContainerQueue, OpportunisticQueue
+from .tracker import ResourceUtilizationTracker
+
+
+class ContainerBook:
+    """The containers of one node and what they hold. ContainerScheduler says what the arguments mean."""
+
+    def __init__(
+        self,
+        total: Resource,
+        settings: ExecutorSettings,
+        *,
+        physical_cores: int,
+        wall_offset: float = 0.0,
+        enforce_memory_by_polling: bool = False,
+    ) -> None:
+        self._settings = settings
+        self._physical_cores = physical_cores
+        self._wall_offset = wall_offset
+        self._polls_memory = (
+            enforce_memory_by_polling and settings.memory_enforced and settings.pmem_check_enabled
+        )
+        self._tracker = ResourceUtilizationTracker(total)
+        #: all containers that have not ended, in order of arrival
+        self._live: dict[str, Container] = {}
+        #: those of them that hold resources, in order of start
+        self._active: dict[str, Container] = {}
+        #: those that ended and whose end nobody has acknowledged
+        self._finished: dict[str, Container] = {}
+        #: the last of those whose end was acknowledged
+        self._forgotten: OrderedDict[str, Container] = OrderedDict()
+        self._guaranteed = ContainerQueue()
+        self._opportunistic = OpportunisticQueue(settings.max_overtakes)
+        self._deadlines = Deadlines(self._is_still_due)
+        self._durations = DurationStatistics()
+        self._last_asked = Resource()
+        self._next_sequence = 1
+        self._recovering = False
+        self._now = 0.0
+        self._commands: list[Command] = []
+
+    def forget(self, container_ids: Iterable[str]) -> list[Command]:
+        """The ends of these containers were reported: what was written of them goes.
+
+        The last ``retain_finished`` of them stay in ``statuses()``. Ids of containers that have not ended, or
+        are not known, are passed over.
+        """
+        commands: list[Command] = []
+        for container_id in container_ids:
+            container = self._finished.pop(container_id, None)
+            if container is not None:
+                self._forgotten[container_id] = container
+                commands.append(ForgetContainer(container_id))
+        while len(self._forgotten) > self._settings.retain_finished:
+            self._forgotten.popitem(last=False)
+        return commands
+
+    @property
+    def total(self) -> Resource:
+        """What all containers together may have."""
+        return self._tracker.total
+
+    @property
+    def allocated(self) -> Resource:
+        """What containers hold, paused ones' memory included."""
+        return self._tracker.allocated
+
+    @property
+    def allocated_guaranteed(self) -> Resource:
+        """What guaranteed containers hold."""
+        return self._tracker.allocated_to(ExecutionType.GUARANTEED)
+
+    @property
+    def available(self) -> Resource:
+        """What may still be allocated."""
+        return self._tracker.available
+
+    def status(self, container_id: str) -> ContainerStatus | None:
+        """The status of one container, None if it is not known (any more)."""
+        for containers in (self._live, self._finished, self._forgotten):
+            container = containers.get(container_id)
+            if container is not None:
+                return container.status(self._position(container))
+        return None
+
+    def statuses(self) -> list[ContainerStatus]:
+        """All containers: those that live in order of arrival, then the ended ones that are remembered."""
+        positions = {
+            container.container_id: place
+            for queue in (self._guaranteed, self._opportunistic)
+            for place, container in enumerate(queue, start=1)
+        }
+        return [
+            container.status(positions.get(container.container_id, 0))
+            for container in chain(self._live.values(), self._forgotten.values(), self._finished.values())
+        ]
+
+    def opportunistic_status(self, now: float | None = None) -> OpportunisticContainersStatus:
+        """What a heartbeat tells of opportunistic containers. ``now`` is by default ``handle``'s last."""
+        held = self._tracker.allocated_to(ExecutionType.OPPORTUNISTIC)
+        active = [container for container in self._active.values() if container.is_opportunistic]
+        paused = sum(container.state is PAUSED for container in active)
+        wait = self._estimated_wait(self._now if now is None else now)
+        return OpportunisticContainersStatus(
+            running=len(active) - paused,
+            memory_used=held.memory,
+            vcores_used=held.vcores,
+            queued=len(self._opportunistic),
+            wait_queue_length=len(self._guaranteed) + len(self._opportunistic),
+            estimated_queue_wait_ms=-1 if wait is None else round(wait * 1000),
+            queue_capacity=self._settings.max_queue_length,
+            paused=paused,
+        )
+
+    def _estimated_wait(self, now: float) -> float | None:
+        """The wait in seconds of the next opportunistic container of the size that was last asked for."""
+        ahead = len(self._guaranteed) + len(self._opportunistic)
+        if ahead == 0 and self._last_asked.fits_in(self._tracker.available):
+            return 0.0
+        mean = self._durations.mean
+        if mean is None:
+            return None
+        running = (c for c in self._active.values() if c.running_since is not None and c.is_opportunistic)
+        return estimated_wait(mean, (container.ran_seconds(now) for container in running), ahead)
+
+    @property
+    def _epoch_ms(self) -> int:
+        return round((self._now + self._wall_offset) * 1000)
+
+    def _take_sequence(self) -> int:
+        self._next_sequence += 1
+        return self._next_sequence - 1
+
+    def _emit(self, command: Command) -> None:
+        self._commands.append(command)
+
+    def _store(self, container: Container) -> None:
+        self._emit(StoreContainer(container.record(self._now)))
+
+    def _report(self, container: Container) -> None:
+        self._emit(ReportStatus(container.status(self._position(container))))
+
+    def _move(self, container: Container, trigger: type) -> None:
+        container.move(trigger, self._now, self._epoch_ms)
+
+    def _acquire(self, container: Container, resource: Resource) -> None:
+        container.allocated += resource
+        self._tracker.acquire(container.execution_type, resource)
+
+    def _release(self, container: Container, resource: Resource) -> None:
+        container.allocated -= resource
+        self._tracker.release(container.execution_type, resource)
+
+    def _queue_of(self, container: Container) -> ContainerQueue | OpportunisticQueue:
+        return self._opportunistic if container.is_opportunistic else self._guaranteed
+
+    def _enqueue(self, container: Container) -> None:
+        if container.is_waiting and container not in (queue := self._queue_of(container)):
+            queue.add(container)
+
+    def _dequeue(self, container: Container) -> None:
+        if container in (queue := self._queue_of(container)):
+            queue.remove(container)
+
+    def _position(self, container: Container) -> int:
+        return self._queue_of(container).position(container) if container.is_waiting else 0
+
+    def _limits(self, container: Container) -> CgroupLimits:
+        return cgroup_limits(
+            container.resource,
+            container.execution_type,
+            self._settings,
+            node_vcores=self.total.vcores,
+            physical_cores=self._physical_cores,
+        )
+
+    def _set_deadline(self, container: Container, kind: DeadlineKind, at: float) -> None:
+        container.deadlines[kind] = at
+        self._deadlines.set(container.container_id, kind, at)
+
+    def _is_still_due(self, container_id: str, kind: DeadlineKind, at: float) -> bool:
+        container = self._live.get(container_id)
+        return container is not None and container.deadlines.get(kind) == at
+
+    def _say(self, container: Container, sentence: str) -> None:
+        container.say(sentence, self._settings.diagnostics_maximum_size)

@@ -1,0 +1,275 @@
+"""One container at its node: its state, the table of what may happen to it, and its story.
+
+The table holds the whole life: commands that are given to a container and events that come from it both move
+it. The module knows nothing of other containers; who runs and who waits is decided in ``scheduler.py``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from ..errors import InvalidTransitionError
+from ..records import (
+    ContainerExitStatus,
+    ContainerRecord,
+    ContainerSpec,
+    ContainerState,
+    ContainerStatus,
+    ContainerUsage,
+    ExecutionType,
+    Resource,
+)
+from .commands import KillContainer, LaunchContainer, PauseContainer, ResumeContainer
+from .deadlines import DeadlineKind
+from .events import (
+    ContainerExited,
+    ContainerLaunched,
+    ContainerLaunchFailed,
+    ContainerPaused,
+    ContainerPauseFailed,
+    ContainerResumed,
+)
+
+SCHEDULED = ContainerState.SCHEDULED
+LAUNCHING = ContainerState.LAUNCHING
+RUNNING = ContainerState.RUNNING
+PAUSING = ContainerState.PAUSING
+PAUSED = ContainerState.PAUSED
+RESUMING = ContainerState.RESUMING
+KILLING = ContainerState.KILLING
+DONE = ContainerState.DONE
+
+TRANSITIONS: Mapping[ContainerState, Mapping[type, ContainerState]] = {
+    SCHEDULED: {LaunchContainer: LAUNCHING, KillContainer: DONE},
+    LAUNCHING: {ContainerLaunched: RUNNING, ContainerLaunchFailed: DONE, KillContainer: KILLING},
+    RUNNING: {PauseContainer: PAUSING, KillContainer: KILLING, ContainerExited: DONE},
+    PAUSING: {
+        ContainerPaused: PAUSED,
+        ContainerPauseFailed: RUNNING,
+        KillContainer: KILLING,
+        ContainerExited: DONE,
+    },
+    PAUSED: {ResumeContainer: RESUMING, KillContainer: KILLING, ContainerExited: DONE},
+    RESUMING: {ContainerResumed: RUNNING, KillContainer: KILLING, ContainerExited: DONE},
+    KILLING: {
+        ContainerExited: DONE,
+        ContainerLaunchFailed: DONE,
+        ContainerLaunched: KILLING,
+        ContainerPaused: KILLING,
+        ContainerPauseFailed: KILLING,
+        ContainerResumed: KILLING,
+    },
+    DONE: {},
+}
+"""state -> what is done to it or seen of it -> next state (after YARN's ``ContainerImpl``). KILLING takes
+what a command given before the kill still ends in. A pair that is not here is a bug."""
+
+STORY_LENGTH = 32
+"""How many of its last transitions a container remembers."""
+
+
+class StoryEntry(NamedTuple):
+    """One line of a container's story: when (the machine's seconds), from which state, why, to which
+    state."""
+
+    at: float
+    before: ContainerState
+    trigger: str
+    after: ContainerState
+
+    def __str__(self) -> str:
+        return f"{self.at:.3f} {self.before.value} --{self.trigger}--> {self.after.value}"
+
+
+NOTHING = Resource()
+UNMEASURED = ContainerUsage()
+
+
+@dataclass(slots=True, eq=False)
+class Container:
+    """A container and all that its node knows of it. Only the scheduler changes one.
+
+    ``spec`` follows promotions and resizes. ``sequence`` is its place in the order of arrival; a container
+    that changes queues arrives anew. ``allocated`` is what it holds of the node now: nothing while queued,
+    memory alone while paused. Times ending in ``_ms`` are epoch milliseconds, the others seconds of the
+    machine's clock.
+    """
+
+    spec: ContainerSpec
+    sequence: int
+    state: ContainerState = SCHEDULED
+    allocated: Resource = NOTHING
+    queued_at_ms: int = 0
+    started_at_ms: int = 0
+    finished_at_ms: int = 0
+    paused_at_ms: int = 0
+    state_since_ms: int = 0
+    #: when it last began to run, None while it does not
+    running_since: float | None = None
+    #: seconds that it ran before ``running_since``
+    ran: float = 0.0
+    pid: int = 0
+    process_start: int = 0
+    cgroup: str = ""
+    usage: ContainerUsage = UNMEASURED
+    exit_status: int = int(ContainerExitStatus.INVALID)
+    exit_code: int | None = None
+    diagnostics: str = ""
+    #: what to report once the kill has taken, None while nobody ended it
+    kill_status: int | None = None
+    kill_forced: bool = False
+    #: a person paused it, and only a person resumes it
+    held: bool = False
+    #: to be paused as soon as it runs: it was starting or resuming when the pause was decided
+    pause_wanted: bool = False
+    #: its pause makes room for a guaranteed container, which waits for it
+    making_room: bool = False
+    #: its pause did not take in time, so nobody counts on it any more
+    pause_overdue: bool = False
+    #: a pause of it failed, so it is not tried again
+    unpausable: bool = False
+    #: its limits changed while it was launching
+    limits_stale: bool = False
+    #: it was over its memory in the last sample, too
+    over_memory: bool = False
+    #: how many later arrivals had started before it was last paused
+    overtaken_before: int = 0
+    deadlines: dict[DeadlineKind, float] = field(default_factory=dict)
+    story: deque[StoryEntry] = field(default_factory=lambda: deque(maxlen=STORY_LENGTH))
+
+    @property
+    def container_id(self) -> str:
+        """Its id."""
+        return self.spec.container_id
+
+    @property
+    def execution_type(self) -> ExecutionType:
+        """GUARANTEED or OPPORTUNISTIC, as it is now."""
+        return self.spec.execution_type
+
+    @property
+    def is_opportunistic(self) -> bool:
+        """Whether it may be preempted."""
+        return self.spec.execution_type is ExecutionType.OPPORTUNISTIC
+
+    @property
+    def resource(self) -> Resource:
+        """What it needs to run, as of now."""
+        return self.spec.resource
+
+    @property
+    def needed(self) -> Resource:
+        """What it lacks to run: all of its resource while queued, its vcores while paused."""
+        return (self.spec.resource - self.allocated).at_least_zero()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it belongs into a queue."""
+        return self.state is SCHEDULED or (self.state is PAUSED and not self.held)
+
+    @property
+    def is_giving_back(self) -> Resource:
+        """What it holds now and is about to give back: all when being killed, vcores when being paused."""
+        if self.state is KILLING:
+            return self.allocated
+        if (self.state is PAUSING or self.pause_wanted) and not self.pause_overdue:
+            return Resource(0, self.allocated.vcores)
+        return Resource()
+
+    def after(self, trigger: type) -> ContainerState:
+        """The state that ``trigger`` leads to. Raises InvalidTransitionError, with the story, if none
+        does."""
+        try:
+            return TRANSITIONS[self.state][trigger]
+        except KeyError:
+            raise InvalidTransitionError(
+                self.container_id, self.state.value, trigger.__name__, tuple(self.story)
+            ) from None
+
+    def move(self, trigger: type, now: float, epoch_ms: int) -> None:
+        """Make the transition of ``trigger`` and keep the clocks of the state and of the running time."""
+        state = self.after(trigger)
+        self.story.append(StoryEntry(now, self.state, trigger.__name__, state))
+        if state is self.state:
+            return
+        self.state = state
+        self.state_since_ms = epoch_ms
+        if state is RUNNING and self.running_since is None:
+            self.running_since = now
+        elif state in (PAUSED, DONE):
+            self.ran = self.ran_seconds(now)
+            self.running_since = None
+        self.paused_at_ms = epoch_ms if state is PAUSED else 0
+
+    def ran_seconds(self, now: float) -> float:
+        """How long it has run, in seconds; time spent paused does not count."""
+        return self.ran + (now - self.running_since if self.running_since is not None else 0.0)
+
+    def say(self, sentence: str, maximum: int) -> None:
+        """Add to its diagnostics, of which the last ``maximum`` characters are kept (as YARN does)."""
+        if sentence:
+            joined = f"{self.diagnostics}\n{sentence}" if self.diagnostics else sentence
+            self.diagnostics = joined[-maximum:]
+
+    def change(
+        self,
+        *,
+        version: int | None = None,
+        execution_type: ExecutionType | None = None,
+        resource: Resource | None = None,
+    ) -> None:
+        """Take a new version, type or size; None leaves that as it is."""
+        self.spec = replace(
+            self.spec,
+            version=self.spec.version if version is None else version,
+            execution_type=execution_type or self.spec.execution_type,
+            resource=self.spec.resource if resource is None else resource,
+        )
+
+    def status(self, position: int = 0) -> ContainerStatus:
+        """What its node says of it; ``position`` in its queue, 1 for the head, 0 for none."""
+        spec = self.spec
+        return ContainerStatus(
+            container_id=spec.container_id,
+            state=self.state,
+            execution_type=spec.execution_type,
+            resource=spec.resource,
+            exit_status=self.exit_status,
+            exit_code=self.exit_code,
+            diagnostics=self.diagnostics,
+            application_id=spec.application_id,
+            user=spec.user,
+            command=spec.command,
+            pid=self.pid,
+            position=position,
+            queued_at_ms=self.queued_at_ms,
+            started_at_ms=self.started_at_ms,
+            finished_at_ms=self.finished_at_ms,
+            paused_at_ms=self.paused_at_ms,
+            version=spec.version,
+            log_directory=spec.log_directory or "",
+            cgroup=self.cgroup,
+            usage=self.usage,
+        )
+
+    def record(self, now: float) -> ContainerRecord:
+        """What is to be written down of it."""
+        return ContainerRecord(
+            spec=self.spec,
+            state=self.state,
+            pid=self.pid,
+            process_start=self.process_start,
+            queued_at_ms=self.queued_at_ms,
+            started_at_ms=self.started_at_ms,
+            exit_status=self.exit_status if self.kill_status is None else self.kill_status,
+            diagnostics=self.diagnostics,
+            sequence=self.sequence,
+            exit_code=self.exit_code,
+            finished_at_ms=self.finished_at_ms,
+            ran_ms=round(self.ran_seconds(now) * 1000),
+            state_since_ms=self.state_since_ms,
+            held=self.held,
+        )

@@ -1,0 +1,74 @@
+"""What must hold between the collections of a ContainerScheduler, after every step. Assertions and nothing
+else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ..records import ExecutionType, Resource
+from .container import DONE, KILLING, PAUSED, SCHEDULED, Container
+from .deadlines import DeadlineKind
+from .queues import ContainerQueue, OpportunisticQueue
+from .tracker import ResourceUtilizationTracker
+
+
+def check(
+    tracker: ResourceUtilizationTracker,
+    *,
+    live: Mapping[str, Container],
+    active: Mapping[str, Container],
+    ended: Iterable[Mapping[str, Container]],
+    guaranteed: ContainerQueue,
+    opportunistic: OpportunisticQueue,
+) -> None:
+    """Raises AssertionError, naming the container, where an invariant is broken."""
+    for execution_type in ExecutionType:
+        held = (c.allocated for c in active.values() if c.execution_type is execution_type)
+        assert tracker.allocated_to(execution_type) == sum(held, Resource()), execution_type
+    for container_id, container in live.items():
+        assert container_id == container.container_id
+        assert container.state is not DONE, f"{container_id} lives and is done"
+        assert (container.state is SCHEDULED) == (container_id not in active), container_id
+        _check_allocation(container)
+        _check_place(container, guaranteed, opportunistic)
+        _check_deadlines(container)
+    assert active.keys() <= live.keys(), "something holds resources and does not live"
+    for containers in ended:
+        for container_id, container in containers.items():
+            assert container.state is DONE and container_id not in live, f"{container_id} ended and lives"
+            assert container.allocated == Resource() and not container.deadlines, container_id
+    guaranteed.validate()
+    opportunistic.validate()
+    waiting = len(guaranteed) + len(opportunistic) + len(opportunistic.paused)
+    assert waiting == sum(container.is_waiting for container in live.values()), "a queue holds a stranger"
+
+
+def _check_allocation(container: Container) -> None:
+    expected = container.resource
+    if container.state is SCHEDULED:
+        expected = Resource()
+    elif container.state is PAUSED:
+        expected = Resource(container.resource.memory, 0)
+    elif container.state is KILLING:
+        expected = container.allocated  # it may have been paused when its end was decided
+    assert container.allocated == expected, (
+        f"{container.container_id} holds {container.allocated}, not {expected}"
+    )
+
+
+def _check_place(container: Container, guaranteed: ContainerQueue, opportunistic: OpportunisticQueue) -> None:
+    in_guaranteed, in_opportunistic = container in guaranteed, container in opportunistic
+    waits_there = container.is_waiting and not container.is_opportunistic
+    waits_here = container.is_waiting and container.is_opportunistic
+    name = f"{container.container_id} ({container.execution_type.value}, {container.state.value})"
+    assert (in_guaranteed, in_opportunistic) == (waits_there, waits_here), f"{name} is in the wrong place"
+
+
+def _check_deadlines(container: Container) -> None:
+    if container.state is KILLING:
+        force_due = DeadlineKind.FORCE_KILL in container.deadlines
+        assert force_due != container.kill_forced, (
+            f"{container.container_id} is being killed and nobody sees to it"
+        )
+    if container.making_room:
+        assert DeadlineKind.PAUSE in container.deadlines, f"{container.container_id} is paused without an end"

@@ -1,0 +1,75 @@
+"""What a container's cgroup is told: (resource, execution type) -> CgroupLimits.
+
+YARN's numbers (``CGroupsCpuResourceHandlerImpl``, ``CGroupsMemoryResourceHandlerImpl`` and their v2 kin);
+they are written nowhere here.
+"""
+
+from __future__ import annotations
+
+from ..records import CgroupLimits, ExecutionType, Resource
+from ..settings import ExecutorSettings
+
+SHARES_PER_VCORE = 1024
+WEIGHT_PER_VCORE = 100
+OPPORTUNISTIC_SHARES = 2
+"""The kernel's minimum of cpu.shares: an opportunistic container gets what others leave."""
+OPPORTUNISTIC_WEIGHT = 1
+MAXIMUM_SHARES = 262_144
+MAXIMUM_WEIGHT = 10_000
+"""The kernel's bounds of cpu.shares and cpu.weight."""
+QUOTA_US = 1_000_000
+"""YARN's quota, and the kernel's longest period."""
+MINIMUM_US = 1_000
+"""The kernel takes no shorter quota and no shorter period."""
+OPPORTUNISTIC_SWAPPINESS = 100
+MIB = 1 << 20
+
+
+def cgroup_limits(
+    resource: Resource,
+    execution_type: ExecutionType,
+    settings: ExecutorSettings,
+    *,
+    node_vcores: int,
+    physical_cores: int,
+) -> CgroupLimits:
+    """The limits of one container on a node of ``node_vcores`` that stand for ``physical_cores``.
+
+    Where ``memory_enforced`` is off, ``memory_max`` is None and nothing about memory is to be written. A
+    container that asks for no memory or no vcores has no limit of that kind, for a limit of zero would not
+    let it start.
+    """
+    guaranteed = execution_type is ExecutionType.GUARANTEED
+    shares, weight = OPPORTUNISTIC_SHARES, OPPORTUNISTIC_WEIGHT
+    if guaranteed:
+        shares = min(max(SHARES_PER_VCORE * resource.vcores, OPPORTUNISTIC_SHARES), MAXIMUM_SHARES)
+        weight = min(max(WEIGHT_PER_VCORE * resource.vcores, OPPORTUNISTIC_WEIGHT), MAXIMUM_WEIGHT)
+    period, quota = 100_000, None
+    if settings.strict_resource_usage and 0 < resource.vcores != node_vcores > 0:
+        period, quota = period_and_quota(resource.vcores * physical_cores / node_vcores)
+    enforced = settings.memory_enforced and resource.memory > 0
+    protected = int(resource.memory * settings.soft_limit_percentage / 100) if enforced and guaranteed else 0
+    return CgroupLimits(
+        cpu_shares=shares,
+        cpu_weight=weight,
+        cpu_quota_us=quota,
+        cpu_period_us=period,
+        memory_max=resource.memory * MIB if enforced else None,
+        memory_low=protected * MIB,
+        swappiness=settings.swappiness if guaranteed else OPPORTUNISTIC_SWAPPINESS,
+        pids_max=settings.pids_max or None,
+    )
+
+
+def period_and_quota(cores: float) -> tuple[int, int | None]:
+    """The CFS period and quota in microseconds that hold a group to ``cores`` cores; quota None for no limit.
+
+    YARN keeps the quota and shortens the period for more than one core. Beyond a thousand cores the period
+    would be shorter than the kernel takes, and there is no quota.
+    """
+    if cores < 1:
+        return QUOTA_US, max(int(QUOTA_US * cores), MINIMUM_US)
+    period = int(QUOTA_US / cores)
+    if period < MINIMUM_US:
+        return QUOTA_US, None
+    return period, QUOTA_US

@@ -1,0 +1,111 @@
+"""How a container's end is told: exit status, exit code and sentence. Pure functions, and YARN's sentences.
+
+The sentences that YARN's users and tests know are kept to the letter; the others are our own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..records import ContainerExitStatus, ContainerUsage, Resource
+from .container import Container
+
+QUEUE_FULL = "Opportunistic container queue is full."
+KILLED_TO_MAKE_ROOM = "Container Killed to make room for Guaranteed Container."
+PAUSED_TO_MAKE_ROOM = "Container Paused to make room for Guaranteed Container"
+DEQUEUED = "Container De-queued to meet NM queuing limits."
+
+EXECUTOR_FAILURE = 125
+"""Exit code of a container that the executor itself could not run, as ``env`` and ``docker run`` have it."""
+TIMED_OUT = 124
+"""Exit status of a container that ran into its time limit, as ``timeout`` has it."""
+SIGKILLED = 137
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a container ended. ``sentence`` is added to its diagnostics, if there is anything to say."""
+
+    exit_status: int
+    exit_code: int | None
+    sentence: str = ""
+
+
+def outcome_of_exit(container: Container, exit_code: int | None, usage: ContainerUsage) -> Outcome:
+    """What to report of a container whose processes are gone.
+
+    Who ended it decides first; then the kernel's OOM killer; a container that left no code at all is lost
+    (ABORTED), and says nothing about its work; else its own code is its status.
+    """
+    if container.kill_status is not None:
+        return Outcome(container.kill_status, exit_code)
+    if usage.oom_kills > 0 and exit_code in (None, SIGKILLED):
+        return Outcome(
+            int(ContainerExitStatus.KILLED_EXCEEDED_PMEM), SIGKILLED, killed_by_kernel(container, usage)
+        )
+    if exit_code is None:
+        return Outcome(
+            int(ContainerExitStatus.ABORTED),
+            None,
+            "Container lost: its processes are gone and left no exit code.",
+        )
+    if exit_code == 0:
+        return Outcome(0, 0)
+    sentence = f"Exit code {exit_code}"
+    if usage.oom_kills > 0:
+        ended = f"The kernel ended {usage.oom_kills} of its processes"
+        sentence += f". {ended} for the memory limit of {_limit(container)}."
+    return Outcome(exit_code, exit_code, sentence)
+
+
+def killed_by_kernel(container: Container, usage: ContainerUsage) -> str:
+    """The diagnostics of a container that the kernel's OOM killer ended, with limit and peak."""
+    peak = max(usage.memory_peak_bytes, usage.memory_bytes)
+    return (
+        f"{_named(container)} went beyond the 'PHYSICAL' memory limit. Peak usage: {peak / MIB:.1f} MB of "
+        f"{_limit(container)} physical memory used. Killed by the kernel."
+    )
+
+
+def killed_by_monitor(container: Container, usage: ContainerUsage) -> str:
+    """The diagnostics of a container that a measurement found over its memory (YARN's sentence)."""
+    excess = usage.memory_bytes - container.resource.memory * MIB
+    return (
+        f"{_named(container)} is running {excess}B beyond the 'PHYSICAL' memory limit. Current usage: "
+        f"{usage.memory_bytes / MIB:.1f} MB of {_limit(container)} physical memory used. Killing container."
+    )
+
+
+def larger_than_node(resource: Resource, total: Resource) -> str:
+    """The diagnostics of a container that this node can never run."""
+    return f"Container asks for {resource}, and this node has {total} in all: it can never run here."
+
+
+def ran_too_long(timeout_ms: int) -> str:
+    """The diagnostics of a container that ran into its time limit."""
+    return f"Container ran for longer than its limit of {timeout_ms} ms."
+
+
+def is_over_memory(container: Container, usage: ContainerUsage) -> bool:
+    """Whether a measurement is above the container's memory; one that asked for none has no limit."""
+    return 0 < container.resource.memory * MIB < usage.memory_bytes
+
+
+def must_end_for_memory(container: Container, usage: ContainerUsage) -> bool:
+    """YARN's rule (``ContainersMonitorImpl``): over twice the limit at once, or over it in two rounds
+    running.
+
+    A process that has just forked counts twice for a moment, hence the patience.
+    """
+    if not is_over_memory(container, usage):
+        return False
+    return container.over_memory or usage.memory_bytes > 2 * container.resource.memory * MIB
+
+
+def _named(container: Container) -> str:
+    return f"Container [pid={container.pid},containerID={container.container_id}]"
+
+
+def _limit(container: Container) -> str:
+    return f"{container.resource.memory} MB"

@@ -1,0 +1,409 @@
+"""ContainerScheduler: the machine of one node. It decides which containers run, wait, pause and end here.
+
+Events in, commands out, time an argument (YARN's ``ContainerScheduler``, with the parts of ``ContainerImpl``
+and ``ContainersMonitorImpl`` that decide). It performs nothing, and knows neither cluster nor wire. Read
+``executor/core/__init__.py`` first. Three layers: what is here (``book.py``), what is done (``actions.py``),
+and what happened, which is this module: one method an event.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from ..records import ContainerExitStatus, ContainerUsage, ExecutionType, Resource
+from . import outcome, recovery
+from .actions import BY_SCHEDULER, ContainerActions
+from .commands import Command, KillContainer, SetLimits, SignalContainer
+from .container import KILLING, LAUNCHING, PAUSED, RESUMING, RUNNING, SCHEDULED, Container
+from .deadlines import DeadlineKind
+from .events import (
+    ContainerExited,
+    ContainerKillRequested,
+    ContainerLaunched,
+    ContainerLaunchFailed,
+    ContainerPaused,
+    ContainerPauseFailed,
+    ContainerPauseRequested,
+    ContainerRecovered,
+    ContainerResumed,
+    ContainerResumeRequested,
+    ContainerScheduled,
+    ContainerSignalRequested,
+    ContainerUpdated,
+    Event,
+    QueuingLimitReceived,
+    RecoveryCompleted,
+    UsageSampled,
+)
+from .invariants import check
+from .reclaim import reclaimable
+
+ContainerEvent = (
+    ContainerUpdated
+    | ContainerKillRequested
+    | ContainerSignalRequested
+    | ContainerPauseRequested
+    | ContainerResumeRequested
+    | ContainerLaunched
+    | ContainerLaunchFailed
+    | ContainerPaused
+    | ContainerPauseFailed
+    | ContainerResumed
+    | ContainerExited
+)
+"""The events about one container that is known."""
+
+
+class ContainerScheduler(ContainerActions):
+    """The machine of one node (``Machine[Event, Command]``).
+
+    Made with ``total``, what its containers may have together; ``settings``; ``physical_cores``, what the
+    node's vcores stand for; ``wall_offset``, the epoch seconds at the machine's time 0; and
+    ``enforce_memory_by_polling``: end containers that a sample finds over their memory, for hosts where no
+    cgroup does that.
+    """
+
+    def handle(self, event: Event, now: float) -> list[Command]:
+        """Take one event; answer with commands, in the order in which they are to be performed.
+
+        Raises InvalidTransitionError where an event contradicts a container's state, which is a bug.
+        """
+        self._now = now
+        commands: list[Command] = []
+        self._commands = commands
+        match event:
+            case ContainerScheduled():
+                self._on_scheduled(event)
+            case QueuingLimitReceived():
+                self._on_queuing_limit(event)
+            case UsageSampled():
+                self._on_usage(event)
+            case ContainerRecovered():
+                self._on_recovered(event)
+            case RecoveryCompleted():
+                self._on_recovery_completed()
+            case _:
+                container = self._live.get(event.container_id)
+                if container is not None:  # else it has ended: what was under way for it may still come in
+                    self._on_container_event(container, event)
+        return commands
+
+    def _on_container_event(self, container: Container, event: ContainerEvent) -> None:
+        match event:
+            case ContainerExited():
+                self._on_exited(container, event)
+            case ContainerLaunched():
+                self._on_launched(container, event)
+            case ContainerLaunchFailed():
+                self._on_launch_failed(container, event)
+            case ContainerPaused():
+                self._on_paused(container)
+            case ContainerPauseFailed():
+                self._on_pause_failed(container, event)
+            case ContainerResumed():
+                self._on_resumed(container)
+            case ContainerKillRequested():
+                self._kill(container, event.exit_status, event.diagnostics, force=event.force)
+                self._start_pending()
+            case ContainerSignalRequested():
+                if container.state not in (SCHEDULED, LAUNCHING):
+                    self._emit(SignalContainer(container.container_id, event.signal))
+            case ContainerPauseRequested():
+                self._on_pause_requested(container, event)
+            case ContainerResumeRequested():
+                self._on_resume_requested(container)
+            case ContainerUpdated():
+                self._on_updated(container, event)
+            case _:
+                assert_never(event)
+
+    def next_deadline(self) -> float | None:
+        """When ``advance`` wants to be called, None for never."""
+        return self._deadlines.next()
+
+    def advance(self, now: float) -> list[Command]:
+        """Do what was due by ``now``: SIGKILL after SIGTERM, pauses that did not take, time limits."""
+        self._now = now
+        commands: list[Command] = []
+        self._commands = commands
+        while (due := self._deadlines.take_due(now)) is not None:
+            container_id, kind = due
+            self._on_deadline(self._live[container_id], kind)
+        return commands
+
+    def validate(self) -> None:
+        """Assert every invariant. Raises AssertionError."""
+        check(
+            self._tracker,
+            live=self._live,
+            active=self._active,
+            ended=(self._finished, self._forgotten),
+            guaranteed=self._guaranteed,
+            opportunistic=self._opportunistic,
+        )
+        idle = None if self._recovering else self._next_to_start()
+        assert idle is None, f"{idle and idle.container_id} waits although it could start"
+
+    def _on_scheduled(self, event: ContainerScheduled) -> None:
+        spec = event.spec
+        known = (self._live, self._finished, self._forgotten)
+        if any(spec.container_id in containers for containers in known):
+            return
+        container = Container(
+            spec, self._take_sequence(), queued_at_ms=self._epoch_ms, state_since_ms=self._epoch_ms
+        )
+        self._live[spec.container_id] = container
+        if self._end_if_impossible(container):
+            return
+        if container.is_opportunistic:
+            self._last_asked = spec.resource
+        self._enqueue(container)
+        self._start_fitting()
+        if container.state is SCHEDULED:
+            if self._is_refused(container):
+                self._kill(container, BY_SCHEDULER, outcome.QUEUE_FULL)
+                return
+            self._store(container)
+            self._report(container)
+            self._reclaim()
+
+    def _is_refused(self, container: Container) -> bool:
+        """Whether the queue, where it stands last, is too long for it. Guaranteed ones always wait.
+
+        The limit that the RM sent does not count here, as in YARN: it sheds at the next heartbeat.
+        """
+        return (
+            container.is_opportunistic
+            and not self._recovering
+            and len(self._opportunistic) > self._settings.max_queue_length
+        )
+
+    def _on_queuing_limit(self, event: QueuingLimitReceived) -> None:
+        limit = event.limit.max_queue_length
+        if 0 <= limit < len(self._opportunistic):
+            for container in list(self._opportunistic)[limit:]:
+                self._kill(container, BY_SCHEDULER, outcome.DEQUEUED)
+            self._start_pending()
+
+    def _on_launched(self, container: Container, event: ContainerLaunched) -> None:
+        self._move(container, ContainerLaunched)
+        container.pid = event.pid
+        container.process_start = event.process_start
+        container.cgroup = event.cgroup
+        container.started_at_ms = self._epoch_ms
+        self._store(container)
+        if container.state is KILLING:
+            # the kill may have come before there was anything to kill
+            self._emit(KillContainer(container.container_id, force=container.kill_forced))
+        elif container.limits_stale:
+            self._emit(SetLimits(container.container_id, self._limits(container)))
+        container.limits_stale = False
+        self._report(container)
+        self._on_running(container)
+
+    def _on_resumed(self, container: Container) -> None:
+        self._move(container, ContainerResumed)
+        if container.state is RUNNING:
+            self._store(container)
+            self._report(container)
+            self._on_running(container)
+
+    def _on_launch_failed(self, container: Container, event: ContainerLaunchFailed) -> None:
+        self._move(container, ContainerLaunchFailed)
+        status = event.exit_code if container.kill_status is None else container.kill_status
+        self._settle(container, outcome.Outcome(status, event.exit_code, event.reason))
+        self._start_pending()
+        self._tell_end(container)
+
+    def _on_exited(self, container: Container, event: ContainerExited) -> None:
+        ran = container.ran_seconds(self._now)
+        self._dequeue(container)
+        self._move(container, ContainerExited)
+        container.usage = event.usage
+        if container.kill_status is None and event.exit_code is not None and container.is_opportunistic:
+            self._durations.add(ran)
+        self._settle(container, outcome.outcome_of_exit(container, event.exit_code, event.usage))
+        self._start_pending()
+        self._tell_end(container)
+
+    def _on_deadline(self, container: Container, kind: DeadlineKind) -> None:
+        container.deadlines.pop(kind, None)
+        match kind:
+            case DeadlineKind.FORCE_KILL:
+                self._force_kill(container)
+            case DeadlineKind.TIMEOUT:
+                self._kill(container, outcome.TIMED_OUT, outcome.ran_too_long(container.spec.timeout_ms))
+            case DeadlineKind.PAUSE:
+                if container.making_room:
+                    self._kill(container, BY_SCHEDULER, outcome.KILLED_TO_MAKE_ROOM, force=True)
+                else:  # a person's pause: it may take its time, and loses no work for that
+                    container.pause_overdue = True
+            case _:
+                assert_never(kind)
+        self._start_pending()
+
+    def _on_paused(self, container: Container) -> None:
+        self._move(container, ContainerPaused)
+        if container.state is KILLING:
+            return
+        container.deadlines.clear()
+        container.making_room = container.pause_overdue = False
+        self._release(container, Resource(0, container.allocated.vcores))
+        self._enqueue(container)
+        self._store(container)
+        self._start_pending()
+        if container.state is PAUSED:
+            self._report(container)
+
+    def _on_pause_failed(self, container: Container, event: ContainerPauseFailed) -> None:
+        self._move(container, ContainerPauseFailed)
+        if container.state is KILLING:
+            return
+        container.deadlines.pop(DeadlineKind.PAUSE, None)
+        container.unpausable = True
+        container.making_room = container.pause_overdue = container.held = False
+        self._say(container, f"Container could not be paused: {event.reason}")
+        self._store(container)
+        self._report(container)
+        self._start_pending()
+
+    def _on_pause_requested(self, container: Container, event: ContainerPauseRequested) -> None:
+        if container.state in (SCHEDULED, KILLING):
+            return  # nothing of it runs, or it is about to end
+        self._dequeue(container)
+        container.held = True
+        if container.state in (LAUNCHING, RUNNING, RESUMING) and not container.pause_wanted:
+            self._pause(container, event.diagnostics)
+            return
+        self._say(container, event.diagnostics)
+        self._store(container)
+        self._start_pending()
+
+    def _on_resume_requested(self, container: Container) -> None:
+        if not container.held:
+            return
+        container.held = False
+        if container.pause_wanted and not container.making_room:
+            container.pause_wanted = False
+            container.deadlines.pop(DeadlineKind.PAUSE, None)
+        self._enqueue(container)
+        self._store(container)
+        self._start_pending()
+
+    def _on_updated(self, container: Container, event: ContainerUpdated) -> None:
+        """Apply an update that is newer than what is known. One that cannot be is told in the diagnostics,
+        and the version stays, by which whoever asked can see it."""
+        if event.version <= container.spec.version or container.state is KILLING:
+            return
+        resource = container.resource if event.resource is None else event.resource
+        execution_type = event.execution_type or container.execution_type
+        if not self._can_become(container, execution_type, resource):
+            self._say(
+                container,
+                f"Container cannot become {execution_type.value} {resource}: this node has no room for it.",
+            )
+            self._report(container)
+            return
+        self._dequeue(container)
+        if execution_type is not container.execution_type:
+            self._change_type(container, execution_type)
+        container.change(version=event.version, resource=resource)
+        if container.state is not SCHEDULED:
+            holds = Resource(resource.memory, 0 if container.state is PAUSED else resource.vcores)
+            self._release(container, container.allocated)
+            self._acquire(container, holds)
+        self._enqueue(container)
+        self._store(container)
+        if container.state is LAUNCHING:
+            container.limits_stale = True
+        elif container.state is not SCHEDULED:
+            self._emit(SetLimits(container.container_id, self._limits(container)))
+        self._start_pending()
+        self._report(container)
+
+    def _can_become(self, container: Container, execution_type: ExecutionType, resource: Resource) -> bool:
+        """Whether there is, or can be made, room for its growth: by preemption for guaranteed ones alone."""
+        if not resource.fits_in(self.total) or not Resource().fits_in(resource):
+            return False
+        growth = (resource - container.resource).at_least_zero()
+        if container.state is SCHEDULED or growth == Resource():
+            return True
+        if container.state is PAUSED:
+            growth = Resource(growth.memory, 0)
+        if self._tracker.fits(growth):
+            return True
+        if execution_type is ExecutionType.OPPORTUNISTIC:
+            return False
+        others = [c for c in self._active.values() if c.is_opportunistic and c is not container]
+        gainable = sum((reclaimable(c).by_kill + c.is_giving_back for c in others), Resource())
+        return growth.fits_in((self._tracker.unallocated + gainable).at_least_zero())
+
+    def _change_type(self, container: Container, execution_type: ExecutionType) -> None:
+        """Count it under its new type. Where it waits it joins the other queue as the last, as in YARN."""
+        self._tracker.transfer(container.allocated, container.execution_type, execution_type)
+        container.change(execution_type=execution_type)
+        if container.is_waiting:
+            container.sequence = self._take_sequence()
+        if container.making_room:
+            # it was to give way and now need not, unless its pause is under way already
+            container.making_room = False
+            if container.pause_wanted and not container.held:
+                container.pause_wanted = False
+                container.deadlines.pop(DeadlineKind.PAUSE, None)
+
+    def _on_usage(self, event: UsageSampled) -> None:
+        self._tracker.measured = event.node
+        for container_id, usage in event.usages.items():
+            container = self._active.get(container_id)
+            if container is not None:
+                container.usage = usage
+                if self._polls_memory and container.state is not KILLING:
+                    self._enforce_memory(container, usage)
+
+    def _enforce_memory(self, container: Container, usage: ContainerUsage) -> None:
+        if outcome.must_end_for_memory(container, usage):
+            status = int(ContainerExitStatus.KILLED_EXCEEDED_PMEM)
+            self._kill(container, status, outcome.killed_by_monitor(container, usage), force=True)
+        container.over_memory = outcome.is_over_memory(container, usage)
+
+    def _on_recovered(self, event: ContainerRecovered) -> None:
+        """Take a container back. Nothing is started before RecoveryCompleted."""
+        container = recovery.restore(event, self._now, self._epoch_ms)
+        container_id = container.container_id
+        if container_id in self._live or container_id in self._finished:
+            return
+        self._recovering = True
+        self._next_sequence = max(self._next_sequence, container.sequence + 1)
+        where = recovery.standing(event)
+        if where is recovery.Standing.FINISHED:
+            self._finished[container_id] = container
+            self._report(container)
+            return
+        self._live[container_id] = container
+        if where is recovery.Standing.ENDED:
+            self._settle(container, outcome.outcome_of_exit(container, event.exit_code, event.usage))
+            self._tell_end(container)
+            return
+        if where is not recovery.Standing.QUEUED:
+            self._active[container_id] = container
+            paused = where is recovery.Standing.PAUSED
+            self._acquire(container, Resource(container.resource.memory, 0) if paused else container.resource)
+        if where is recovery.Standing.KILLING:
+            self._order_kill(container, force=False)
+            return
+        if where is not recovery.Standing.RUNNING and self._end_if_impossible(container):
+            return
+        self._enqueue(container)
+        if container.record(self._now) != event.record:
+            self._store(container)
+        self._report(container)
+        self._on_running(container)
+
+    def _on_recovery_completed(self) -> None:
+        self._recovering = False
+        started = sorted(self._active.values(), key=lambda container: container.started_at_ms)
+        self._active = {container.container_id: container for container in started}
+        for container in started:
+            if container.is_opportunistic and container.state is not PAUSED:
+                self._opportunistic.started(container)
+        self._start_pending()
