@@ -73,9 +73,9 @@ def plan(
     """Share the machine between ``wish.nodes`` nodes (one, if it does not say).
 
     ``reserved_memory_mb`` and ``cpu_percentage`` are the properties
-    ``yarn.nodemanager.resource.system-reserved-memory-mb`` and ``….percentage-physical-cpu-limit``; ``taken`` is
-    what nodes that exist already have been promised. Raises UsageError for sizes that make no sense, and
-    YoppError for what this machine has not got, saying what to type instead.
+    ``yarn.nodemanager.resource.system-reserved-memory-mb`` and ``….percentage-physical-cpu-limit``;
+    ``taken`` is what nodes that exist already have been promised. Raises UsageError for sizes that make no
+    sense, and YoppError for what this machine has not got, saying what to type instead.
     """
     nodes = 1 if wish.nodes is None else wish.nodes
     _check_wish(wish, nodes)

@@ -58,18 +58,18 @@ class RunDir:
         ``home``/.local/state/yopp.
         """
         named = explicit or environ.get("YOPP_RUN_DIR", "")
+        default = _default(uid, home)
         if named:
-            return cls.of(named, uid=uid)
-        if uid == 0:
-            return cls.of("/run/yopp", state_dir="/var/lib/yopp", uid=uid)
-        if not home:
+            made = cls.of(named, uid=uid)
+            # Spelling out the default names the same cluster, so it must mean the same state.
+            return made if default is None or made.path != default.path else default
+        if default is None:
             raise YoppError(
                 "no run directory",
                 because="there is no home directory to keep it in",
                 hint="name one with --run-dir or YOPP_RUN_DIR",
             )
-        state = os.path.join(home, ".local", "state", "yopp")
-        return cls.of(os.path.join(state, "run"), state_dir=state, uid=uid)
+        return default
 
     @classmethod
     def of(cls, path: str, *, state_dir: str | None = None, uid: int | None = None) -> RunDir:
@@ -227,6 +227,15 @@ class RunDir:
             yield
         finally:
             os.close(descriptor)
+
+
+def _default(uid: int, home: str) -> RunDir | None:
+    if uid == 0:
+        return RunDir.of("/run/yopp", state_dir="/var/lib/yopp", uid=uid)
+    if not home:
+        return None
+    state = os.path.join(home, ".local", "state", "yopp")
+    return RunDir.of(os.path.join(state, "run"), state_dir=state, uid=uid)
 
 
 def _digest(path: str) -> str:

@@ -1,0 +1,191 @@
+"""Clear away what a cluster's dead nodes left on this host: their containers' processes, cgroups and records.
+
+Only what bears this run directory's name is touched: groups below ``<hierarchy>/<key of the run
+directory>``, and the processes that the nodes' own records name by pid and start time. Nothing is looked
+for by a program's name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from executor.errors import CgroupError, StateStoreError
+from executor.linux.cgroups.base import kill_until_empty, remove_groups, remove_upwards
+from executor.linux.cgroups.files import group_processes
+from executor.linux.cgroups.mounts import read_mounts, read_own_paths
+from executor.linux.processes import belonging_to, is_alive, scan
+from executor.linux.store import StateStore
+from executor.records import ContainerRecord, ContainerState
+
+from .rundir import RunDir
+
+CGROUP_ROOT = "/sys/fs/cgroup"
+REMOVE_SECONDS = 2.0
+_NODE = re.compile(r"nm-(\d{1,5})")
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A container that a dead node left: its record, and the port of the node."""
+
+    port: int
+    record: ContainerRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """What was cleared: ids of containers that were ended, cgroups removed, and what resisted, a line
+    each."""
+
+    containers: tuple[str, ...] = ()
+    cgroups: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def records(run_dir: RunDir, ports: frozenset[int] | None = None) -> tuple[Leftover, ...]:
+    """The records that nodes keep of containers that have not ended; of ``ports``, or of all."""
+    found = []
+    for port, store in _stores(run_dir, ports):
+        found += [
+            Leftover(port, record) for record in store.load_all() if record.state is not ContainerState.DONE
+        ]
+    return tuple(found)
+
+
+def known_ports(run_dir: RunDir, hierarchy: str, *, root: str = CGROUP_ROOT, proc: str = "/proc") -> set[int]:
+    """The ports of all nodes, dead or alive, that have records or cgroups of this run directory."""
+    ports = {port for port, _ in _stores(run_dir, None) if has_records(run_dir, port)}
+    found = groups(run_dir, hierarchy, root=root, proc=proc)
+    return ports | {int(os.path.basename(group).removeprefix("nm-")) for group in found}
+
+
+def has_records(run_dir: RunDir, port: int) -> bool:
+    """Whether a node of that port has left records; reads names only."""
+    directory = _records_directory(run_dir, port)
+    try:
+        return any(name.endswith(".json") for name in os.listdir(directory))
+    except OSError:
+        return False
+
+
+def _records_directory(run_dir: RunDir, port: int) -> str:
+    return os.path.join(run_dir.nm_state_dir(port), "containers")
+
+
+def _stores(run_dir: RunDir, ports: frozenset[int] | None) -> Iterator[tuple[int, StateStore]]:
+    try:
+        names = sorted(os.listdir(run_dir.state_dir))
+    except OSError:
+        return
+    for name in names:
+        match = _NODE.fullmatch(name)
+        if match and (ports is None or int(match[1]) in ports):
+            directory = _records_directory(run_dir, int(match[1]))
+            if os.path.isdir(directory):
+                yield int(match[1]), StateStore(directory)
+
+
+def groups(
+    run_dir: RunDir, hierarchy: str, *, root: str = CGROUP_ROOT, proc: str = "/proc"
+) -> tuple[str, ...]:
+    """The cgroups of this run directory's nodes: ``<base>/<hierarchy>/<key>/nm-<port>`` in every mounted
+    hierarchy.
+
+    The bases are those that a node chooses from: the mount's own directory, and the group this process is in.
+    """
+    try:
+        mounts, own = read_mounts(proc, root), read_own_paths(proc)
+    except OSError:
+        return ()
+    found: dict[str, None] = {}
+    for mount in mounts:
+        name = "" if mount.version == 2 else next((item for item in mount.controllers if item in own), "")
+        here = mount.directory_of(own[name]) if name in own else None
+        for base in (mount.point, here, None if here is None else os.path.dirname(here)):
+            if base is None or not base.startswith(mount.point):
+                continue
+            parent = os.path.join(base, hierarchy.strip("/"), run_dir.key)
+            with contextlib.suppress(OSError):
+                found.update(
+                    (os.path.join(parent, entry), None)
+                    for entry in sorted(os.listdir(parent))
+                    if _NODE.fullmatch(entry)
+                )
+    return tuple(found)
+
+
+def clear(
+    run_dir: RunDir,
+    hierarchy: str,
+    *,
+    ports: frozenset[int] | None = None,
+    root: str = CGROUP_ROOT,
+    proc: str = "/proc",
+) -> Cleared:
+    """End the containers that dead nodes left, and remove their groups, records and private directories.
+
+    ``ports`` names the nodes, None all of them: the caller has made sure, under the run directory's lock,
+    that none of them lives.
+    """
+    ended: list[str] = []
+    problems: list[str] = []
+    for leftover in records(run_dir, ports):
+        if _end(leftover.record, problems):
+            ended.append(leftover.record.spec.container_id)
+    removed = []
+    for group in groups(run_dir, hierarchy, root=root, proc=proc):
+        if ports is None or int(os.path.basename(group).removeprefix("nm-")) in ports:
+            _remove_group(group, hierarchy, problems)
+            removed.append(group)
+    for _, store in _stores(run_dir, ports):
+        for record in store.load_all():
+            with contextlib.suppress(StateStoreError):
+                store.forget(record.spec.container_id)
+    return Cleared(tuple(ended), tuple(removed), tuple(problems))
+
+
+def _end(record: ContainerRecord, problems: list[str]) -> bool:
+    """SIGKILL a recorded container: what its shim leads, then the shim. False if it had ended already."""
+    if not record.pid or not is_alive(record.pid, record.process_start):
+        return False
+    container_id, shim = record.spec.container_id, record.pid
+
+    def members() -> list[int]:
+        found = [entry.pid for entry in belonging_to(shim, container_id, scan())]
+        # The shim comes last: while it lives, its session names the container's processes.
+        return found or ([shim] if is_alive(shim, record.process_start) else [])
+
+    try:
+        kill_until_empty(container_id, members)
+    except CgroupError as error:
+        problems.append(str(error))
+    return True
+
+
+def _remove_group(group: str, hierarchy: str, problems: list[str]) -> None:
+    def members() -> list[int]:
+        return [pid for directory, _, _ in os.walk(group) for pid in group_processes(directory)]
+
+    try:
+        kill_until_empty(group, members, after=lambda: _thaw(group))
+    except CgroupError as error:
+        problems.append(str(error))
+        return
+    if not remove_groups((group,), REMOVE_SECONDS):
+        problems.append(f"the cgroup {group} cannot be removed")
+        return
+    key = os.path.dirname(group)
+    relative = os.path.join(hierarchy.strip("/"), os.path.basename(key))
+    remove_upwards(key[: -len(relative) - 1], relative)
+
+
+def _thaw(group: str) -> None:
+    """Let frozen groups go on: under v1, SIGKILL reaches a frozen process only then."""
+    for directory, _, _ in os.walk(group):
+        for name, value in (("freezer.state", "THAWED"), ("cgroup.freeze", "0")):
+            with contextlib.suppress(OSError), open(os.path.join(directory, name), "r+") as file:
+                file.write(value)
