@@ -200,6 +200,16 @@ class ContainerStatus:
         """YARN's sub-state."""
         return SUB_STATES[self.state]
 
+    def __str__(self) -> str:
+        words = [self.container_id, self.state.value, self.execution_type.value, str(self.resource)]
+        if self.state is ContainerState.DONE:
+            name = exit_status_name(self.exit_status)
+            words.append(name if name == str(self.exit_status) else f"{name} ({self.exit_status})")
+        if self.position:
+            words.append(f"number {self.position} of its queue")
+        sentence = " ".join(words)
+        return f"{sentence}: {self.diagnostics}" if self.diagnostics else sentence
+
 
 @dataclass(frozen=True, slots=True)
 class ContainerRecord:

@@ -1,1 +1,3 @@
-"""The half of the executor that acts: processes, cgroups, files. Decisions are in ``executor.core``, never here."""
+"""The half of the executor that acts: processes, cgroups, files. Decisions are in ``executor.core``, never
+here.
+"""

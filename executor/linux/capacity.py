@@ -1,4 +1,5 @@
-"""How much of the machine this process may really use: what is there, less what its own cgroups and affinity take away.
+"""How much of the machine this process may really use: what is there, less what its own cgroups and affinity
+take away.
 
 Reads files; decides nothing about reserves or how nodes share a machine.
 """
@@ -10,14 +11,12 @@ from dataclasses import dataclass
 
 from .cgroups.files import CpuFiles, KernelFiles, MemoryFiles, UnifiedFiles, at, number
 from .cgroups.mounts import Mount, read_mounts, read_own_paths
-
-UNLIMITED = 1 << 60
-"""v1 says "no limit" by a number near 2**63, rounded to pages."""
+from .cgroups.v1 import UNLIMITED
 
 
 @dataclass(frozen=True, slots=True)
 class HostLimits:
-    """``cores`` may be a fraction (a CPU quota); ``memory_bytes`` whole. ``because`` says what lowered them."""
+    """``cores`` may be a fraction (a CPU quota). ``because`` says what lowered them."""
 
     cores: float
     memory_bytes: int

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from ..records import ContainerSpec
 
 INHERITED = ("PATH", "LANG", "TZ", "JAVA_HOME")
-"""Passed on from the executor's own environment unless the container brings them (YARN's ``env-whitelist``)."""
+"""Passed on from the executor's own environment unless the container brings them (YARN's ``env-whitelist``).
+"""
 
 INHERITED_PREFIX = "HADOOP_"
 
@@ -27,8 +28,8 @@ def container_environment(
 ) -> dict[str, str]:
     """Exactly what the container's process gets (``ContainerLaunch.sanitizeEnv``).
 
-    From weakest to strongest: the whitelist from ``inherited``; ``spec.environment``; ``node_environment`` (NM_HOST,
-    NM_PORT, NM_HTTP_PORT) and the variables that YARN forces.
+    From weakest to strongest: the whitelist from ``inherited``; ``spec.environment``; ``node_environment``
+    (NM_HOST, NM_PORT, NM_HTTP_PORT) and the variables that YARN forces.
     """
     environment = {
         name: value

@@ -1,8 +1,9 @@
 """Start the process of a container under its shim, know it again, and notice its end.
 
-The shim (``shim.sh``) is our child and the command's parent. It leads a session of its own, and its pid together with
-its start time is the identity of the container's process: it lives exactly as long as the command and a moment more,
-and is there from the start. The command's own pid is its only child (``command_pid``).
+The shim (``shim.sh``) is our child and the command's parent. It leads a session of its own, and its pid
+together with its start time is the identity of the container's process: it lives exactly as long as the
+command and a moment more, and is there from the start. The command's own pid is its only child
+(``command_pid``).
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ _SHELL_VARIABLES = ("SHLVL", "OLDPWD", "_", "PWD")
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
-    """All that starting one process takes. ``join`` are the ``cgroup.procs`` files it enters before it begins."""
+    """All that starting one process takes. ``join`` are the ``cgroup.procs`` files it enters before it
+    begins.
+    """
 
     container_id: str
     command: tuple[str, ...]
@@ -57,21 +60,27 @@ class Launched:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The end of a process. ``cpu_seconds`` and ``max_resident_bytes`` of it and its children, where it was ours."""
+    """The end of a process. ``cpu_seconds`` of it and its children, where it was ours.
+
+    The kernel's maximum of resident memory is no use here: a child born by vfork begins with its parent's.
+    """
 
     cpu_seconds: float = 0.0
-    max_resident_bytes: int = 0
 
 
 class Launcher(Protocol):
-    """Starts processes in groups. The shim is one way; a launcher that lives in a pooled group can be another."""
+    """Starts processes in groups. The shim is one way; a launcher that lives in a pooled group can be
+    another.
+    """
 
     def launch(self, request: LaunchRequest) -> Launched:
         """Start it. LaunchError, with ``exit_code`` as a shell would say it, where it cannot be started."""
 
 
 class CannotLaunchError(LaunchError):
-    """A container could not be started. ``exit_code``: 127 not found, 126 not executable, 125 anything of ours."""
+    """A container could not be started. ``exit_code``: 127 not found, 126 not executable, 125 anything of
+    ours.
+    """
 
     def __init__(self, message: str, exit_code: int = 125, *, because: str = "", hint: str = "") -> None:
         super().__init__(message, because=because, hint=hint)
@@ -85,7 +94,7 @@ class ShimLauncher:
         self._clean = os.path.basename(os.path.realpath(SHELL)) == "dash"
 
     def launch(self, request: LaunchRequest) -> Launched:
-        """Start the shim. It, not we, finds out whether the command exists: 126 or 127 is its exit code then."""
+        """Start the shim. It finds out whether the command exists: 126 or 127 is its exit code then."""
         check_command(request)
         command = self._exact(request.command, request.environment)
         arguments = [SHELL, SHIM, request.exit_file, *request.join, "--", *command]
@@ -109,7 +118,8 @@ class ShimLauncher:
                 os.close(stderr)
         finally:
             os.close(stdout)
-        # We wait for it by pidfd and wait4, never through this object: it must not complain when it is dropped.
+        # We wait for it by pidfd and wait4, never through this object: it must not complain when it is
+        # dropped.
         process.returncode = 0
         return Launched(process.pid, start_time(process.pid) or 0)
 
@@ -137,14 +147,17 @@ def check_command(request: LaunchRequest) -> None:
 
 def _open_log(path: str) -> int:
     try:
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o640)
     except OSError as error:
         raise CannotLaunchError(f"cannot write {path}", because=error.strerror or str(error)) from error
 
 
 def _launch_error(request: LaunchRequest, error: OSError | ValueError) -> CannotLaunchError:
     if isinstance(error, OSError):
-        because, code = error.strerror or str(error), 126 if error.errno == 7 else 125  # 7: the arguments are too long
+        because, code = (
+            error.strerror or str(error),
+            126 if error.errno == 7 else 125,
+        )  # 7: the arguments are too long
     else:
         because, code = str(error), 126
     return CannotLaunchError(f"cannot start {request.command[0]!r}", code, because=because)
@@ -177,7 +190,9 @@ def read_exit_file(path: str) -> ExitFile | None:
 
 
 def claim_exit_file(path: str) -> bool:
-    """Make the exit file before any shim can: a shim that was started and has not begun will then never begin."""
+    """Make the exit file before any shim can: a shim that was started and has not begun will then never
+    begin.
+    """
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except OSError:
@@ -225,14 +240,14 @@ class ExitWatcher:
 
 
 def reap(pid: int) -> Ended:
-    """Collect a child that has ended, and what it and its children used; nothing where it is not our child."""
+    """Collect a child that has ended, and what it and its children used; nothing if it is not ours."""
     try:
         found, _, used = os.wait4(pid, os.WNOHANG)
     except ChildProcessError:
         return Ended()
     if found == 0:
         return Ended()
-    return Ended(used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
+    return Ended(used.ru_utime + used.ru_stime)
 
 
 def wait_until_gone(pid: int, start: int, seconds: float) -> bool:

@@ -1,7 +1,8 @@
-"""The kernel's table of processes, read straight from /proc: who is whose child, in which session, in what state.
+"""The kernel's table of processes, read straight from /proc: who is whose child, in which session, in what
+state.
 
-One read of ``/proc/PID/stat`` a process (about 15 microseconds), against 60 for psutil's objects, which also do not
-tell the session. Reads only; sends no signal.
+One read of ``/proc/PID/stat`` a process (about 15 microseconds), against 60 for psutil's objects, which
+also do not tell the session. Reads only; sends no signal.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ProcessStat:
-    """Fields of /proc/PID/stat (proc(5)). ``start`` in clock ticks after boot: with ``pid`` it names one process."""
+    """Fields of /proc/PID/stat (proc(5)). ``start`` in clock ticks after boot: with ``pid`` it names one
+    process.
+    """
 
     pid: int
     state: str
@@ -89,7 +92,9 @@ def children(pid: int) -> list[int]:
 
 
 def environment_marks(pid: int, mark: bytes) -> bool:
-    """Whether a process was started with ``mark`` (``NAME=VALUE``) in its environment, as far as we may see it."""
+    """Whether a process was started with ``mark`` (``NAME=VALUE``) in its environment, as far as we may see
+    it.
+    """
     with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as environ:
         return mark in environ.read().split(b"\0")
     return False
@@ -98,11 +103,12 @@ def environment_marks(pid: int, mark: bytes) -> bool:
 def belonging_to(
     shim: int, container_id: str, table: dict[int, ProcessStat], *, orphans: bool = True
 ) -> list[ProcessStat]:
-    """The processes of a container that no cgroup holds: those of the shim's session, their descendants, and orphans.
+    """The processes of a container that no cgroup holds: those of the shim's session, their descendants, and
+    orphans.
 
-    An orphan that made a session of its own is found by CONTAINER_ID in its environment, which every container has;
-    ``orphans`` False saves that search, which reads a file a process. The shim itself is not among them, nor what is
-    dead already.
+    An orphan that made a session of its own is found by CONTAINER_ID in its environment, which every
+    container has; ``orphans`` False saves that search, which reads a file a process. The shim itself is
+    not among them, nor what is dead already.
     """
     mark = b"CONTAINER_ID=" + os.fsencode(container_id)
     members = {pid for pid, entry in table.items() if entry.session == shim or pid == shim}
@@ -119,4 +125,6 @@ def belonging_to(
         elif orphans and entry.start >= oldest and entry.session != table.get(os.getpid(), entry).session:
             lost.append(pid)
     members.update(pid for pid in lost if environment_marks(pid, mark))
-    return [table[pid] for pid in sorted(members) if pid != shim and pid in table and table[pid].state not in "ZX"]
+    return [
+        table[pid] for pid in sorted(members) if pid != shim and pid in table and table[pid].state not in "ZX"
+    ]

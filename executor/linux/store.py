@@ -1,7 +1,9 @@
-"""What is written down of containers, so that the next life of this node finds them: one small JSON file each.
+"""What is written down of containers, so that the next life of this node finds them: one small JSON file
+each.
 
-Each write goes to a temporary name and is renamed, so a record is the old one or the new one, never half of each. It is
-not synced to the disk: it has to survive this process, not the machine, whose end ends the containers too.
+Each write goes to a temporary name and is renamed, so a record is the old one or the new one, never half
+of each. It is not synced to the disk: it has to survive this process, not the machine, whose end ends the
+containers too.
 """
 
 from __future__ import annotations
@@ -27,42 +29,48 @@ def encode(record: ContainerRecord) -> bytes:
 
 
 def decode(text: bytes) -> ContainerRecord:
-    """The record in one line of JSON. Fields it does not know are passed over, missing ones have their defaults.
+    """The record in one line of JSON. Fields it does not know are passed over, missing ones have their
+    defaults.
 
     Raises ValueError, TypeError or KeyError where it is no record.
     """
     values = json.loads(text)
     spec = dict(values["spec"])
-    resource = spec["resource"]
-    spec["resource"] = Resource(_integer(resource["memory"]), _integer(resource["vcores"]))
-    spec["execution_type"] = ExecutionType(spec.get("execution_type", ExecutionType.GUARANTEED))
-    spec["command"] = tuple(_text(word) for word in spec["command"])
+    spec["resource"] = Resource(**_checked(Resource, spec["resource"]))
+    spec["execution_type"] = ExecutionType(spec["execution_type"])
+    spec["command"] = tuple(_of_type("str", "command", word) for word in spec["command"])
     for mapping in ("environment", "files"):
-        spec[mapping] = {_text(name): _text(value) for name, value in spec.get(mapping, {}).items()}
+        for name, value in spec.get(mapping, {}).items():
+            _of_type("str", mapping, name), _of_type("str", mapping, value)
     record = dict(values)
-    record["spec"] = ContainerSpec(**_known(ContainerSpec, spec))
+    record["spec"] = ContainerSpec(**_checked(ContainerSpec, spec))
     record["state"] = ContainerState(record["state"])
-    _text(record["spec"].container_id)
-    for name in ("pid", "process_start", "sequence", "exit_status"):
-        if name in record:
-            _integer(record[name])
-    return ContainerRecord(**_known(ContainerRecord, record))
+    return ContainerRecord(**_checked(ContainerRecord, record))
 
 
-def _known(kind: type[Any], values: dict[str, Any]) -> dict[str, Any]:
-    names = {item.name for item in fields(kind)}
-    return {name: value for name, value in values.items() if name in names}
+def _checked(kind: type[Any], values: dict[str, Any]) -> dict[str, Any]:
+    """The values that ``kind`` has fields for, plain ones checked against the types declared there."""
+    return {
+        item.name: _of_type(str(item.type), item.name, values[item.name])
+        for item in fields(kind)
+        if item.name in values
+    }
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
-def _integer(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{value!r} is no whole number")
+def _of_type(declared: str, name: str, value: Any) -> Any:
+    accepted: dict[str, tuple[type, ...]] = {
+        "int": (int,),
+        "int | None": (int, type(None)),
+        "str": (str,),
+        "str | None": (str, type(None)),
+        "bool": (bool,),
+        "float": (int, float),
+    }
+    types = accepted.get(declared)
+    if types is not None and (
+        not isinstance(value, types) or (isinstance(value, bool) and bool not in types)
+    ):
+        raise TypeError(f"{name} is {value!r}, not {declared}")
     return value
 
 
@@ -112,8 +120,8 @@ class StateStore:
     def load_all(self) -> list[ContainerRecord]:
         """All records, in the order in which their containers arrived.
 
-        One that cannot be read is set aside (``.garbled``) with a sentence in ``complaints``: it must neither stop the
-        node nor be taken for "no container".
+        One that cannot be read is set aside (``.garbled``) with a sentence in ``complaints``: it must
+        neither stop the node nor be taken for "no container".
         """
         records = []
         try:
@@ -125,7 +133,7 @@ class StateStore:
             if name.endswith(SUFFIX + ".new"):
                 os.unlink(path)
                 continue
-            if not name.endswith(SUFFIX) or name == "cgroups.json":
+            if not name.endswith(SUFFIX):
                 continue
             try:
                 with open(path, "rb") as file:
@@ -140,7 +148,9 @@ class StateStore:
 
     def _set_aside(self, path: str, error: Exception) -> None:
         aside = path[: -len(SUFFIX)] + ".garbled"
-        sentence = f"the record {path} cannot be read and is set aside as {aside}: {type(error).__name__}: {error}"
+        sentence = (
+            f"the record {path} cannot be read and is set aside as {aside}: {type(error).__name__}: {error}"
+        )
         self.complaints.append(sentence)
         LOG.error("%s", sentence)
         try:

@@ -1,7 +1,7 @@
 """Find what this host offers to hold containers with, choose a driver for it, and explain the choice.
 
-``discover`` tries for real: it makes and removes an empty group wherever it means to work, because permissions,
-read-only mounts, namespaces and security modules each have their own way of saying no.
+``discover`` tries for real: it makes and removes an empty group wherever it means to work, because
+permissions, read-only mounts, namespaces and security modules each have their own way of saying no.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def discover(
 ) -> CgroupDriver:
     """Choose how to hold containers on this host.
 
-    ``group`` names this node's group (it may hold slashes) below ``settings.cgroups_hierarchy``, below the cgroup that
-    this process runs in where that can be written. ``remember`` is a file that keeps where that was, so that a node
-    that comes back from another place (another login, another unit) finds the groups of its containers again.
-    Raises CgroupUnavailableError where the settings ask for a version that the host does not offer; with ``auto``
-    there is always an answer, at worst NoCgroups.
+    ``group`` names this node's group (it may hold slashes) below ``settings.cgroups_hierarchy``, below the
+    cgroup that this process runs in where that can be written. ``remember`` is a file that keeps where
+    that was, so that a node that comes back from another place (another login, another unit) finds the
+    groups of its containers again. Raises CgroupUnavailableError where the settings ask for a version that
+    the host does not offer; with ``auto`` there is always an answer, at worst NoCgroups.
     """
     wish = settings.cgroups_mount
     if wish == "none":
@@ -76,7 +76,9 @@ def discover(
             reasons.append(f"no cgroup file system is mounted below {root}")
         if wish != "auto":
             raise CgroupUnavailableError(
-                f"cgroup {wish} cannot be used on this host", because="; ".join(reasons), hint="; ".join(hints)
+                f"cgroup {wish} cannot be used on this host",
+                because="; ".join(reasons),
+                hint="; ".join(hints),
             )
         return NoCgroups(reasons=tuple(reasons), hints=tuple(dict.fromkeys(hints)))
     _memorise(remember, driver.bases)
@@ -153,13 +155,16 @@ def _try_v1(
         base = _choose(bare, own.get(""), relative, known.get(UNIFIED))
         if base is not None:
             bases[UNIFIED] = base
-            # The bare v2 mount freezes, and counts CPU time: two hierarchies fewer to make groups in and join.
+            # The bare v2 mount freezes, and counts CPU time: two hierarchies fewer to make groups in and
+            # join.
             bases.pop("freezer", None)
             if bases.get("cpuacct") != bases.get("cpu"):
                 bases.pop("cpuacct", None)
     weaker = [sentence for controller, sentence in V1_WEAKER.items() if controller not in bases]
     if "freezer" not in bases and UNIFIED not in bases:
-        weaker.append("containers are killed without being frozen first: a very fast forker may need several rounds")
+        weaker.append(
+            "containers are killed without being frozen first: a very fast forker may need several rounds"
+        )
     return V1Driver(bases, relative, weaker=tuple(reasons + weaker), hints=tuple(dict.fromkeys(hints)))
 
 
@@ -172,7 +177,7 @@ V1_WEAKER = {
 
 
 def _choose(mount: Mount, own: str | None, relative: str, known: str | None) -> str | None:
-    """The directory of a hierarchy to work below: the known one, the cgroup we run in, or the mount's root."""
+    """The directory to work below: the known one, the cgroup we run in, or the mount's root."""
     if mount.read_only:
         return None
     here = mount.directory_of(own) if own else None
@@ -218,14 +223,18 @@ def _try_v2(
             reasons.append(refusal)
             hints.append(DELEGATE)
             continue
-        weaker = [f"the controller {name} is not delegated to {candidate}" for name in WANTED if name not in offered]
+        weaker = [
+            f"the controller {name} is not delegated to {candidate}" for name in WANTED if name not in offered
+        ]
         delegate = ["`systemctl edit user@.service`: [Service] Delegate=cpu memory pids"] if weaker else []
         return V2Driver(candidate, relative, offered, weaker=tuple(weaker), hints=tuple(delegate))
     return None
 
 
 def _hand_down(base: str, controllers: tuple[str, ...]) -> str:
-    """Let the groups below ``base`` use the controllers, moving ourselves to a leaf if need be; "" or why not."""
+    """Let the groups below ``base`` use the controllers, moving ourselves to a leaf if need be; "" or why
+    not.
+    """
     try:
         enable_controllers(base, controllers)
         return ""
@@ -236,8 +245,10 @@ def _hand_down(base: str, controllers: tuple[str, ...]) -> str:
     inside = at(base, KernelFiles).procs
     if not inside or any(pid != os.getpid() for pid in inside):
         others = len([pid for pid in inside if pid != os.getpid()])
-        return f"cgroup v2 {base} cannot hand controllers down: {others} other processes run in it" if others else (
-            f"cgroup v2 {base} cannot hand controllers down: {refusal.because}"
+        return (
+            f"cgroup v2 {base} cannot hand controllers down: {others} other processes run in it"
+            if others
+            else (f"cgroup v2 {base} cannot hand controllers down: {refusal.because}")
         )
     leaf = os.path.join(base, LEAF)
     try:

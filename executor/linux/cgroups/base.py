@@ -1,6 +1,7 @@
 """What every way of holding containers offers, and the parts they share: making and removing groups, killing.
 
-Methods that may wait (``kill``, ``remove``) are for a worker thread; the others answer in well under a millisecond.
+Methods that may wait (``kill``, ``remove``) are for a worker thread; the others answer in well under a
+millisecond.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ KILL_DEADLINE_SECONDS = 10.0
 class CgroupReport:
     """What this host offers, for people: ``mode`` is v1, v2, hybrid or none.
 
-    ``controllers`` are those in use, ``locations`` where the containers' groups are made (controller -> directory),
-    ``weaker`` one sentence for each thing that works less well than it could, ``hints`` what to type for it.
+    ``controllers`` are those in use, ``locations`` where the containers' groups are made (controller ->
+    directory), ``weaker`` one sentence for each thing that works less well than it could, ``hints`` what
+    to type for it.
     """
 
     mode: str
@@ -49,7 +51,8 @@ class CgroupDriver(abc.ABC):
 
     mode = "none"
     enforces_memory = False
-    """Whether the kernel holds containers to their memory; where not, somebody has to look (``monitor.py``)."""
+    """Whether the kernel holds containers to their memory; where not, somebody has to look (``monitor.py``).
+    """
     can_freeze = False
 
     @abc.abstractmethod
@@ -87,7 +90,9 @@ class CgroupDriver(abc.ABC):
 
     def freeze(self, container_id: str) -> None:
         """Hold all its processes where they are. CgroupUnavailableError where this host has no freezer."""
-        raise CgroupUnavailableError("this host has no freezer to pause containers with", hint="pause by SIGSTOP")
+        raise CgroupUnavailableError(
+            "this host has no freezer to pause containers with", hint="pause by SIGSTOP"
+        )
 
     def thaw(self, container_id: str) -> None:  # noqa: B027
         """Let them go on. Does nothing to what is not frozen."""
@@ -118,7 +123,9 @@ class CgroupDriver(abc.ABC):
 
     @property
     def bases(self) -> dict[str, str]:
-        """Controller -> the directory below which this node's group is made; to be found again after a restart."""
+        """Controller -> the directory below which this node's group is made; to be found again after a
+        restart.
+        """
         return {}
 
 
@@ -163,7 +170,8 @@ def remove_group(path: str) -> bool:
         children = [entry.path for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]
     except FileNotFoundError:
         return True
-    if not children or not all([remove_group(child) for child in children]):
+    removed = [remove_group(child) for child in children]
+    if not children or not all(removed):
         return False
     try:
         os.rmdir(path)
@@ -179,7 +187,8 @@ def remove_groups(paths: tuple[str, ...], wait_seconds: float) -> bool:
     deadline = time.monotonic() + wait_seconds
     pause = 0.001
     while True:
-        if all([remove_group(path) for path in paths]):
+        removed = [remove_group(path) for path in paths]
+        if all(removed):
             return True
         if time.monotonic() >= deadline:
             return False
@@ -223,8 +232,9 @@ def kill_until_empty(
 ) -> None:
     """SIGKILL what ``processes`` lists until it lists nothing.
 
-    ``before`` stops the group from forking (the freezer), ``after`` lets it go again: under v1 the kernel delivers
-    SIGKILL to a frozen process only once it is thawed, so it is kill first, then thaw. CgroupError at the deadline.
+    ``before`` stops the group from forking (the freezer), ``after`` lets it go again: under v1 the kernel
+    delivers SIGKILL to a frozen process only once it is thawed, so it is kill first, then thaw.
+    CgroupError at the deadline.
     """
     deadline = time.monotonic() + deadline_seconds
     pause = 0.0005

@@ -1,7 +1,8 @@
 """Kernel files of cgroups as attributes: cgroupspy's descriptors, and our own for what it has not.
 
-A group is ``at(path, UnifiedFiles)``; its files read and write like attributes. Nothing here decides what is written,
-walks a hierarchy or knows of containers. Sources: Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst.
+A group is ``at(path, UnifiedFiles)``; its files read and write like attributes. Nothing here decides what
+is written, walks a hierarchy or knows of containers. Sources: Documentation/admin-guide/cgroup-v1 and
+cgroup-v2.rst.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from ...errors import CgroupWriteError
 
 
 class KernelFiles(Controller):  # type: ignore[misc]
-    """The files that every group has, read with one system call each (a tenth of the cost of a Python text file)."""
+    """The files that every group has, read with one system call each (a tenth of the cost of a Python text
+    file).
+    """
 
-    procs = MultiLineIntegerFile("cgroup.procs")
+    procs: Any = MultiLineIntegerFile("cgroup.procs")
 
     def get_property(self, filename: bytes) -> str:
         """The text of one file, stripped. OSError where it cannot be read."""
@@ -46,7 +49,11 @@ class KernelFiles(Controller):  # type: ignore[misc]
         except OSError as error:
             because = error.strerror or str(error)
             if not os.path.exists(path):
-                because = "this kernel has no such file" if os.path.isdir(os.path.dirname(path)) else "no such group"
+                because = (
+                    "this kernel has no such file"
+                    if os.path.isdir(os.path.dirname(path))
+                    else "no such group"
+                )
             raise CgroupWriteError(f"cannot write {value!r} to {path}", because=because) from error
 
     def has(self, filename: str) -> bool:
@@ -97,41 +104,41 @@ class CpuAcctFiles(KernelFiles, CpuAcctController):  # type: ignore[misc]
 class MemoryFiles(KernelFiles, MemoryController):  # type: ignore[misc]
     """v1 ``memory``; ``oom_control`` as a dict, with ``oom_kill`` since Linux 4.13."""
 
-    oom_control = DictFile("memory.oom_control", readonly=True)
+    oom_control: Any = DictFile("memory.oom_control", readonly=True)
 
 
 class PidsFiles(KernelFiles):
     """v1 ``pids``. ``current`` counts threads too."""
 
-    max = LimitFile("pids.max")
-    current = IntegerFile("pids.current", readonly=True)
+    max: Any = LimitFile("pids.max")
+    current: Any = IntegerFile("pids.current", readonly=True)
 
 
 class FreezerFiles(KernelFiles):
     """v1 ``freezer``: ``state`` is written FROZEN or THAWED and reads FREEZING in between."""
 
-    state = BaseFileInterface("freezer.state")
+    state: Any = BaseFileInterface("freezer.state")
 
 
 class UnifiedFiles(KernelFiles):
     """v2: all controllers in one group. On a hybrid host only the files that need no controller are there."""
 
-    controllers = WordsFile("cgroup.controllers", readonly=True)
-    subtree_control = WordsFile("cgroup.subtree_control")
-    events = DictFile("cgroup.events", readonly=True)
-    freeze = FlagFile("cgroup.freeze")
-    kill = FlagFile("cgroup.kill", writeonly=True)
-    cpu_weight = IntegerFile("cpu.weight")
-    cpu_max = BandwidthFile("cpu.max")
-    cpu_stat = DictFile("cpu.stat", readonly=True)
-    memory_max = LimitFile("memory.max")
-    memory_low = LimitFile("memory.low")
-    memory_swap_max = LimitFile("memory.swap.max")
-    memory_current = IntegerFile("memory.current", readonly=True)
-    memory_peak = IntegerFile("memory.peak")
-    memory_events = DictFile("memory.events", readonly=True)
-    pids_max = LimitFile("pids.max")
-    pids_current = IntegerFile("pids.current", readonly=True)
+    controllers: Any = WordsFile("cgroup.controllers", readonly=True)
+    subtree_control: Any = WordsFile("cgroup.subtree_control")
+    events: Any = DictFile("cgroup.events", readonly=True)
+    freeze: Any = FlagFile("cgroup.freeze")
+    kill: Any = FlagFile("cgroup.kill", writeonly=True)
+    cpu_weight: Any = IntegerFile("cpu.weight")
+    cpu_max: Any = BandwidthFile("cpu.max")
+    cpu_stat: Any = DictFile("cpu.stat", readonly=True)
+    memory_max: Any = LimitFile("memory.max")
+    memory_low: Any = LimitFile("memory.low")
+    memory_swap_max: Any = LimitFile("memory.swap.max")
+    memory_current: Any = IntegerFile("memory.current", readonly=True)
+    memory_peak: Any = IntegerFile("memory.peak")
+    memory_events: Any = DictFile("memory.events", readonly=True)
+    pids_max: Any = LimitFile("pids.max")
+    pids_current: Any = IntegerFile("pids.current", readonly=True)
 
 
 Files = TypeVar("Files", bound=KernelFiles)

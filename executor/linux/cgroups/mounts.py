@@ -15,7 +15,7 @@ V1_CONTROLLERS = ("cpu", "cpuacct", "memory", "pids", "freezer")
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """One cgroup mount. ``root`` is the part of the hierarchy that is mounted (``/`` unless in a container)."""
+    """One cgroup mount. ``root`` is the part of the hierarchy that it shows (``/`` unless in a container)."""
 
     point: str
     root: str
@@ -24,7 +24,7 @@ class Mount:
     read_only: bool
 
     def directory_of(self, path: str) -> str | None:
-        """Where the cgroup ``path`` of this hierarchy is to be found, None where the mount does not show it."""
+        """Where the cgroup ``path`` of this hierarchy is, None where the mount does not show it."""
         relative = os.path.relpath(path, self.root)
         if relative == ".":
             return self.point
@@ -63,7 +63,7 @@ def read_mounts(proc: str, root: str) -> tuple[Mount, ...]:
 
 
 def read_own_paths(proc: str) -> dict[str, str]:
-    """Where this process is: v1 controller -> path, and ``""`` -> path in the unified hierarchy (cgroups(7))."""
+    """Where this process is: v1 controller -> path, ``""`` -> path in the unified hierarchy."""
     paths: dict[str, str] = {}
     with open(os.path.join(proc, "self", "cgroup"), encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:

@@ -1,7 +1,7 @@
 """No cgroups: sessions and descendants take the signals, figures come from psutil and /proc.
 
-Weaker than cgroups in three ways: memory is looked at, not held; processors are not divided; a process that leaves its
-session *and* clears its environment escapes.
+Weaker than cgroups in three ways: memory is looked at, not held; processors are not divided; a process
+that leaves its session *and* clears its environment escapes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..processes import ProcessStat, belonging_to, scan
 from .base import CgroupDriver, CgroupReport, check_name, kill_until_empty
 
 WEAKER = (
-    "memory limits are enforced by polling: a container can exceed its limit for up to two monitoring intervals",
+    "memory limits are enforced by polling: a container can exceed its limit for two monitoring intervals",
     "processors are not shared out by weight, and no CPU quota is possible",
     "a process that leaves its session and clears its environment is not found when its container ends",
 )

@@ -1,7 +1,7 @@
 """cgroup v1: one hierarchy for each controller; with a bare v2 mount beside them, a hybrid host.
 
-Limits and figures come through v1. Where the v2 mount (which has no controllers on such a host) can be written, freeze
-and kill go through it: confirmed in a tenth of a millisecond, and its kill needs no loop.
+Limits and figures come through v1. Where the v2 mount (which has no controllers on such a host) can be
+written, freeze and kill go through it: confirmed in a tenth of a millisecond, and its kill needs no loop.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ LOG = logging.getLogger(__name__)
 
 UNIFIED = "unified"
 """The name of the bare v2 mount among the controllers."""
+
+UNLIMITED = 1 << 60
+"""v1 says "no limit" by a number near 2**63, rounded to pages."""
 
 
 class V1Driver(CgroupDriver):
@@ -92,7 +95,9 @@ class V1Driver(CgroupDriver):
             for base in self._unique_bases():
                 make_group(base, self._relative)
         except OSError as error:
-            raise CgroupError(f"cannot make {error.filename}", because=error.strerror or str(error)) from error
+            raise CgroupError(
+                f"cannot make {error.filename}", because=error.strerror or str(error)
+            ) from error
         if "memory" in self._bases:
             memory = at(self._parent("memory"), MemoryFiles)
             # Older kernels count the groups below only if told to; newer ones always do and refuse the write.
@@ -115,7 +120,9 @@ class V1Driver(CgroupDriver):
                     self.create_parent()
                     os.mkdir(group)
         except OSError as error:
-            raise CgroupError(f"cannot make {error.filename}", because=error.strerror or str(error)) from error
+            raise CgroupError(
+                f"cannot make {error.filename}", because=error.strerror or str(error)
+            ) from error
         self.set_limits(container_id, limits)
         return tuple(os.path.join(group, "cgroup.procs") for group in groups)
 
@@ -174,8 +181,11 @@ class V1Driver(CgroupDriver):
         while files.state != "FROZEN":
             if time.monotonic() > deadline:
                 files.state = "THAWED"
-                raise CgroupError(f"{container_id} does not freeze", because="a process of it sits in the kernel")
-            # Half-frozen groups get on only when asked again (the v1 freezer misses processes that are forking).
+                raise CgroupError(
+                    f"{container_id} does not freeze", because="a process of it sits in the kernel"
+                )
+            # Half-frozen groups get on only when asked again (the v1 freezer misses processes that are
+            # forking).
             time.sleep(0.001)
             files.state = "FROZEN"
 
@@ -206,7 +216,8 @@ class V1Driver(CgroupDriver):
         kill_until_empty(container_id, lambda: self.processes(container_id), before=before, after=after)
 
     def _hold(self, container_id: str) -> None:
-        # Killing works without the freezer too, only less surely, so a freeze that fails is not the end of it.
+        # Killing works without the freezer too, only less surely, so a freeze that fails is not the end of
+        # it.
         try:
             self.freeze(container_id)
         except (CgroupError, OSError) as error:
@@ -258,18 +269,22 @@ def _write_cpu(files: CpuFiles, limits: CgroupLimits) -> None:
 
 
 def _write_memory(files: MemoryFiles, limits: CgroupLimits) -> None:
+    current = number(files, "limit_in_bytes")
+    if limits.memory_max is None and current >= UNLIMITED:
+        return
     wanted = -1 if limits.memory_max is None else limits.memory_max
     swap_counted = files.has("memory.memsw.limit_in_bytes")
-    current = number(files, "limit_in_bytes")
     raising = wanted < 0 or wanted > current
-    # The kernel wants memory <= memory+swap at each moment: raise the outer one first, lower the inner one first.
+    # The kernel wants memory <= memory+swap at each moment: raise the outer one first, lower the inner one
+    # first.
     if swap_counted and raising:
         files.memsw_limit_in_bytes = wanted
     files.limit_in_bytes = wanted
     if swap_counted and not raising:
         files.memsw_limit_in_bytes = wanted
     for attribute, value in (("soft_limit_in_bytes", limits.memory_low), ("swappiness", limits.swappiness)):
-        # Advice to the kernel, and not in every kernel (no soft limit under PREEMPT_RT): never a reason to fail.
+        # Advice to the kernel, and not in every kernel (no soft limit under PREEMPT_RT): never a reason to
+        # fail.
         try:
             setattr(files, attribute, value)
         except CgroupWriteError as error:

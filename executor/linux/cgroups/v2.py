@@ -73,7 +73,9 @@ class V2Driver(CgroupDriver):
         try:
             make_group(self._base, self._relative)
         except OSError as error:
-            raise CgroupError(f"cannot make {error.filename}", because=error.strerror or str(error)) from error
+            raise CgroupError(
+                f"cannot make {error.filename}", because=error.strerror or str(error)
+            ) from error
         # A group may use what its parent hands down: every level from the base to ours has to.
         level = self._base
         for name in ["", *self._relative.split("/")]:
@@ -105,7 +107,7 @@ class V2Driver(CgroupDriver):
             files.cpu_weight = min(10_000, max(1, limits.cpu_weight))
             if limits.cpu_quota_us is not None or files.cpu_max[0] is not None:
                 files.cpu_max = (limits.cpu_quota_us, limits.cpu_period_us)
-        if "memory" in self._controllers:
+        if "memory" in self._controllers and (limits.memory_max is not None or files.memory_max is not None):
             files.memory_low = limits.memory_low
             files.memory_max = limits.memory_max
             # Swap is counted apart in v2: without this a container over its limit would go on in swap.

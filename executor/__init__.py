@@ -1,0 +1,115 @@
+"""Run commands as containers on one Linux host: queued, limited, paused, promoted, and found again after a
+crash.
+
+A library of its own; it knows nothing of clusters.
+
+    import asyncio
+    from executor import ExecutionType, Executor, ExecutorSettings, Resource
+
+    async def main():
+        async with Executor(Resource(memory=4096, vcores=2), work_dir="/tmp/jobs",
+                            settings=ExecutorSettings(max_queue_length=10)) as executor:
+            jobs = [executor.submit(["sleep", "10"], resource=Resource(512, 1),
+                                    execution_type=ExecutionType.OPPORTUNISTIC) for _ in range(10)]
+            for job in asyncio.as_completed([job.wait() for job in jobs]):
+                print(await job)
+
+    asyncio.run(main())
+
+Importing this package loads plain data only; what needs asyncio, psutil or cgroupspy is loaded when it is
+first named. How it works: ``executor/core/__init__.py``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .errors import (
+    CgroupError,
+    CgroupUnavailableError,
+    CgroupWriteError,
+    ContainerNotFoundError,
+    ExecutorError,
+    InvalidResourceError,
+    InvalidTransitionError,
+    LaunchError,
+    StateStoreError,
+)
+from .records import (
+    CgroupLimits,
+    ContainerExitStatus,
+    ContainerQueuingLimit,
+    ContainerRecord,
+    ContainerSpec,
+    ContainerState,
+    ContainerStatus,
+    ContainerSubState,
+    ContainerUsage,
+    ExecutionType,
+    OpportunisticContainersStatus,
+    Resource,
+    ResourceUtilization,
+    exit_status_name,
+)
+from .settings import ExecutorSettings
+
+if TYPE_CHECKING:
+    from .executor import Executor, ExecutorStats, Job
+    from .linux.capacity import HostLimits, host_limits
+    from .linux.cgroups import CgroupReport, discover
+
+__distribution__ = "yopp"
+"""PyPI has another distribution that installs a package of this name: this says whose it is."""
+
+_LAZY = {
+    "Executor": "executor",
+    "ExecutorStats": "executor",
+    "Job": "executor",
+    "HostLimits": "linux.capacity",
+    "host_limits": "linux.capacity",
+    "CgroupReport": "linux.cgroups",
+    "discover": "linux.cgroups",
+}
+
+__all__ = [
+    "CgroupError",
+    "CgroupLimits",
+    "CgroupReport",
+    "CgroupUnavailableError",
+    "CgroupWriteError",
+    "ContainerExitStatus",
+    "ContainerNotFoundError",
+    "ContainerQueuingLimit",
+    "ContainerRecord",
+    "ContainerSpec",
+    "ContainerState",
+    "ContainerStatus",
+    "ContainerSubState",
+    "ContainerUsage",
+    "ExecutionType",
+    "Executor",
+    "ExecutorError",
+    "ExecutorSettings",
+    "ExecutorStats",
+    "HostLimits",
+    "InvalidResourceError",
+    "InvalidTransitionError",
+    "Job",
+    "LaunchError",
+    "OpportunisticContainersStatus",
+    "Resource",
+    "ResourceUtilization",
+    "StateStoreError",
+    "discover",
+    "exit_status_name",
+    "host_limits",
+]
+
+
+def __getattr__(name: str) -> Any:
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f".{module}", __name__), name)

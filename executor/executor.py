@@ -1,0 +1,412 @@
+"""The executor as a library: submit commands, wait for them, promote, pause and kill them.
+
+It puts the pieces together (the machine of ``core``, the driver, the Linux executor) and adds nothing to
+what they decide and do. One event loop; not for use from several threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import itertools
+import logging
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .core.commands import Command
+from .core.events import (
+    ContainerKillRequested,
+    ContainerPauseRequested,
+    ContainerResumeRequested,
+    ContainerScheduled,
+    ContainerSignalRequested,
+    ContainerUpdated,
+    Event,
+    RecoveryCompleted,
+)
+from .core.scheduler import ContainerScheduler
+from .driver import Driver
+from .errors import ContainerNotFoundError, ExecutorError, InvalidResourceError
+from .linux.cgroups import CgroupDriver, CgroupReport, discover
+from .linux.container_executor import LinuxContainerExecutor
+from .records import (
+    ContainerExitStatus,
+    ContainerSpec,
+    ContainerState,
+    ContainerStatus,
+    ExecutionType,
+    OpportunisticContainersStatus,
+    Resource,
+)
+from .settings import ExecutorSettings
+
+LOG = logging.getLogger(__name__)
+
+KILLED_ON_REQUEST = "Container killed on request."
+KILLED_AT_CLOSE = "Container killed because its executor was closed."
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorStats:
+    """What an executor holds: ``allocated`` to containers of both types, ``available`` the rest."""
+
+    total: Resource
+    allocated: Resource
+    available: Resource
+    running: int
+    paused: int
+    queued: int
+    finished: int
+    opportunistic: OpportunisticContainersStatus
+
+
+class Job:
+    """One submitted command."""
+
+    def __init__(self, executor: Executor, spec: ContainerSpec, log_directory: str) -> None:
+        self.container_id = spec.container_id
+        self.spec = spec
+        self.stdout = os.path.join(log_directory, "stdout")
+        self.stderr = os.path.join(log_directory, "stderr")
+        self._executor = executor
+        self._ended: asyncio.Future[ContainerStatus] = asyncio.get_running_loop().create_future()
+
+    async def wait(self) -> ContainerStatus:
+        """Wait for its end. Raises ExecutorError only if the executor itself broke down."""
+        return await asyncio.shield(self._ended)
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended."""
+        return self._ended.done()
+
+    @property
+    def status(self) -> ContainerStatus:
+        """As it stands now."""
+        if self._ended.done():
+            return self._ended.result()
+        return self._executor.status(self.container_id)
+
+    def kill(self, *, force: bool = False) -> None:
+        """End it: SIGTERM, then SIGKILL after the configured delay; ``force`` goes straight to SIGKILL."""
+        self._executor.kill(self.container_id, force=force)
+
+    def signal(self, number: int) -> None:
+        """Send a signal to every process of it."""
+        self._executor.signal(self.container_id, number)
+
+    def promote(self) -> None:
+        """Make it guaranteed."""
+        self._executor.promote(self.container_id)
+
+    def demote(self) -> None:
+        """Make it opportunistic."""
+        self._executor.demote(self.container_id)
+
+    def pause(self) -> None:
+        """Make it stand still, until ``resume``."""
+        self._executor.pause(self.container_id)
+
+    def resume(self) -> None:
+        """Let it go on, as soon as there is room for it."""
+        self._executor.resume(self.container_id)
+
+    def _end(self, status: ContainerStatus) -> None:
+        if not self._ended.done():
+            self._ended.set_result(status)
+
+    def _fail(self, error: BaseException) -> None:
+        if not self._ended.done():
+            broken = ExecutorError("the executor broke down", because=f"{type(error).__name__}: {error}")
+            broken.__cause__ = error
+            self._ended.set_exception(broken)
+            self._ended.exception()  # nobody has to wait for it
+
+
+class Executor:
+    """Runs commands as containers within ``total``.
+
+    ``work_dir`` holds private directories while containers run, and their output under ``logs``, which
+    stays; it is locked against a second executor, and what an executor that was killed left in it is ended
+    and removed. ``cgroups`` None finds out what the host offers (``describe`` tells). Use as ``async
+    with``: leaving it ends what still runs.
+    """
+
+    def __init__(
+        self,
+        total: Resource,
+        *,
+        work_dir: str | Path,
+        settings: ExecutorSettings | None = None,
+        cgroups: CgroupDriver | None = None,
+        node_environment: Mapping[str, str] | None = None,
+        validate: bool = False,
+    ) -> None:
+        if total.memory <= 0 or total.vcores <= 0:
+            raise InvalidResourceError(f"an executor of {total} could run nothing")
+        self.total = total
+        self.settings = settings or ExecutorSettings()
+        self.work_dir = Path(work_dir).absolute()
+        self._cgroups = cgroups
+        self._node_environment = dict(node_environment or {})
+        self._validate = validate
+        self._jobs: dict[str, Job] = {}
+        self._numbers = itertools.count(1)
+        self._lock = -1
+        self._open = False
+
+    async def __aenter__(self) -> Executor:
+        """Lock the directory, choose cgroups, remove what an earlier executor left. ExecutorError where it
+        cannot.
+        """
+        self._take_lock()
+        try:
+            self._start()
+        except BaseException:
+            self._release_lock()
+            raise
+        return self
+
+    def _start(self) -> None:
+        name = hashlib.sha256(os.fsencode(os.path.realpath(self.work_dir))).hexdigest()[:12]
+        if self._cgroups is None:
+            self._cgroups = discover(self.settings, group=f"executor-{name}")
+        self._machine = ContainerScheduler(
+            self.total,
+            self.settings,
+            physical_cores=os.cpu_count() or 1,
+            wall_offset=time.time() - time.monotonic(),
+            enforce_memory_by_polling=not self._cgroups.enforces_memory,
+        )
+        self._driver: Driver[Event, Command] = Driver(
+            self._machine,
+            self._perform,
+            crash_dir=self.work_dir,
+            on_crash=lambda error, _: self._broke_down(error),
+            validate=self._validate,
+        )
+        try:
+            self._linux = LinuxContainerExecutor(
+                self.settings,
+                post=self._driver.post,
+                work_dir=self.work_dir / "containers",
+                log_dir=self.work_dir / "logs",
+                state_dir=self.work_dir / "state",
+                cgroups=self._cgroups,
+                node_environment=self._node_environment,
+                report=self._reported,
+            )
+        except OSError as error:
+            raise ExecutorError(
+                f"{self.work_dir} cannot be used", because=error.strerror or str(error)
+            ) from error
+        self._linux.discard()
+        self._linux.start()
+        self._open = True
+        self._driver.post(RecoveryCompleted())
+
+    async def __aexit__(self, *_: object) -> None:
+        """End what still runs, wait for that, and remove cgroups and private directories; logs stay."""
+        self._open = False
+        try:
+            if self._driver.crash is None:
+                living = [job for job in self._jobs.values() if not job.done]
+                for job in living:
+                    self._request_end(job.container_id, KILLED_AT_CLOSE, force=False)
+                await asyncio.gather(*(job.wait() for job in living))
+            await self._linux.close()
+            if self._driver.crash is not None:
+                self._linux.discard()
+            self._driver.close()
+            self._linux.remove_everything()
+        finally:
+            self._release_lock()
+
+    # ---- what can be asked of it
+
+    def submit(
+        self,
+        command: Sequence[str],
+        *,
+        resource: Resource | None = None,
+        execution_type: ExecutionType = ExecutionType.GUARANTEED,
+        environment: Mapping[str, str] | None = None,
+        working_directory: str | Path | None = None,
+        files: Mapping[str, str] | None = None,
+        container_id: str | None = None,
+        priority: int = 0,
+        timeout_ms: int = 0,
+        duration_hint_ms: int = 0,
+        log_directory: str | Path | None = None,
+    ) -> Job:
+        """Hand in a command (an argument vector, no shell); it starts, queues, or is refused as its type
+        says.
+
+        ``resource`` None is one vcore and 1024 MiB, or all the memory if there is less. Raises
+        InvalidResourceError for what this executor can never give, ExecutorError for no command, an id in
+        use, or a closed executor.
+        """
+        self._check_open()
+        if not command or isinstance(command, str):
+            raise ExecutorError(
+                "no command was given", hint='a list of words is wanted, such as ["sleep", "10"]'
+            )
+        wanted = Resource(min(1024, self.total.memory), 1) if resource is None else resource
+        if wanted.memory < 0 or wanted.vcores < 0 or not wanted.fits_in(self.total):
+            raise InvalidResourceError(
+                f"a container of {wanted} can never run here",
+                because=f"the largest that this executor can hold is {self.total}",
+            )
+        name = container_id if container_id is not None else self._next_id()
+        if not name or "/" in name or "\0" in name or name in (".", ".."):
+            raise ExecutorError(f"{name!r} cannot be the id of a container")
+        if name in self._jobs:
+            raise ExecutorError(f"there is a container {name} already")
+        spec = ContainerSpec(
+            container_id=name,
+            command=tuple(command),
+            resource=wanted,
+            execution_type=execution_type,
+            priority=priority,
+            environment=dict(environment or {}),
+            working_directory=os.fspath(working_directory) if working_directory is not None else None,
+            files=dict(files or {}),
+            log_directory=os.fspath(log_directory) if log_directory is not None else None,
+            timeout_ms=timeout_ms,
+            duration_hint_ms=duration_hint_ms,
+        )
+        job = self._jobs[name] = Job(self, spec, self._linux.log_directory(spec))
+        self._driver.post(ContainerScheduled(spec))
+        return job
+
+    def job(self, container_id: str) -> Job:
+        """A job by its id. ContainerNotFoundError."""
+        try:
+            return self._jobs[container_id]
+        except KeyError:
+            raise ContainerNotFoundError(f"there is no container {container_id!r}") from None
+
+    def status(self, container_id: str) -> ContainerStatus:
+        """A container as it stands. ContainerNotFoundError where it is unknown, or forgotten already."""
+        self.job(container_id)
+        status = self._machine.status(container_id)
+        if status is None:
+            raise ContainerNotFoundError(f"{container_id!r} ended so long ago that it is forgotten")
+        return status
+
+    def statuses(self) -> list[ContainerStatus]:
+        """All containers, the living in order of arrival, then the finished that are still remembered."""
+        return self._machine.statuses()
+
+    def stats(self) -> ExecutorStats:
+        """Resources and counts."""
+        statuses = self._machine.statuses()
+        states = [status.state for status in statuses]
+        paused = states.count(ContainerState.PAUSED) + states.count(ContainerState.RESUMING)
+        queued, finished = states.count(ContainerState.SCHEDULED), states.count(ContainerState.DONE)
+        return ExecutorStats(
+            total=self.total,
+            allocated=self._machine.allocated,
+            available=self._machine.available,
+            running=len(states) - paused - queued - finished,
+            paused=paused,
+            queued=queued,
+            finished=finished,
+            opportunistic=self._machine.opportunistic_status(),
+        )
+
+    def describe(self) -> CgroupReport:
+        """What holds containers to their limits on this host, and what is weaker than it could be."""
+        self._check_open()
+        assert self._cgroups is not None
+        return self._cgroups.describe()
+
+    def kill(self, container_id: str, *, force: bool = False) -> None:
+        """End a container; nothing happens to one that has ended."""
+        self.job(container_id)
+        self._request_end(container_id, KILLED_ON_REQUEST, force=force)
+
+    def signal(self, container_id: str, number: int) -> None:
+        """Send a signal to every process of a running container."""
+        self.job(container_id)
+        self._driver.post(ContainerSignalRequested(container_id, number))
+
+    def pause(self, container_id: str) -> None:
+        """Make a running container stand still until ``resume``."""
+        self.job(container_id)
+        self._driver.post(ContainerPauseRequested(container_id, "Container paused on request."))
+
+    def resume(self, container_id: str) -> None:
+        """Let a container go on that ``pause`` stopped."""
+        self.job(container_id)
+        self._driver.post(ContainerResumeRequested(container_id))
+
+    def promote(self, container_id: str) -> None:
+        """Make an opportunistic container guaranteed, whether it runs, waits or is paused."""
+        self._change_type(container_id, ExecutionType.GUARANTEED)
+
+    def demote(self, container_id: str) -> None:
+        """Make a guaranteed container opportunistic."""
+        self._change_type(container_id, ExecutionType.OPPORTUNISTIC)
+
+    # ---- inside
+
+    def _change_type(self, container_id: str, execution_type: ExecutionType) -> None:
+        version = self.status(container_id).version + 1
+        self._driver.post(ContainerUpdated(container_id, version, execution_type=execution_type))
+
+    def _request_end(self, container_id: str, diagnostics: str, *, force: bool) -> None:
+        self._driver.post(
+            ContainerKillRequested(
+                container_id, int(ContainerExitStatus.KILLED_BY_APPMASTER), diagnostics, force=force
+            )
+        )
+
+    def _next_id(self) -> str:
+        return next(name for number in self._numbers if (name := f"container_{number:06}") not in self._jobs)
+
+    def _perform(self, command: Command) -> None:
+        self._linux.perform(command)
+
+    def _reported(self, status: ContainerStatus) -> None:
+        if status.state is not ContainerState.DONE:
+            return
+        job = self._jobs.get(status.container_id)
+        if job is not None:
+            job._end(status)
+        self._driver.step(lambda _: self._machine.forget([status.container_id]))
+
+    def _broke_down(self, error: BaseException) -> None:
+        for job in self._jobs.values():
+            job._fail(error)
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise ExecutorError(
+                "the executor is not open", hint="use it as `async with Executor(...) as executor:`"
+            )
+
+    def _take_lock(self) -> None:
+        try:
+            self.work_dir.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(self.work_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ExecutorError(
+                f"{self.work_dir} cannot be used", because=error.strerror or str(error)
+            ) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise ExecutorError(
+                f"{self.work_dir} is in use",
+                because="another executor works in it",
+                hint="choose another work_dir",
+            ) from None
+
+    def _release_lock(self) -> None:
+        os.close(self._lock)

@@ -1,0 +1,466 @@
+"""Performs the commands of a ContainerScheduler on this host, and posts what came of them.
+
+Everything here runs on one asyncio loop; what blocks for more than about a millisecond is handed to a
+worker thread that touches no state. It decides nothing: which containers run, pause or die is
+``executor.core``'s business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import logging
+import os
+import pwd
+import signal
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..core.commands import (
+    CleanUpContainer,
+    Command,
+    ForgetContainer,
+    KillContainer,
+    LaunchContainer,
+    PauseContainer,
+    ReportStatus,
+    ResumeContainer,
+    SetLimits,
+    SignalContainer,
+    StoreContainer,
+)
+from ..core.events import (
+    ContainerExited,
+    ContainerLaunched,
+    ContainerLaunchFailed,
+    ContainerPaused,
+    ContainerPauseFailed,
+    ContainerRecovered,
+    ContainerResumed,
+    Event,
+)
+from ..errors import CgroupError, ExecutorError, StateStoreError
+from ..records import CgroupLimits, ContainerRecord, ContainerSpec, ContainerStatus
+from ..settings import ExecutorSettings
+from .adoption import Finder, Held
+from .cgroups.base import CgroupDriver, check_name, send
+from .directories import Directories
+from .environment import container_environment
+from .monitor import Monitor
+from .pausing import SETTLE_SECONDS, Stopping, continue_all
+from .process import (
+    CannotLaunchError,
+    Ended,
+    ExitWatcher,
+    Launcher,
+    LaunchRequest,
+    ShimLauncher,
+    kill_identified,
+    read_exit_file,
+    set_subreaper,
+)
+from .processes import children, is_alive
+from .store import StateStore
+
+LOG = logging.getLogger(__name__)
+
+SHIM_GRACE_SECONDS = 0.1
+"""How long a shim whose container is gone may take to write the exit code, before it is killed too."""
+
+
+class LinuxContainerExecutor:
+    """The executor of real containers (YARN's ``LinuxContainerExecutor`` and ``DefaultContainerExecutor``).
+
+    ``post`` takes its events; ``report``, if given, the statuses of ReportStatus. ``work_dir`` and
+    ``state_dir`` are this node's alone; logs stay in ``log_dir``. ``node_environment`` holds NM_HOST,
+    NM_PORT and NM_HTTP_PORT. Raises OSError or StateStoreError where a directory cannot be made.
+    """
+
+    def __init__(
+        self,
+        settings: ExecutorSettings,
+        *,
+        post: Callable[[Event], None],
+        work_dir: str | Path,
+        log_dir: str | Path,
+        state_dir: str | Path,
+        cgroups: CgroupDriver,
+        node_environment: Mapping[str, str] | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
+        launcher: Launcher | None = None,
+        report: Callable[[ContainerStatus], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._post = post
+        self._report = report
+        self._clock = clock
+        self._cgroups = cgroups
+        self._node_environment = dict(node_environment or {})
+        self._loop = loop or asyncio.get_running_loop()
+        self._launcher = launcher or ShimLauncher()
+        self._store = StateStore(state_dir)
+        self._directories = Directories(work_dir, log_dir, state_dir)
+        self._watcher = ExitWatcher(self._loop)
+        self._monitor = Monitor(
+            cgroups, self._running, post, interval_ms=settings.monitor_interval_ms, clock=clock
+        )
+        self._finder = Finder(self._store, self._directories, cgroups, clock)
+        self._held: dict[str, Held] = {}
+        self._unrecorded: dict[str, str] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._user, self._home = _account()
+
+    # ---- the life of the executor itself
+
+    def start(self, node_limits: CgroupLimits | None = None) -> None:
+        """Make this node's cgroup and begin to measure. CgroupError where the cgroup cannot be made."""
+        self._cgroups.create_parent(node_limits)
+        if self._cgroups.mode == "none":
+            set_subreaper(True)
+        self._monitor.start(self._loop)
+
+    async def close(self) -> None:
+        """Finish what is under way and watch nothing any more. Containers that still run go on."""
+        await self._monitor.stop()
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._watcher.close()
+
+    def remove_everything(self) -> None:
+        """Remove this node's cgroup and its (then empty) directories, logs excepted. All containers have
+        ended.
+        """
+        self._cgroups.remove_parent()
+        if self._cgroups.mode == "none":
+            set_subreaper(False)
+        for path in (self._directories.work, self._directories.state):
+            try:
+                os.rmdir(path)
+            except OSError as error:
+                LOG.debug("%s stays: %s", path, error.strerror)
+
+    @property
+    def complaints(self) -> list[str]:
+        """Records that could not be read at the start, one sentence each."""
+        return self._store.complaints
+
+    def log_directory(self, spec: ContainerSpec) -> str:
+        """Where a container's output goes."""
+        return self._directories.log(spec)
+
+    def _running(self) -> list[str]:
+        return [held.container_id for held in self._held.values() if not held.ended]
+
+    # ---- commands
+
+    def perform(self, command: Command) -> None:
+        """Begin to carry out one command. Posts at most one event for it, now or later."""
+        match command:
+            case StoreContainer(record):
+                self._write_down(record)
+            case ForgetContainer(container_id):
+                self._forget(container_id)
+            case LaunchContainer(spec, limits):
+                self._launch(spec, limits)
+            case SignalContainer(container_id, number):
+                self._signal(container_id, number)
+            case PauseContainer(container_id):
+                self._pause(container_id)
+            case ResumeContainer(container_id):
+                self._resume(container_id)
+            case KillContainer(container_id, force):
+                self._kill(container_id, force)
+            case SetLimits(container_id, limits):
+                self._set_limits(container_id, limits)
+            case CleanUpContainer(container_id):
+                self._clean_up(container_id)
+            case ReportStatus(status):
+                if self._report is not None:
+                    self._report(status)
+
+    def _write_down(self, record: ContainerRecord) -> None:
+        container_id = record.spec.container_id
+        try:
+            check_name(container_id)
+            self._store.store(record)
+            self._unrecorded.pop(container_id, None)
+        except ExecutorError as error:
+            # What runs goes on; but nothing is started that a restart would not find again.
+            LOG.error("%s", error)
+            self._unrecorded[container_id] = str(error)
+
+    def _forget(self, container_id: str) -> None:
+        self._unrecorded.pop(container_id, None)
+        try:
+            self._store.forget(container_id)
+        except StateStoreError as error:
+            LOG.error("%s", error)
+
+    def _launch(self, spec: ContainerSpec, limits: CgroupLimits) -> None:
+        container_id = spec.container_id
+        if container_id in self._held:
+            LOG.warning("%s was started already", container_id)
+            return
+        try:
+            check_name(container_id)
+            if container_id in self._unrecorded:
+                raise CannotLaunchError(self._unrecorded[container_id])
+            self._directories.prepare(spec)
+            request = self._request(spec, self._cgroups.create(container_id, limits))
+            launched = self._launcher.launch(request)
+        except ExecutorError as error:
+            code = error.exit_code if isinstance(error, CannotLaunchError) else 125
+            self._post(ContainerLaunchFailed(container_id, str(error), code))
+            return
+        self._held[container_id] = Held(container_id, launched.pid, launched.start, request.exit_file)
+        self._cgroups.started(container_id, launched.pid)
+        self._post(
+            ContainerLaunched(container_id, launched.pid, launched.start, self._cgroups.path(container_id))
+        )
+        # Only now: an exit that is instant must not overtake the launch.
+        self._watch(self._held[container_id])
+
+    def _request(self, spec: ContainerSpec, join: tuple[str, ...]) -> LaunchRequest:
+        private = self._directories.private(spec.container_id)
+        working = os.path.abspath(spec.working_directory) if spec.working_directory is not None else private
+        logs = self._directories.log(spec)
+        return LaunchRequest(
+            container_id=spec.container_id,
+            command=spec.command,
+            environment=container_environment(
+                spec,
+                node_environment=self._node_environment,
+                inherited=os.environ,
+                private_directory=private,
+                working_directory=working,
+                log_directory=logs,
+                user=self._user,
+                home=self._home,
+            ),
+            working_directory=working,
+            stdout=os.path.join(logs, "stdout"),
+            stderr=os.path.join(logs, "stderr"),
+            exit_file=self._directories.next_exit_file(spec.container_id),
+            join=join,
+        )
+
+    def _targets(self, held: Held) -> list[int]:
+        """The processes of a container. One that has not reached its cgroup yet is the shim's child."""
+        return self._cgroups.processes(held.container_id) or children(held.pid)
+
+    def _live(self, container_id: str) -> Held | None:
+        held = self._held.get(container_id)
+        return None if held is None or held.ended else held
+
+    def _signal(self, container_id: str, number: int) -> None:
+        held = self._live(container_id)
+        if held is not None:
+            for pid in self._targets(held):
+                send(pid, number)
+
+    # ---- pausing
+
+    def _pause(self, container_id: str) -> None:
+        held = self._live(container_id)
+        if held is None:
+            # Its end was told, or it never began: to a container that is known to run this cannot happen.
+            LOG.debug("%s is not there to be paused", container_id)
+            return
+        stopping = Stopping(lambda: self._targets(held))
+        # Most containers are a few processes and stand still within a fraction of a millisecond.
+        quick = None if self._cgroups.mode == "none" else stopping.advance(0.001)
+        if quick is not None:
+            self._paused(held, quick)
+        else:
+            self._spawn(self._pause_slowly(held, stopping))
+
+    async def _pause_slowly(self, held: Held, stopping: Stopping) -> None:
+        stopped = await asyncio.to_thread(stopping.advance, SETTLE_SECONDS, 0.0005)
+        self._paused(held, stopped)
+
+    def _paused(self, held: Held, stopped: int | None) -> None:
+        if held.ended:
+            return
+        if stopped:
+            held.paused = True
+            self._post(ContainerPaused(held.container_id))
+            return
+        continue_all(self._targets(held))
+        reason = "it has no processes" if stopped == 0 else "some of its processes did not stop"
+        self._post(ContainerPauseFailed(held.container_id, reason))
+
+    def _resume(self, container_id: str) -> None:
+        held = self._live(container_id)
+        if held is None:
+            LOG.debug("%s is not there to be resumed", container_id)
+            return
+        held.paused = False
+        self._cgroups.thaw(container_id)
+        continue_all(self._targets(held))
+        self._post(ContainerResumed(container_id))
+
+    # ---- ending
+
+    def _kill(self, container_id: str, force: bool) -> None:
+        held = self._live(container_id)
+        if held is None or held.killed:
+            return
+        if force:
+            held.killed = True
+            self._spawn(self._kill_surely(held))
+        elif not self._terminate(held):
+            self._spawn(self._terminate_soon(held))
+
+    def _terminate(self, held: Held) -> bool:
+        """SIGTERM to all processes; False where there is none yet. Who is stopped takes it only after a
+        SIGCONT.
+        """
+        targets = self._targets(held)
+        for pid in targets:
+            send(pid, signal.SIGTERM)
+        self._cgroups.thaw(held.container_id)
+        continue_all(targets)
+        held.paused = False
+        return bool(targets)
+
+    async def _terminate_soon(self, held: Held) -> None:
+        # Killed in the few milliseconds in which the shim has not started the command yet.
+        deadline = self._loop.time() + 1.0
+        while not held.ended and not held.killed and self._loop.time() < deadline:
+            await asyncio.sleep(0.002)
+            if not held.ended and self._terminate(held):
+                return
+
+    async def _kill_surely(self, held: Held) -> None:
+        """SIGKILL until the shim has reported, or itself has to be killed. Its end is told by ``_ended``."""
+        alone_since: float | None = None
+        while not held.ended and is_alive(held.pid, held.start):
+            offspring = children(held.pid)
+            if offspring or self._cgroups.processes(held.container_id):
+                alone_since = None
+                for pid in offspring:
+                    send(pid, signal.SIGKILL)
+                await self._kill_group(held.container_id)
+            else:
+                alone_since = alone_since or self._loop.time()
+                if self._loop.time() - alone_since > SHIM_GRACE_SECONDS:
+                    kill_identified(held.pid, held.start)
+            await asyncio.sleep(0.002)
+
+    async def _kill_group(self, container_id: str) -> None:
+        try:
+            await asyncio.to_thread(self._cgroups.kill, container_id)
+        except (CgroupError, OSError) as error:
+            LOG.warning("%s", error)
+
+    def _watch(self, held: Held) -> None:
+        self._watcher.watch(held.pid, held.start, lambda end: self._shim_ended(held, end))
+
+    def _shim_ended(self, held: Held, end: Ended) -> None:
+        if self._cgroups.mode != "none" and not self._cgroups.processes(held.container_id):
+            self._tell_end(held, end)
+        else:
+            self._spawn(self._end_leftovers(held, end))
+
+    async def _end_leftovers(self, held: Held, end: Ended) -> None:
+        """What a container leaves behind ends with it."""
+        while True:
+            await self._kill_group(held.container_id)
+            if not await asyncio.to_thread(self._cgroups.processes, held.container_id):
+                break
+        self._tell_end(held, end)
+
+    def _tell_end(self, held: Held, end: Ended) -> None:
+        held.ended = True
+        left = read_exit_file(held.exit_file)
+        code = left.exit_code if left is not None else None
+        if code is None and held.killed:
+            code = 128 + signal.SIGKILL
+        usage = self._cgroups.usage(held.container_id, self._clock())
+        if self._cgroups.mode == "none":
+            usage = replace(usage, cpu_seconds=max(usage.cpu_seconds, end.cpu_seconds))
+        self._post(ContainerExited(held.container_id, code, usage))
+
+    def _set_limits(self, container_id: str, limits: CgroupLimits) -> None:
+        if self._live(container_id) is None:
+            return
+        try:
+            self._cgroups.set_limits(container_id, limits)
+        except CgroupError as error:
+            LOG.warning("the limits of %s stay as they were: %s", container_id, error)
+
+    def _clean_up(self, container_id: str) -> None:
+        self._held.pop(container_id, None)
+        self._directories.remove_exit_files(container_id)
+        removed = self._cgroups.remove(container_id)
+        if not self._directories.remove_private(container_id, thoroughly=False) or not removed:
+            self._spawn(asyncio.to_thread(self._clean_up_slowly, container_id))
+
+    def _clean_up_slowly(self, container_id: str) -> None:
+        self._directories.remove_private(container_id, thoroughly=True)
+        if not self._cgroups.remove(container_id, self._settings.delete_timeout_ms / 1000):
+            LOG.warning(
+                "the cgroup of %s cannot be removed: %s", container_id, self._cgroups.path(container_id)
+            )
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # Tasks do not raise for what the world does: this is a bug, and the owner of the loop ends for
+            # it.
+            self._loop.call_exception_handler(
+                {"message": "performing a command failed", "exception": error, "task": task}
+            )
+
+    # ---- after a crash
+
+    def recover(self) -> list[ContainerRecovered]:
+        """Find the containers of this node's earlier life, in order of arrival, and remove what has no
+        record.
+
+        Those alive are watched from now on; their exits come from the loop, so whoever posts the answer
+        before giving way to the loop keeps the order. May block for a while where a lot has to be killed:
+        call it before serving.
+        """
+        records = self._store.load_all()
+        found = [self.find(record) for record in records]
+        self._finder.remove_strangers({record.spec.container_id for record in records})
+        return found
+
+    def discard(self) -> None:
+        """End and remove all that an earlier life left, records included."""
+        for record in self._store.load_all():
+            self._forget(record.spec.container_id)
+        self._held.clear()
+        self._finder.remove_strangers(set())
+
+    def find(self, record: ContainerRecord) -> ContainerRecovered:
+        """What is true of a container that was written down (``adoption.py``); one alive is watched from now
+        on.
+        """
+        found, held = self._finder.find(record)
+        if held is not None:
+            self._held[held.container_id] = held
+            self._watch(held)
+        return found
+
+
+def _account() -> tuple[str, str]:
+    """The name and the home directory of who runs this."""
+    try:
+        entry = pwd.getpwuid(os.geteuid())
+        return entry.pw_name, entry.pw_dir
+    except KeyError:
+        try:
+            return getpass.getuser(), os.environ.get("HOME", "/")
+        except (KeyError, OSError):
+            return str(os.geteuid()), os.environ.get("HOME", "/")

@@ -1,0 +1,110 @@
+"""Where the files of one node's containers are, and the making and removing of a container's private
+directory.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import re
+import shutil
+from pathlib import Path
+
+from ..records import ContainerSpec
+from .process import CannotLaunchError, claim_exit_file
+
+LOG = logging.getLogger(__name__)
+
+_EXIT_FILE = re.compile(r"(.+)\.exit(\d+)\Z", re.DOTALL)
+
+
+class Directories:
+    """Private directories (``work``), logs, and exit files beside the records (``state``) of one node.
+
+    ``work`` and ``state`` belong to the node alone: what is in them and has no record is removed at its
+    next start.
+    """
+
+    def __init__(self, work: str | Path, logs: str | Path, state: str | Path) -> None:
+        self.work, self.logs, self.state = (os.path.abspath(path) for path in (work, logs, state))
+        for path, mode in ((self.work, 0o755), (self.logs, 0o755), (self.state, 0o700)):
+            os.makedirs(path, mode=mode, exist_ok=True)
+
+    def private(self, container_id: str) -> str:
+        """The directory that is a container's own, and its working directory unless it asked for another."""
+        return os.path.join(self.work, container_id)
+
+    def log(self, spec: ContainerSpec) -> str:
+        """Where ``stdout`` and ``stderr`` of a container go, as YARN lays them out."""
+        if spec.log_directory is not None:
+            return os.path.abspath(spec.log_directory)
+        return os.path.join(self.logs, spec.application_id, spec.container_id)
+
+    def prepare(self, spec: ContainerSpec) -> None:
+        """Make a container's directories and write its files. CannotLaunchError where that cannot be."""
+        private = self.private(spec.container_id)
+        try:
+            os.makedirs(private, mode=0o700, exist_ok=True)
+            os.makedirs(self.log(spec), mode=0o755, exist_ok=True)
+            for name, text in spec.files.items():
+                if not name or name in (".", "..") or "/" in name or "\0" in name:
+                    raise CannotLaunchError(f"{name!r} cannot be the name of a file of the container")
+                path = os.path.join(private, name)
+                fd = os.open(
+                    path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o700
+                )
+                with open(fd, "wb") as file:
+                    file.write(text.encode("utf-8", "surrogateescape"))
+        except (OSError, UnicodeEncodeError) as error:
+            raise CannotLaunchError(f"cannot write {private}", because=str(error)) from error
+
+    def remove_private(self, container_id: str, *, thoroughly: bool) -> bool:
+        """Remove a private directory; only an empty one, unless ``thoroughly``. Whether it is gone."""
+        path = self.private(container_id)
+        try:
+            os.rmdir(path)
+            return True
+        except FileNotFoundError:
+            return True
+        except OSError:
+            if not thoroughly:
+                return False
+        shutil.rmtree(
+            path, onerror=lambda _, name, error: LOG.warning("cannot remove %s: %s", name, error[1])
+        )
+        return not os.path.lexists(path)
+
+    def exit_files(self, container_id: str) -> list[str]:
+        """The exit files of a container's attempts, oldest first. More than one only after a crash."""
+        found: list[str] = []
+        for number in itertools.count(1):
+            path = os.path.join(self.state, f"{container_id}.exit{number}")
+            if not os.path.exists(path):
+                return found
+            found.append(path)
+        return found
+
+    def next_exit_file(self, container_id: str) -> str:
+        """The name for another attempt."""
+        return os.path.join(self.state, f"{container_id}.exit{len(self.exit_files(container_id)) + 1}")
+
+    def bar_earlier_attempt(self, container_id: str) -> bool:
+        """Take the name that an attempt of an earlier life would use, so that it cannot begin any more."""
+        return claim_exit_file(self.next_exit_file(container_id))
+
+    def remove_exit_files(self, container_id: str) -> None:
+        """Remove all exit files of a container."""
+        for path in self.exit_files(container_id):
+            try:
+                os.unlink(path)
+            except OSError as error:
+                LOG.warning("cannot remove %s: %s", path, error.strerror)
+
+    def known_containers(self) -> set[str]:
+        """The ids of all containers that have a private directory or an exit file."""
+        found = {entry.name for entry in os.scandir(self.work)}
+        for name in os.listdir(self.state):
+            if match := _EXIT_FILE.match(name):
+                found.add(match.group(1))
+        return found
