@@ -1,0 +1,149 @@
+"""What a NodeManager remembers of its containers for the sake of the ResourceManager: what to tell, and whose
+they are.
+
+The containers themselves are the ContainerScheduler's; this keeps which statuses changed since they were last
+told, which ends the RM has not acknowledged, and which applications have something here. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from executor.records import ContainerState, ContainerStatus, ContainerUsage, ResourceUtilization
+
+REMEMBERED_ENDS: Final = 2000
+"""How many ended applications and withdrawn containers are remembered, to refuse what comes late for them."""
+
+
+class Remembered:
+    """A set of the last ``REMEMBERED_ENDS`` texts."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, None] = {}
+
+    def __contains__(self, text: str) -> bool:
+        return text in self._texts
+
+    def add(self, text: str) -> None:
+        """Remember it, and forget the oldest one if there are too many."""
+        self._texts.pop(text, None)
+        self._texts[text] = None
+        if len(self._texts) > REMEMBERED_ENDS:
+            del self._texts[next(iter(self._texts))]
+
+
+class NodeContainers:
+    """Fed with every ReportStatus of the scheduler, in order."""
+
+    def __init__(self) -> None:
+        self.ended_applications = Remembered()
+        self.withdrawn = Remembered()
+        self._live: dict[str, ContainerStatus] = {}
+        self._applications: dict[str, set[str]] = {}
+        self._changed: dict[str, None] = {}
+        self._unacknowledged: dict[str, ContainerStatus] = {}
+
+    @property
+    def live(self) -> dict[str, ContainerStatus]:
+        """The containers that have not ended, as last reported, in order of arrival."""
+        return self._live
+
+    @property
+    def started(self) -> list[str]:
+        """The live containers that have, or had, processes: those whose use can be measured."""
+        return [one for one, status in self._live.items() if status.state is not ContainerState.SCHEDULED]
+
+    @property
+    def unacknowledged(self) -> dict[str, ContainerStatus]:
+        """The ends that the RM has not acknowledged."""
+        return self._unacknowledged
+
+    def reported(self, status: ContainerStatus) -> None:
+        """The scheduler says that a container's state, type or limits changed."""
+        container_id = status.container_id
+        self._changed[container_id] = None
+        if status.state is not ContainerState.DONE:
+            self._live[container_id] = status
+            if status.application_id:
+                self._applications.setdefault(status.application_id, set()).add(container_id)
+            return
+        self._live.pop(container_id, None)
+        self._unacknowledged[container_id] = status
+        ids = self._applications.get(status.application_id)
+        if ids is not None:
+            ids.discard(container_id)
+            if not ids:
+                del self._applications[status.application_id]
+
+    def of_application(self, application_id: str) -> tuple[str, ...]:
+        """Its containers that have not ended."""
+        return tuple(sorted(self._applications.get(application_id, ())))
+
+    @property
+    def running_applications(self) -> tuple[str, ...]:
+        """The applications that have a live container here."""
+        return tuple(self._applications)
+
+    def acknowledged(self, container_ids: Iterable[str]) -> list[str]:
+        """The RM has heard of these ends; those of them that it need not hear again."""
+        known = [one for one in container_ids if self._unacknowledged.pop(one, None) is not None]
+        for container_id in known:
+            self._changed.pop(container_id, None)
+        return known
+
+    def all_statuses(self) -> tuple[ContainerStatus, ...]:
+        """Everything the RM has to know when this node registers."""
+        self._changed.clear()
+        return (*self._unacknowledged.values(), *self._live.values())
+
+    def news(self, *, with_usage: bool) -> tuple[ContainerStatus, ...]:
+        """What changed since the last call (``with_usage``: all that started), and the unacknowledged ends."""
+        ended = self._unacknowledged
+        if with_usage:
+            self._changed.update(dict.fromkeys(self.started))
+        live = [self._live[one] for one in self._changed if one in self._live]
+        statuses = (*ended.values(), *live)
+        self._changed.clear()
+        return statuses
+
+    def update_live(self, status: ContainerStatus) -> None:
+        """A live container's figures are newer, and its state is the same."""
+        if status.container_id in self._live:
+            self._live[status.container_id] = status
+
+    def waiting_first(self, container_ids: Iterable[str]) -> list[str]:
+        """Those of them that live, in the order in which to end them all.
+
+        Those that wait come first, else the end of a running one would start them only to be ended too.
+        """
+        waiting = (ContainerState.SCHEDULED, ContainerState.PAUSED)
+        found = [one for one in container_ids if one in self._live]
+        return sorted(found, key=lambda one: self._live[one].state not in waiting)
+
+    def validate(self) -> None:
+        """Assert that every application listed has a live container, and that none is both live and ended."""
+        assert not self._live.keys() & self._unacknowledged.keys()
+        for application_id, ids in self._applications.items():
+            assert ids, application_id
+            assert ids <= self._live.keys(), ids - self._live.keys()
+
+
+class UtilizationMeter:
+    """Turns two samples of the containers' CPU time into cores in use."""
+
+    def __init__(self) -> None:
+        self.containers = ResourceUtilization()
+        self._last: dict[str, ContainerUsage] = {}
+
+    def sampled(self, usages: dict[str, ContainerUsage]) -> None:
+        """All containers were measured. One measured for the first time counts from its next sample on."""
+        cores = 0.0
+        for container_id, usage in usages.items():
+            before = self._last.get(container_id)
+            if before is not None and usage.sampled_at > before.sampled_at:
+                used = usage.cpu_seconds - before.cpu_seconds
+                cores += max(used, 0.0) / (usage.sampled_at - before.sampled_at)
+        memory = sum(usage.memory_bytes for usage in usages.values())
+        self.containers = ResourceUtilization(memory_bytes=memory, cpu=round(cores, 4))
+        self._last = usages

@@ -1,0 +1,209 @@
+"""When a node speaks with its ResourceManager: connecting again, heartbeats, and how often (YARN's
+NodeStatusUpdaterImpl).
+
+Decision 11.16: a change is told at once, and the RM holds the answer to an idle heartbeat until it has
+something for the node, so that neither waits for the other's clock. At most two heartbeats are without an
+answer: one that waits at the RM and one on its way that supersedes it; changes that come meanwhile go
+together in the next. Pure: it knows only when, the NodeManager knows what.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from ..records.tracker_protocol import NodeHeartbeatResponse
+
+FIRST_RETRY = 0.01
+"""Seconds between attempts to connect for the first time: the RM is starting at the same moment."""
+FIRST_RETRY_LASTS = 3.0
+"""Seconds for which attempts are made that often."""
+BACKOFF_MIN = 0.05
+BACKOFF_MAX = 1.0
+"""Seconds between attempts to connect again: doubled from the first to the second."""
+QUICK_ANSWERS = 5
+"""So many quick answers without news mean that the RM does not hold heartbeats: then the interval holds."""
+
+
+class LinkState(enum.Enum):
+    """Where the connection stands. UNREGISTERED is the end."""
+
+    IDLE = "IDLE"
+    CONNECTING = "CONNECTING"
+    WAITING_TO_RETRY = "WAITING_TO_RETRY"
+    REGISTERING = "REGISTERING"
+    REGISTERED = "REGISTERED"
+    UNREGISTERED = "UNREGISTERED"
+
+
+class ResourceManagerLink:
+    """``interval`` seconds is the longest time between heartbeats; ``periodic`` makes it the only one."""
+
+    def __init__(self, *, periodic: bool, interval: float = 1.0) -> None:
+        self.state = LinkState.IDLE
+        self.interval = interval
+        self.secret = ""
+        self.response_id = 0
+        self.was_registered = False
+        self.lost_at: float | None = None
+        self._periodic = periodic
+        self._began_at: float | None = None
+        self._retry_at: float | None = None
+        self._backoff = BACKOFF_MIN
+        self._register_at: float | None = None
+        self._in_flight: dict[int, float] = {}
+        self._next_sequence = 1
+        self._next_beat_at = 0.0
+        self._dirty = False
+        self._quick = 0
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether the RM counts this node among its own."""
+        return self.state is LinkState.REGISTERED
+
+    @property
+    def in_flight(self) -> int:
+        """How many heartbeats are without an answer."""
+        return len(self._in_flight)
+
+    @property
+    def wait_ms(self) -> int:
+        """How long the RM may hold the answer to a heartbeat."""
+        return 0 if self._periodic else int(self.interval * 1000)
+
+    # -- connecting and registering
+    # --------------------------------------------------------------------------------
+
+    def connecting(self, now: float) -> None:
+        """An attempt to connect has begun."""
+        self.state = LinkState.CONNECTING
+        self._retry_at = None
+        if self._began_at is None:
+            self._began_at = now
+        if self.lost_at is None:
+            self.lost_at = now
+
+    def lost(self, now: float) -> None:
+        """There is no connection (any more): try again after a while."""
+        self._in_flight.clear()
+        self._register_at = None
+        if self.state is LinkState.UNREGISTERED:
+            return
+        if self.lost_at is None:
+            self.lost_at = now
+        began_at = self._began_at if self._began_at is not None else now
+        if not self.was_registered and now - began_at < FIRST_RETRY_LASTS:
+            pause = FIRST_RETRY
+        else:
+            pause = self._take_backoff()
+        self.state = LinkState.WAITING_TO_RETRY
+        self._retry_at = now + pause
+
+    def registering(self) -> None:
+        """A registration is on its way."""
+        self.state = LinkState.REGISTERING
+        self._register_at = None
+
+    def registered(self, now: float, *, secret: str, interval: float) -> None:
+        """The RM took the node in. Answers to heartbeats of before mean nothing any more."""
+        self.state = LinkState.REGISTERED
+        self.was_registered = True
+        self.lost_at = None
+        self.secret = secret
+        self.interval = interval
+        self.response_id = 0
+        self._in_flight.clear()
+        self._next_beat_at = now
+        self._quick = 0
+
+    def register_again(self, now: float) -> None:
+        """The RM does not know this node (RESYNC): register after a while, soon at first."""
+        self.state = LinkState.REGISTERING
+        self._in_flight.clear()
+        self._register_at = now + self._take_backoff()
+
+    def unregistered(self) -> None:
+        """This node has said that it ends: nothing more is sent."""
+        self.state = LinkState.UNREGISTERED
+        self._retry_at = self._register_at = None
+        self._in_flight.clear()
+
+    def retry_due(self, now: float) -> bool:
+        """Whether it is time to connect again."""
+        return self._retry_at is not None and now >= self._retry_at
+
+    def registration_due(self, now: float) -> bool:
+        """Whether it is time to register again on the connection there is."""
+        return self._register_at is not None and now >= self._register_at
+
+    # -- heartbeats
+    # ------------------------------------------------------------------------------------------------
+
+    def changed(self) -> None:
+        """There is something to tell."""
+        self._dirty = True
+
+    def heartbeat_due(self, now: float) -> bool:
+        """Whether a heartbeat is to be sent now."""
+        if not self.is_registered:
+            return False
+        if self._periodic:
+            return not self._in_flight and now >= self._next_beat_at
+        if not self._in_flight:
+            return self._dirty or now >= self._next_beat_at
+        return self._dirty and len(self._in_flight) == 1
+
+    def sent(self, now: float) -> int:
+        """A heartbeat goes out now; its sequence number."""
+        sequence = self._next_sequence
+        self._next_sequence += 1
+        self._in_flight[sequence] = now
+        self._dirty = False
+        self._next_beat_at = now + self.interval
+        return sequence
+
+    def answered(self, sequence: int, response: NodeHeartbeatResponse, now: float) -> bool:
+        """A heartbeat was answered; whether that counts: not if the node has registered anew since."""
+        sent_at = self._in_flight.pop(sequence, None)
+        if sent_at is None:
+            return False
+        self.response_id = max(self.response_id, response.response_id)
+        self._backoff = BACKOFF_MIN
+        if self._periodic or self._in_flight:
+            return True
+        was_held = now - sent_at >= self.interval / 2
+        self._quick = 0 if was_held or _has_news(response) else self._quick + 1
+        if self._quick <= QUICK_ANSWERS:
+            self._next_beat_at = now  # the next one goes and waits at the RM
+        return True
+
+    def next_deadline(self) -> float | None:
+        """When something of the above is due, None for never."""
+        if self._retry_at is not None:
+            return self._retry_at
+        if self._register_at is not None:
+            return self._register_at
+        if self.is_registered and not self._in_flight:
+            return self._next_beat_at
+        return None
+
+    def validate(self) -> None:
+        """Assert what must hold between two events."""
+        assert len(self._in_flight) <= 2, self._in_flight
+        assert not self._in_flight or self.is_registered, self.state
+        assert (self._retry_at is not None) == (self.state is LinkState.WAITING_TO_RETRY), self.state
+
+    def _take_backoff(self) -> float:
+        pause = self._backoff
+        self._backoff = min(self._backoff * 2, BACKOFF_MAX)
+        return pause
+
+
+def _has_news(response: NodeHeartbeatResponse) -> bool:
+    return bool(
+        response.containers_to_start
+        or response.containers_to_cleanup
+        or response.containers_to_update
+        or response.applications_to_cleanup
+        or response.completed_acknowledged
+    )
