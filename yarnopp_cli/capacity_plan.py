@@ -144,7 +144,7 @@ def _memory(
         if each < SMALLEST_NODE_MB:
             raise YoppError(
                 f"no memory is left for {nodes} node{'s' if nodes > 1 else ''}",
-                because=f"this machine gives yopp {_machine_memory(machine)}, of which {reserve} MB are reserved"
+                because=f"this machine gives yopp {_machine_memory(machine)}, of which {reserve} MB are kept"
                 + (f" and {taken} MB promised to other nodes" if taken else ""),
                 hint="start fewer nodes, or lower -Dyarn.nodemanager.resource.system-reserved-memory-mb=MB",
             )

@@ -293,7 +293,7 @@ class _Start:
         lifetime = STAY if STAY in (self.lifetime, plan.lifetime) and alive else self.lifetime
         try:
             if not alive or running_configuration(self.run_dir) is None:
-                self.run_dir.write("site.json", self.configuration.to_json() + "\n")
+                self.run_dir.write("site.json", self.configuration.to_json())
             write_plan(self.run_dir, Plan(plan.nodes, lifetime))
             orders = [] if living_rm else [resourcemanager(self.run_dir, lifetime)]
             orders += [nodemanager(self.run_dir, node.port, node.memory, node.vcores) for node in missing]

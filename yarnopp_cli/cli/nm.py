@@ -1,0 +1,149 @@
+"""``yopp nm``: one NodeManager."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .context import Context
+from .down import Force
+from .options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, Timeout, examples, new_typer
+from .output import Printer
+from .up import Memory, Vcores
+
+Node = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[NODE]", help="Its port, or its name as in `yopp node list`. [default: the only one]"
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group ``nm``."""
+    group = new_typer(help="Start, stop or run one NodeManager.")
+    group.command("start", epilog=examples("yopp nm start", "yopp nm start --memory 512 --vcores 1"))(start)
+    group.command("stop", epilog=examples("yopp nm stop", "yopp nm stop 45455"))(stop)
+    group.command("restart", epilog=examples("yopp nm restart", "yopp nm restart 45455"))(restart)
+    group.command("status", epilog=examples("yopp nm status", "yopp nm status 45455 --json"))(status)
+    group.command("run", epilog=examples("yopp nm run", "yopp nm run 45454 --memory 2G --vcores 2"))(run)
+    app.add_typer(group, name="nm")
+
+
+def _port(node: str | None) -> int | None:
+    from ..single import port_of
+
+    return None if node is None else port_of(node)
+
+
+def start(
+    node: Node = None,
+    memory: Memory = None,
+    vcores: Vcores = None,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    timeout: Timeout = None,
+    quiet: Quiet = False,
+) -> None:
+    """Start the nodes that are missing, or NODE, or (with a size) a new one, beside the running
+    ResourceManager."""
+    from ..lifecycle import START_SECONDS
+    from ..single import start_nms
+
+    context = Context.of(conf=conf, define=define, run_dir=run_dir)
+    started = start_nms(
+        context.configuration,
+        context.run_dir,
+        port=_port(node),
+        memory=memory,
+        vcores=vcores,
+        timeout=timeout or START_SECONDS,
+    )
+    printer = Printer.of(quiet=quiet)
+    for one in started:
+        printer.note(f"{one.name} started: {one.vcores} vcores, {one.memory} MB")
+    if not started:
+        printer.note("every node runs already")
+
+
+def stop(
+    node: Node = None,
+    force: Force = False,
+    run_dir: RunDirOption = None,
+    timeout: Timeout = None,
+    quiet: Quiet = False,
+) -> None:
+    """End one NodeManager; its containers go on if recovery is enabled, and its next life finds them."""
+    from ..lifecycle import START_SECONDS
+    from ..single import stop_nms
+
+    context = Context.of(run_dir=run_dir)
+    stopped = stop_nms(context.run_dir, _port(node), force=force, timeout=timeout or START_SECONDS)
+    Printer.of(quiet=quiet).note(f"{stopped[0]} stopped" if stopped else "no such node runs")
+
+
+def restart(
+    node: Node = None,
+    force: Force = False,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    timeout: Timeout = None,
+    quiet: Quiet = False,
+) -> None:
+    """Stop one NodeManager and start it again, with the same port and size."""
+    from ..single import living_nm
+
+    context = Context.of(conf=conf, define=define, run_dir=run_dir)
+    living = living_nm(context.run_dir, _port(node))
+    chosen = node if living is None else str(living.port)
+    stop(chosen, force, run_dir, timeout, quiet)
+    start(chosen, None, None, conf, define, run_dir, timeout, quiet)
+
+
+def status(
+    node: Node = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    color: Color = None,
+) -> int:
+    """Say whether NODE (or every node) runs: exit code 0 if it does, 3 if it is stopped, 4 if it is not
+    ready."""
+    from ..errors import EXIT_NOT_RUNNING, NodeNotFoundError
+    from ..inspection import inspect_cluster
+    from .status import EXIT_PARTLY, document, node_line
+
+    printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
+    seen = inspect_cluster(Context.of(run_dir=run_dir).run_dir)
+    port = _port(node)
+    chosen = [one for one in seen.nodes if port is None or one.port == port]
+    if port is not None and seen.nodes and not chosen:
+        raise NodeNotFoundError(f"no node {node}", hint="`yopp nm status` lists those of this cluster")
+    if printer.is_json:
+        printer.document(document(seen))
+    elif not chosen:
+        printer.text("nm stopped")
+    else:
+        printer.text("\n".join(f"nm {node_line(seen, one)}" for one in chosen))
+    if all(one.daemon is None for one in chosen):
+        return EXIT_NOT_RUNNING
+    return 0 if all(one.ready for one in chosen) else EXIT_PARTLY
+
+
+def run(
+    node: Node = None,
+    memory: Memory = None,
+    vcores: Vcores = None,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+) -> None:
+    """Be one NodeManager, in the foreground: for systemd, or to watch it. Ends with SIGTERM or Ctrl-C."""
+    from ..single import run_nm
+
+    context = Context.of(conf=conf, define=define, run_dir=run_dir)
+    run_nm(context.configuration, context.run_dir, port=_port(node), memory=memory, vcores=vcores)

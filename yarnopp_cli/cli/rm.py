@@ -1,0 +1,98 @@
+"""``yopp rm``: the ResourceManager alone."""
+
+from __future__ import annotations
+
+import typer
+
+from .context import Context
+from .down import Force
+from .options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, Timeout, examples, new_typer
+from .output import Printer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group ``rm``."""
+    group = new_typer(help="Start, stop or run the ResourceManager alone.")
+    group.command("start", epilog=examples("yopp rm start", "yopp rm start -q"))(start)
+    group.command("stop", epilog=examples("yopp rm stop", "yopp rm stop --force"))(stop)
+    group.command("restart", epilog=examples("yopp rm restart", "yopp rm restart --force"))(restart)
+    group.command("status", epilog=examples("yopp rm status", "yopp rm status --json"))(status)
+    group.command("run", epilog=examples("yopp rm run", "exec yopp rm run --run-dir /run/yopp"))(run)
+    app.add_typer(group, name="rm")
+
+
+def start(
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    timeout: Timeout = None,
+    quiet: Quiet = False,
+) -> None:
+    """Start the ResourceManager, without any node. It runs already: fine."""
+    from ..lifecycle import START_SECONDS
+    from ..single import start_rm
+
+    context = Context.of(conf=conf, define=define, run_dir=run_dir)
+    started = start_rm(context.configuration, context.run_dir, timeout=timeout or START_SECONDS)
+    Printer.of(quiet=quiet).note(
+        f"rm {'started' if started else 'runs already'}: {context.run_dir.rm_socket}"
+    )
+
+
+def stop(
+    force: Force = False, run_dir: RunDirOption = None, timeout: Timeout = None, quiet: Quiet = False
+) -> None:
+    """End the ResourceManager alone; its nodes go on, and join the next one. It does not run: fine."""
+    from ..lifecycle import START_SECONDS
+    from ..single import stop_rm
+
+    context = Context.of(run_dir=run_dir)
+    stopped = stop_rm(context.run_dir, force=force, timeout=timeout or START_SECONDS)
+    Printer.of(quiet=quiet).note("rm stopped" if stopped else "rm did not run")
+
+
+def restart(
+    force: Force = False,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    timeout: Timeout = None,
+    quiet: Quiet = False,
+) -> None:
+    """Stop the ResourceManager and start it again. Applications that ran are forgotten."""
+    stop(force, run_dir, timeout, quiet)
+    start(conf, define, run_dir, timeout, quiet)
+
+
+def status(
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    color: Color = None,
+) -> int:
+    """Say whether the ResourceManager runs: exit code 0 if it answers, 3 if it is stopped, 4 if it does not
+    answer."""
+    from ..errors import EXIT_NOT_RUNNING
+    from ..inspection import inspect_cluster
+    from .status import EXIT_PARTLY, document
+
+    printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
+    seen = inspect_cluster(Context.of(run_dir=run_dir).run_dir)
+    code = EXIT_NOT_RUNNING if seen.rm is None else 0 if seen.info is not None else EXIT_PARTLY
+    if printer.is_json:
+        printer.document(document(seen))
+    elif seen.rm is None:
+        printer.text("rm stopped")
+    else:
+        words = "running" if code == 0 else "does not answer"
+        printer.text(f"rm {words}: process {seen.rm.process.pid}, {seen.run_dir.rm_socket}")
+    return code
+
+
+def run(conf: Conf = None, define: Define = None, run_dir: RunDirOption = None) -> None:
+    """Be the ResourceManager, in the foreground: for systemd, or to watch it. Ends with SIGTERM or Ctrl-C."""
+    from ..single import run_rm
+
+    context = Context.of(conf=conf, define=define, run_dir=run_dir)
+    run_rm(context.configuration, context.run_dir)

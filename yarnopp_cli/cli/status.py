@@ -1,0 +1,159 @@
+"""``yopp status``: whether the cluster runs, in words, in YARN's JSON, and by exit code (LSB: 0, 3, 4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from ..errors import EXIT_NOT_RUNNING
+from ..views.text import megabytes, timestamp
+from .context import Context
+from .options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, Verbose, examples
+from .output import Printer
+
+if TYPE_CHECKING:
+    from ..inspection import ClusterStatus, NodeStatus
+
+EXIT_PARTLY = 4
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``status``."""
+    app.command("status", epilog=examples("yopp status", "yopp status --json"))(status)
+
+
+def status(
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> int:
+    """Say whether the cluster runs: exit code 0 if it does, 3 if it is stopped, 4 if it is neither."""
+    from ..inspection import inspect_cluster
+
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    context = Context.looking(conf=conf, define=define, run_dir=run_dir)
+    return report(printer, inspect_cluster(context.run_dir))
+
+
+def report(printer: Printer, seen: ClusterStatus) -> int:
+    """Print a status in the form asked for; its exit code."""
+    if printer.is_json:
+        printer.document(document(seen))
+    elif printer.quiet or printer.form == "name":
+        for node in seen.nodes:
+            printer.text(node.node_id)
+    else:
+        printer.text("\n".join(_lines(seen)))
+    if not printer.is_json:
+        for line in seen.warnings:
+            printer.warn(line)
+    return exit_code(seen)
+
+
+def exit_code(seen: ClusterStatus) -> int:
+    """0 running, 3 stopped, 4 partly or unknown."""
+    return {"running": 0, "stopped": EXIT_NOT_RUNNING}.get(seen.state, EXIT_PARTLY)
+
+
+def _lines(seen: ClusterStatus) -> list[str]:
+    if seen.state == "stopped":
+        return ["stopped", f"  run directory {seen.run_dir.path}"]
+    info = seen.info
+    head = seen.state
+    if info is not None:
+        stays = "until `yopp down`" if info.lifetime == "stay" else "until its last job has ended"
+        head += f" since {timestamp(info.started_at_ms)}, {stays}"
+    lines = [head]
+    rm = f"process {seen.rm.process.pid}, {seen.run_dir.rm_socket}" if seen.rm is not None else "does not run"
+    lines.append(f"  rm {rm}")
+    lines += [f"  nm {node_line(seen, node)}" for node in seen.nodes]
+    if info is not None:
+        lines.append(
+            f"  {info.applications_running} applications; containers: {info.containers_running} running, "
+            f"{info.containers_queued} queued, {info.containers_paused} paused"
+        )
+    lines.append(f"  run directory {seen.run_dir.path}")
+    return lines
+
+
+def node_line(seen: ClusterStatus, node: NodeStatus) -> str:
+    """One node in words."""
+    if node.daemon is None:
+        return f"{node.node_id} does not run"
+    parts = [_node_state(node), f"process {node.daemon.process.pid}"]
+    if node.report is not None:
+        parts.append(f"{node.report.total.vcores} vcores, {megabytes(node.report.total.memory)}")
+    parts.append(seen.run_dir.nm_socket(node.port))
+    return f"{node.node_id} " + ", ".join(parts)
+
+
+def _node_state(node: NodeStatus) -> str:
+    """YARN's state of the node; STOPPED where its daemon does not live, NEW where the RM has not heard of
+    it."""
+    if node.daemon is None:
+        return "STOPPED"
+    if node.report is None:
+        return "NEW"
+    return node.report.state.value if node.report.connected else "LOST"
+
+
+def document(seen: ClusterStatus) -> dict[str, Any]:
+    """YARN's answer to ``GET /ws/v1/cluster/info``, with the daemons under ``yopp``."""
+    from .. import __version__
+
+    info = seen.info
+    rm = seen.rm
+    return {
+        "clusterInfo": {
+            "id": info.cluster_timestamp if info is not None else 0,
+            "startedOn": info.started_at_ms if info is not None else 0,
+            "state": "STARTED" if info is not None else "STOPPED",
+            "haState": "ACTIVE",
+            "rmStateStoreName": "",
+            "resourceManagerVersion": info.version if info is not None else __version__,
+            "resourceManagerBuildVersion": f"yopp {info.version if info is not None else __version__}",
+            "hadoopVersion": "",
+            "haZooKeeperConnectionState": "ResourceManager HA is not enabled.",
+            "yopp": {
+                "state": seen.state,
+                "lifetime": info.lifetime if info is not None else None,
+                "rm": {
+                    "pid": rm.process.pid if rm is not None else None,
+                    "address": f"unix:{seen.run_dir.rm_socket}",
+                    "run_dir": seen.run_dir.path,
+                },
+                "nms": [_node_document(seen, node) for node in seen.nodes],
+                "applications": {
+                    "running": info.applications_running if info is not None else 0,
+                    "pending": info.applications_pending if info is not None else 0,
+                },
+                "containers": {
+                    "running": info.containers_running if info is not None else 0,
+                    "queued": info.containers_queued if info is not None else 0,
+                    "paused": info.containers_paused if info is not None else 0,
+                },
+                "properties": dict(info.properties) if info is not None else {},
+                "stateDir": seen.run_dir.state_dir,
+                "warnings": list(seen.warnings),
+            },
+        }
+    }
+
+
+def _node_document(seen: ClusterStatus, node: NodeStatus) -> dict[str, Any]:
+    planned = node.planned
+    total = node.report.total if node.report is not None else None
+    return {
+        "node": node.node_id,
+        "pid": node.daemon.process.pid if node.daemon is not None else None,
+        "address": f"unix:{seen.run_dir.nm_socket(node.port)}",
+        "state": _node_state(node),
+        "memoryMB": total.memory if total is not None else planned.memory if planned is not None else 0,
+        "vcores": total.vcores if total is not None else planned.vcores if planned is not None else 0,
+    }

@@ -1,0 +1,101 @@
+"""``yopp up``: a cluster that stays, ready when the command returns."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .context import Context
+from .options import (
+    Color,
+    Conf,
+    Define,
+    Json,
+    Output,
+    Quiet,
+    RunDirOption,
+    Timeout,
+    Verbose,
+    examples,
+    size_mb,
+)
+from .output import Printer
+
+Nodes = Annotated[
+    int | None,
+    typer.Option("--nodes", metavar="N", help="How many NodeManagers share this machine. [default: 1]"),
+]
+Memory = Annotated[
+    int | None,
+    typer.Option(
+        "--memory",
+        metavar="MB",
+        parser=size_mb,
+        help="Memory of each node: 4096, 4G. [default: all there is]",
+    ),
+]
+Vcores = Annotated[
+    int | None,
+    typer.Option("--vcores", metavar="V", help="Vcores of each node. [default: the cores, divided]"),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``up``."""
+    app.command("up", epilog=examples("yopp up", "yopp up --nodes 2 --memory 1024"))(up)
+
+
+def up(
+    nodes: Nodes = None,
+    memory: Memory = None,
+    vcores: Vcores = None,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    timeout: Timeout = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> None:
+    """Start the cluster: a ResourceManager and its NodeManagers.
+
+    What runs already is joined, what is missing is started; a cluster that a job started for itself is made
+    to stay. A cluster that runs with other settings than those asked for is left alone, and the command
+    fails.
+    """
+    from ..inspection import inspect_cluster
+    from ..lifecycle import START_SECONDS, STAY, ensure_cluster
+    from .status import document
+
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    context = Context.of(conf=conf, define=define, run_dir=run_dir)
+    for line in context.configuration.warnings:
+        printer.warn(line)
+    handle = ensure_cluster(
+        context.configuration,
+        context.run_dir,
+        lifetime=STAY,
+        nodes=nodes,
+        memory=memory,
+        vcores=vcores,
+        timeout=START_SECONDS if timeout is None else timeout,
+    )
+    for line in handle.warnings:
+        printer.warn(line)
+    if printer.is_json:
+        printer.document(document(inspect_cluster(context.run_dir)))
+    elif quiet or printer.form == "name":
+        for node in handle.nodes:
+            printer.text(node.node_id)
+    else:
+        sizes = ", ".join(
+            f"nm {node.node_id} ({node.total.vcores} vcores, {node.total.memory} MB)"
+            for node in handle.nodes
+            if node.state.value == "RUNNING"
+        )
+        printer.text(f"up: rm {context.run_dir.rm_socket}, {sizes}")
+        if verbose and handle.started:
+            printer.note(f"started {', '.join(handle.started)}")

@@ -1,0 +1,124 @@
+"""How a cluster is: which of its daemons live, which answer, and what is not as it should be. Changes
+nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .errors import YoppError
+from .lifecycle import ClusterHandle, PlannedNode, read_plan
+from .records.client_protocol import GetClusterInfoRequest, GetClusterNodesRequest
+from .records.reports import ClusterInfo, NodeReport, NodeState
+from .rpc.blocking import Connection
+from .rundir import Daemon, RunDir
+
+RUNNING = "running"
+STOPPED = "stopped"
+PARTLY = "partly"
+CALL_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """One node: its living daemon, what it was planned as, and what the RM says of it; None where there is
+    none."""
+
+    port: int
+    daemon: Daemon | None
+    planned: PlannedNode | None
+    report: NodeReport | None
+
+    @property
+    def node_id(self) -> str:
+        """YARN's name of it, or the daemon's where the RM knows nothing of it."""
+        return self.report.node_id if self.report is not None else f"nm-{self.port}"
+
+    @property
+    def ready(self) -> bool:
+        """Whether it lives, and serves the RM."""
+        return (
+            self.daemon is not None
+            and self.report is not None
+            and self.report.connected
+            and self.report.state is NodeState.RUNNING
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """``state`` is RUNNING, STOPPED or PARTLY. ``info`` is None where no RM answers. ``warnings`` say why,
+    a line each."""
+
+    run_dir: RunDir
+    state: str
+    rm: Daemon | None
+    info: ClusterInfo | None
+    nodes: tuple[NodeStatus, ...]
+    warnings: tuple[str, ...]
+
+
+def inspect_cluster(run_dir: RunDir) -> ClusterStatus:
+    """Look at the daemons of a run directory. Raises YoppError only for a directory that may not be used."""
+    run_dir.check()
+    daemons = {daemon.name: daemon for daemon in run_dir.daemons()}
+    rm = daemons.pop("rm", None)
+    plan = read_plan(run_dir)
+    planned = {node.port: node for node in plan.nodes} if plan is not None else {}
+    warnings: list[str] = []
+    seen = _ask(run_dir, rm, warnings)
+    reports = _by_port(seen.nodes) if seen is not None else {}
+    living = {daemon.port: daemon for daemon in daemons.values()}
+    if rm is None and not living:
+        return ClusterStatus(run_dir, STOPPED, None, None, (), _leftover_warnings(run_dir, planned))
+    nodes = tuple(
+        NodeStatus(port, living.get(port), planned.get(port), reports.get(port))
+        for port in sorted(planned.keys() | living.keys())
+    )
+    if rm is None:
+        warnings.append("the ResourceManager does not run: `yopp up` starts it again")
+    if not nodes:
+        warnings.append("the cluster has no node: `yopp nm start` starts one")
+    warnings += [line for node in nodes if (line := _node_warning(node, seen is not None))]
+    state = RUNNING if seen is not None and nodes and all(node.ready for node in nodes) else PARTLY
+    return ClusterStatus(run_dir, state, rm, seen.info if seen is not None else None, nodes, tuple(warnings))
+
+
+def _ask(run_dir: RunDir, rm: Daemon | None, warnings: list[str]) -> ClusterHandle | None:
+    if rm is None:
+        return None
+    try:
+        with Connection(run_dir.rm_socket, timeout=CALL_SECONDS) as connection:
+            info = connection.call("getClusterInfo", GetClusterInfoRequest(), timeout=CALL_SECONDS).info
+            nodes = connection.call("getClusterNodes", GetClusterNodesRequest(), timeout=CALL_SECONDS).nodes
+            return ClusterHandle(run_dir, info, nodes)
+    except YoppError as error:
+        because = error.because or error.message
+        warnings.append(f"the ResourceManager (process {rm.process.pid}) does not answer: {because}")
+        return None
+
+
+def _by_port(reports: tuple[NodeReport, ...]) -> dict[int, NodeReport]:
+    """The latest report of each port: node ids end in it."""
+    found = {}
+    for report in reports:
+        port = report.node_id.rpartition(":")[2]
+        if port.isdigit():
+            found[int(port)] = report
+    return found
+
+
+def _node_warning(node: NodeStatus, rm_answers: bool) -> str:
+    if node.daemon is None:
+        return f"{node.node_id} does not run: `yopp nm start {node.port}` starts it again"
+    if not rm_answers or node.ready:
+        return ""
+    state = node.report.state.value if node.report is not None else "not registered"
+    return f"{node.node_id} (process {node.daemon.process.pid}) is {state}: its log is nm-{node.port}.log"
+
+
+def _leftover_warnings(run_dir: RunDir, planned: dict[int, PlannedNode]) -> tuple[str, ...]:
+    if run_dir.exists() and planned:
+        return (
+            "its daemons did not end in order: `yopp up` starts them again, `yopp down` clears up after them",
+        )
+    return ()
