@@ -1,0 +1,436 @@
+"""JobMaster: with literal times, one rule a test."""
+
+from __future__ import annotations
+
+import pytest
+
+from executor.records import ExecutionType
+from yarnopp_cli.core.masters import messages as m
+from yarnopp_cli.core.masters.common import RM_PATIENCE_SECONDS, JobMaster
+from yarnopp_cli.core.masters.messages import TaskState
+from yarnopp_cli.errors import (
+    ApplicationNotFoundError,
+    ConnectionFailedError,
+    InvalidResourceRequestError,
+)
+from yarnopp_cli.records.container_protocol import (
+    FailedContainer,
+    StartContainersResponse,
+    StopContainersResponse,
+    UpdateContainersResponse,
+)
+from yarnopp_cli.records.jobs import JobSpec, PhaseSpec
+from yarnopp_cli.records.master_protocol import AllocateResponse, FinishApplicationMasterResponse
+from yarnopp_cli.records.reports import FinalApplicationStatus
+from yarnopp_cli.records.requests import ContainerUpdateType, ResourceRequest, UpdatedContainer
+
+from .driver import ATTEMPT, TOKEN, container, ended, job, only, registered, tasks
+
+FULL = "Opportunistic container queue is full."
+
+
+class Script:
+    """A master with one RM response after the other, as a test says them."""
+
+    def __init__(self, spec: JobSpec, now: float = 0.0) -> None:
+        self.master = JobMaster(spec, ATTEMPT, TOKEN)
+        self.now = now
+        self._response = 0
+        self._number = 1
+        assert only(m.Register, self.tell(m.MasterStarted()))
+        self.first = self.tell(registered())
+
+    def tell(self, event: m.Event) -> list[m.Command]:
+        commands = self.master.handle(event, self.now)
+        self.master.validate()
+        return commands
+
+    def at(self, now: float) -> list[m.Command]:
+        self.now = now
+        commands = self.master.advance(now)
+        self.master.validate()
+        return commands
+
+    def news(self, **fields: object) -> list[m.Command]:
+        """An allocate answer with these fields."""
+        self._response += 1
+        return self.tell(m.Allocated(AllocateResponse(self._response, **fields)))  # type: ignore[arg-type]
+
+    def grant(self, asks: list[ResourceRequest]) -> tuple[list[str], list[m.Command]]:
+        """Give all of these; the container ids, and what the master does with them."""
+        grants = []
+        for ask in asks:
+            for _ in range(ask.num_containers):
+                self._number += 1
+                grants.append(container(self._number, ask))
+        return [grant.id for grant in grants], self.news(allocated=tuple(grants))
+
+
+def asks_of(commands: list[m.Command]) -> list[ResourceRequest]:
+    return [ask for command in only(m.Allocate, commands) for ask in command.request.asks]
+
+
+def begin(spec: JobSpec) -> tuple[Script, list[str]]:
+    """A job whose first asks have been granted and started."""
+    script = Script(spec)
+    ids, commands = script.grant(asks_of(script.first))
+    for start in only(m.StartContainers, commands):
+        script.tell(m.ContainersStarted(start, StartContainersResponse(start.container_ids)))
+    return script, ids
+
+
+def finish_of(commands: list[m.Command]) -> m.Finish:
+    (finish,) = only(m.Finish, commands)
+    return finish
+
+
+def end_of(script: Script) -> m.EndMaster:
+    (end,) = only(m.EndMaster, script.tell(m.Unregistered(FinishApplicationMasterResponse(True))))
+    assert script.master.next_deadline() is None
+    return end
+
+
+def test_equal_tasks_are_one_ask_and_unequal_ones_are_not() -> None:
+    (ask,) = asks_of(Script(job(3)).first)
+    assert ask.num_containers == 3
+    assert ask.execution_type_request.execution_type is ExecutionType.OPPORTUNISTIC
+    mixed = (*tasks(2), *tasks(1, ExecutionType.GUARANTEED))
+    spec = JobSpec("job", "YARN", (PhaseSpec("run", mixed, ("true",)),))
+    assert [ask.num_containers for ask in asks_of(Script(spec).first)] == [2, 1]
+
+
+def test_what_is_granted_is_started_in_one_call_a_node() -> None:
+    script = Script(job(2, number_variable="N", environment={"A": "b"}))
+    (ask,) = asks_of(script.first)
+    here, there = container(2, ask), container(3, ask, node_id="host:45455", node_address="unix:/other")
+    commands = script.news(allocated=(here, there))
+    starts = only(m.StartContainers, commands)
+    assert [(start.node_address, start.container_ids) for start in starts] == [
+        ("unix:/nm", (here.id,)),
+        ("unix:/other", (there.id,)),
+    ]
+    contexts = [start.request.containers[0].launch_context for start in starts]
+    assert [context.environment for context in contexts] == [{"A": "b", "N": "1"}, {"A": "b", "N": "2"}]
+    assert contexts[0].command == ("true",)
+
+
+def test_one_allocate_call_is_always_waiting_and_a_second_one_only_with_something_to_say() -> None:
+    script = Script(job(2))
+    ids, commands = script.grant(asks_of(script.first))
+    assert len(only(m.Allocate, commands)) == 1
+    (start,) = only(m.StartContainers, commands)
+    assert not only(m.Allocate, script.tell(m.ContainersStarted(start, StartContainersResponse(tuple(ids)))))
+    again = script.tell(
+        m.ContainersStarted(start, StartContainersResponse((), (FailedContainer(ids[0], "X", "no"),)))
+    )
+    assert [command.request.releases for command in only(m.Allocate, again)] == [(ids[0],)]
+
+
+def test_all_ended_with_zero_is_success() -> None:
+    script, ids = begin(job(2))
+    assert not only(m.Finish, script.news(completed=(ended(ids[0], 0),)))
+    finish = finish_of(script.news(completed=(ended(ids[1], 0, wait_ms=700),)))
+    assert finish.request.final_status is FinalApplicationStatus.SUCCEEDED
+    end = end_of(script)
+    assert (end.exit_code, end.error, end.diagnostics) == (0, None, "")
+    assert (end.summary.completed, end.summary.opportunistic, end.summary.guaranteed) == (2, 2, 0)
+    assert (end.summary.queued, end.summary.wait_ms_max, end.summary.wait_ms_total) == (1, 700, 700)
+
+
+def test_the_highest_code_of_those_that_failed_for_good_is_the_jobs() -> None:
+    script, ids = begin(job(3))
+    script.news(completed=(ended(ids[0], 3, "Exit code 3"), ended(ids[1], 0)))
+    finish = finish_of(script.news(completed=(ended(ids[2], 7),)))
+    assert finish.request.final_status is FinalApplicationStatus.FAILED
+    assert finish.request.diagnostics.startswith("Diagnostics., total=3, completed=3, allocated=3, failed=2")
+    assert "task 1: Exit code 3" in finish.request.diagnostics
+    assert end_of(script).exit_code == 7
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "expected"),
+    [(-104, 137, 137), (-104, None, 137), (-105, 143, 143), (-105, 0, 143), (143, 143, 143), (127, 127, 127),
+     (-106, None, 143), (-101, None, 125), (-9999, None, 125)],
+)  # fmt: skip
+def test_exit_codes_are_those_of_a_shell(status: int, code: int | None, expected: int) -> None:
+    script, ids = begin(job(1))
+    script.news(completed=(ended(ids[0], status, exit_code=code),))
+    assert end_of(script).exit_code == expected
+
+
+@pytest.mark.parametrize("status", [-100, -102, -108])
+def test_preempted_shed_and_lost_containers_are_asked_for_again_at_no_cost(status: int) -> None:
+    script, ids = begin(job(2, max_attempts=1))
+    (ask,) = asks_of(script.news(completed=(ended(ids[0], status),)))
+    assert ask.num_containers == 1
+    again, _ = script.grant([ask])
+    script.news(completed=(ended(ids[1], 0), ended(again[0], 0)))
+    end = end_of(script)
+    assert (end.exit_code, end.summary.preempted, end.summary.failed) == (0, 1, 0)
+
+
+def test_a_full_queue_is_asked_again_later_and_later() -> None:
+    script, ids = begin(job(1))
+    pauses = []
+    for _ in range(8):
+        refused = script.now
+        assert not asks_of(script.news(completed=(ended(ids[0], -108, FULL),)))
+        due = script.master.next_deadline()
+        assert due is not None
+        pauses.append(round(due - refused, 3))
+        assert not asks_of(script.at(due - 0.001))
+        ids, _ = script.grant(asks_of(script.at(due)))
+    assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]
+
+
+def test_who_never_gets_through_fails_with_75_and_says_which_property_bounds_it() -> None:
+    spec = JobSpec("job", "YARN", job(1).phases, max_preemptions=2)
+    script, ids = begin(spec)
+    for _ in range(2):
+        ids, _ = script.grant(asks_of(script.news(completed=(ended(ids[0], -108),))))
+    script.news(completed=(ended(ids[0], -108, "made room"),))
+    end = end_of(script)
+    assert end.exit_code == 75
+    assert "yopp.am.max-preemptions-per-container = 2" in end.diagnostics and "made room" in end.diagnostics
+
+
+def test_failures_are_tried_again_within_their_attempts_and_codes() -> None:
+    script, ids = begin(job(1, max_attempts=2, retry_codes=(5, 6), retry_interval_ms=1500))
+    assert not asks_of(script.news(completed=(ended(ids[0], 5),)))
+    assert script.master.next_deadline() == 1.5
+    ids, _ = script.grant(asks_of(script.at(1.5)))
+    script.news(completed=(ended(ids[0], 6),))
+    assert end_of(script).exit_code == 6
+    script, ids = begin(job(1, max_attempts=9, retry_codes=(5, 6)))
+    script.news(completed=(ended(ids[0], 4),))
+    assert end_of(script).exit_code == 4
+
+
+def test_a_failed_map_is_tried_again_guaranteed_but_a_preempted_one_as_it_was() -> None:
+    script, ids = begin(job(2, max_attempts=4, retry_guaranteed=True, retry_priority=5))
+    (ask,) = asks_of(script.news(completed=(ended(ids[0], 1),)))
+    assert ask.execution_type_request.execution_type is ExecutionType.GUARANTEED and ask.priority == 5
+    (ask,) = asks_of(script.news(completed=(ended(ids[1], -108),)))
+    assert ask.execution_type_request.execution_type is ExecutionType.OPPORTUNISTIC and ask.priority == 0
+
+
+def test_fail_fast_stops_the_rest_and_fails_the_job() -> None:
+    script, ids = begin(job(3, fail_fast=True))
+    commands = script.news(completed=(ended(ids[0], 9, "Exit code 9"),))
+    (stop,) = only(m.StopContainers, commands)
+    assert set(stop.request.container_ids) == set(ids[1:])
+    finish = finish_of(script.news(completed=tuple(ended(i, -105) for i in ids[1:])))
+    assert finish.request.final_status is FinalApplicationStatus.FAILED
+    end = end_of(script)
+    assert end.exit_code == 9 and "task 1 of the run failed: Exit code 9" in end.diagnostics
+
+
+def test_the_next_phase_starts_when_the_first_has_ended() -> None:
+    first, second = PhaseSpec("map", tasks(2), ("m",)), PhaseSpec("reduce", tasks(1), ("r",))
+    script, ids = begin(JobSpec("job", "MAPREDUCE", (first, second)))
+    assert not asks_of(script.news(completed=(ended(ids[0], 0),)))
+    commands = script.news(completed=(ended(ids[1], 0),))
+    _, commands = script.grant(asks_of(commands))
+    (start,) = only(m.StartContainers, commands)
+    assert start.request.containers[0].launch_context.command == ("r",)
+
+
+def test_numbers_by_allocation_count_every_container() -> None:
+    script = Script(job(2, number_variable="YARN_SHELL_ID", number_by_allocation=True, max_attempts=2))
+    ids, commands = script.grant(asks_of(script.first))
+    ids, more = script.grant(asks_of(script.news(completed=(ended(ids[0], 1),))))
+    numbers = [
+        request.launch_context.environment["YARN_SHELL_ID"]
+        for start in only(m.StartContainers, commands + more)
+        for request in start.request.containers
+    ]
+    assert numbers == ["1", "2", "3"]
+
+
+def test_a_repeated_answer_changes_nothing() -> None:
+    script = Script(job(2))
+    (ask,) = asks_of(script.first)
+    grant = container(2, ask)
+    assert only(m.StartContainers, script.news(allocated=(grant,)))
+    repeated = script.news(allocated=(grant,))
+    assert not only(m.StartContainers, repeated) and not only(m.Allocate, repeated)[0].request.releases
+    script.news(completed=(ended(grant.id, 0),))
+    script.news(completed=(ended(grant.id, 0),))
+    assert script.master.tally.counts[TaskState.SUCCEEDED] == 1
+
+
+def test_what_nobody_asked_for_is_given_back() -> None:
+    script = Script(job(1))
+    (ask,) = asks_of(script.first)
+    commands = script.news(allocated=(container(2, ask), container(3, ask)))
+    (allocate,) = only(m.Allocate, commands)
+    assert allocate.request.releases == ("container_1_0001_01_000003",)
+    (start,) = only(m.StartContainers, commands)
+    assert start.container_ids == ("container_1_0001_01_000002",)
+
+
+def test_stop_ends_what_lives_withdraws_what_is_asked_and_says_killed() -> None:
+    script = Script(job(3))
+    (ask,) = asks_of(script.first)
+    grant = container(2, ask)
+    script.news(allocated=(grant,), started=(grant.id,))
+    commands = script.tell(m.StopRequested("interrupted", 130))
+    assert [stop.request.container_ids for stop in only(m.StopContainers, commands)] == [(grant.id,)]
+    assert [(ask.allocation_request_id, ask.num_containers) for ask in asks_of(commands)] == [(1, 0)]
+    late = script.news(allocated=(container(3, ask),))
+    assert only(m.Allocate, late)[0].request.releases == ("container_1_0001_01_000003",)
+    finish = finish_of(script.news(completed=(ended(grant.id, -105, exit_code=143),)))
+    assert finish.request.final_status is FinalApplicationStatus.KILLED
+    assert finish.request.diagnostics == "interrupted"
+    assert end_of(script).exit_code == 130
+
+
+def test_stop_does_not_wait_for_ever() -> None:
+    script, ids = begin(job(1))
+    (stop,) = only(m.StopContainers, script.tell(m.StopRequested("interrupted", 130)))
+    script.tell(m.ContainersStopped(stop, StopContainersResponse((), ())))
+    assert not only(m.Finish, script.at(4.9))
+    assert script.master.next_deadline() == 5.0
+    assert only(m.Finish, script.at(5.0))
+    assert end_of(script).exit_code == 130
+
+
+def test_stop_before_the_rm_has_answered_takes_leave_at_once() -> None:
+    master = JobMaster(job(1), ATTEMPT, TOKEN)
+    master.handle(m.MasterStarted(), 0.0)
+    assert only(m.Finish, master.handle(m.StopRequested("interrupted", 130), 0.1))
+
+
+def test_the_time_limit_ends_the_job_with_124() -> None:
+    script, ids = begin(JobSpec("job", "YARN", job(1).phases, timeout_ms=2000))
+    assert script.master.next_deadline() == 2.0
+    assert only(m.StopContainers, script.at(2.0))
+    script.news(completed=(ended(ids[0], -105, exit_code=143),))
+    end = end_of(script)
+    assert end.exit_code == 124 and "2 s" in end.diagnostics
+
+
+def test_a_refused_ask_is_the_jobs_error() -> None:
+    script = Script(job(1))
+    (allocate,) = only(m.Allocate, script.first)
+    commands = script.tell(
+        m.CallFailed(allocate, InvalidResourceRequestError("too large", because="1024 MB"))
+    )
+    assert finish_of(commands).request.final_status is FinalApplicationStatus.FAILED
+    end = end_of(script)
+    assert end.exit_code == 1 and end.error is not None and end.error.because == "1024 MB"
+
+
+def test_a_lost_rm_is_tried_again_with_all_that_is_outstanding() -> None:
+    script = Script(job(3))
+    (ask,) = asks_of(script.first)
+    ids, _ = script.grant([ResourceRequest(1, ask.capability, allocation_request_id=1)])
+    (held,) = only(m.Allocate, script.first)
+    assert not only(m.Allocate, script.tell(m.CallFailed(held, ConnectionFailedError("lost"))))
+    due = script.master.next_deadline()
+    assert due is not None
+    (ask,) = asks_of(script.at(due))
+    assert (ask.allocation_request_id, ask.num_containers) == (1, 2)
+
+
+def test_an_rm_that_stays_away_is_given_up() -> None:
+    script, ids = begin(job(1))
+    (held,) = only(m.Allocate, script.first)
+    event = m.CallFailed(held, ConnectionFailedError("lost the connection"))
+    script.tell(event)
+    while script.now < RM_PATIENCE_SECONDS:
+        due = script.master.next_deadline()
+        assert due is not None
+        for allocate in only(m.Allocate, script.at(due)):
+            script.tell(m.CallFailed(allocate, ConnectionFailedError("lost the connection")))
+    commands = script.at(script.now + 5.1)
+    (finish,) = only(m.Finish, commands)
+    (end,) = only(m.EndMaster, script.tell(m.CallFailed(finish, ConnectionFailedError("lost"))))
+    assert end.exit_code == 69 and end.error is not None
+
+
+def test_who_is_not_known_any_more_ends_at_once() -> None:
+    script, _ = begin(job(1))
+    (held,) = only(m.Allocate, script.first)
+    (end,) = only(m.EndMaster, script.tell(m.CallFailed(held, ApplicationNotFoundError("no such app"))))
+    assert end.exit_code == 66 and end.error is not None
+    script, _ = begin(job(1))
+    (end,) = only(m.EndMaster, script.news(command="AM_SHUTDOWN"))
+    assert end.exit_code == 143
+
+
+def test_a_restarted_rm_is_told_everything_again() -> None:
+    script = Script(job(2))
+    ids, _ = script.grant([ResourceRequest(1, asks_of(script.first)[0].capability, allocation_request_id=1)])
+    assert only(m.Register, script.news(command="AM_RESYNC"))
+    (allocate,) = only(m.Allocate, script.tell(registered()))
+    assert allocate.request.response_id == 0
+    assert [ask.num_containers for ask in allocate.request.asks] == [1]
+
+
+def test_a_node_that_is_away_is_tried_again_and_then_given_up() -> None:
+    script = Script(job(1))
+    ids, commands = script.grant(asks_of(script.first))
+    (start,) = only(m.StartContainers, commands)
+    starts = 0
+    while script.now < 15:
+        commands = script.tell(m.CallFailed(start, ConnectionFailedError("no node")))
+        due = script.master.next_deadline()
+        assert due is not None
+        later = script.at(due)
+        if not only(m.StartContainers, later):
+            break
+        (start,) = only(m.StartContainers, later)
+        assert start.container_ids == tuple(ids)
+        starts += 1
+    assert starts > 20
+    assert script.now == pytest.approx(10.2, abs=0.5)
+    released = [i for a in only(m.Allocate, commands) for i in a.request.releases]
+    assert released == ids
+    assert [ask.num_containers for ask in asks_of(later)] == [1]
+
+
+def test_a_node_that_refuses_a_start_three_times_fails_the_task_with_125() -> None:
+    script = Script(job(1))
+    ids, commands = script.grant(asks_of(script.first))
+    for _ in range(3):
+        (start,) = only(m.StartContainers, commands)
+        failed = FailedContainer(ids[0], "InvalidToken", "the token has expired")
+        commands = script.tell(m.ContainersStarted(start, StartContainersResponse((), (failed,))))
+        if due := script.master.next_deadline():
+            ids, commands = script.grant(asks_of(script.at(due)))
+    end = end_of(script)
+    assert end.exit_code == 125 and "the token has expired" in end.diagnostics
+
+
+def test_promotion_is_asked_for_once_running_and_brought_to_the_node() -> None:
+    script, ids = begin(job(1, promote=True))
+    script.news(queued=(ids[0],))
+    (allocate,) = only(m.Allocate, script.news(started=(ids[0],)))
+    (update,) = allocate.request.updates
+    assert update.update_type is ContainerUpdateType.PROMOTE_EXECUTION_TYPE
+    assert (update.container_id, update.container_version) == (ids[0], 0)
+    assert not only(m.Allocate, script.news(started=(ids[0],)))[0].request.updates
+    changed = container(
+        2, ResourceRequest(1, allocate.request.asks[0].capability if allocate.request.asks else tasks(1)[0].resource),
+        id=ids[0], version=1, execution_type=ExecutionType.GUARANTEED,
+    )  # fmt: skip
+    granted = UpdatedContainer(ContainerUpdateType.PROMOTE_EXECUTION_TYPE, changed)
+    (call,) = only(m.UpdateContainers, script.news(updated=(granted,)))
+    assert call.request.tokens == (changed.token,)
+    script.tell(m.ContainersUpdated(call, UpdateContainersResponse((ids[0],))))
+    script.news(completed=(ended(ids[0], 0),))
+    end = end_of(script)
+    assert (end.summary.promoted, end.summary.guaranteed, end.summary.opportunistic) == (1, 1, 0)
+
+
+def test_states_are_told_as_they_change() -> None:
+    script = Script(job(1))
+    ids, commands = script.grant(asks_of(script.first))
+    seen = only(m.TaskChanged, script.first + commands)
+    for fields in ({"queued": (ids[0],)}, {"started": (ids[0],)}, {"completed": (ended(ids[0], 0),)}):
+        seen += only(m.TaskChanged, script.news(**fields))
+    assert [change.task.state.value for change in seen] == [
+        "ASKED", "STARTING", "QUEUED", "RUNNING", "SUCCEEDED",
+    ]  # fmt: skip
+    assert seen[-1].task.container_id == ids[0] and seen[-1].task.exit_code == 0

@@ -1,0 +1,84 @@
+"""JobMaster against a misbehaving RM and node:
+
+whatever they do, every task ends, once, and nothing is left over.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from yarnopp_cli.core.masters import messages as m
+from yarnopp_cli.core.masters.common import JobMaster
+from yarnopp_cli.records.jobs import JobSpec, PhaseSpec
+from yarnopp_cli.records.reports import FinalApplicationStatus
+
+from .driver import ATTEMPT, TOKEN, World, tasks
+
+FULL = "Opportunistic container queue is full."
+
+
+def two_phases(count: int, **fields: object) -> JobSpec:
+    maps = PhaseSpec("map", tasks(count), ("m",), max_attempts=100, **fields)  # type: ignore[arg-type]
+    return JobSpec("job", "MAPREDUCE", (maps, PhaseSpec("reduce", tasks(1), ("r",), max_attempts=100)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    count=st.integers(1, 12),
+    loses=st.sampled_from([0.0, 0.1, 0.3]),
+    refuses=st.sampled_from([0.0, 0.05]),
+    promote=st.booleans(),
+)
+def test_every_task_ends_once_whatever_the_world_does(
+    seed: int, count: int, loses: float, refuses: float, promote: bool
+) -> None:
+    rng = random.Random(seed)
+    master = JobMaster(two_phases(count, promote=promote), ATTEMPT, TOKEN)
+
+    def outcome(_: str) -> tuple[int, str]:
+        return rng.choice(
+            [(0, ""), (0, ""), (0, ""), (1, ""), (-108, FULL), (-108, ""), (-100, ""), (-102, "")]
+        )
+
+    world = World(master, rng, outcome, loses=loses, refuses=refuses)
+    end = world.run()
+    if not refuses:
+        assert end.exit_code == 0 and end.final_status is FinalApplicationStatus.SUCCEEDED
+        assert end.summary.completed == count + 1 and end.summary.failed == 0
+    assert end.summary.completed == end.summary.total == count + 1
+    assert end.summary.guaranteed + end.summary.opportunistic <= count + 1
+    # whatever lives on at the node is not the master's any more: it was given back
+    assert not world.live - world.released
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32), count=st.integers(1, 8), when=st.integers(0, 60))
+def test_a_stop_at_any_moment_leaves_nothing(seed: int, count: int, when: int) -> None:
+    rng = random.Random(seed)
+    world = World(JobMaster(two_phases(count), ATTEMPT, TOKEN), rng, lambda _: (0, ""))
+    world._do(world.master.handle(m.MasterStarted(), 0.0))
+    for step in range(5000):
+        if world.end is not None:
+            break
+        if step == when:
+            world._do(world.master.handle(m.StopRequested("interrupted", 130), world.now))
+        world._step()
+    assert world.end is not None
+    assert world.end.exit_code in (0, 130)
+    assert not world.live - world.released
+    assert not world.asked
+
+
+@pytest.mark.parametrize("count", [2000])
+def test_many_tasks_cost_each_the_same(count: int) -> None:
+    rng = random.Random(1)
+    master = JobMaster(JobSpec("job", "YARN", (PhaseSpec("run", tasks(count), ("true",)),)), ATTEMPT, TOKEN)
+    master.validate = lambda: None  # type: ignore[method-assign]
+    world = World(master, rng, lambda _: (0, ""))
+    end = world.run(200_000)
+    assert end.summary.completed == count
