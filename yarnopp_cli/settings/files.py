@@ -13,7 +13,6 @@ from pathlib import Path
 from yarnopp_cli.errors import ConfigurationError
 from yarnopp_cli.settings.entries import Reading
 from yarnopp_cli.settings.suggest import printable_path
-from yarnopp_cli.settings.toml import read_toml
 
 LARGEST_FILE = 4 * 1024 * 1024
 """Bytes. A site file has a few thousand; what is larger is another file, or a device."""
@@ -105,6 +104,8 @@ def read_file(path: str) -> Reading:
             hint="save the file as UTF-8",
         )
         return Reading(problem)
+    from yarnopp_cli.settings.toml import read_toml  # a daemon has no TOML to read: tomli costs it 10 ms
+
     return read_toml(text, path)
 
 

@@ -17,7 +17,7 @@ from yarnopp_cli.settings.entries import Entry
 from yarnopp_cli.settings.expansion import ExpansionError, environment_variable, expand
 from yarnopp_cli.settings.files import chosen_files, home_of, read_file, user_of
 from yarnopp_cli.settings.registry import DIRECTORIES, PROPERTIES, PROPERTIES_OF, STATE_DIR_VARIABLE
-from yarnopp_cli.settings.rules import DEFAULT, NOT_IN_THIS_VERSION, Values, contradictions, doubts, lacking
+from yarnopp_cli.settings.rules import DEFAULT, OF_ANOTHER_CLUSTER, Values, contradictions, doubts, lacking
 from yarnopp_cli.settings.suggest import nearest, printable, printable_path
 from yarnopp_cli.settings.values import Refused, Value, expected, from_text, from_toml, to_text
 
@@ -237,11 +237,10 @@ class _Layers:
             self.warnings.append(f"{entry.origin}: unknown property {name} is ignored; did you mean {near}?")
 
     def _set_aside(self, entry: Entry) -> bool:
-        missing = NOT_IN_THIS_VERSION.get(entry.name)
-        if not entry.from_xml or missing is None or not missing.hadoop_sets_it or not entry.value:
+        if not entry.from_xml or entry.name not in OF_ANOTHER_CLUSTER or not entry.value:
             return False
         self.warnings.append(
-            f"{entry.origin}: {entry.name} is ignored: {missing.feature} is not in this version"
+            f"{entry.origin}: {entry.name} is ignored: it names another cluster's ResourceManager"
         )
         return True
 

@@ -29,5 +29,14 @@ DIRECTORIES: frozenset[str] = frozenset({"yarn.nodemanager.log-dirs", "yarn.node
 CGROUP_PATHS: frozenset[str] = frozenset({"yarn.nodemanager.linux-container-executor.cgroups.hierarchy"})
 """Properties that name a place inside a cgroup tree, where ``..`` would leave it."""
 
+ADDRESSES: frozenset[str] = frozenset(
+    {
+        "yarn.resourcemanager.address",
+        "yarn.resourcemanager.scheduler.address",
+        "yarn.nodemanager.amrmproxy.address",
+    }
+)
+"""Properties that are a ``host:port``, or empty where that is the default."""
+
 STATE_DIR_VARIABLE = "yopp.state-dir"
 """What ``${yopp.state-dir}`` stands for follows from the run directory; it is a variable, not a property."""

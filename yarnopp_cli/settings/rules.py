@@ -19,29 +19,19 @@ DISTRIBUTED = "yarn.nodemanager.distributed-scheduling.enabled"
 _ALLOCATION_EXPIRY = "yarn.resourcemanager.rm.container-allocation.expiry-interval-ms"
 
 
-class Missing:
-    """A feature that can be asked for and is not there.
-
-    ``hadoop_sets_it``: every real cluster's site file has the property, so that from XML it is worth a
-    warning and no more."""
-
-    __slots__ = ("feature", "hadoop_sets_it")
-
-    def __init__(self, feature: str, *, hadoop_sets_it: bool = False) -> None:
-        self.feature = feature
-        self.hadoop_sets_it = hadoop_sets_it
-
-
-NOT_IN_THIS_VERSION: dict[str, Missing] = {
-    DISTRIBUTED: Missing("distributed scheduling"),
-    "yarn.nodemanager.amrmproxy.enabled": Missing("the AMRMProxy"),
-    "yarn.resourcemanager.auto-update.containers": Missing("delivery of container updates by the RM itself"),
-    "yarn.resourcemanager.scheduler.address": Missing(
-        "redirecting masters to an AMRMProxy", hadoop_sets_it=True
-    ),
-    "yarn.resourcemanager.address": Missing("listening on a TCP address", hadoop_sets_it=True),
+NOT_IN_THIS_VERSION: dict[str, str] = {
+    DISTRIBUTED: "distributed scheduling",
+    "yarn.nodemanager.amrmproxy.enabled": "the AMRMProxy",
+    "yarn.resourcemanager.auto-update.containers": "delivery of container updates by the RM itself",
+    "yarn.resourcemanager.scheduler.address": "redirecting masters to an AMRMProxy",
 }
 """Features by the property that switches them on. Whoever builds one deletes its line."""
+
+OF_ANOTHER_CLUSTER: frozenset[str] = frozenset(
+    {"yarn.resourcemanager.address", "yarn.resourcemanager.scheduler.address"}
+)
+"""In a Hadoop site file these tell where that cluster's RM is, so that from XML they are ignored with a
+warning."""
 
 
 class Values:
@@ -148,10 +138,10 @@ def lacking(values: Values) -> list[ConfigurationError]:
     return [
         InvalidPropertyError(
             f"{values.origins.get(name, DEFAULT)}: {name} is not in this version",
-            because=f"this version of yopp does not have {missing.feature}",
+            because=f"this version of yopp does not have {feature}",
             hint="remove the property",
         )
-        for name, missing in NOT_IN_THIS_VERSION.items()
+        for name, feature in NOT_IN_THIS_VERSION.items()
         if values.values[name]
     ]
 

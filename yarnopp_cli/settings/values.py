@@ -11,7 +11,7 @@ import re
 from typing import Any, TypeAlias
 
 from executor.settings import Property
-from yarnopp_cli.settings.registry import CGROUP_PATHS, DIRECTORIES
+from yarnopp_cli.settings.registry import ADDRESSES, CGROUP_PATHS, DIRECTORIES
 from yarnopp_cli.settings.suggest import printable
 
 Value: TypeAlias = int | float | bool | str
@@ -74,6 +74,8 @@ def expected(declared: Property) -> str:
         return "true or false"
     if declared.name in DIRECTORIES:
         return "the absolute path of one directory"
+    if declared.name in ADDRESSES:
+        return "host:port" if declared.default else "host:port, or nothing"
     if declared.type is str:
         return "a text"
     kind = "a whole number" if declared.type is int else "a number"
@@ -125,8 +127,16 @@ def _checked_text(declared: Property, text: str) -> str:
             raise Refused(f"expected {expected(declared)}, found a list: {quoted(text)}")
         if not text.startswith("/"):
             raise Refused(f"expected {expected(declared)}, found {quoted(text)}")
+    if declared.name in ADDRESSES and (text or declared.default) and not _is_address(text):
+        raise Refused(f"expected {expected(declared)}, found {quoted(text)}")
     if declared.name in CGROUP_PATHS:
         parts = [part for part in text.split("/") if part]
         if not parts or "." in parts or ".." in parts:
             raise Refused(f'expected the path of a cgroup such as "{declared.default}", found {quoted(text)}')
     return text
+
+
+def _is_address(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    # len: int() of thousands of digits is refused by Python itself
+    return bool(host) and port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65535

@@ -1,0 +1,87 @@
+"""``yopp man``: the manual, made from the declarations of this very version, so that it needs no installed
+page."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..errors import EXIT_NO_SUCH, YoppError
+from .options import examples
+from .output import Printer, is_terminal
+from .table import ALIASES, COMMANDS
+
+if TYPE_CHECKING:
+    from ..roff import Page
+
+SITE_PAGES = frozenset({"yarn-site.toml", "yarn-site", "site"})
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command ``man``."""
+    app.command("man", epilog=examples("yopp man", "yopp man run", "yopp man yarn-site.toml"))(man)
+
+
+def man(
+    page: Annotated[
+        str, typer.Argument(metavar="[COMMAND]", help="A command, or yarn-site.toml for the properties.")
+    ] = "yopp",
+) -> None:
+    """Open the manual: of yopp, of one command, or of the configuration file. Plain text where it goes to a
+    pipe."""
+    from ..roff import to_man, to_text
+
+    found = _page(page)
+    if is_terminal(sys.stdout):
+        program = shutil.which("man")
+        if program and _shown_by(program, to_man(found)):
+            return
+        columns = min(shutil.get_terminal_size().columns, 100)
+        Printer().text(to_text(found, columns - 2).rstrip("\n"))
+        return
+    Printer().text(to_text(found).rstrip("\n"))
+
+
+def _page(name: str) -> Page:
+    from .. import manual
+
+    if name in SITE_PAGES:
+        return manual.site_page()
+    if name == "yopp":
+        return manual.yopp_page()
+    wanted = ALIASES[name][0] if name in ALIASES else name.removeprefix("yopp-")
+    if wanted not in COMMANDS:
+        raise YoppError(
+            f"no manual page for {name}",
+            hint="name a command (`yopp --help` lists them), or yarn-site.toml",
+            exit_code=EXIT_NO_SUCH,
+        )
+    from .app import build
+
+    root = typer.main.get_command(build())
+    parent = root.context_class(root, info_name="yopp")
+    command = root.commands[wanted]  # type: ignore[attr-defined]
+    context = command.context_class(command, info_name=wanted, parent=parent)
+    return manual.single_page(command, context, f"yopp {wanted}")
+
+
+def _shown_by(program: str, source: str) -> bool:
+    """Whether man(1) showed the page. man-db and mandoc both read a page from /dev/stdin."""
+    environment = {**os.environ, "MANROFFOPT": os.environ.get("MANROFFOPT", "")}
+    try:
+        ended = subprocess.run(
+            [program, "-l", "/dev/stdin"],
+            input=source,
+            encoding="utf-8",
+            env=environment,
+            check=False,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError:
+        return False
+    return ended.returncode == 0
