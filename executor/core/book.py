@@ -160,7 +160,7 @@ class ContainerBook:
         self._commands.append(command)
 
     def _store(self, container: Container) -> None:
-        self._emit(StoreContainer(container.record(self._now)))
+        self._emit(StoreContainer(container.record()))
 
     def _report(self, container: Container) -> None:
         self._emit(ReportStatus(container.status(self._position(container))))

@@ -111,6 +111,8 @@ class Container:
     running_since: float | None = None
     #: seconds that it ran before ``running_since``
     ran: float = 0.0
+    #: seconds that it had run when it entered its state
+    ran_before_state: float = 0.0
     pid: int = 0
     process_start: int = 0
     cgroup: str = ""
@@ -197,6 +199,7 @@ class Container:
             return
         self.state = state
         self.state_since_ms = epoch_ms
+        self.ran_before_state = self.ran_seconds(now)
         if state is RUNNING and self.running_since is None:
             self.running_since = now
         elif state in (PAUSED, DONE):
@@ -255,7 +258,7 @@ class Container:
             usage=self.usage,
         )
 
-    def record(self, now: float) -> ContainerRecord:
+    def record(self) -> ContainerRecord:
         """What is to be written down of it."""
         return ContainerRecord(
             spec=self.spec,
@@ -269,7 +272,7 @@ class Container:
             sequence=self.sequence,
             exit_code=self.exit_code,
             finished_at_ms=self.finished_at_ms,
-            ran_ms=round(self.ran_seconds(now) * 1000),
+            ran_ms=round(self.ran_before_state * 1000),
             state_since_ms=self.state_since_ms,
             held=self.held,
         )

@@ -131,6 +131,7 @@ def restore(event: ContainerRecovered, now: float, epoch_ms: int) -> Container:
     )
     if ran_on and where is not Standing.QUEUED and record.state_since_ms:
         container.ran += max(epoch_ms - record.state_since_ms, 0) / 1000
+    container.ran_before_state = record.ran_ms / 1000 if record.state is container.state else container.ran
     if where is Standing.RUNNING:
         container.running_since = now
         container.started_at_ms = container.started_at_ms or epoch_ms

@@ -394,7 +394,7 @@ class ContainerScheduler(ContainerActions):
         if where is not recovery.Standing.RUNNING and self._end_if_impossible(container):
             return
         self._enqueue(container)
-        if container.record(self._now) != event.record:
+        if container.record() != event.record:
             self._store(container)
         self._report(container)
         self._on_running(container)

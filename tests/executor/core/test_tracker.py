@@ -1,0 +1,112 @@
+"""What is allocated and what fits; waiting times from durations; deadlines."""
+
+from __future__ import annotations
+
+import pytest
+
+from executor.core.deadlines import SWEEP_ABOVE, DeadlineKind, Deadlines
+from executor.core.durations import REMEMBERED, DurationStatistics, estimated_wait
+from executor.core.tracker import ResourceUtilizationTracker
+from executor.records import Resource
+
+from .world import G, O
+
+
+def test_d1_has_resources_available() -> None:
+    """Conformance D1: two of 512 MB and 4 vcores fit on 1024 MB and 8 vcores, a third does not."""
+    tracker = ResourceUtilizationTracker(Resource(1024, 8))
+    seen = []
+    for _ in range(3):
+        seen.append(tracker.fits(Resource(512, 4)))
+        if seen[-1]:
+            tracker.acquire(O, Resource(512, 4))
+    assert seen == [True, True, False]
+
+
+@pytest.mark.parametrize("asked", [Resource(513, 1), Resource(1, 5)])
+def test_each_dimension_counts(asked: Resource) -> None:
+    tracker = ResourceUtilizationTracker(Resource(1024, 8))
+    tracker.acquire(G, Resource(512, 4))
+    assert not tracker.fits(asked)
+
+
+def test_types_are_counted_apart_and_transferred() -> None:
+    tracker = ResourceUtilizationTracker(Resource(1024, 8))
+    tracker.acquire(O, Resource(512, 4))
+    tracker.transfer(Resource(512, 4), O, G)
+    assert tracker.allocated_to(O) == Resource()
+    assert tracker.allocated_to(G) == tracker.allocated == Resource(512, 4)
+    tracker.release(G, Resource(0, 4))
+    assert tracker.available == Resource(512, 8)
+
+
+def test_nothing_of_an_overdrawn_dimension_fits() -> None:
+    tracker = ResourceUtilizationTracker(Resource(1024, 8))
+    tracker.acquire(G, Resource(2048, 1))
+    assert tracker.unallocated == Resource(-1024, 7)
+    assert tracker.available == Resource(0, 7)
+    assert tracker.fits(Resource(0, 7))
+    assert not tracker.fits(Resource(1, 1))
+
+
+def test_mean_is_of_the_last_durations() -> None:
+    durations = DurationStatistics()
+    assert durations.mean is None
+    for _ in range(REMEMBERED):
+        durations.add(1000.0)
+    for _ in range(REMEMBERED):
+        durations.add(4.0)
+    assert durations.mean == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "queued", "wait"),
+    [
+        ([], 0, None),
+        ([4.0], 0, 6.0),
+        ([4.0], 1, 16.0),
+        ([4.0, 9.0], 0, 1.0),
+        ([4.0, 9.0], 1, 6.0),
+        ([4.0, 9.0], 2, 11.0),
+        ([99.0], 0, 0.0),
+    ],
+)
+def test_waiting_time_passes_through_the_running_ones(
+    elapsed: list[float], queued: int, wait: float | None
+) -> None:
+    assert estimated_wait(10.0, elapsed, queued) == (None if wait is None else pytest.approx(wait))
+
+
+def test_deadlines_come_in_order_and_only_while_they_hold() -> None:
+    held = {("a", DeadlineKind.TIMEOUT): 5.0, ("b", DeadlineKind.FORCE_KILL): 3.0}
+    deadlines = Deadlines(lambda container_id, kind, at: held.get((container_id, kind)) == at)
+    for (container_id, kind), at in held.items():
+        deadlines.set(container_id, kind, at)
+    assert deadlines.next() == 3.0
+    assert deadlines.take_due(2.9) is None
+    assert deadlines.take_due(9.0) == ("b", DeadlineKind.FORCE_KILL)
+    held[("a", DeadlineKind.TIMEOUT)] = 7.0
+    deadlines.set("a", DeadlineKind.TIMEOUT, 7.0)
+    assert deadlines.next() == 7.0
+    held.clear()
+    assert deadlines.next() is None
+
+
+def test_overtaken_deadlines_do_not_pile_up() -> None:
+    held: dict[str, float] = {}
+    asked = 0
+
+    def still_due(container_id: str, kind: DeadlineKind, at: float) -> bool:
+        nonlocal asked
+        asked += 1
+        return held.get(container_id) == at
+
+    deadlines = Deadlines(still_due)
+    for number in range(20 * SWEEP_ABOVE):
+        held.clear()
+        held["c"] = float(10**6 - number)
+        deadlines.set("c", DeadlineKind.TIMEOUT, held["c"])
+    held.clear()
+    asked = 0
+    assert deadlines.next() is None
+    assert asked <= SWEEP_ABOVE + 1, "entries that no longer held were kept"
