@@ -68,7 +68,7 @@ def nodemanager(run_dir: RunDir, port: int, memory_mb: int, vcores: int) -> Orde
 
 
 def command_line(order: Order) -> list[str]:
-    """What starts it: this interpreter, ``-P`` so that no file of the current directory is taken for a
+    """What starts it: this interpreter, with ``-P`` so that no file of the current directory is taken for a
     module."""
     return [sys.executable, "-P", "-m", order.module, *order.arguments]
 

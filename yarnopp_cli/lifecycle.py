@@ -467,6 +467,10 @@ def forget_cluster(run_dir: RunDir, *, keep_plan: bool = False) -> None:
     for path in (run_dir.site_file, *(() if keep_plan else (run_dir.nodes_file,))):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
+    if run_dir.socket_dir != run_dir.path:
+        for directory in (run_dir.socket_dir, os.path.dirname(run_dir.socket_dir)):
+            with contextlib.suppress(OSError):  # another cluster's sockets, or none were made
+                os.rmdir(directory)
 
 
 def stop_daemon(

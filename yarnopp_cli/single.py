@@ -205,5 +205,5 @@ def _become(order: Order) -> NoReturn:
     environment = daemon_environment(os.environ)
     if "NOTIFY_SOCKET" in os.environ:  # a service manager waits to hear from this very process
         environment["NOTIFY_SOCKET"] = os.environ["NOTIFY_SOCKET"]
-    command = command_line(order)
+    command = [*command_line(order), "--log-to-stderr"]
     os.execve(command[0], command, environment)
