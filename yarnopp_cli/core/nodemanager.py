@@ -166,9 +166,9 @@ class NodeManager:
         return self._scheduler
 
     @property
-    def is_ready(self) -> bool:
-        """Whether the RM ever took this node in."""
-        return self._link.was_registered
+    def has_containers(self) -> bool:
+        """Whether something lives here, or has ended and the RM does not know it yet."""
+        return bool(self._containers.live or self._containers.unacknowledged)
 
     # -- the machine
     # -------------------------------------------------------------------------------------------------

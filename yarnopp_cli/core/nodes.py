@@ -1,0 +1,199 @@
+"""A node as the RM keeps it, and what it is told in the answers to its heartbeats (YARN's ``RMNodeImpl``).
+
+Keeps its own books; decides nothing about placement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from executor.records import (
+    ContainerQueuingLimit,
+    ExecutionType,
+    Resource,
+    ResourceUtilization,
+)
+
+from ..records.ids import NodeId
+from ..records.reports import NodeReport, NodeState
+from ..records.tracker_protocol import (
+    ContainerToStart,
+    ContainerToUpdate,
+    NodeHeartbeatResponse,
+    RegisterNodeManagerRequest,
+)
+from .asks import Place
+from .load_monitor import ClusterNode
+from .mailbox import Mailbox
+
+if TYPE_CHECKING:
+    from .containers import RMContainer
+
+_IDLE = ResourceUtilization()
+
+
+@dataclass(frozen=True, slots=True)
+class HeldCall:
+    """A call that waits for news, and the connection that its answer would take."""
+
+    call_id: int
+    connection_id: int
+
+
+@dataclass(slots=True, eq=False)
+class RMNode:
+    """One registered node. ``load`` is its opportunistic side, ``used`` what guaranteed containers have of
+    it.
+
+    ``last_contact`` is in seconds, monotonic. ``response_id`` numbers the answers to its heartbeats from 0
+    at each registration. ``unregistered`` nodes will not come back by themselves.
+    """
+
+    node_id: str
+    secret: str
+    place: Place
+    registration: RegisterNodeManagerRequest
+    load: ClusterNode
+    connection_id: int
+    last_contact: float
+    state: NodeState = NodeState.RUNNING
+    connected: bool = True
+    unregistered: bool = False
+    shutdown_told: bool = False
+    used: Resource = field(default_factory=Resource)
+    guaranteed_containers: int = 0
+    containers: dict[str, RMContainer] = field(default_factory=dict)
+    node_utilization: ResourceUtilization = _IDLE
+    containers_utilization: ResourceUtilization = _IDLE
+    health_report: str = ""
+    response_id: int = 0
+    queue_limit: int = -1
+    held: HeldCall | None = None
+    to_start: Mailbox[ContainerToStart] = field(default_factory=Mailbox)
+    to_cleanup: Mailbox[str] = field(default_factory=Mailbox)
+    to_update: Mailbox[ContainerToUpdate] = field(default_factory=Mailbox)
+    applications_to_cleanup: Mailbox[str] = field(default_factory=Mailbox)
+
+    @property
+    def total(self) -> Resource:
+        """What the node has for containers."""
+        return self.load.total
+
+    @property
+    def usable(self) -> bool:
+        """Whether containers may be allocated here now."""
+        return self.connected and self.state is NodeState.RUNNING
+
+    def fits_guaranteed(self, resource: Resource) -> bool:
+        """Whether a guaranteed container fits beside the guaranteed ones."""
+        total, used = self.load.total, self.used
+        return used.memory + resource.memory <= total.memory and used.vcores + resource.vcores <= total.vcores
+
+    def take(self, container: RMContainer) -> None:
+        """A container was allocated here."""
+        self.containers[container.id] = container
+        if container.execution_type is ExecutionType.GUARANTEED:
+            self.change_used(container.resource, 1)
+
+    def give_back(self, container: RMContainer) -> None:
+        """A container of this node has ended."""
+        del self.containers[container.id]
+        if container.execution_type is ExecutionType.GUARANTEED:
+            self.change_used(container.resource, -1)
+        self.load.release_claim(container.id)
+
+    def change_used(self, resource: Resource, sign: int) -> None:
+        """Guaranteed containers take (1) or give back (-1) ``resource``."""
+        self.used = self.used + resource if sign > 0 else self.used - resource
+        self.guaranteed_containers += sign
+        self.load.guaranteed = self.used
+        self.load.recompute()
+
+    def has_news(self) -> bool:
+        """Whether a waiting heartbeat is to be answered now."""
+        return bool(
+            self.to_start.fresh
+            or self.to_cleanup.fresh
+            or self.applications_to_cleanup.fresh
+            or self.to_update.fresh
+        )
+
+    def connect(self, connection_id: int) -> None:
+        """The node speaks over this connection; what was sent over another may be lost."""
+        if connection_id != self.connection_id or not self.connected:
+            for box in (self.to_start, self.to_cleanup, self.to_update, self.applications_to_cleanup):
+                box.send_again()
+        self.connection_id = connection_id
+        self.connected = True
+
+    def acknowledge(self, response_id: int, running_applications: tuple[str, ...]) -> None:
+        """The node has received answers up to ``response_id``.
+
+        What it is to start is told until it speaks of the container; that an application ended, until it
+        lists it no longer.
+        """
+        self.to_cleanup.acknowledge(response_id)
+        self.to_update.acknowledge(response_id)
+        if len(self.applications_to_cleanup):
+            running = set(running_applications)
+            for application_id in self.applications_to_cleanup.keys_received(response_id):
+                if application_id not in running:
+                    self.applications_to_cleanup.drop(application_id)
+
+    def response(
+        self, acknowledged: tuple[str, ...], limit: ContainerQueuingLimit, diagnostics: str = ""
+    ) -> NodeHeartbeatResponse:
+        """The next answer, with everything that is not acknowledged."""
+        self.response_id += 1
+        self.queue_limit = limit.max_queue_length
+        number = self.response_id
+        return NodeHeartbeatResponse(
+            number,
+            containers_to_start=self.to_start.take(number),
+            containers_to_cleanup=self.to_cleanup.take(number),
+            containers_to_update=self.to_update.take(number),
+            applications_to_cleanup=self.applications_to_cleanup.take(number),
+            completed_acknowledged=acknowledged,
+            queuing_limit=limit,
+            diagnostics=diagnostics,
+        )
+
+    def report(self, wall_offset: float) -> NodeReport:
+        """As people see it."""
+        registration = self.registration
+        return NodeReport(
+            node_id=self.node_id,
+            state=self.state,
+            address=registration.address,
+            http_address=registration.http_address,
+            rack=registration.rack,
+            labels=registration.labels,
+            total=self.total,
+            used=self.used,
+            num_containers=self.guaranteed_containers,
+            opportunistic=self.load.status,
+            node_utilization=self.node_utilization,
+            containers_utilization=self.containers_utilization,
+            queue_limit=self.queue_limit,
+            last_heartbeat_ms=int((self.last_contact + wall_offset) * 1000),
+            health_report=self.health_report,
+            version=registration.version,
+            connected=self.connected,
+            pid=registration.pid,
+        )
+
+
+def new_node(request: RegisterNodeManagerRequest, secret: str, connection_id: int, now: float) -> RMNode:
+    """The node that a registration describes. Raises InvalidIdError for a malformed node id."""
+    node_id = NodeId.parse(request.node_id)
+    place = Place(request.node_id, node_id.host, request.rack, request.labels)
+    load = ClusterNode(
+        node_id=request.node_id,
+        host=node_id.host,
+        rack=request.rack,
+        labels=request.labels,
+        total=request.resource,
+        status=request.opportunistic,
+    )
+    return RMNode(request.node_id, secret, place, request, load, connection_id, now)

@@ -1,0 +1,278 @@
+"""A NodeManager's daemon: ``python -m yarnopp_cli.daemons.nodemanager --run-dir DIR --port 45454``.
+
+It finds the containers of its earlier life before it registers. SIGTERM ends it orderly: where
+``yarn.nodemanager.recovery.enabled`` is on, its containers go on without it and its next life finds them
+again; where it is off they are ended first. A cluster's shutdown comes from the RM, and says itself whether
+containers are kept. A second SIGTERM ends it without patience. It listens on a Unix socket; its port is only
+a name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from executor.core import commands as executor_commands
+from executor.core.events import Event as ExecutorEvent
+from executor.core.events import RecoveryCompleted
+from executor.core.limits import period_and_quota
+from executor.driver import Driver
+from executor.linux.capacity import HostLimits, host_limits
+from executor.linux.cgroups import CgroupDriver, discover
+from executor.linux.container_executor import LinuxContainerExecutor
+from executor.records import CgroupLimits, Resource
+from executor.settings import ExecutorSettings
+
+from .. import __version__
+from ..capacity_plan import Machine, Wish, plan
+from ..core.calls import Reply, ReplyError, StopDaemon
+from ..core.node_events import AnnounceReady, NodeStopRequested
+from ..core.nodemanager import Command, Event, NodeFacts, NodeManager
+from ..errors import YoppError
+from ..records.ids import NodeId
+from ..rpc.methods import NM_METHODS
+from ..rpc.server import RpcServer
+from ..rundir import RunDir
+from ..settings.loading import Configuration
+from ..settings.nodemanager import NodeManagerSettings
+from .process import DaemonProcess, argument_parser, run
+from .retention import applications_with_records, remove_old_logs
+from .rm_connection import ResourceManagerConnection
+from .rm_connection import Wish as RmWish
+
+LOG = logging.getLogger(__name__)
+
+
+class NodeManagerDaemon:
+    """One NodeManager: its machine, its driver, its executor, its server, its connection to the RM."""
+
+    def __init__(
+        self, process: DaemonProcess, configuration: Configuration, port: int, total: Resource, validate: bool
+    ) -> None:
+        self._process = process
+        self._settings = configuration.settings(NodeManagerSettings)
+        self._executor_settings = configuration.settings(ExecutorSettings)
+        self._state_dir = process.run_dir.nm_state_dir(port)
+        self._socket = process.run_dir.nm_socket(port)
+        self._closing = False
+        node_id = NodeId(_host_name(), port)
+        host = host_limits()
+        given = min(total.memory, total.vcores) > 0
+        self._total = total if given else chosen_size(total, host, self._settings)
+        self._cores = cores_of_node(self._total, host, self._settings.percentage_physical_cpu_limit)
+        self._host = host
+        self._cgroups = self._find_cgroups(process.run_dir, port)
+        report = self._cgroups.describe()
+        self.machine = NodeManager(
+            str(node_id),
+            f"unix:{self._socket}",
+            self._total,
+            self._executor_settings,
+            self._settings,
+            physical_cores=self._cores,
+            wall_offset=time.time() - time.monotonic(),
+            enforce_memory_by_polling=not self._cgroups.enforces_memory,
+            log_dir=self._settings.log_dirs,
+            facts=NodeFacts(os.getpid(), __version__, report.mode, (*report.weaker, *report.hints)),
+        )
+        self._driver: Driver[Event, Command] = Driver(
+            self.machine,
+            self._perform,
+            crash_dir=process.run_dir.path,
+            on_crash=process.crashed,
+            validate=validate,
+        )
+        self._executor = self._make_executor(process.run_dir, node_id)
+        self._server = RpcServer(NM_METHODS, self._driver.post)
+        self._connection = ResourceManagerConnection(process.run_dir.rm_socket, self._driver.post)
+
+    def _find_cgroups(self, run_dir: RunDir, port: int) -> CgroupDriver:
+        try:
+            os.makedirs(self._state_dir, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise _unusable(self._state_dir, error) from None
+        remember = os.path.join(self._state_dir, "cgroups.json")
+        return discover(self._executor_settings, group=run_dir.nm_group(port), remember=Path(remember))
+
+    def _make_executor(self, run_dir: RunDir, node_id: NodeId) -> LinuxContainerExecutor:
+        # Two clusters of one user may share yarn.nodemanager.local-dirs; what is in a node's own is its own.
+        self._work_dir = os.path.join(self._settings.local_dirs, f"{run_dir.key}-nm-{node_id.port}")
+        try:
+            return LinuxContainerExecutor(
+                self._executor_settings,
+                post=self._post,
+                work_dir=self._work_dir,
+                log_dir=self._settings.log_dirs,
+                state_dir=os.path.join(self._state_dir, "containers"),
+                cgroups=self._cgroups,
+                node_environment={
+                    "NM_HOST": node_id.host,
+                    "NM_PORT": str(node_id.port),
+                    "NM_HTTP_PORT": "0",
+                },
+            )
+        except OSError as error:
+            raise _unusable(str(error.filename or self._work_dir), error) from None
+
+    def _post(self, event: ExecutorEvent) -> None:
+        self._driver.post(event)
+
+    def _perform(self, command: Command) -> None:
+        match command:
+            case Reply() | ReplyError():
+                self._server.perform(command)
+            case AnnounceReady():
+                self._process.announce_ready()
+            case StopDaemon():
+                self._process.stop(command.reason)
+            case _:
+                if isinstance(command, RmWish):
+                    self._connection.perform(command)
+                else:
+                    self._perform_on_host(command)
+
+    def _perform_on_host(self, command: executor_commands.Command) -> None:
+        self._executor.perform(command)
+
+    async def serve(self) -> int:
+        """Serve until the end; the exit code."""
+        self._process.on_signals(self._asked_to_end)
+        cleaning: asyncio.Task[None] | None = None
+        try:
+            self._executor.start(self._node_limits())
+            await self._server.listen_unix(self._socket)
+            self._recover()
+            cleaning = asyncio.create_task(self._remove_old_logs())
+            return await self._process.until_stopped()
+        finally:
+            if cleaning is not None:
+                cleaning.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await cleaning
+            await self._close()
+
+    def _recover(self) -> None:
+        """Tell the machine what is left of an earlier life; then it registers."""
+        if self._settings.recovery_enabled:
+            for found in self._executor.recover():
+                self._driver.post(found)
+        else:
+            self._executor.discard()
+        for complaint in self._executor.complaints:
+            LOG.warning("%s", complaint)
+        self._driver.post(RecoveryCompleted())
+
+    async def _remove_old_logs(self) -> None:
+        keep = applications_with_records(self._process.run_dir.state_dir)
+        keep.update(status.application_id for status in self.machine.scheduler.statuses())
+        older_than = time.time() - self._settings.log_retain_seconds
+        await asyncio.to_thread(remove_old_logs, self._settings.log_dirs, older_than, keep)
+
+    def _asked_to_end(self, signal_name: str) -> None:
+        self._driver.post(NodeStopRequested(f"{signal_name} was received", keep_containers=True))
+
+    async def _close(self) -> None:
+        """Leave nothing behind but what containers that live on need. A crash leaves all to the next life."""
+        self._driver.close()
+        self._connection.close()
+        await self._server.close()
+        await self._executor.close()
+        if self._process.has_crashed or self.machine.has_containers:
+            return
+        self._executor.remove_everything()
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(self._state_dir, "cgroups.json"))
+        for directory in (self._state_dir, os.path.dirname(self._work_dir)):
+            with contextlib.suppress(OSError):
+                os.rmdir(directory)
+
+    def _node_limits(self) -> CgroupLimits | None:
+        """What binds all containers of this node together: its share of the cores, where it has not all."""
+        percentage = self._settings.percentage_physical_cpu_limit
+        if percentage >= 100 and not self._executor_settings.strict_resource_usage:
+            return None
+        cores = min(self._host.cores * percentage / 100, float(self._cores))
+        if cores >= self._host.physical_cores:
+            return None
+        period, quota = period_and_quota(cores)
+        return CgroupLimits(cpu_quota_us=quota, cpu_period_us=period)
+
+
+def cores_of_node(total: Resource, host: HostLimits, percentage: int) -> int:
+    """How many cores this node's vcores stand for, at least 1.
+
+    No more than its vcores: where several nodes share a machine, or a node was given less than the machine, a
+    vcore is a core. Fewer where more vcores were promised than there are cores.
+    """
+    usable = max(1, int(host.cores * percentage / 100))
+    return max(1, min(usable, total.vcores))
+
+
+def chosen_size(asked: Resource, host: HostLimits, settings: NodeManagerSettings) -> Resource:
+    """The size of a node whose starter left it open: a dimension of -1 is what the machine has, less the
+    reserve.
+
+    Raises YoppError where the machine has not got it.
+    """
+    machine = Machine(host.memory_bytes >> 20, host.cores, host.because)
+    wish = Wish(
+        nodes=1,
+        memory_mb=asked.memory if asked.memory > 0 else None,
+        vcores=asked.vcores if asked.vcores > 0 else None,
+    )
+    planned = plan(
+        machine,
+        wish,
+        reserved_memory_mb=settings.system_reserved_memory_mb,
+        cpu_percentage=settings.percentage_physical_cpu_limit,
+    )
+    return planned.nodes[0]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the daemon; its exit code."""
+    parser = argument_parser("nodemanager")
+    parser.add_argument("--port", type=_port, required=True, help="the node's own, among those of its host")
+    parser.add_argument("--memory", type=int, default=-1, metavar="MB", help="-1: what the machine has")
+    parser.add_argument("--vcores", type=int, default=-1, metavar="N", help="-1: what the machine has")
+    arguments: argparse.Namespace = parser.parse_args(argv)
+
+    async def serve(process: DaemonProcess, configuration: Configuration) -> int:
+        total = Resource(arguments.memory, arguments.vcores)
+        daemon = NodeManagerDaemon(process, configuration, arguments.port, total, arguments.validate)
+        return await daemon.serve()
+
+    return run(f"nm-{arguments.port}", arguments, serve)
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 1 <= port <= 65535:
+        raise argparse.ArgumentTypeError(f"{text} is no port: 1 to 65535")
+    return port
+
+
+def _host_name() -> str:
+    """This host's name, as far as it can stand in a node id."""
+    name = "".join(part for part in socket.gethostname().split() if part).replace(":", "-").replace("/", "-")
+    return name or "localhost"
+
+
+def _unusable(path: str, error: OSError) -> YoppError:
+    return YoppError(
+        f"cannot write {path}",
+        because=(error.strerror or str(error)).lower(),
+        hint="free some space, or set yarn.nodemanager.local-dirs and yarn.nodemanager.log-dirs",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

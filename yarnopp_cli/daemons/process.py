@@ -1,0 +1,275 @@
+"""What every daemon does around its machine: arguments, configuration, pid file, log, signals, readiness, its
+end.
+
+Whoever starts a daemon passes it a pipe (``--ready-fd``): one byte "1" comes out of it when the daemon
+serves, or one JSON object with an error's parts, or nothing if it died. systemd is told the same where
+NOTIFY_SOCKET is set. SIGTERM and SIGINT ask for an orderly end, SIGHUP is ignored. A daemon never daemonises
+itself: its starter detaches it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Any, Final
+
+from executor.errors import ExecutorError
+
+from ..errors import EXIT_FAILURE, YoppError
+from ..rundir import RunDir
+from ..settings.loading import Configuration
+
+LOG = logging.getLogger(__name__)
+
+LOG_BYTES: Final = 5 * 1024 * 1024
+LOG_FILES: Final = 3
+"""A log is at most this long; so many older ones are kept."""
+LOCK_SECONDS: Final = 0.5
+"""How long to try for the pid file: somebody may be looking whether it is held, for a moment."""
+EXIT_CRASHED: Final = 70
+"""A bug ended the daemon; its log and crash report say which."""
+
+
+def argument_parser(name: str) -> argparse.ArgumentParser:
+    """The arguments that all daemons take."""
+    parser = argparse.ArgumentParser(prog=f"python -m yarnopp_cli.daemons.{name}", allow_abbrev=False)
+    parser.add_argument("--run-dir", required=True, metavar="DIR", help="where its site.json is")
+    parser.add_argument("--ready-fd", type=int, default=-1, metavar="FD", help="tell there when serving")
+    parser.add_argument("--log-to-stderr", action="store_true", help="log to standard error, to no file")
+    parser.add_argument("--validate", action="store_true", help="check every invariant after each step")
+    return parser
+
+
+class DaemonProcess:
+    """One daemon's life in its process. ``name`` is ``rm`` or ``nm-<port>``."""
+
+    def __init__(
+        self, name: str, run_dir: RunDir, *, ready_fd: int = -1, log_to_stderr: bool = False
+    ) -> None:
+        self.name = name
+        self.run_dir = run_dir
+        self.is_ready = False
+        self._ready_fd = ready_fd
+        self._log_to_stderr = log_to_stderr
+        self._lock = -1
+        self._stopped = asyncio.Event()
+        self._exit_code = 0
+
+    # -- the end ----------------------------------------------------------------------------------------
+
+    def stop(self, reason: str) -> None:
+        """The machine is done. One that never was ready could not start, for that reason."""
+        LOG.info("%s ends: %s", self.name, reason)
+        if not self.is_ready:
+            self._exit_code = EXIT_FAILURE
+            self.announce_failure(YoppError(f"{self.name} did not start", because=reason))
+        self._stopped.set()
+
+    def crashed(self, error: BaseException, report: Path | None) -> None:
+        """The machine met a state that cannot be: end at once, touch nothing. Containers live on."""
+        LOG.critical("%s crashed: %s (report: %s)", self.name, error, report)
+        self._exit_code = EXIT_CRASHED
+        if not self.is_ready:
+            self.announce_failure(
+                YoppError(f"{self.name} crashed", because=str(error), exit_code=EXIT_CRASHED)
+            )
+        self._stopped.set()
+
+    @property
+    def has_crashed(self) -> bool:
+        """Whether this end is no orderly one."""
+        return self._exit_code == EXIT_CRASHED
+
+    async def until_stopped(self) -> int:
+        """Wait for the end; the exit code."""
+        await self._stopped.wait()
+        notify_systemd("STOPPING=1")
+        return self._exit_code
+
+    def on_signals(self, asked_to_end: Callable[[str], None]) -> None:
+        """Call ``asked_to_end`` with the signal's name on SIGTERM and SIGINT.
+
+        What a task raises is a crash.
+        """
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, asked_to_end, number.name)
+        # A handler that does nothing, for "ignore" would be inherited by every container.
+        loop.add_signal_handler(signal.SIGHUP, LOG.info, "SIGHUP is ignored")
+        loop.set_exception_handler(self._loop_exception)
+
+    def _loop_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if error is None or isinstance(error, OSError):
+            # A peer that went away while it was written to, a socket without descriptors: the world's doing.
+            LOG.warning("%s", context.get("message"), exc_info=error)
+            return
+        if self.has_crashed:
+            return
+        LOG.critical("%s", context.get("message"), exc_info=error)
+        self.crashed(error, None)
+
+    # -- readiness --------------------------------------------------------------------------------------
+
+    def announce_ready(self) -> None:
+        """Tell the starter and systemd that this daemon serves."""
+        if self.is_ready:
+            return
+        self.is_ready = True
+        LOG.info("%s is ready", self.name)
+        self._tell_starter(b"1")
+        notify_systemd(f"READY=1\nMAINPID={os.getpid()}")
+
+    def announce_failure(self, error: YoppError | ExecutorError) -> None:
+        """Tell the starter why this daemon does not serve."""
+        document = {
+            "error": error.message,
+            "because": error.because,
+            "hint": error.hint,
+            "exit": error.exit_code if isinstance(error, YoppError) else EXIT_FAILURE,
+        }
+        self._tell_starter(json.dumps(document).encode())
+
+    def _tell_starter(self, message: bytes) -> None:
+        if self._ready_fd < 0:
+            return
+        with contextlib.suppress(OSError):  # a starter that went away needs no answer
+            os.write(self._ready_fd, message)
+            os.close(self._ready_fd)
+        self._ready_fd = -1
+
+    # -- lock and log -------------------------------------------------------------------------------------
+
+    def take_lock(self) -> None:
+        """Lock the pid file and write this process's pid into it.
+
+        Raises YoppError if another daemon has it.
+        """
+        path = self.run_dir.pid_file(self.name)
+        deadline = time.monotonic() + LOCK_SECONDS
+        while True:
+            try:
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            except OSError as error:
+                reason = (error.strerror or str(error)).lower()
+                raise YoppError(f"cannot write {path}", because=reason) from None
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+                os.close(descriptor)
+                if time.monotonic() >= deadline:
+                    raise YoppError(
+                        f"{self.name} is already running", because=f"process {holder} holds {path}"
+                    ) from None
+                time.sleep(0.005)  # flock(2) has no timeout
+                continue
+            if _is_still(descriptor, path):
+                break
+            os.close(descriptor)  # somebody cleared it away between opening and locking
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        self._lock = descriptor
+
+    def release_lock(self) -> None:
+        """Remove the pid file and let it go."""
+        if self._lock < 0:
+            return
+        if _is_still(self._lock, self.run_dir.pid_file(self.name)):
+            with contextlib.suppress(OSError):
+                os.unlink(self.run_dir.pid_file(self.name))
+        os.close(self._lock)
+        self._lock = -1
+
+    def start_log(self) -> None:
+        """Log to the run directory, with a bound on the size. Raises YoppError where it cannot be written."""
+        handler: logging.Handler
+        if self._log_to_stderr:
+            handler = logging.StreamHandler()
+        else:
+            path = self.run_dir.log_file(self.name)
+            try:
+                handler = RotatingFileHandler(
+                    path, maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8", errors="replace"
+                )
+            except OSError as error:
+                reason = (error.strerror or str(error)).lower()
+                raise YoppError(f"cannot write {path}", because=reason) from None
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        root = logging.getLogger()
+        root.addHandler(handler)
+        root.setLevel(logging.INFO)
+        logging.raiseExceptions = False  # a full disk must not end the daemon
+
+
+Serve = Callable[[DaemonProcess, Configuration], Coroutine[Any, Any, int]]
+"""Runs a daemon until its end; its exit code. Raises YoppError or ExecutorError where it cannot start."""
+
+
+def run(name: str, arguments: argparse.Namespace, serve: Serve) -> int:
+    """Run a daemon in this process: everything from the configuration to the last file removed."""
+    # A pipe to a starter that has gone, or a terminal that was closed, must not end a daemon.
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    run_dir = RunDir.of(arguments.run_dir)
+    process = DaemonProcess(name, run_dir, ready_fd=arguments.ready_fd, log_to_stderr=arguments.log_to_stderr)
+    if arguments.ready_fd >= 0:
+        os.set_inheritable(arguments.ready_fd, False)
+    try:
+        process.take_lock()
+        process.start_log()
+        configuration = read_site(run_dir)
+        process.run_dir = RunDir.of(arguments.run_dir, state_dir=configuration.state_dir)
+        LOG.info("%s starts: process %d, run directory %s", name, os.getpid(), run_dir.path)
+        return asyncio.run(serve(process, configuration))
+    except (YoppError, ExecutorError) as error:
+        process.announce_failure(error)
+        LOG.error("%s did not start: %s", name, error)
+        if arguments.ready_fd < 0:
+            sys.stderr.write(f"error: {error}\n")
+        return error.exit_code if isinstance(error, YoppError) else EXIT_FAILURE
+    finally:
+        process.release_lock()
+
+
+def read_site(run_dir: RunDir) -> Configuration:
+    """The configuration that the cluster runs with. Raises YoppError."""
+    text = run_dir.read("site.json")
+    if text is None:
+        raise YoppError(
+            f"there is no {run_dir.site_file}",
+            because="`yopp up` writes the cluster's configuration there",
+            hint="start the cluster with `yopp up`",
+        )
+    return Configuration.from_json(text)
+
+
+def notify_systemd(state: str) -> None:
+    """Tell systemd (sd_notify(3)); nothing where this process was not started by it."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")):
+        return
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifier:
+        notifier.connect("\0" + address[1:] if address.startswith("@") else address)
+        notifier.sendall(state.encode())
+
+
+def _is_still(descriptor: int, path: str) -> bool:
+    """Whether ``path`` is the very file that is open as ``descriptor``."""
+    try:
+        named = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return False
+    opened = os.fstat(descriptor)
+    return (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino)

@@ -1,0 +1,106 @@
+"""The ResourceManager's daemon: ``python -m yarnopp_cli.daemons.resourcemanager --run-dir DIR``.
+
+SIGTERM ends this process alone: NodeManagers of a cluster that stays keep their containers and wait for the
+next ResourceManager, those of an on-demand cluster end themselves. A whole cluster is ended by the call
+shutdownCluster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import secrets
+import sys
+import time
+from collections.abc import Sequence
+
+from executor.driver import Driver
+
+from .. import __version__
+from ..core.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
+from ..core.resourcemanager import ResourceManager
+from ..rpc.methods import RM_METHODS
+from ..rpc.server import RpcServer
+from ..settings.loading import Configuration
+from ..settings.nodemanager import NodeManagerSettings
+from ..settings.resourcemanager import ResourceManagerSettings
+from .process import DaemonProcess, argument_parser, run
+
+Event = CallReceived | ConnectionLost
+Command = Reply | ReplyError | StopDaemon
+
+
+class ResourceManagerDaemon:
+    """One ResourceManager: its machine, its driver, its server."""
+
+    def __init__(
+        self, process: DaemonProcess, configuration: Configuration, *, lifetime: str, validate: bool
+    ) -> None:
+        self._process = process
+        self._settings = configuration.settings(ResourceManagerSettings)
+        node_settings = configuration.settings(NodeManagerSettings)
+        started_ms = int(time.time() * 1000)
+        self.machine = ResourceManager(
+            self._settings,
+            cluster_timestamp=started_ms,
+            wall_offset=time.time() - time.monotonic(),
+            rng=random.Random(),
+            secret=secrets.token_bytes(32),
+            lifetime=lifetime,
+            run_dir=process.run_dir.path,
+            address=f"unix:{process.run_dir.rm_socket}",
+            log_dir=node_settings.log_dirs,
+            pid=os.getpid(),
+            version=__version__,
+            properties=configuration.non_default(),
+            heartbeat_wait=node_settings.heartbeat_mode == "event-driven",
+        )
+        self._driver: Driver[Event, Command] = Driver(
+            self.machine,
+            self._perform,
+            crash_dir=process.run_dir.path,
+            on_crash=process.crashed,
+            validate=validate,
+        )
+        self._server = RpcServer(RM_METHODS, self._driver.post)
+
+    def _perform(self, command: Command) -> None:
+        if isinstance(command, StopDaemon):
+            self._process.stop(command.reason)
+        else:
+            self._server.perform(command)
+
+    async def serve(self) -> int:
+        """Serve until the end; the exit code."""
+        self._process.on_signals(self._process.stop)
+        try:
+            await self._server.listen_unix(self._process.run_dir.rm_socket)
+            if self._settings.address:
+                await self._server.listen_tcp(self._settings.address)
+            # The machine's own deadlines begin to count now, before anybody calls.
+            self._driver.step(self.machine.advance)
+            self._process.announce_ready()
+            return await self._process.until_stopped()
+        finally:
+            self._driver.close()
+            await self._server.close()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the daemon; its exit code."""
+    parser = argument_parser("resourcemanager")
+    parser.add_argument("--lifetime", choices=("stay", "on-demand"), default="stay", help="when it ends")
+    arguments: argparse.Namespace = parser.parse_args(argv)
+
+    async def serve(process: DaemonProcess, configuration: Configuration) -> int:
+        daemon = ResourceManagerDaemon(
+            process, configuration, lifetime=arguments.lifetime, validate=arguments.validate
+        )
+        return await daemon.serve()
+
+    return run("rm", arguments, serve)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
