@@ -157,6 +157,10 @@ class Printer:
             columns = shutil.get_terminal_size().columns
             _talk("\r\x1b[K" + shorten(harmless(text), max(10, columns - 1)))
 
+    def clear_screen(self) -> None:
+        """Empty the terminal, for a list that is printed again."""
+        _write("\x1b[H\x1b[2J")
+
     def listing(
         self,
         rows: Sequence[T],
@@ -183,6 +187,28 @@ class Printer:
             self._table(rows, columns)
         elif empty:
             self.note(empty)
+
+    def details(
+        self,
+        rows: Sequence[T],
+        *,
+        key: str,
+        document: Callable[[T], Mapping[str, Any]],
+        fields: Callable[[T], Sequence[tuple[str, str]]],
+        columns: Sequence[Column[T]],
+        identity: Callable[[T], str],
+    ) -> None:
+        """Print one or several things in full: ``name : value`` lines, or ``{key: document}`` a line in JSON."""
+        if self.is_json:
+            for row in rows:
+                self.document({key: document(row)})
+        elif self.quiet or self.form in ("name", "tsv"):
+            self.listing(rows, columns, documents=list, document=document, identity=identity)
+        else:
+            for number, row in enumerate(rows):
+                if number:
+                    _write("\n")
+                self.fields(fields(row))
 
     def _table(self, rows: Sequence[T], columns: Sequence[Column[T]]) -> None:
         cells = [[harmless(column.cell(row)) for column in columns] for row in rows]
@@ -277,6 +303,11 @@ def is_terminal(stream: TextIO | None) -> bool:
         return stream is not None and stream.isatty()
     except ValueError:
         return False
+
+
+def is_terminal_out() -> bool:
+    """Whether a person reads standard output."""
+    return is_terminal(sys.stdout)
 
 
 def error(problem: YoppError) -> None:

@@ -36,7 +36,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("pi", "pi", "Estimate pi in map containers, as Hadoop's example does", "Jobs"),
     Entry("wait", "wait", "Wait for jobs or containers, and end with their exit code", "Jobs"),
     Entry("logs", "logs", "Print or follow the output of containers", "Jobs"),
-    Entry("app", "app", "List, show and kill applications", "Looking", group=True),
+    Entry("app", "application", "List, show and kill applications", "Looking", group=True),
     Entry("attempt", "attempt", "List and show the attempts of an application", "Looking", group=True),
     Entry("container", "container", "List, show, kill and signal containers", "Looking", group=True),
     Entry("node", "node", "List and show nodes", "Looking", group=True),

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from datetime import datetime, timezone
 
-# C0 and C1 controls, DEL, bidirectional overrides and isolates, line separators, lone surrogates: all of these can
-# make a terminal show something else than what is there.
+# C0 and C1 controls, DEL, bidirectional overrides and isolates, line separators, lone surrogates: all of these
+# can make a terminal show something else than what is there.
 _HARMFUL = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\e"}
+_DAY_MS = 86_400_000
 
 
 def harmless(text: str, keep: str = "") -> str:
-    """``text`` with every control character outside ``keep`` written as an escape (``\\e``, ``\\x07``, ``\\u202e``)."""
+    """``text`` with every control character outside ``keep`` written as an escape: ``\\e``, ``\\x07``, ``\\u202e``."""
     if text.isascii() and text.isprintable():
         return text
     return _HARMFUL.sub(lambda match: match[0] if match[0] in keep else _escape(match[0]), text)
@@ -55,10 +55,10 @@ def shorten(text: str, cells: int) -> str:
 
 
 def span(milliseconds: float) -> str:
-    """A duration as people say it: ``340 ms``, ``12.3 s``, ``5m 03s``, ``2h 05m``, ``3d 04h``."""
+    """A duration as people say it: ``340 ms``, ``12.3 s``, ``5m 03s``, ``2h 05m``, ``3d 04h``; "-" if negative."""
     if milliseconds < 0:
         return "-"
-    if milliseconds < 1000:
+    if milliseconds < 999.5:
         return f"{milliseconds:.0f} ms"
     if milliseconds < 59_950:
         return f"{milliseconds / 1000:.1f} s"
@@ -71,15 +71,31 @@ def span(milliseconds: float) -> str:
 
 
 def megabytes(amount: float) -> str:
-    """MB as people read them: ``512 MB``, ``4.0 GB``."""
+    """MB as people read them: ``512 MB``, ``0.4 MB``, ``15.6 GB``."""
     if amount >= 10240:
         return f"{amount / 1024:.1f} GB"
     return f"{amount:.0f} MB" if amount >= 10 or amount == int(amount) else f"{amount:.1f} MB"
 
 
 def timestamp(epoch_ms: int) -> str:
-    """ISO 8601 with zone and milliseconds; "-" for 0."""
+    """ISO 8601 in UTC, to the millisecond: ``2025-12-10T20:26:40.000Z``; "-" for 0 (not yet)."""
     if not epoch_ms:
         return "-"
-    moment = datetime.fromtimestamp(epoch_ms / 1000, tz=timezone.utc)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    days, rest = divmod(epoch_ms, _DAY_MS)
+    year, month, day = _civil(days)
+    seconds, milliseconds = divmod(rest, 1000)
+    hours, seconds = divmod(seconds, 3600)
+    return f"{year:04d}-{month:02d}-{day:02d}T{hours:02d}:{seconds // 60:02d}:{seconds % 60:02d}.{milliseconds:03d}Z"
+
+
+def _civil(days: int) -> tuple[int, int, int]:
+    """Year, month and day of a day counted from 1970-01-01 (proleptic Gregorian).
+
+    Counted in eras of 400 years (146,097 days) that begin on 1 March, so that a leap day ends its year.
+    """
+    era, of_era = divmod(days + 719_468, 146_097)
+    year_of_era = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    shifted = (5 * of_year + 2) // 153
+    month = shifted + 3 if shifted < 10 else shifted - 9
+    return year_of_era + era * 400 + (month <= 2), month, of_year - (153 * shifted + 2) // 5 + 1

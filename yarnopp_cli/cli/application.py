@@ -1,0 +1,224 @@
+"""``yopp app list|status|kill``."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..errors import EXIT_TIMEOUT, YoppError
+from ..records.client_protocol import GetApplicationsRequest
+from ..records.reports import FINAL_STATES, ApplicationReport, YarnApplicationState
+from ..views import applications as view
+from .context import Context
+from .listing import Choice, Documents, repeat, show, words_of
+from .naming import applications
+from .options import (
+    Color,
+    Columns,
+    Conf,
+    Define,
+    Ids,
+    Json,
+    Limit,
+    NoWait,
+    Output,
+    Quiet,
+    RunDirOption,
+    Sort,
+    Timeout,
+    Verbose,
+    Watch,
+    Yes,
+    examples,
+    new_typer,
+)
+from .output import Printer
+
+if TYPE_CHECKING:
+    from ..client import YarnClient
+
+_STATES = ("ALL", *(state.value for state in YarnApplicationState))
+KILL_SECONDS = 20.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group ``app``."""
+    group = new_typer(
+        help="List, show and kill applications.",
+        no_args_is_help=True,
+        epilog=examples("yopp app list", "yopp app kill last"),
+    )
+    group.command("list", epilog=examples("yopp app list -a", "yopp app list -a --state FAILED,KILLED -q"))(
+        list_applications
+    )
+    group.command("status", epilog=examples("yopp app status last", "yopp app status 3 --json"))(status)
+    group.command("kill", epilog=examples("yopp app kill last", "yopp app list -q | yopp app kill -"))(kill)
+    app.add_typer(group, name="app")
+
+
+def now_ms() -> int:
+    """The time of day, in epoch milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+def _listed(
+    client: YarnClient, request: GetApplicationsRequest, limit: int | None
+) -> list[ApplicationReport]:
+    found = list(client.applications(request))
+    return found[len(found) - limit :] if limit is not None and limit < len(found) else found
+
+
+def list_applications(
+    every: Annotated[bool, typer.Option("-a", "--all", help="Ended applications too.")] = False,
+    state: Annotated[
+        str | None, typer.Option("--state", metavar="S,…", help="Only in these states (implies -a).")
+    ] = None,
+    kind: Annotated[str | None, typer.Option("--type", metavar="T,…", help="Only of these types.")] = None,
+    tag: Annotated[
+        str | None, typer.Option("--tag", metavar="T,…", help="Only with one of these tags.")
+    ] = None,
+    user: Annotated[str, typer.Option("--user", metavar="NAME", help="Only of this user.")] = "",
+    queue: Annotated[str, typer.Option("--queue", metavar="NAME", help="Only in this queue.")] = "",
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Only with this name.")] = "",
+    sort: Sort = None,
+    columns: Columns = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=0, help="Show at most N, the newest ones.")
+    ] = None,
+    watch: Watch = None,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> None:
+    """List the applications that live, in order of submission."""
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    states = words_of(state, _STATES, "--state")
+    named = () if "ALL" in states else tuple(YarnApplicationState(one) for one in states)
+    request = GetApplicationsRequest(
+        states=named,
+        application_types=_words(kind),
+        tags=_words(tag),
+        queue=queue,
+        user=user,
+        name=name,
+        live_only=not (every or states),
+    )
+    context = Context.looking(conf=conf, define=define, run_dir=run_dir)
+    with context.client() as client:
+
+        def once() -> None:
+            now = now_ms()
+            show(
+                printer,
+                _listed(client, request, None if sort else limit),
+                view.columns(now),
+                Documents(lambda apps: view.documents(apps, now), lambda app: view.document(app, now)),
+                Choice(columns, sort, limit),
+                identity=lambda app: app.application_id,
+                empty="no applications"
+                if not request.live_only
+                else "no applications live (-a shows ended ones)",
+            )
+
+        repeat(printer, watch, once)
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+
+
+def status(
+    ids: Ids,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> None:
+    """Show everything that is known of an application."""
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client() as client:
+        found = [client.application(one) for one in applications(client, ids)]
+    _details(printer, found)
+
+
+def _details(printer: Printer, found: list[ApplicationReport]) -> None:
+    now = now_ms()
+    printer.details(
+        found,
+        key="app",
+        document=lambda app: view.document(app, now),
+        fields=lambda app: view.fields(app, now),
+        columns=view.columns(now),
+        identity=lambda app: app.application_id,
+    )
+
+
+def kill(
+    ids: Ids,
+    no_wait: NoWait = False,
+    timeout: Timeout = None,
+    yes: Yes = False,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> int:
+    """End applications and their containers; return when that has happened. `all` means every live one."""
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    bound = KILL_SECONDS if timeout is None else timeout
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client() as client:
+        if ids == ["all"]:
+            live = [one.application_id for one in client.applications(GetApplicationsRequest(live_only=True))]
+            if live and not printer.confirm(f"Kill all {len(live)} live applications?", yes=yes):
+                return 1
+            named = live
+        else:
+            named = applications(client, ids)
+        before = {one: client.application(one) for one in named}
+        for one in named:
+            if before[one].state not in FINAL_STATES:
+                client.kill_application(one, "Killed by a person.")
+        if not no_wait:
+            _await_end(client, named, bound)
+        after = [client.application(one) for one in named]
+    if printer.form in ("table", "wide") and not quiet:
+        for report in after:
+            if before[report.application_id].state in FINAL_STATES:
+                printer.note(f"{report.application_id} had already ended: {report.state.value}")
+            else:
+                printer.text(f"{report.application_id} {report.state.value}")
+    else:
+        _details(printer, after)
+    return 0
+
+
+def _await_end(client: YarnClient, named: list[str], bound: float) -> None:
+    """Wait until the applications have ended. Raises YoppError (exit 124) when the time has passed."""
+    deadline = time.monotonic() + bound
+    while named:
+        remaining = max(0.0, deadline - time.monotonic())
+        response = client.wait_for_applications(named, wait=min(remaining, 60.0))
+        living = [one.application_id for one in response.applications if one.state not in FINAL_STATES]
+        if response.satisfied or not living:
+            return
+        if time.monotonic() >= deadline:
+            raise YoppError(
+                f"{', '.join(living)} did not end within {bound:g} s",
+                hint="look at it with `yopp app status`; --timeout waits longer",
+                exit_code=EXIT_TIMEOUT,
+            )

@@ -1,0 +1,83 @@
+"""What all lists have in common: choosing columns, sorting, limiting, and printing again every so often."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ..errors import UsageError
+from ..views.columns import Column, choose, default_columns, sort
+from .output import Printer, is_terminal_out
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The values of ``--columns``, ``--sort`` and ``--limit``."""
+
+    columns: str | None = None
+    sort: str | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """How rows become JSON: all of them as one document, and each as its own."""
+
+    every: Callable[[Sequence[Any]], Any]
+    one: Callable[[Any], Mapping[str, Any]]
+
+
+def show(
+    printer: Printer,
+    rows: Sequence[T],
+    columns: Sequence[Column[T]],
+    documents: Documents,
+    choice: Choice,
+    *,
+    identity: Callable[[T], str],
+    empty: str = "",
+) -> None:
+    """Print a list as chosen. Raises UsageError for columns that there are not."""
+    try:
+        shown = (
+            choose(columns, choice.columns)
+            if choice.columns
+            else default_columns(columns, wide=printer.form == "wide")
+        )
+        ordered = sort(rows, columns, choice.sort) if choice.sort else list(rows)
+    except KeyError as error:
+        raise UsageError(
+            f"there is no column {error.args[0]!r}",
+            hint="choose from " + ", ".join(one.key for one in columns),
+        ) from None
+    if choice.limit is not None:
+        ordered = ordered[: choice.limit]
+    printer.listing(
+        ordered, shown, documents=documents.every, document=documents.one, identity=identity, empty=empty
+    )
+
+
+def repeat(printer: Printer, seconds: float | None, once: Callable[[], None]) -> None:
+    """Run ``once``; with ``seconds``, again and again until Ctrl-C, on a cleared screen where there is one."""
+    if seconds is not None and seconds < 0.1:
+        raise UsageError("--watch takes at least 0.1 seconds")
+    while True:
+        if seconds is not None and is_terminal_out() and not printer.is_json:
+            printer.clear_screen()
+        once()
+        if seconds is None:
+            return
+        time.sleep(seconds)
+
+
+def words_of(text: str | None, allowed: Sequence[str], option: str) -> tuple[str, ...]:
+    """The upper-case words of a comma list, each one of ``allowed``. Raises UsageError naming the option."""
+    wanted = tuple(word.strip().upper() for word in (text or "").split(",") if word.strip())
+    for word in wanted:
+        if word not in allowed:
+            raise UsageError(f"{option} has no {word}", hint="choose from " + ", ".join(allowed))
+    return wanted

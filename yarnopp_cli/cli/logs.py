@@ -1,0 +1,374 @@
+"""``yopp logs``: print or follow the output of containers, of running clusters and of those that have ended."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from executor.records import ContainerState
+
+from ..errors import (
+    ApplicationNotFoundError,
+    ConnectionFailedError,
+    ContainerNotFoundError,
+    UsageError,
+    YoppError,
+)
+from ..records.client_protocol import GetContainersRequest
+from ..records.reports import FINAL_STATES, ContainerReport
+from ..views import applications as app_view
+from ..views.containers import is_live, shell_code, shown_state
+from ..views.text import harmless
+from .context import Context
+from .logfiles import STREAMS, Stream, applications_on_disk, containers_on_disk, streams_of
+from .naming import application, applications, container, containers, is_container, words
+from .options import Color, Conf, Define, Ids, Json, Output, Quiet, RunDirOption, Verbose, duration, examples
+from .output import Printer, is_terminal_out, paint
+
+if TYPE_CHECKING:
+    from ..client import YarnClient
+
+LOG_DIRS = "yarn.nodemanager.log-dirs"
+_POLL_SECONDS = 0.05
+_ASK_SECONDS = 0.25
+_PREFIX_STYLES = ("cyan", "green", "yellow", "blue")
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``logs``."""
+    app.command("logs", epilog=examples("yopp logs -f last", "yopp logs 3.2 --stderr --tail 20"))(logs)
+
+
+@dataclass(slots=True)
+class Target:
+    """Whose output is wanted: containers by id, or all containers of applications, with what is known of them.
+
+    ``client`` None means that it is on disk only and that nothing more will come. ``directories`` are those of
+    applications and containers, by id.
+    """
+
+    container_ids: list[str] = field(default_factory=list)
+    application_ids: list[str] = field(default_factory=list)
+    client: YarnClient | None = None
+    directories: dict[str, str] = field(default_factory=dict)
+    masters_only: bool = False
+    waiting: list[str] = field(default_factory=list)
+    code: int = 0
+
+    def look(self) -> tuple[dict[str, str], bool]:
+        """Container -> its directory, and whether all of it has ended. Updates ``waiting`` and ``code``."""
+        found = {one: self.directories[one] for one in self.container_ids if one in self.directories}
+        for app in self.application_ids:
+            for one in () if self.masters_only else containers_on_disk(self.directories.get(app, "")):
+                found[one] = os.path.join(self.directories[app], one)
+        if self.client is None:
+            return found, True
+        try:
+            ended = self._ask(self.client, found)
+        except ConnectionFailedError:
+            self.client = None  # the cluster has gone, and nothing runs any more
+            return found, True
+        return found, ended
+
+    def _ask(self, client: YarnClient, found: dict[str, str]) -> bool:
+        reports: list[ContainerReport] = [client.container(one) for one in self.container_ids]
+        codes = [shell_code(report) for report in reports]
+        ended = all(not is_live(report) for report in reports)
+        for app in self.application_ids:
+            report = client.application(app)
+            if report.log_directory:
+                self.directories[app] = report.log_directory
+            ended = ended and report.state in FINAL_STATES
+            codes.append(app_view.exit_code(report))
+            of_app = client.container_reports(GetContainersRequest(application_id=app, finished=True))
+            reports += [one for one in of_app if one.is_am or not self.masters_only]
+        for one in reports:
+            directory = one.log_directory or os.path.join(
+                self.directories.get(one.application_id, ""), one.container_id
+            )
+            if os.path.isabs(directory):
+                found[one.container_id] = directory
+        self.waiting = [
+            one.container_id
+            for one in reports
+            if shown_state(one) in ("ALLOCATED", "QUEUED", "LAUNCHING") and not one.started_at_ms
+        ]
+        self.code = max((code for code in codes if code is not None), default=0)
+        return ended and not any(one.state is not ContainerState.DONE for one in reports)
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How lines are printed: which streams, with what before each, and from where on."""
+
+    names: tuple[str, ...]
+    prefix: bool | None
+    timestamps: bool
+    tail: int | None
+    since_ms: int
+
+
+def logs(
+    ids: Ids,
+    follow: Annotated[
+        bool, typer.Option("-f", "--follow", help="Go on until it has ended; wait for what is still queued.")
+    ] = False,
+    tail: Annotated[
+        int | None, typer.Option("--tail", metavar="N", min=0, help="Only the last N lines of each file.")
+    ] = None,
+    since: Annotated[
+        float | None,
+        typer.Option(
+            "--since", metavar="DUR", parser=duration, help="Only files written to in the last DUR."
+        ),
+    ] = None,
+    stdout: Annotated[bool, typer.Option("--stdout", help="Standard output only.")] = False,
+    stderr: Annotated[bool, typer.Option("--stderr", help="Standard error only.")] = False,
+    no_prefix: Annotated[
+        bool, typer.Option("--no-prefix", help="No container number before each line.")
+    ] = False,
+    timestamps: Annotated[
+        bool,
+        typer.Option(
+            "--timestamps", help="When each line was read (of old lines: when the file was last written)."
+        ),
+    ] = False,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="DIR", help="Copy the files to DIR/<container>/ instead.")
+    ] = None,
+    masters: Annotated[bool, typer.Option("--am", help="Only the application's master.")] = False,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="End with the exit code of what is shown.")
+    ] = False,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> int:
+    """Print what containers wrote: of one container, or of all those of an application, numbered.
+
+    With -f, Ctrl-C only stops watching. Output of a cluster that has ended is found too.
+    """
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    now = time.time_ns() // 1_000_000
+    names = tuple(name for name, wanted in zip(STREAMS, (stdout, stderr), strict=True) if wanted) or STREAMS
+    style = Style(
+        names,
+        False if no_prefix else None,
+        timestamps,
+        tail,
+        now - round(since * 1000) if since is not None else 0,
+    )
+    target = find(
+        Context.looking(conf=conf, define=define, run_dir=run_dir), words(ids), masters_only=masters
+    )
+    try:
+        if out is not None:
+            _copy(printer, target, out, names)
+        else:
+            _Reader(printer, target, style).run(follow=follow)
+    finally:
+        if target.client is not None:
+            target.client.close()
+    return target.code if exit_code else 0
+
+
+def find(context: Context, named: Sequence[str], *, masters_only: bool = False) -> Target:
+    """Who is meant, asked of the cluster, or else looked up among the files of clusters that have ended.
+
+    Raises ApplicationNotFoundError or ContainerNotFoundError; ConnectionFailedError where there is no cluster and
+    no file either.
+    """
+    try:
+        client = context.client()
+    except ConnectionFailedError as error:
+        return _on_disk(context, named, error, masters_only)
+    try:
+        return _of_cluster(client, named, masters_only)
+    except (ApplicationNotFoundError, ContainerNotFoundError) as error:
+        client.close()
+        return _on_disk(context, named, error, masters_only)
+    except BaseException:
+        client.close()
+        raise
+
+
+def _of_cluster(client: YarnClient, named: Sequence[str], masters_only: bool) -> Target:
+    target = Target(client=client, masters_only=masters_only)
+    of_containers = [word for word in named if is_container(word)]
+    of_applications = [word for word in named if word not in of_containers]
+    if of_containers:
+        target.container_ids = containers(client, of_containers)
+    if of_applications:
+        target.application_ids = applications(client, of_applications)
+    for one in target.container_ids:
+        client.container(one)
+    for one in target.application_ids:
+        target.directories[one] = client.application(one).log_directory
+    return target
+
+
+def _on_disk(context: Context, named: Sequence[str], error: YoppError, masters_only: bool) -> Target:
+    """The same among files. Raises ``error``, what the cluster said, where nothing is found."""
+    log_dir = str(context.configuration.value(LOG_DIRS))
+    known = applications_on_disk(log_dir)
+    if not known:
+        raise error
+    target = Target(masters_only=masters_only)
+    every = {one: app for app in known for one in containers_on_disk(os.path.join(log_dir, app))}
+    for word in named:
+        if is_container(word):
+            one = container(every, word)
+            if one not in every:
+                raise ContainerNotFoundError(
+                    f"no container {word}", because=f"there is no output of it in {log_dir}"
+                )
+            target.container_ids.append(one)
+            target.directories[one] = os.path.join(log_dir, every[one], one)
+            continue
+        app = application(known, word)
+        if app not in known:
+            raise ApplicationNotFoundError(
+                f"no application {word}", because=f"there is no output of it in {log_dir}"
+            )
+        target.application_ids.append(app)
+        target.directories[app] = os.path.join(log_dir, app)
+    return target
+
+
+class _Reader:
+    """Prints the streams of a target, once or as they grow."""
+
+    def __init__(self, printer: Printer, target: Target, style: Style) -> None:
+        self._printer = printer
+        self._target = target
+        self._style = style
+        self._streams: dict[tuple[str, str], Stream] = {}
+        self._numbers: dict[str, str] = {}
+        self._told_waiting = False
+        self._printed = False
+
+    def run(self, *, follow: bool) -> None:
+        """Print all there is; with ``follow``, go on until everything has ended."""
+        directories, ended = self._target.look()
+        single = len(self._target.container_ids) == 1 and not self._target.application_ids
+        alone = single or (not follow and len(directories) == 1)
+        self._open(directories, first=True)
+        if not follow:
+            self._print(alone, ended=True)
+            if not self._printed and not self._printer.is_json:
+                self._printer.note("no output" if ended else "no output yet (-f waits for it)")
+            return
+        asked = time.monotonic()
+        while True:
+            self._say_waiting()
+            moved = self._print(alone, ended=ended)
+            if ended:
+                return
+            if not moved:
+                time.sleep(_POLL_SECONDS)
+            if time.monotonic() - asked >= _ASK_SECONDS:
+                directories, ended = self._target.look()
+                asked = time.monotonic()
+                self._open(directories, first=False)
+
+    def _open(self, directories: dict[str, str], *, first: bool) -> None:
+        for container_id, directory in directories.items():
+            for stream in streams_of(container_id, directory, self._style.names):
+                key = (container_id, stream.name)
+                if key in self._streams:
+                    continue
+                if self._style.since_ms and stream.changed_ms() < self._style.since_ms and first:
+                    if self._target.client is None:
+                        continue
+                    stream.skip_to_tail(0)
+                elif self._style.tail is not None and first:
+                    stream.skip_to_tail(self._style.tail)
+                self._streams[key] = stream
+                self._numbers.setdefault(container_id, str(int(container_id.rpartition("_")[2])))
+
+    def _say_waiting(self) -> None:
+        waiting = len(self._target.waiting)
+        if waiting and not self._told_waiting and not self._printed:
+            what = self._target.waiting[0] if waiting == 1 else f"{waiting} containers"
+            self._printer.note(f"waiting: {what} {'is' if waiting == 1 else 'are'} still queued")
+            self._told_waiting = True
+
+    def _print(self, alone: bool, *, ended: bool) -> bool:
+        """Print what is new of every stream; whether there was anything."""
+        raw = alone and not self._style.timestamps and not self._printer.is_json and not is_terminal_out()
+        moved = False
+        for stream in self._streams.values():
+            if raw:
+                for block in stream.read():
+                    self._printer.raw(block)
+                    moved = True
+                continue
+            for line in stream.lines(ended=ended):
+                self._line(stream, line, alone)
+                moved = True
+        self._printed = self._printed or moved
+        return moved
+
+    def _line(self, stream: Stream, line: bytes, alone: bool) -> None:
+        now = time.time_ns() // 1_000_000
+        moment = min(now, stream.changed_ms() or now)
+        if self._printer.is_json:
+            text = line.decode("utf-8", "backslashreplace")
+            self._printer.document(
+                {"id": stream.container_id, "stream": stream.name, "t": moment, "line": text}
+            )
+            return
+        before = b""
+        if self._style.timestamps:
+            before += _clock(moment).encode() + b" "
+        if self._style.prefix is not False and not alone:
+            number = self._numbers[stream.container_id]
+            style = _PREFIX_STYLES[int(number) % len(_PREFIX_STYLES)]
+            before += paint(f"[{number}]", style, self._printer.color_out).encode() + b" "
+        if is_terminal_out():  # control sequences of a container are not for this terminal
+            line = harmless(line.decode("utf-8", "backslashreplace"), keep="\t").encode(
+                "utf-8", "backslashreplace"
+            )
+        self._printer.raw(before + line + b"\n")
+
+
+def _clock(epoch_ms: int) -> str:
+    """Local time with its zone, ISO 8601, to the millisecond."""
+    local = time.localtime(epoch_ms / 1000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', local)}.{epoch_ms % 1000:03d}{time.strftime('%z', local)}"
+
+
+def _copy(printer: Printer, target: Target, out: str, names: tuple[str, ...]) -> None:
+    """Copy the files to ``out``/<container>/<stream>. Raises YoppError where that cannot be written."""
+    directories, _ = target.look()
+    copied = 0
+    for container_id, directory in directories.items():
+        for name in names:
+            source = os.path.join(directory, name)
+            if not os.path.isfile(source):
+                continue
+            place = os.path.join(out, container_id)
+            try:
+                os.makedirs(place, exist_ok=True)
+                shutil.copyfile(source, os.path.join(place, name))
+            except OSError as error:
+                raise YoppError(
+                    f"cannot copy to {place}",
+                    because=str(error.strerror),
+                    hint="name a directory you can write",
+                ) from None
+            copied += 1
+    if not copied:
+        raise UsageError("there is no output to copy", hint="yopp ps -a")
+    printer.note(f"{copied} files copied to {out}")

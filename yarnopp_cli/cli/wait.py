@@ -1,0 +1,215 @@
+"""``yopp wait``: wait for applications and containers, and end with their exit code."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from executor.records import ContainerState
+
+from ..errors import EXIT_TIMEOUT, UsageError, YoppError
+from ..records.reports import FINAL_STATES, ApplicationReport, ContainerReport, YarnApplicationState
+from ..views import applications as app_view
+from ..views import containers as container_view
+from .context import Context
+from .naming import applications, containers, is_container, words
+from .options import Color, Conf, Define, Ids, Json, Output, Quiet, RunDirOption, Timeout, Verbose, examples
+from .output import Printer
+
+if TYPE_CHECKING:
+    from ..client import YarnClient
+
+HOLD_SECONDS = 30.0
+"""How long one call lets the ResourceManager hold its answer."""
+_SLOWEST_POLL = 0.25
+_APP_ORDER = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
+_CONTAINER_ORDER = ("ALLOCATED", "QUEUED", "LAUNCHING", "RUNNING")
+_ENDS = ("DONE", "FINISHED", "FAILED", "KILLED")
+_ORDER = tuple(dict.fromkeys((*_APP_ORDER[:4], *_CONTAINER_ORDER)))
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``wait``."""
+    app.command(
+        "wait", epilog=examples("yopp wait last && echo all well", "yopp wait 3 4 --any --timeout 5m")
+    )(wait)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One thing that is waited for, as it is now. ``code`` None while it lives."""
+
+    id: str
+    state: str
+    final: str
+    code: int | None
+    reached: bool
+
+
+def wait(
+    ids: Ids,
+    any_of_them: Annotated[bool, typer.Option("--any", help="Until one of them is there, not all.")] = False,
+    state: Annotated[
+        str | None,
+        typer.Option("--for", metavar="STATE", help="Until this state, or a later one; else until the end."),
+    ] = None,
+    timeout: Timeout = None,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> int:
+    """Wait until applications or containers have ended, and end with their exit code (the highest of several).
+
+    Ctrl-C only stops waiting. With --for the code is 0 once the state is reached; --timeout ends with 124.
+    """
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    target = _target(state)
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client() as client:
+        named = words(ids)
+        of_containers = [one for one in named if is_container(one)]
+        of_applications = [one for one in named if one not in of_containers]
+        some_apps = applications(client, of_applications) if of_applications else []
+        some_containers = containers(client, of_containers) if of_containers else []
+        waiting = _Waiting(client, some_apps, some_containers, any_of_them, target)
+        seen = waiting.until(None if timeout is None else time.monotonic() + timeout)
+    done = [one for one in seen if one.reached]
+    if not (any(one.reached for one in seen) if any_of_them else len(done) == len(seen)):
+        missing = [one.id for one in seen if not one.reached]
+        raise YoppError(
+            f"{', '.join(missing)} did not get there within {timeout:g} s",
+            because=", ".join(f"{one.id} is {one.state}" for one in seen if not one.reached),
+            hint="it goes on; `yopp wait` again, or `yopp app kill`",
+            exit_code=EXIT_TIMEOUT,
+        )
+    code = _code(done, target)
+    _print(printer, seen, code)
+    return code
+
+
+def _target(state: str | None) -> str:
+    """The state waited for, "" for the end. Raises UsageError."""
+    if state is None:
+        return ""
+    word = state.upper()
+    word = "QUEUED" if word == "SCHEDULED" else word
+    if word not in _ORDER and word not in _ENDS:
+        raise UsageError(f"--for has no {state}", hint="choose from " + ", ".join((*_ORDER, *_ENDS)))
+    return word
+
+
+def _code(done: list[Seen], target: str) -> int:
+    """The highest code among those that failed; with a target that is no end, 0."""
+    if target in _ORDER:
+        return 0
+    if target in ("FAILED", "KILLED") and all(target in (one.state, one.final) for one in done):
+        return 0
+    return max((one.code for one in done if one.code is not None), default=0)
+
+
+class _Waiting:
+    """The wait for some applications (the RM holds the answer) and containers (their state is asked for)."""
+
+    def __init__(
+        self,
+        client: YarnClient,
+        app_ids: list[str],
+        container_ids: list[str],
+        any_of_them: bool,
+        target: str,
+    ) -> None:
+        self._client = client
+        self._apps = app_ids
+        self._containers = container_ids
+        self._any = any_of_them
+        self._target = target
+
+    def until(self, deadline: float | None) -> list[Seen]:
+        """What is waited for, as it is when it is there or the time has passed. Raises ApplicationNotFoundError."""
+        for one in self._apps:
+            self._client.application(one)
+        pause = 0.01
+        while True:
+            remaining = HOLD_SECONDS if deadline is None else max(0.0, deadline - time.monotonic())
+            hold = 0.0 if self._containers else min(remaining, HOLD_SECONDS)
+            seen = [
+                *self._see_apps(hold),
+                *(self._container(self._client.container(one)) for one in self._containers),
+            ]
+            if any(one.reached for one in seen) if self._any else all(one.reached for one in seen):
+                return seen
+            if deadline is not None and time.monotonic() >= deadline:
+                return seen
+            if self._containers:
+                time.sleep(min(pause, remaining))
+                pause = min(pause * 1.5, _SLOWEST_POLL)
+
+    def _see_apps(self, hold: float) -> list[Seen]:
+        if not self._apps:
+            return []
+        states: tuple[YarnApplicationState, ...] = ()
+        if self._target in _APP_ORDER:
+            states = (YarnApplicationState(self._target),)
+        elif self._target in _ORDER:  # a container's word: an application with containers runs
+            states = (YarnApplicationState.RUNNING,)
+        response = self._client.wait_for_applications(
+            self._apps, states=states, any_of_them=self._any, wait=hold
+        )
+        by_id = {report.application_id: report for report in response.applications}
+        return [self._app(by_id[one], states) for one in self._apps if one in by_id]
+
+    def _app(self, report: ApplicationReport, states: tuple[YarnApplicationState, ...]) -> Seen:
+        ended = report.state in FINAL_STATES
+        reached = ended
+        if states and not ended:
+            reached = _APP_ORDER.index(report.state.value) >= _APP_ORDER.index(states[0].value)
+        return Seen(
+            report.application_id,
+            report.state.value,
+            report.final_status.value,
+            app_view.exit_code(report),
+            reached,
+        )
+
+    def _container(self, report: ContainerReport) -> Seen:
+        ended = report.state is ContainerState.DONE
+        shown = container_view.shown_state(report)
+        reached = ended
+        if self._target in _ORDER and not ended:
+            target = self._target if self._target in _CONTAINER_ORDER else "ALLOCATED"
+            place = _CONTAINER_ORDER.index(shown) if shown in _CONTAINER_ORDER else len(_CONTAINER_ORDER)
+            reached = place >= _CONTAINER_ORDER.index(target)
+        code = container_view.shell_code(report)
+        return Seen(report.container_id, shown, "" if code is None else _final(code), code, reached)
+
+
+def _final(code: int) -> str:
+    return "SUCCEEDED" if code == 0 else "FAILED"
+
+
+def _print(printer: Printer, seen: list[Seen], code: int) -> None:
+    documents: list[dict[str, Any]] = [
+        {"id": one.id, "state": one.state, "finalStatus": one.final or "UNDEFINED", "exit": one.code}
+        for one in seen
+    ]
+    if printer.is_json:
+        printer.document({"wait": documents, "exit": code})
+        return
+    if printer.quiet:
+        return
+    for one in seen:
+        told = f"{one.id} {one.state}"
+        if one.code is not None:
+            told += (
+                f" {one.final}, exit {one.code}"
+                if one.final and one.final != one.state
+                else f", exit {one.code}"
+            )
+        printer.text(told)

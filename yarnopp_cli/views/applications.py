@@ -1,0 +1,283 @@
+"""Applications and their attempts as tables and as YARN's AppInfo documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..records.reports import (
+    FINAL_STATES,
+    ApplicationAttemptReport,
+    ApplicationReport,
+    FinalApplicationStatus,
+    JobSummary,
+)
+from .columns import Column
+from .text import megabytes, span, timestamp
+
+
+def exit_code(report: ApplicationReport) -> int | None:
+    """The exit code of an ended application's job, None while it lives. 1 where it has no code of its own."""
+    if report.state not in FINAL_STATES:
+        return None
+    succeeded = report.final_status is FinalApplicationStatus.SUCCEEDED
+    code = report.summary.exit_code if report.summary is not None else -1
+    if code > 0 or (code == 0 and succeeded):
+        return code
+    return 0 if succeeded and report.state.value == "FINISHED" else 1
+
+
+def elapsed_ms(report: ApplicationReport, now_ms: int) -> int:
+    """How long it has run, or ran; 0 if it has not started."""
+    begin = report.started_at_ms or report.submitted_at_ms
+    return max(0, (report.finished_at_ms or now_ms) - begin) if begin else 0
+
+
+def counts_text(report: ApplicationReport) -> str:
+    """Its containers by state, in words, the empty ones left out."""
+    done = report.containers_done
+    counted = (
+        (report.containers_running, "running"),
+        (report.containers_queued, "queued"),
+        (report.containers_paused, "paused"),
+        (report.pending_containers, "pending"),
+        (done, "done"),
+        (report.containers_failed, "failed"),
+        (report.containers_preempted, "preempted"),
+    )
+    return ", ".join(f"{number} {word}" for number, word in counted if number) or "none"
+
+
+def columns(now_ms: int) -> tuple[Column[ApplicationReport], ...]:
+    """The columns of ``app list``; ``now_ms`` is the epoch time that running times are counted to."""
+    return (
+        Column("id", "APPLICATION", lambda app: app.application_id),
+        Column("name", "NAME", lambda app: app.name, flexible=True),
+        Column("type", "TYPE", lambda app: app.application_type),
+        Column("user", "USER", lambda app: app.user, wide=True),
+        Column("queue", "QUEUE", lambda app: app.queue, wide=True),
+        Column("state", "STATE", lambda app: app.state.value),
+        Column("final", "FINAL", lambda app: app.final_status.value),
+        Column("exit", "EXIT", exit_code, lambda app: _or_dash(exit_code(app)), numeric=True),
+        Column(
+            "progress",
+            "PROGRESS",
+            lambda app: round(100 * app.progress, 1),
+            lambda app: f"{100 * app.progress:.0f}%",
+            numeric=True,
+        ),
+        Column(
+            "elapsed",
+            "TIME",
+            lambda app: elapsed_ms(app, now_ms),
+            lambda app: span(elapsed_ms(app, now_ms)),
+            numeric=True,
+        ),
+        Column("containers", "CONTAINERS", counts_text, flexible=True),
+        Column(
+            "memory",
+            "MEM",
+            lambda app: app.allocated.memory,
+            lambda app: megabytes(app.allocated.memory),
+            numeric=True,
+            wide=True,
+        ),
+        Column("vcores", "VC", lambda app: app.allocated.vcores, numeric=True, wide=True),
+        Column("priority", "PRIORITY", lambda app: app.priority, numeric=True, wide=True),
+        Column("tags", "TAGS", lambda app: ",".join(app.tags), flexible=True, wide=True),
+        Column(
+            "started",
+            "STARTED",
+            lambda app: app.started_at_ms,
+            lambda app: timestamp(app.started_at_ms),
+            wide=True,
+        ),
+        Column(
+            "finished",
+            "FINISHED",
+            lambda app: app.finished_at_ms,
+            lambda app: timestamp(app.finished_at_ms),
+            wide=True,
+        ),
+        Column("command", "COMMAND", lambda app: app.command_line, flexible=True, wide=True),
+    )
+
+
+def _or_dash(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+def summary_document(summary: JobSummary) -> dict[str, Any]:
+    """What a master counted, in the spelling of our documents."""
+    return {
+        "total": summary.total,
+        "completed": summary.completed,
+        "failed": summary.failed,
+        "guaranteed": summary.guaranteed,
+        "opportunistic": summary.opportunistic,
+        "queued": summary.queued,
+        "preempted": summary.preempted,
+        "promoted": summary.promoted,
+        "waitMsTotal": summary.wait_ms_total,
+        "waitMsMax": summary.wait_ms_max,
+    }
+
+
+def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
+    """One AppInfo."""
+    return {
+        "id": app.application_id,
+        "user": app.user,
+        "name": app.name,
+        "queue": app.queue,
+        "state": app.state.value,
+        "finalStatus": app.final_status.value,
+        "progress": round(100 * app.progress, 2),
+        "trackingUI": "UNASSIGNED" if app.state not in FINAL_STATES else "History",
+        "trackingUrl": "",
+        "diagnostics": app.diagnostics,
+        "clusterId": _cluster_timestamp(app.application_id),
+        "applicationType": app.application_type,
+        "applicationTags": ",".join(app.tags),
+        "priority": str(app.priority),
+        "startedTime": app.submitted_at_ms or app.started_at_ms,
+        "launchTime": app.started_at_ms,
+        "finishedTime": app.finished_at_ms,
+        "elapsedTime": elapsed_ms(app, now_ms),
+        "amContainerLogs": app.log_directory,
+        "amHostHttpAddress": "",
+        "masterNodeId": app.am_node_id,
+        "allocatedMB": app.allocated.memory,
+        "allocatedVCores": app.allocated.vcores,
+        "reservedMB": 0,
+        "reservedVCores": 0,
+        "runningContainers": app.containers_allocated,
+        "memorySeconds": app.memory_seconds,
+        "vcoreSeconds": app.vcore_seconds,
+        "numNonAMContainerPreempted": app.containers_preempted,
+        "unmanagedApplication": app.unmanaged,
+        "logAggregationStatus": "DISABLED",
+        "yopp": {
+            "containers": {
+                "queued": app.containers_queued,
+                "running": app.containers_running,
+                "paused": app.containers_paused,
+                "pending": app.pending_containers,
+                "done": app.containers_done,
+                "failed": app.containers_failed,
+                "preempted": app.containers_preempted,
+            },
+            "exit": exit_code(app),
+            "opportunistic": {
+                "allocated": app.opportunistic_allocated_total,
+                "promoted": app.summary.promoted if app.summary is not None else 0,
+            },
+            "guaranteed": {"allocated": app.guaranteed_allocated_total},
+            "summary": summary_document(app.summary) if app.summary is not None else None,
+            "command": app.command_line,
+            "currentAttempt": app.current_attempt_id,
+            "attempts": app.attempts,
+            "amContainer": app.am_container_id,
+            "logDirectory": app.log_directory,
+        },
+    }
+
+
+def _cluster_timestamp(application_id: str) -> int:
+    middle = application_id.split("_")[1:2]
+    return int(middle[0]) if middle and middle[0].isdigit() else 0
+
+
+def documents(apps: Sequence[ApplicationReport], now_ms: int) -> dict[str, Any]:
+    """YARN's answer to ``GET /ws/v1/cluster/apps``; as there, no application at all is null."""
+    return {"apps": {"app": [document(app, now_ms) for app in apps]} if apps else None}
+
+
+def fields(app: ApplicationReport, now_ms: int) -> list[tuple[str, str]]:
+    """What ``app status`` prints, in YARN's order and words, and what YARN does not say after it."""
+    code = exit_code(app)
+    lines = [
+        ("Application-Id", app.application_id),
+        ("Application-Name", app.name),
+        ("Application-Type", app.application_type),
+        ("User", app.user),
+        ("Queue", app.queue),
+        ("Application Priority", str(app.priority)),
+        ("Start-Time", timestamp(app.submitted_at_ms or app.started_at_ms)),
+        ("Finish-Time", timestamp(app.finished_at_ms)),
+        ("Elapsed", span(elapsed_ms(app, now_ms))),
+        ("Progress", f"{100 * app.progress:.0f}%"),
+        ("State", app.state.value),
+        ("Final-State", app.final_status.value),
+        ("Exit", "-" if code is None else str(code)),
+        ("AM Host", app.am_node_id or ("in its client" if app.unmanaged else "N/A")),
+        (
+            "Aggregate Resource Allocation",
+            f"{app.memory_seconds} MB-seconds, {app.vcore_seconds} vcore-seconds",
+        ),
+        ("Containers", counts_text(app)),
+        (
+            "Allocated",
+            f"{app.guaranteed_allocated_total} guaranteed, {app.opportunistic_allocated_total} opportunistic",
+        ),
+    ]
+    if app.summary is not None and app.summary.completed:
+        lines.append(("Ran", summary_text(app.summary)))
+    if app.tags:
+        lines.append(("Application Tags", ",".join(app.tags)))
+    lines += [("Command", app.command_line), ("Logs", app.log_directory), ("Diagnostics", app.diagnostics)]
+    return lines
+
+
+def summary_text(summary: JobSummary) -> str:
+    """What became of a job's containers, in one line."""
+    mean = summary.wait_ms_total / summary.completed if summary.completed else 0
+    return (
+        f"{summary.opportunistic} opportunistic, {summary.guaranteed} guaranteed; {summary.queued} queued, "
+        f"{summary.preempted} preempted; waited {span(mean)} on average, {span(summary.wait_ms_max)} at most"
+    )
+
+
+ATTEMPT_COLUMNS: tuple[Column[ApplicationAttemptReport], ...] = (
+    Column("id", "ATTEMPT", lambda attempt: attempt.attempt_id),
+    Column("state", "STATE", lambda attempt: attempt.state),
+    Column("container", "AM CONTAINER", lambda attempt: attempt.am_container_id or "-"),
+    Column("started", "STARTED", lambda one: one.started_at_ms, lambda one: timestamp(one.started_at_ms)),
+    Column("finished", "FINISHED", lambda one: one.finished_at_ms, lambda one: timestamp(one.finished_at_ms)),
+    Column("diagnostics", "DIAGNOSTICS", lambda attempt: attempt.diagnostics, flexible=True),
+)
+
+
+def attempt_document(attempt: ApplicationAttemptReport) -> dict[str, Any]:
+    """One AppAttemptInfo."""
+    number = attempt.attempt_id.rpartition("_")[2]
+    return {
+        "id": int(number) if number.isdigit() else 0,
+        "startTime": attempt.started_at_ms,
+        "finishedTime": attempt.finished_at_ms,
+        "containerId": attempt.am_container_id,
+        "appAttemptId": attempt.attempt_id,
+        "appAttemptState": attempt.state,
+        "diagnosticsInfo": attempt.diagnostics,
+    }
+
+
+def attempt_documents(attempts: Sequence[ApplicationAttemptReport]) -> dict[str, Any]:
+    """YARN's answer to ``GET /ws/v1/cluster/apps/{id}/appattempts``."""
+    return {
+        "appAttempts": {"appAttempt": [attempt_document(attempt) for attempt in attempts]}
+        if attempts
+        else None
+    }
+
+
+def attempt_fields(attempt: ApplicationAttemptReport) -> list[tuple[str, str]]:
+    """What ``attempt status`` prints."""
+    return [
+        ("ApplicationAttempt-Id", attempt.attempt_id),
+        ("State", attempt.state),
+        ("AMContainer", attempt.am_container_id or "none: its master runs in its client"),
+        ("Start-Time", timestamp(attempt.started_at_ms)),
+        ("Finish-Time", timestamp(attempt.finished_at_ms)),
+        ("Diagnostics", attempt.diagnostics),
+    ]

@@ -1,0 +1,344 @@
+"""Containers as a table and as the NodeManager's ContainerInfo documents, execution type first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from executor.core.limits import cgroup_limits
+from executor.records import (
+    PREEMPTION_STATUSES,
+    SUB_STATES,
+    ContainerExitStatus,
+    ContainerState,
+    Resource,
+    exit_status_name,
+)
+from executor.settings import ExecutorSettings
+
+from ..errors import EXIT_TRY_AGAIN
+from ..records.reports import ContainerReport
+from .columns import Column
+from .text import megabytes, span, timestamp
+
+_MIB = 1 << 20
+_INVALID = int(ContainerExitStatus.INVALID)
+_SHOWN = {ContainerState.SCHEDULED: "QUEUED"}
+_KILL_CODE = 137
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What must be known of a node to say how it limits its containers.
+
+    ``cgroups`` is "v1", "v2", "hybrid" or "none"; ``physical_cores`` what its vcores stand for.
+    """
+
+    cgroups: str
+    total: Resource
+    physical_cores: int
+    settings: ExecutorSettings
+
+
+def shown_state(report: ContainerReport) -> str:
+    """The state in our words: QUEUED, RUNNING, PAUSED, DONE, KILLED, …; ALLOCATED before its node spoke of it."""
+    if report.state is None:
+        return "ALLOCATED"
+    if report.state is ContainerState.DONE and report.exit_status < 0:
+        return "KILLED"
+    return _SHOWN.get(report.state, report.state.value)
+
+
+def is_live(report: ContainerReport) -> bool:
+    """Whether it has not ended."""
+    return report.state is not ContainerState.DONE
+
+
+def shell_code(report: ContainerReport) -> int | None:
+    """The exit code a shell would show, None while it lives: 75 where it never got to run, 137 where it was killed."""
+    if is_live(report):
+        return None
+    if report.exit_status in PREEMPTION_STATUSES:
+        return EXIT_TRY_AGAIN
+    if report.exit_code is not None:
+        return report.exit_code
+    return report.exit_status if report.exit_status >= 0 else _KILL_CODE
+
+
+def since_ms(report: ContainerReport) -> int:
+    """When its present state began, in epoch milliseconds; 0 if that is not known."""
+    if report.state is ContainerState.DONE:
+        return report.finished_at_ms
+    if report.state in (ContainerState.PAUSING, ContainerState.PAUSED):
+        return report.paused_at_ms or report.started_at_ms
+    if report.state in (ContainerState.SCHEDULED, ContainerState.LAUNCHING):
+        return report.queued_at_ms or report.allocated_at_ms
+    return report.started_at_ms or report.queued_at_ms or report.allocated_at_ms
+
+
+def time_ms(report: ContainerReport, now_ms: int) -> int:
+    """How long it has run, or ran; for one that waits, how long it has waited. -1 if that is not known."""
+    if report.state is ContainerState.DONE:
+        begin, end = report.started_at_ms, report.finished_at_ms
+    elif report.started_at_ms:
+        begin, end = report.started_at_ms, now_ms
+    else:
+        begin, end = report.queued_at_ms or report.allocated_at_ms, now_ms
+    return max(0, end - begin) if begin and end else -1
+
+
+def command_text(report: ContainerReport) -> str:
+    """Its command as one line, quoted where a shell would need it."""
+    return " ".join(
+        word if _plain(word) else "'" + word.replace("'", "'\\''") + "'" for word in report.command
+    )
+
+
+def _plain(word: str) -> bool:
+    return bool(word) and all(character.isalnum() or character in "_@%+=:,./-" for character in word)
+
+
+def _memory_text(report: ContainerReport) -> str:
+    limit = megabytes(report.resource.memory)
+    used = report.usage.memory_bytes if is_live(report) else report.usage.memory_peak_bytes
+    return f"{megabytes(round(used / _MIB, 1))} / {limit}" if used else f"- / {limit}"
+
+
+def _exit_cell(report: ContainerReport) -> str:
+    if report.exit_status == _INVALID:
+        return "-"
+    name = exit_status_name(report.exit_status)
+    return str(report.exit_status) if report.exit_status >= 0 else f"{report.exit_status} {name}"
+
+
+def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:
+    """The columns of ``container list`` and ``ps``; ``now_ms`` is what times are counted to."""
+    return (
+        Column("id", "CONTAINER", lambda one: one.container_id),
+        Column("type", "TYPE", lambda one: one.execution_type.value),
+        Column("state", "STATE", shown_state),
+        Column(
+            "position", "POS", lambda one: one.position, lambda one: str(one.position or "-"), numeric=True
+        ),
+        Column("node", "NODE", lambda one: one.node_id),
+        Column(
+            "time",
+            "TIME",
+            lambda one: time_ms(one, now_ms),
+            lambda one: span(time_ms(one, now_ms)),
+            numeric=True,
+        ),
+        Column(
+            "cpu",
+            "CPU",
+            lambda one: round(one.usage.cpu_seconds, 3),
+            lambda one: f"{one.usage.cpu_seconds:.1f} s" if one.usage.cpu_seconds else "-",
+            numeric=True,
+        ),
+        Column("memory", "MEM", lambda one: one.usage.memory_bytes // _MIB, _memory_text, numeric=True),
+        Column("vcores", "VC", lambda one: one.resource.vcores, numeric=True),
+        Column(
+            "exit", "EXIT", lambda one: None if one.exit_status == _INVALID else one.exit_status, _exit_cell
+        ),
+        Column("command", "COMMAND", command_text, flexible=True),
+        Column("app", "APPLICATION", lambda one: one.application_id, wide=True),
+        Column("yarnState", "YARN STATE", lambda one: _yarn_state(one), wide=True),
+        Column("user", "USER", lambda one: one.user, wide=True),
+        Column("pid", "PID", lambda one: one.pid, lambda one: str(one.pid or "-"), numeric=True, wide=True),
+        Column("priority", "PRIORITY", lambda one: one.priority, numeric=True, wide=True),
+        Column(
+            "throttled",
+            "THROTTLED",
+            lambda one: round(one.usage.throttled_seconds * 1000),
+            lambda one: span(one.usage.throttled_seconds * 1000),
+            numeric=True,
+            wide=True,
+        ),
+        Column(
+            "started",
+            "STARTED",
+            lambda one: one.started_at_ms,
+            lambda one: timestamp(one.started_at_ms),
+            wide=True,
+        ),
+        Column(
+            "finished",
+            "FINISHED",
+            lambda one: one.finished_at_ms,
+            lambda one: timestamp(one.finished_at_ms),
+            wide=True,
+        ),
+        Column("diagnostics", "DIAGNOSTICS", lambda one: one.diagnostics.strip(), flexible=True, wide=True),
+    )
+
+
+def _yarn_state(report: ContainerReport) -> str:
+    """YARN's own state at the NM, LAUNCHING (ours) told as the SCHEDULED that YARN says then."""
+    if report.state is None:
+        return "NEW"
+    return "SCHEDULED" if report.state is ContainerState.LAUNCHING else report.state.value
+
+
+def limits_document(report: ContainerReport, facts: NodeFacts | None) -> dict[str, Any] | None:
+    """The limits its node gives it; None where the node is not known. ``cpuQuota`` in cores, null for none.
+
+    ``cpuShares`` is cpu.shares on cgroup v1, cpu.weight on v2, null where no cgroup holds it.
+    """
+    if facts is None:
+        return None
+    limits = cgroup_limits(
+        report.resource,
+        report.execution_type,
+        facts.settings,
+        node_vcores=facts.total.vcores,
+        physical_cores=facts.physical_cores,
+    )
+    none = facts.cgroups == "none"
+    quota = (
+        None if none or limits.cpu_quota_us is None else round(limits.cpu_quota_us / limits.cpu_period_us, 3)
+    )
+    shares = None if none else limits.cpu_weight if facts.cgroups == "v2" else limits.cpu_shares
+    return {
+        "cpuQuota": quota,
+        "cpuShares": shares,
+        "memoryMB": None if limits.memory_max is None else limits.memory_max // _MIB,
+        "pids": None if none else limits.pids_max,
+    }
+
+
+def document(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None) -> dict[str, Any]:
+    """One of the NodeManager's ContainerInfo; ours, and what the node measured, under ``yopp``."""
+    usage = report.usage
+    wall_ms = time_ms(report, now_ms) if report.started_at_ms else 0
+    return {
+        "id": report.container_id,
+        "state": _yarn_state(report),
+        "exitCode": report.exit_status,
+        "diagnostics": report.diagnostics,
+        "user": report.user,
+        "totalMemoryNeededMB": report.resource.memory,
+        "totalVCoresNeeded": report.resource.vcores,
+        "executionType": report.execution_type.value,
+        "containerLogsLink": f"file://{report.log_directory}" if report.log_directory else "",
+        "nodeId": report.node_id,
+        "containerLogFiles": ["stdout", "stderr"] if report.started_at_ms else [],
+        "yopp": {
+            "state": shown_state(report),
+            "subState": SUB_STATES[report.state].value if report.state is not None else None,
+            "exit": shell_code(report),
+            "exitStatus": None if report.exit_status == _INVALID else exit_status_name(report.exit_status),
+            "app": report.application_id,
+            "am": report.is_am,
+            "priority": report.priority,
+            "pid": report.pid or None,
+            "command": list(report.command),
+            "allocatedAt": report.allocated_at_ms,
+            "queuedSince": report.queued_at_ms,
+            "startedAt": report.started_at_ms,
+            "finishedAt": report.finished_at_ms,
+            "pausedSince": report.paused_at_ms,
+            "position": report.position,
+            "cgroup": report.cgroup,
+            "logDirectory": report.log_directory,
+            "limits": limits_document(report, facts),
+            "used": {
+                "cpuSeconds": round(usage.cpu_seconds, 3),
+                "cpuPercent": round(100_000 * usage.cpu_seconds / wall_ms, 1) if wall_ms > 0 else 0.0,
+                "rssMB": round(usage.memory_bytes / _MIB, 1),
+                "peakMB": round(usage.memory_peak_bytes / _MIB, 1),
+                "throttledMs": round(usage.throttled_seconds * 1000),
+                "oomKills": usage.oom_kills,
+                "processes": usage.processes,
+            },
+        },
+    }
+
+
+def documents(
+    reports: Sequence[ContainerReport], now_ms: int, facts: Mapping[str, NodeFacts] | None = None
+) -> dict[str, Any]:
+    """YARN's answer to ``GET /ws/v1/node/containers``; as there, no container at all is null."""
+    known = facts or {}
+    listed = [document(report, now_ms, known.get(report.node_id)) for report in reports]
+    return {"containers": {"container": listed} if listed else None}
+
+
+def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None) -> list[tuple[str, str]]:
+    """What ``container status`` prints: its execution type first."""
+    usage = report.usage
+    peak = megabytes(round(usage.memory_peak_bytes / _MIB, 1))
+    lines = [
+        ("Execution-Type", report.execution_type.value),
+        ("Container-Id", report.container_id),
+        ("State", _state_line(report)),
+        ("YARN-State", _yarn_line(report)),
+        ("Application-Id", report.application_id + (" (its master)" if report.is_am else "")),
+        ("Node", report.node_id),
+        ("Command", command_text(report)),
+        ("Pid", str(report.pid or "-")),
+        ("Resource", f"{report.resource.memory} MB, {report.resource.vcores} vcores"),
+        ("Limits", _limits_line(report, facts)),
+        (
+            "CPU-Used",
+            f"{usage.cpu_seconds:.2f} s, throttled for {span(usage.throttled_seconds * 1000)}",
+        ),
+        (
+            "Memory-Used",
+            f"{megabytes(round(usage.memory_bytes / _MIB, 1))} now, {peak} at most, {usage.oom_kills} OOM kills",
+        ),
+        ("Exit-Status", exit_text(report)),
+        ("Allocated", timestamp(report.allocated_at_ms)),
+        ("Queued", timestamp(report.queued_at_ms)),
+        ("Started", timestamp(report.started_at_ms)),
+        ("Finished", timestamp(report.finished_at_ms)),
+        ("Logs", _log_lines(report)),
+        ("Cgroup", report.cgroup or "-"),
+        ("Diagnostics", report.diagnostics.strip()),
+    ]
+    return [(name, value) for name, value in lines if value or name == "Diagnostics"]
+
+
+def _state_line(report: ContainerReport) -> str:
+    state = shown_state(report)
+    if state == "QUEUED" and report.position:
+        return f"{state}, number {report.position} in its queue"
+    return state
+
+
+def _yarn_line(report: ContainerReport) -> str:
+    if report.state is None:
+        return "NEW"
+    return f"{_yarn_state(report)} (sub-state {SUB_STATES[report.state].value})"
+
+
+def _limits_line(report: ContainerReport, facts: NodeFacts | None) -> str:
+    limits = limits_document(report, facts)
+    if limits is None:
+        return "not known: its node does not answer"
+    parts = [f"memory {limits['memoryMB']} MB" if limits["memoryMB"] is not None else "memory unlimited"]
+    if facts is not None and facts.cgroups == "none":
+        return f"{parts[0]} (by polling: no cgroups here)"
+    parts.append(f"CPU {limits['cpuQuota']} cores at most" if limits["cpuQuota"] else "no CPU quota")
+    name = "weight" if facts is not None and facts.cgroups == "v2" else "shares"
+    parts.append(f"CPU {name} {limits['cpuShares']}")
+    if limits["pids"]:
+        parts.append(f"{limits['pids']} processes")
+    return ", ".join(parts)
+
+
+def exit_text(report: ContainerReport) -> str:
+    """Its exit status with YARN's (or the signal's) name; "-" while it lives."""
+    if report.exit_status == _INVALID:
+        return "-"
+    name = exit_status_name(report.exit_status)
+    text = str(report.exit_status) if name == str(report.exit_status) else f"{report.exit_status} ({name})"
+    if report.exit_code is not None and report.exit_code != report.exit_status:
+        text += f", exit code {report.exit_code}"
+    return text
+
+
+def _log_lines(report: ContainerReport) -> str:
+    if not report.log_directory:
+        return "-"
+    return f"{report.log_directory}/stdout\n{report.log_directory}/stderr"

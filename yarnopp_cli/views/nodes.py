@@ -1,0 +1,193 @@
+"""Nodes as a table and as YARN's NodeInfo documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from executor.records import Resource
+
+from ..records.reports import NodeReport
+from .columns import Column
+from .text import megabytes, timestamp
+
+_MIB = 1 << 20
+
+
+def queue_text(node: NodeReport) -> str:
+    """How many containers wait, and how many may: ``7/15``."""
+    capacity = node.opportunistic.queue_capacity
+    limit = node.queue_limit if node.queue_limit >= 0 else capacity
+    return f"{node.opportunistic.queued}/{min(limit, capacity) if capacity else limit}"
+
+
+def cpu_percent(node: NodeReport) -> float:
+    """Measured CPU of the machine in percent of all that the node stands for."""
+    return 100.0 * node.node_utilization.cpu / node.total.vcores if node.total.vcores else 0.0
+
+
+def memory_percent(node: NodeReport) -> float:
+    """Measured memory of the machine in percent of the node's."""
+    return (
+        100.0 * node.node_utilization.memory_bytes / (node.total.memory * _MIB) if node.total.memory else 0.0
+    )
+
+
+def state_text(node: NodeReport) -> str:
+    """Its state in YARN's words; one whose connection is down says so."""
+    return node.state.value if node.connected or node.state.value != "RUNNING" else "RUNNING (silent)"
+
+
+COLUMNS: tuple[Column[NodeReport], ...] = (
+    Column("node", "NODE", lambda node: node.node_id),
+    Column("state", "STATE", state_text),
+    Column("runningG", "RUN G", lambda node: node.num_containers, numeric=True),
+    Column("runningO", "RUN O", lambda node: node.opportunistic.running, numeric=True),
+    Column("queued", "QUEUED", lambda node: node.opportunistic.queued, queue_text, numeric=True),
+    Column("paused", "PAUSED", lambda node: node.opportunistic.paused, numeric=True, wide=True),
+    Column(
+        "memG", "MEM G", lambda node: node.used.memory, lambda node: megabytes(node.used.memory), numeric=True
+    ),
+    Column(
+        "memO",
+        "MEM O",
+        lambda node: node.opportunistic.memory_used,
+        lambda node: megabytes(node.opportunistic.memory_used),
+        numeric=True,
+    ),
+    Column(
+        "memory",
+        "MEM",
+        lambda node: node.total.memory,
+        lambda node: megabytes(node.total.memory),
+        numeric=True,
+    ),
+    Column("vcoresG", "VC G", lambda node: node.used.vcores, numeric=True),
+    Column("vcoresO", "VC O", lambda node: node.opportunistic.vcores_used, numeric=True),
+    Column("vcores", "VC", lambda node: node.total.vcores, numeric=True),
+    Column(
+        "cpu",
+        "CPU",
+        lambda node: round(node.node_utilization.cpu, 2),
+        lambda node: f"{node.node_utilization.cpu:.1f}",
+        numeric=True,
+    ),
+    Column(
+        "memUsed",
+        "MEM USED",
+        lambda node: node.node_utilization.memory_bytes // _MIB,
+        lambda node: megabytes(node.node_utilization.memory_bytes // _MIB),
+        numeric=True,
+    ),
+    Column("rack", "RACK", lambda node: node.rack, wide=True),
+    Column("labels", "LABELS", lambda node: ",".join(node.labels), wide=True),
+    Column("address", "ADDRESS", lambda node: node.address, wide=True),
+    Column("http", "HTTP ADDRESS", lambda node: node.http_address, wide=True),
+    Column(
+        "heartbeat",
+        "LAST HEALTH-UPDATE",
+        lambda node: node.last_heartbeat_ms,
+        lambda node: timestamp(node.last_heartbeat_ms),
+        wide=True,
+    ),
+    Column("health", "HEALTH-REPORT", lambda node: node.health_report, flexible=True, wide=True),
+    Column("pid", "PID", lambda node: node.pid, numeric=True, wide=True),
+    Column("version", "VERSION", lambda node: node.version, wide=True),
+)
+"""``-o wide`` shows what YARN's Nodes page shows, beside ours."""
+
+
+def _resource(resource: Resource) -> dict[str, int]:
+    return {"memory": resource.memory, "vCores": resource.vcores}
+
+
+def document(node: NodeReport) -> dict[str, Any]:
+    """One NodeInfo. As in YARN, numContainers, used and avail count guaranteed containers only."""
+    available = (node.total - node.used).at_least_zero()
+    opportunistic = node.opportunistic
+    return {
+        "rack": node.rack,
+        "state": node.state.value,
+        "id": node.node_id,
+        "nodeHostName": node.node_id.rpartition(":")[0],
+        "nodeHTTPAddress": node.http_address,
+        "lastHealthUpdate": node.last_heartbeat_ms,
+        "version": node.version,
+        "healthReport": node.health_report,
+        "numContainers": node.num_containers,
+        "usedMemoryMB": node.used.memory,
+        "availMemoryMB": available.memory,
+        "usedVirtualCores": node.used.vcores,
+        "availableVirtualCores": available.vcores,
+        "memUtilization": round(memory_percent(node), 1),
+        "cpuUtilization": round(cpu_percent(node), 1),
+        "numRunningOpportContainers": opportunistic.running,
+        "usedMemoryOpportGB": -(-opportunistic.memory_used // 1024),
+        "usedVirtualCoresOpport": opportunistic.vcores_used,
+        "numQueuedContainers": opportunistic.queued,
+        "nodeLabels": list(node.labels),
+        "resourceUtilization": {
+            "nodePhysicalMemoryMB": node.node_utilization.memory_bytes // _MIB,
+            "nodeVirtualMemoryMB": 0,
+            "nodeCPUUsage": round(node.node_utilization.cpu, 3),
+            "aggregatedContainersPhysicalMemoryMB": node.containers_utilization.memory_bytes // _MIB,
+            "aggregatedContainersVirtualMemoryMB": 0,
+            "containersCPUUsage": round(node.containers_utilization.cpu, 3),
+        },
+        "usedResource": _resource(node.used),
+        "availableResource": _resource(available),
+        "totalResource": _resource(node.total),
+        "yopp": {
+            "usedMemoryOpportMB": opportunistic.memory_used,
+            "queueCapacity": opportunistic.queue_capacity,
+            "queueLimit": node.queue_limit,
+            "waitQueueLength": opportunistic.wait_queue_length,
+            "estimatedQueueWaitMs": opportunistic.estimated_queue_wait_ms,
+            "paused": opportunistic.paused,
+            "cpuPercent": round(cpu_percent(node), 1),
+            "memPercent": round(memory_percent(node), 1),
+            "connected": node.connected,
+            "address": node.address,
+            "pid": node.pid,
+        },
+    }
+
+
+def documents(nodes: Sequence[NodeReport]) -> dict[str, Any]:
+    """YARN's answer to ``GET /ws/v1/cluster/nodes``; as there, no node at all is null."""
+    return {"nodes": {"node": [document(node) for node in nodes]} if nodes else None}
+
+
+def fields(node: NodeReport) -> list[tuple[str, str]]:
+    """What ``node status`` prints, in YARN's order and words, and what YARN does not say after it."""
+    opportunistic = node.opportunistic
+    return [
+        ("Node-Id", node.node_id),
+        ("Rack", node.rack),
+        ("Node-State", state_text(node)),
+        ("Node-Address", node.address),
+        ("Node-Http-Address", node.http_address or "N/A"),
+        ("Last-Health-Update", timestamp(node.last_heartbeat_ms)),
+        ("Health-Report", node.health_report),
+        ("Containers", f"{node.num_containers} guaranteed, {opportunistic.running} opportunistic"),
+        ("Queued", queue_text(node) + (f", {opportunistic.paused} paused" if opportunistic.paused else "")),
+        ("Memory-Used", f"{node.used.memory}MB guaranteed, {opportunistic.memory_used}MB opportunistic"),
+        ("Memory-Capacity", f"{node.total.memory}MB"),
+        (
+            "CPU-Used",
+            f"{node.used.vcores} vcores guaranteed, {opportunistic.vcores_used} vcores opportunistic",
+        ),
+        ("CPU-Capacity", f"{node.total.vcores} vcores"),
+        ("Node-Labels", ",".join(node.labels)),
+        (
+            "Resource Utilization by Node",
+            f"PMem:{node.node_utilization.memory_bytes // _MIB} MB, VCores:{node.node_utilization.cpu:.2f}",
+        ),
+        (
+            "Resource Utilization by Containers",
+            f"PMem:{node.containers_utilization.memory_bytes // _MIB} MB, "
+            f"VCores:{node.containers_utilization.cpu:.2f}",
+        ),
+        ("Pid", str(node.pid)),
+        ("Version", node.version),
+    ]
