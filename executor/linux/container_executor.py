@@ -45,7 +45,7 @@ from ..core.events import (
 from ..errors import CgroupError, ExecutorError, StateStoreError
 from ..records import CgroupLimits, ContainerRecord, ContainerSpec, ContainerStatus
 from ..settings import ExecutorSettings
-from .adoption import Finder, Held
+from .adoption import Finder, Held, is_shim
 from .cgroups.base import CgroupDriver, check_name, send
 from .directories import Directories
 from .environment import container_environment
@@ -316,16 +316,19 @@ class LinuxContainerExecutor:
             self._spawn(self._terminate_soon(held))
 
     def _terminate(self, held: Held) -> bool:
-        """SIGTERM to all processes; False where there is none yet. Who is stopped takes it only after a
-        SIGCONT.
+        """SIGTERM to all processes; False where the command has not begun, and the signal may have been lost.
+
+        Who is stopped takes it only after a SIGCONT. A shell's child catches what its parent caught for a
+        moment after the fork, and forgets it.
         """
         targets = self._targets(held)
+        begun = len(targets) > 1 or any(not is_shim(pid, held.exit_file) for pid in targets)
         for pid in targets:
             send(pid, signal.SIGTERM)
         self._cgroups.thaw(held.container_id)
         continue_all(targets)
         held.paused = False
-        return bool(targets)
+        return begun
 
     async def _terminate_soon(self, held: Held) -> None:
         # Killed in the few milliseconds in which the shim has not started the command yet.

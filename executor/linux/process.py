@@ -30,6 +30,8 @@ SHELL = "/bin/sh"
 SHIM = os.fspath(Path(__file__).with_name("shim.sh"))
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_SHELL_OWN = frozenset({"IFS", "PPID", "OPTIND"})
+"""What a shell does not take from its environment but sets by itself."""
 _SHELL_VARIABLES = ("SHLVL", "OLDPWD", "_", "PWD")
 """What shells other than dash add to the environment by themselves."""
 
@@ -125,7 +127,11 @@ class ShimLauncher:
 
     def _exact(self, command: tuple[str, ...], environment: dict[str, str]) -> list[str]:
         """The command, behind ``env`` where the shell would change the environment on its way through."""
-        odd = [f"{name}={value}" for name, value in environment.items() if not _IDENTIFIER.match(name)]
+        odd = [
+            f"{name}={value}"
+            for name, value in environment.items()
+            if name in _SHELL_OWN or not _IDENTIFIER.match(name)
+        ]
         added: list[str] = []
         if not self._clean:
             added = [word for name in _SHELL_VARIABLES if name not in environment for word in ("-u", name)]

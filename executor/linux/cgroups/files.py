@@ -154,8 +154,8 @@ def group_processes(path: str) -> list[int]:
     try:
         # A zero is a process outside our pid namespace, out of reach.
         found: list[int] = [pid for pid in at(path, KernelFiles).procs if pid > 0]
-        # Directories of cgroup file systems count their children in nlink: two means no group below.
-        if os.stat(path).st_nlink > 2:
+        # cgroup file systems count a group's children in its nlink: two means that there is none below.
+        if os.stat(path).st_nlink != 2:
             for entry in os.scandir(path):
                 if entry.is_dir(follow_symlinks=False):
                     found += group_processes(entry.path)

@@ -1,0 +1,340 @@
+"""Kernel files and discovery on made-up hosts: a temporary directory stands for /sys/fs/cgroup and /proc."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from executor.errors import CgroupError, CgroupUnavailableError, CgroupWriteError
+from executor.linux.capacity import host_limits
+from executor.linux.cgroups import NoCgroups, V1Driver, V2Driver, discover
+from executor.linux.cgroups.files import (
+    CpuFiles,
+    KernelFiles,
+    MemoryFiles,
+    PidsFiles,
+    UnifiedFiles,
+    at,
+    figures,
+    group_processes,
+    number,
+)
+from executor.linux.cgroups.mounts import Mount, read_mounts, read_own_paths
+from executor.records import CgroupLimits
+from executor.settings import ExecutorSettings
+
+AUTO = ExecutorSettings()
+
+
+class Host:
+    """A made-up host: its mounts, and the cgroups that this process runs in."""
+
+    def __init__(self, directory: Path) -> None:
+        self.root = directory / "sys"
+        self.proc = directory / "proc"
+        (self.proc / "self").mkdir(parents=True)
+        self.root.mkdir()
+        self.mountinfo: list[str] = ["20 1 0:5 / /proc rw shared:1 - proc proc rw"]
+        self.own: list[str] = []
+        self.save()
+
+    def mount(self, name: str, fstype: str, options: str = "rw", own: str = "/", flags: str = "rw") -> Path:
+        point = self.root / name
+        (point / own.strip("/")).mkdir(parents=True, exist_ok=True)
+        escaped = str(point).replace(" ", "\\040")
+        self.mountinfo.append(f"30 20 0:9 / {escaped} {flags},nosuid - {fstype} cgroup {options}")
+        controllers = "" if fstype == "cgroup2" else options.removeprefix("rw,")
+        self.own.append(f"{len(self.own)}:{controllers}:{own}")
+        self.save()
+        return point
+
+    def save(self) -> None:
+        (self.proc / "self" / "mountinfo").write_text("\n".join(self.mountinfo) + "\n")
+        (self.proc / "self" / "cgroup").write_text("\n".join(self.own) + "\n")
+
+    def discover(self, settings: ExecutorSettings = AUTO, **more: object):  # type: ignore[no-untyped-def]
+        return discover(settings, group="cluster/nm-1", root=str(self.root), proc=str(self.proc), **more)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+def v2_group(path: Path, controllers: str = "cpuset cpu io memory pids") -> Path:
+    (path / "cgroup.controllers").write_text(controllers + "\n")
+    (path / "cgroup.subtree_control").write_text("\n")
+    (path / "cgroup.procs").write_text("")
+    return path
+
+
+def test_values_are_read_and_written_as_the_kernel_spells_them(tmp_path: Path) -> None:
+    (tmp_path / "pids.max").write_text("max\n")
+    pids = at(str(tmp_path), PidsFiles)
+    assert pids.max is None
+    pids.max = 17
+    assert (tmp_path / "pids.max").read_text() == "17"
+    pids.max = None
+    assert (tmp_path / "pids.max").read_text() == "max"
+
+    unified = at(str(tmp_path), UnifiedFiles)
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    assert unified.cpu_max == (None, 100_000)
+    unified.cpu_max = (50_000, 100_000)
+    assert (tmp_path / "cpu.max").read_text() == "50000 100000"
+    unified.freeze = True
+    assert (tmp_path / "cgroup.freeze").read_text() == "1"
+    (tmp_path / "memory.events").write_text("low 0\noom 3\noom_kill 2\n")
+    assert figures(unified, "memory_events")["oom_kill"] == 2
+    (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
+    assert unified.controllers == ("cpu", "memory")
+
+    (tmp_path / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n")
+    assert at(str(tmp_path), MemoryFiles).oom_control["oom_kill"] == 1
+
+
+def test_long_lists_of_processes_are_read_whole(tmp_path: Path) -> None:
+    pids = list(range(100_000, 140_000))
+    (tmp_path / "cgroup.procs").write_text("0\n" + "\n".join(map(str, pids)) + "\n")
+    assert group_processes(str(tmp_path)) == pids
+
+
+def test_processes_of_groups_below_count(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "cgroup.procs").write_text("5\n")
+    (tmp_path / "inner" / "cgroup.procs").write_text("6\n7\n")
+    assert sorted(group_processes(str(tmp_path))) == [5, 6, 7]
+
+
+def test_a_group_that_is_not_there_has_no_figures_and_no_processes(tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone")
+    assert group_processes(gone) == []
+    assert number(at(gone, CpuFiles), "shares") == 0
+    assert figures(at(gone, UnifiedFiles), "events") == {}
+
+
+def test_a_refused_write_says_which_value_and_file(tmp_path: Path) -> None:
+    with pytest.raises(CgroupWriteError) as error:
+        at(str(tmp_path / "gone"), CpuFiles).shares = 5
+    assert str(tmp_path / "gone" / "cpu.shares") in str(error.value)
+    assert "5" in error.value.message and error.value.because == "no such group"
+
+
+def test_mounts_are_read_with_escapes_roots_and_flags(host: Host, tmp_path: Path) -> None:
+    host.mount("cpu,cpuacct", "cgroup", "rw,cpu,cpuacct")
+    host.mount("with space", "cgroup", "rw,memory", flags="ro")
+    mounts = read_mounts(str(host.proc), str(host.root))
+    assert [mount.controllers for mount in mounts] == [("cpu", "cpuacct"), ("memory",)]
+    assert [mount.read_only for mount in mounts] == [False, True]
+    assert mounts[1].point == str(host.root / "with space")
+    assert read_own_paths(str(host.proc))["cpuacct"] == "/"
+    assert read_mounts(str(host.proc), str(tmp_path / "elsewhere")) == ()
+
+
+def test_a_mount_that_shows_a_part_of_its_hierarchy() -> None:
+    mount = Mount("/sys/fs/cgroup/cpu", "/docker/abc", 1, ("cpu",), False)
+    assert mount.directory_of("/docker/abc") == "/sys/fs/cgroup/cpu"
+    assert mount.directory_of("/docker/abc/x") == "/sys/fs/cgroup/cpu/x"
+    assert mount.directory_of("/other") is None
+
+
+def test_v1_goes_below_its_own_cgroup_in_each_hierarchy(host: Host) -> None:
+    cpu = host.mount("cpu,cpuacct", "cgroup", "rw,cpu,cpuacct", own="/system/yopp")
+    memory = host.mount("memory", "cgroup", "rw,memory")
+    driver = host.discover()
+    assert isinstance(driver, V1Driver)
+    report = driver.describe()
+    assert report.mode == "v1"
+    assert report.locations["cpu"] == f"{cpu}/system/yopp/hadoop-yarn/cluster/nm-1"
+    assert report.locations["memory"] == f"{memory}/hadoop-yarn/cluster/nm-1"
+    assert any("number of processes" in sentence for sentence in report.weaker)
+    driver.create_parent()
+    joins = driver.create("c1", CgroupLimits(cpu_shares=512, memory_max=1 << 26, pids_max=9))
+    assert joins == (
+        f"{cpu}/system/yopp/hadoop-yarn/cluster/nm-1/c1/cgroup.procs",
+        f"{memory}/hadoop-yarn/cluster/nm-1/c1/cgroup.procs",
+    ), "a joined mount is joined once"
+    group = Path(joins[0]).parent
+    assert (group / "cpu.shares").read_text() == "512"
+    assert (Path(joins[1]).parent / "memory.limit_in_bytes").read_text() == str(1 << 26)
+    assert driver.stale_groups() == ["c1"]
+    assert [entry.name for entry in cpu.iterdir()] == ["system"], "the probes are gone"
+
+
+def test_a_hybrid_host_limits_by_v1_and_freezes_by_v2(host: Host) -> None:
+    for name in ("cpu", "cpuacct", "memory", "pids", "freezer"):
+        host.mount(name, "cgroup", f"rw,{name}")
+    v2_group(host.mount("unified", "cgroup2"), "")
+    driver = host.discover()
+    assert driver.mode == "hybrid" and driver.can_freeze
+    assert set(driver.bases) == {"cpu", "memory", "pids", "unified"}
+    assert driver.describe().weaker == ()
+    only_v1 = host.discover(ExecutorSettings(cgroups_mount="v1"))
+    assert only_v1.mode == "v1" and set(only_v1.bases) == {"cpu", "cpuacct", "memory", "pids", "freezer"}
+
+
+def test_v2_hands_its_controllers_down_every_level(host: Host) -> None:
+    point = v2_group(host.mount("", "cgroup2"))
+    # A made-up kernel: what is handed down shows in every group made below.
+    for level in ("hadoop-yarn", "hadoop-yarn/cluster", "hadoop-yarn/cluster/nm-1"):
+        (point / level).mkdir()
+        v2_group(point / level)
+    driver = host.discover()
+    assert isinstance(driver, V2Driver)
+    assert driver.describe().controllers == ("cpu", "memory", "pids")
+    driver.create_parent()
+    for level in ("", "hadoop-yarn", "hadoop-yarn/cluster", "hadoop-yarn/cluster/nm-1"):
+        assert (point / level / "cgroup.subtree_control").read_text() == "+cpu +memory +pids"
+
+
+def test_v2_limits(tmp_path: Path) -> None:
+    group = tmp_path / "h" / "c1"
+    group.mkdir(parents=True)
+    (group / "cpu.max").write_text("max 100000")
+    (group / "memory.max").write_text("max")
+    (group / "memory.swap.max").write_text("max")
+    driver = V2Driver(str(tmp_path), "h", ("cpu", "memory", "pids"))
+    driver.set_limits(
+        "c1", CgroupLimits(cpu_weight=200, cpu_quota_us=1, cpu_period_us=9, memory_max=7, memory_low=6)
+    )
+    texts = {path.name: path.read_text() for path in group.iterdir()}
+    assert texts == {
+        "cpu.weight": "200",
+        "cpu.max": "1 9",
+        "memory.max": "7",
+        "memory.low": "6",
+        "memory.swap.max": "0",
+        "pids.max": "max",
+    }
+
+
+def test_v2_without_all_controllers_says_what_is_weaker(host: Host) -> None:
+    v2_group(host.mount("", "cgroup2"), "memory pids")
+    report = host.discover().describe()
+    assert report.controllers == ("memory", "pids")
+    assert "cpu" in report.weaker[0] and report.hints
+
+
+@pytest.mark.parametrize("flags", ["ro", ""])
+def test_nothing_that_can_be_written(host: Host, flags: str) -> None:
+    if flags:
+        host.mount("memory", "cgroup", "rw,memory", flags=flags)
+    driver = host.discover()
+    assert isinstance(driver, NoCgroups)
+    report = driver.describe()
+    assert report.mode == "none" and not driver.enforces_memory and not driver.can_freeze
+    assert any("polling" in sentence for sentence in report.weaker)
+    assert ("not writable" if flags else "no cgroup file system") in report.weaker[0]
+    assert "cgroups: none" in str(report)
+
+
+def test_a_version_that_was_asked_for_and_is_not_there(host: Host) -> None:
+    host.mount("memory", "cgroup", "rw,memory")
+    with pytest.raises(CgroupUnavailableError):
+        host.discover(ExecutorSettings(cgroups_mount="v2"))
+    assert host.discover(ExecutorSettings(cgroups_mount="none")).mode == "none"
+
+
+def test_a_node_that_comes_back_from_elsewhere_finds_its_groups(host: Host, tmp_path: Path) -> None:
+    point = host.mount("memory", "cgroup", "rw,memory", own="/first")
+    remember = tmp_path / "bases"
+    first = host.discover(remember=remember)
+    assert first.bases == {"memory": f"{point}/first"}
+    host.own = ["4:memory:/second"]
+    (point / "second").mkdir()
+    host.save()
+    assert host.discover(remember=remember).bases == first.bases
+    os.rmdir(point / "first")
+    assert host.discover(remember=remember).bases == {"memory": f"{point}/second"}
+    remember.write_text("{nonsense")
+    assert host.discover(remember=remember).bases == {"memory": f"{point}/second"}
+
+
+@pytest.mark.parametrize("name", ["..", "../x", "a/../../b"])
+def test_names_that_lead_elsewhere_are_refused(host: Host, name: str) -> None:
+    host.mount("memory", "cgroup", "rw,memory")
+    with pytest.raises(CgroupError):
+        discover(AUTO, group=name, root=str(host.root), proc=str(host.proc))
+    with pytest.raises(CgroupError):
+        host.discover().create(name if "/" in name else "..", CgroupLimits())
+
+
+class Written(list[tuple[str, object]]):
+    """Which files were written, in order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        monkeypatch.setattr(
+            KernelFiles, "set_property", lambda files, name, value: self.append((name.decode(), value))
+        )
+
+
+@pytest.mark.parametrize(
+    ("now", "wanted", "first"),
+    [
+        (1 << 26, 1 << 27, "memory.memsw.limit_in_bytes"),
+        (1 << 27, 1 << 26, "memory.limit_in_bytes"),
+        (1 << 26, None, "memory.memsw.limit_in_bytes"),
+    ],
+)
+def test_v1_memory_and_swap_are_written_in_an_allowed_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, now: int, wanted: int | None, first: str
+) -> None:
+    group = tmp_path / "h" / "c1"
+    group.mkdir(parents=True)
+    (group / "memory.limit_in_bytes").write_text(str(now))
+    (group / "memory.memsw.limit_in_bytes").write_text(str(now))
+    written = Written(monkeypatch)
+    V1Driver({"memory": str(tmp_path)}, "h").set_limits("c1", CgroupLimits(memory_max=wanted))
+    names = [name for name, _ in written if "limit_in_bytes" in name and "soft" not in name]
+    assert names[0] == first and len(names) == 2
+    assert {value for name, value in written if name in names} == {-1 if wanted is None else wanted}
+
+
+def test_v1_quota_is_lifted_before_its_period_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "h" / "c1").mkdir(parents=True)
+    written = Written(monkeypatch)
+    driver = V1Driver({"cpu": str(tmp_path)}, "h")
+    driver.set_limits("c1", CgroupLimits(cpu_shares=1, cpu_quota_us=1_000_000, cpu_period_us=500_000))
+    assert written == [
+        ("cpu.shares", 2),
+        ("cpu.cfs_quota_us", -1),
+        ("cpu.cfs_period_us", 500_000),
+        ("cpu.cfs_quota_us", 1_000_000),
+    ]
+
+
+def test_no_memory_limit_leaves_memory_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = tmp_path / "h" / "c1"
+    group.mkdir(parents=True)
+    (group / "memory.limit_in_bytes").write_text("9223372036854771712")
+    written = Written(monkeypatch)
+    V1Driver({"memory": str(tmp_path)}, "h").set_limits("c1", CgroupLimits(memory_max=None))
+    assert written == []
+
+
+def test_capacity_is_what_the_cgroups_above_us_leave(host: Host) -> None:
+    cpu = host.mount("cpu", "cgroup", "rw,cpu", own="/a/b")
+    memory = host.mount("memory", "cgroup", "rw,memory", own="/a/b")
+    free = host_limits(root=str(host.root), proc=str(host.proc))
+    assert free.cores == len(os.sched_getaffinity(0))
+    assert free.memory_bytes == free.physical_memory_bytes
+    (cpu / "a" / "cpu.cfs_quota_us").write_text("50000")
+    (cpu / "a" / "cpu.cfs_period_us").write_text("100000")
+    (memory / "a" / "memory.limit_in_bytes").write_text(str(128 << 20))
+    (memory / "a" / "b" / "memory.limit_in_bytes").write_text(str(2**63 - 4096))
+    found = host_limits(root=str(host.root), proc=str(host.proc))
+    assert (found.cores, found.memory_bytes) == (0.5, 128 << 20)
+    assert len(found.because) == 2
+
+
+def test_capacity_below_v2(host: Host) -> None:
+    point = host.mount("", "cgroup2", own="/a")
+    (point / "a" / "cpu.max").write_text("25000 100000")
+    (point / "a" / "memory.max").write_text(str(64 << 20))
+    found = host_limits(root=str(host.root), proc=str(host.proc))
+    assert (found.cores, found.memory_bytes) == (0.25, 64 << 20)

@@ -1,0 +1,399 @@
+"""Real processes under a LinuxContainerExecutor: without cgroups anywhere, with them where they can be
+written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from executor.core.commands import (
+    CleanUpContainer,
+    ForgetContainer,
+    KillContainer,
+    LaunchContainer,
+    PauseContainer,
+    ReportStatus,
+    ResumeContainer,
+    SetLimits,
+    SignalContainer,
+    StoreContainer,
+)
+from executor.core.events import (
+    ContainerExited,
+    ContainerLaunched,
+    ContainerLaunchFailed,
+    ContainerPaused,
+    ContainerPauseFailed,
+    ContainerResumed,
+    UsageSampled,
+)
+from executor.linux.cgroups import CgroupDriver
+from executor.linux.process import command_pid
+from executor.linux.processes import is_alive, read_stat
+from executor.records import (
+    CgroupLimits,
+    ContainerRecord,
+    ContainerState,
+    ContainerStatus,
+    ExecutionType,
+    Resource,
+)
+from executor.settings import ExecutorSettings
+
+from .node import Node, a_group, a_node, a_spec, running, soon
+
+MODES = ["none", pytest.param("v1", marks=pytest.mark.cgroup), pytest.param("auto", marks=pytest.mark.cgroup)]
+
+
+@pytest.fixture(params=MODES)
+def cgroups(request: pytest.FixtureRequest) -> Iterator[CgroupDriver]:
+    settings = ExecutorSettings(cgroups_mount=request.param)
+    try:
+        with a_group(settings) as driver:
+            if request.param != "none" and driver.mode == "none":
+                pytest.skip(f"no cgroup can be written here: {driver.describe()}")
+            yield driver
+    except Exception as error:
+        if type(error).__name__ == "CgroupUnavailableError":
+            pytest.skip(str(error))
+        raise
+
+
+@pytest.fixture
+def no_cgroups() -> Iterator[CgroupDriver]:
+    with a_group(ExecutorSettings(cgroups_mount="none")) as driver:
+        yield driver
+
+
+def stat_state(pid: int) -> str:
+    found = read_stat(pid)
+    return "gone" if found is None else found.state
+
+
+async def pid_in(node: Node, container_id: str, name: str = "pid") -> int:
+    """A pid that the container wrote into a file of its private directory."""
+    path = node.directory / "work" / container_id / name
+
+    def written() -> int | None:
+        text = path.read_text() if path.exists() else ""
+        return int(text) if text.endswith("\n") else None
+
+    found: int = await soon(written, f"the pid in {path}")
+    return found
+
+
+def test_a_command_runs_and_its_end_is_told(tmp_path: Path, cgroups: CgroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            exited = await node.run(a_spec("c1", "sh", "-c", "echo $CONTAINER_ID; pwd; exit 7"))
+            assert exited.exit_code == 7
+            kinds = [type(event) for event in node.events]
+            assert kinds == [ContainerLaunched, ContainerExited]
+            private = tmp_path / "work" / "c1"
+            assert node.output("c1").decode().split() == ["c1", str(private)]
+            node.executor.perform(CleanUpContainer("c1"))
+            assert not private.exists() and os.listdir(tmp_path / "state") == []
+            assert (tmp_path / "logs" / "c1" / "stdout").exists()
+
+    asyncio.run(scenario())
+
+
+def test_files_of_the_container_and_what_it_leaves(tmp_path: Path, cgroups: CgroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            spec = a_spec("c1", "./job", files={"job": "#!/bin/sh\nmkdir -p a/b; echo done\n"})
+            assert (await node.run(spec)).exit_code == 0
+            assert node.output("c1") == b"done\n"
+            node.executor.perform(CleanUpContainer("c1"))
+            await soon(lambda: not (tmp_path / "work" / "c1").exists(), "the private directory goes")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"working_directory": "/no/such/directory"}, 126),
+        ({"files": {"../escape": "x"}}, 125),
+        ({"log_directory": "/proc/none"}, 125),
+        ({"environment": {"A=B": "x"}}, 126),
+    ],
+)
+def test_what_cannot_be_started_is_told(
+    tmp_path: Path, no_cgroups: CgroupDriver, fields: dict[str, object], code: int
+) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, no_cgroups) as node:
+            node.executor.perform(LaunchContainer(a_spec("c1", "true", **fields), CgroupLimits()))
+            (failed,) = node.events
+            assert isinstance(failed, ContainerLaunchFailed)
+            assert failed.exit_code == code and failed.reason
+            node.executor.perform(CleanUpContainer("c1"))
+
+    asyncio.run(scenario())
+    assert os.listdir(tmp_path / "work") == []
+
+
+@pytest.mark.parametrize("name", ["../c", "a/b", "", ".", "x\0y"])
+def test_ids_that_lead_elsewhere(tmp_path: Path, no_cgroups: CgroupDriver, name: str) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, no_cgroups) as node:
+            spec = a_spec(name, "true")
+            node.executor.perform(StoreContainer(ContainerRecord(spec, ContainerState.LAUNCHING)))
+            node.executor.perform(LaunchContainer(spec, CgroupLimits()))
+            assert isinstance(node.events[0], ContainerLaunchFailed)
+
+    asyncio.run(scenario())
+    assert os.listdir(tmp_path / "work") == os.listdir(tmp_path / "state") == []
+
+
+def test_what_cannot_be_written_down_is_not_started(tmp_path: Path, no_cgroups: CgroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, no_cgroups) as node:
+            spec = a_spec("c1", "true")
+            os.mkdir(tmp_path / "state" / "c1.json")
+            node.executor.perform(StoreContainer(ContainerRecord(spec, ContainerState.LAUNCHING)))
+            node.executor.perform(LaunchContainer(spec, CgroupLimits()))
+            (failed,) = node.events
+            assert isinstance(failed, ContainerLaunchFailed) and "c1.json" in failed.reason
+            os.rmdir(tmp_path / "state" / "c1.json")
+            node.executor.perform(StoreContainer(ContainerRecord(spec, ContainerState.LAUNCHING)))
+            assert (await node.run_again(spec)).exit_code == 0
+            node.executor.perform(ForgetContainer("c1"))
+            assert not (tmp_path / "state" / "c1.json").exists()
+
+    asyncio.run(scenario())
+
+
+def test_sigterm_then_its_code(tmp_path: Path, cgroups: CgroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            script = "trap 'exit 9' TERM; echo $$ > pid; while :; do sleep 0.01; done"
+            node.launch(a_spec("c1", "sh", "-c", script))
+            await pid_in(node, "c1")
+            node.executor.perform(KillContainer("c1"))
+            assert (await node.told(ContainerExited, "c1")).exit_code == 9
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_killed_before_it_has_begun(tmp_path: Path, cgroups: CgroupDriver, force: bool) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            for number in range(5):
+                launched = node.launch(a_spec(f"c{number}", "sleep", "1000"))
+                node.executor.perform(KillContainer(f"c{number}", force))
+                exited = await node.told(ContainerExited, f"c{number}")
+                assert exited.exit_code == (137 if force else 143)
+                assert not is_alive(launched.pid, launched.process_start)
+
+    asyncio.run(scenario())
+
+
+def test_nothing_outlives_its_container(tmp_path: Path, cgroups: CgroupDriver) -> None:
+    """A double fork into a session of its own, and one that ignores SIGTERM, end with their container."""
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            orphan = "(setsid sh -c 'echo $$ > orphan; trap : TERM HUP; while :; do sleep 1000; done' &); "
+            stubborn = "sh -c 'trap : TERM; echo $$ > stubborn; while :; do sleep 1000; done' & "
+            wait = "until [ -s orphan ] && [ -s stubborn ]; do sleep 0.01; done; exit 3"
+            node.launch(a_spec("c1", "sh", "-c", orphan + stubborn + wait))
+            left = [await pid_in(node, "c1", "orphan"), await pid_in(node, "c1", "stubborn")]
+            exited = await node.told(ContainerExited, "c1")
+            assert exited.exit_code == 3
+            assert [pid for pid in left if running(pid)] == []
+            assert cgroups.processes("c1") == []
+
+    asyncio.run(scenario())
+
+
+def test_a_tree_that_forks_without_end_dies(tmp_path: Path, cgroups: CgroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            forker = "f() { sleep 0.02 & sh -c : & wait %2; }; echo $$ > pid; while :; do f; done"
+            both = f"({forker}) & ({forker.replace('pid', 'pid2')}) & wait"
+            node.launch(a_spec("c1", "sh", "-c", both))
+            await pid_in(node, "c1", "pid2")
+            node.executor.perform(KillContainer("c1", force=True))
+            assert (await node.told(ContainerExited, "c1")).exit_code == 137
+            assert cgroups.processes("c1") == []
+
+    asyncio.run(scenario())
+
+
+def test_a_killed_shim_takes_its_container_with_it(tmp_path: Path, cgroups: CgroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            launched = node.launch(a_spec("c1", "sh", "-c", "echo $$ > pid; exec sleep 1000"))
+            inner = await pid_in(node, "c1")
+            assert command_pid(launched.pid) == inner
+            os.kill(launched.pid, signal.SIGKILL)
+            exited = await node.told(ContainerExited, "c1")
+            assert exited.exit_code is None, "nobody saw its code, and none is made up"
+            assert not running(inner)
+
+    asyncio.run(scenario())
+
+
+def test_pause_and_resume(tmp_path: Path, cgroups: CgroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            worker = (
+                "echo $$ > pid; i=0; while :; do i=$((i+1)); echo $i > count.new; mv count.new count; done"
+            )
+            node.launch(a_spec("c1", "sh", "-c", worker))
+            await pid_in(node, "c1")
+            count = tmp_path / "work" / "c1" / "count"
+            await soon(count.exists, "the first count")
+            node.executor.perform(PauseContainer("c1"))
+            await node.told(ContainerPaused, "c1")
+            members = cgroups.processes("c1")
+            assert members and all(stat_state(pid) in "TtZX" for pid in members)
+            stopped_at = count.read_text()
+            cpu = cgroups.usage("c1", 0.0).cpu_seconds
+            await asyncio.sleep(0.1)
+            assert count.read_text() == stopped_at
+            assert cgroups.usage("c1", 0.0).cpu_seconds <= cpu + 0.011
+            node.executor.perform(ResumeContainer("c1"))
+            await node.told(ContainerResumed, "c1")
+            await soon(lambda: count.read_text() != stopped_at, "it counts on")
+
+    asyncio.run(scenario())
+
+
+def test_a_forking_tree_stands_still(tmp_path: Path, cgroups: CgroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            tree = "echo $$ > pid; while :; do sh -c 'sh -c : & wait'; done"
+            node.launch(a_spec("c1", "sh", "-c", tree))
+            await pid_in(node, "c1")
+            for turn in range(5):
+                node.events.clear()
+                node.executor.perform(PauseContainer("c1"))
+                await node.told(ContainerPaused, "c1")
+                members = sorted(cgroups.processes("c1"))
+                await asyncio.sleep(0.02)
+                assert sorted(cgroups.processes("c1")) == members, f"turn {turn}: somebody forked on"
+                node.executor.perform(ResumeContainer("c1"))
+                await node.told(ContainerResumed, "c1")
+            node.executor.perform(KillContainer("c1", force=True))
+            assert (await node.told(ContainerExited, "c1")).exit_code == 137
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_paused_container_ends(tmp_path: Path, cgroups: CgroupDriver, force: bool) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            node.launch(
+                a_spec("c1", "sh", "-c", "trap 'exit 9' TERM; echo $$ > pid; while :; do sleep 0.01; done")
+            )
+            await pid_in(node, "c1")
+            node.executor.perform(PauseContainer("c1"))
+            await node.told(ContainerPaused, "c1")
+            node.executor.perform(KillContainer("c1", force))
+            assert (await node.told(ContainerExited, "c1")).exit_code == (137 if force else 9)
+
+    asyncio.run(scenario())
+
+
+def test_a_signal_reaches_every_process(tmp_path: Path, cgroups: CgroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            waits = "trap 'echo got >> got; wait; exit 0' USR1; echo $$ > $1; while :; do sleep 0.01; done"
+            both = "sh wait pid1 & . ./wait"
+            node.launch(a_spec("c1", "sh", "-c", both, "sh", "pid2", files={"wait": waits}))
+            await pid_in(node, "c1", "pid1")
+            await pid_in(node, "c1", "pid2")
+            node.executor.perform(SignalContainer("c1", signal.SIGUSR1))
+            got = tmp_path / "work" / "c1" / "got"
+            await soon(lambda: got.exists() and got.read_text() == "got\ngot\n", "both got it")
+
+    asyncio.run(scenario())
+
+
+def test_commands_about_unknown_or_ended_containers_do_nothing(
+    tmp_path: Path, no_cgroups: CgroupDriver
+) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, no_cgroups) as node:
+            await node.run(a_spec("ended", "true"))
+            count = len(node.events)
+            for name in ("ended", "unknown"):
+                for command in (
+                    SignalContainer(name, signal.SIGTERM),
+                    PauseContainer(name),
+                    ResumeContainer(name),
+                    KillContainer(name),
+                    KillContainer(name, force=True),
+                    SetLimits(name, CgroupLimits()),
+                    ForgetContainer(name),
+                    CleanUpContainer(name),
+                    CleanUpContainer(name),
+                ):
+                    node.executor.perform(command)
+            assert len(node.events) == count
+
+    asyncio.run(scenario())
+
+
+def test_an_empty_pause_fails_and_a_second_launch_is_none(tmp_path: Path, cgroups: CgroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            spec = a_spec("c1", "sleep", "1000")
+            node.launch(spec)
+            node.executor.perform(LaunchContainer(spec, CgroupLimits()))
+            assert [type(event) for event in node.events] == [ContainerLaunched]
+            # At once after the launch: the shim may have no child yet. It says that, or pauses; never
+            # nothing.
+            node.executor.perform(PauseContainer("c1"))
+            await soon(
+                lambda: node.found(ContainerPaused, "c1") or node.found(ContainerPauseFailed, "c1"),
+                "an answer",
+            )
+
+    asyncio.run(scenario())
+
+
+def test_usage_is_sampled_for_all_in_one_event(tmp_path: Path, cgroups: CgroupDriver) -> None:
+    async def scenario() -> None:
+        settings = ExecutorSettings(monitor_interval_ms=50)
+        async with a_node(tmp_path, cgroups, settings) as node:
+            node.executor.start()
+            node.launch(a_spec("spins", "sh", "-c", "while :; do :; done"))
+            node.launch(a_spec("sleeps", "sleep", "1000"))
+
+            def measured() -> UsageSampled | None:
+                for event in node.events:
+                    if isinstance(event, UsageSampled) and set(event.usages) == {"spins", "sleeps"}:
+                        spins, sleeps = event.usages["spins"], event.usages["sleeps"]
+                        if spins.cpu_seconds > 0.1 and sleeps.processes == 1 and sleeps.memory_peak_bytes:
+                            return event
+                return None
+
+            event = await soon(measured, "a sample in which one spins and one sleeps")
+            assert event.usages["sleeps"].cpu_seconds < 0.1
+            assert event.usages["spins"].memory_bytes <= event.usages["spins"].memory_peak_bytes
+            assert event.node.memory_bytes > 1 << 20 and event.node.cpu >= 0
+
+    asyncio.run(scenario())
+
+
+def test_status_reports_go_to_whoever_wants_them(tmp_path: Path, no_cgroups: CgroupDriver) -> None:
+    async def scenario() -> None:
+        told: list[ContainerStatus] = []
+        async with a_node(tmp_path, no_cgroups, report=told.append) as node:
+            status = ContainerStatus("c1", ContainerState.DONE, ExecutionType.GUARANTEED, Resource(1, 1))
+            node.executor.perform(ReportStatus(status))
+        assert told == [status]
+
+    asyncio.run(scenario())

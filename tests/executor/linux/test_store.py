@@ -1,0 +1,112 @@
+"""Records on disk: what is written comes back, what is garbled is set aside."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from executor.errors import StateStoreError
+from executor.linux.store import StateStore, decode, encode
+from executor.records import ContainerRecord, ContainerSpec, ContainerState, ExecutionType, Resource
+
+text = st.text(st.characters(min_codepoint=1, max_codepoint=0xFFFF), max_size=20)
+records = st.builds(
+    ContainerRecord,
+    spec=st.builds(
+        ContainerSpec,
+        container_id=st.just("c1"),
+        command=st.lists(text, max_size=4).map(tuple),
+        resource=st.builds(Resource, st.integers(0, 1 << 40), st.integers(0, 99)),
+        execution_type=st.sampled_from(ExecutionType),
+        environment=st.dictionaries(text, text, max_size=3),
+        working_directory=st.none() | text,
+        files=st.dictionaries(text, text, max_size=2),
+    ),
+    state=st.sampled_from(ContainerState),
+    pid=st.integers(0, 1 << 22),
+    exit_status=st.integers(-1000, 255),
+    diagnostics=text,
+)
+
+
+def a_record(container_id: str = "c1", sequence: int = 0) -> ContainerRecord:
+    spec = ContainerSpec(container_id, ("echo", os.fsdecode(b"\xff")), Resource(1, 1))
+    return ContainerRecord(spec, ContainerState.RUNNING, pid=7, process_start=8, sequence=sequence)
+
+
+@given(records)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_a_record_comes_back_as_it_was(record: ContainerRecord) -> None:
+    assert decode(encode(record)) == record
+
+
+def test_store_load_forget(tmp_path: Path) -> None:
+    store = StateStore(tmp_path / "state")
+    store.store(a_record("b", sequence=1))
+    store.store(a_record("a", sequence=2))
+    store.store(a_record("a", sequence=3))
+    assert [record.spec.container_id for record in StateStore(tmp_path / "state").load_all()] == ["b", "a"]
+    store.forget("b")
+    store.forget("b")
+    assert store.load_all() == [a_record("a", sequence=3)]
+    assert os.stat(store.path("a")).st_mode & 0o777 == 0o600
+    assert os.listdir(tmp_path / "state") == ["a.json"]
+
+
+def test_fields_of_another_version(tmp_path: Path) -> None:
+    values = json.loads(encode(a_record()))
+    values["of_the_future"] = values["spec"]["too"] = [1]
+    del values["diagnostics"], values["spec"]["files"]
+    assert decode(json.dumps(values).encode()) == a_record()
+
+
+@pytest.mark.parametrize(
+    "garbled",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe\x00",
+        b"{}",
+        encode(a_record())[:-40],
+        encode(a_record("other")),
+        encode(a_record()).replace(b'"RUNNING"', b'"WALKING"'),
+        encode(a_record()).replace(b'"pid":7', b'"pid":"7"'),
+        encode(a_record()).replace(b'"pid":7', b'"pid":true'),
+        encode(a_record()).replace(b'"memory":1', b'"memory":null'),
+        encode(a_record()).replace(b'["echo"', b'[["echo"]'),
+    ],
+)
+def test_a_garbled_record_is_set_aside_and_told(tmp_path: Path, garbled: bytes) -> None:
+    store = StateStore(tmp_path)
+    store.store(a_record("good"))
+    Path(store.path("c1")).write_bytes(garbled)
+    assert store.load_all() == [a_record("good")]
+    assert len(store.complaints) == 1 and "c1.json" in store.complaints[0]
+    assert (tmp_path / "c1.garbled").read_bytes() == garbled
+    assert StateStore(tmp_path).load_all() == [a_record("good")]
+
+
+def test_a_write_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
+    store = StateStore(tmp_path)
+    store.store(a_record())
+    Path(store.path("c1") + ".new").write_bytes(b"{half")
+    assert store.load_all() == [a_record()]
+    assert os.listdir(tmp_path) == ["c1.json"]
+
+
+def test_what_cannot_be_written_raises(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StateStoreError):
+        StateStore(tmp_path / "file" / "state")
+    store = StateStore(tmp_path / "state")
+    os.mkdir(store.path("c1"))
+    with pytest.raises(StateStoreError) as error:
+        store.store(a_record())
+    assert "c1.json" in str(error.value)
