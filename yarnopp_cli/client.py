@@ -1,4 +1,5 @@
-"""What the command line asks a running cluster: one method a call, and containers with their nodes' fresh figures.
+"""What the command line asks a running cluster: one method a call, and containers with their nodes' fresh
+figures.
 
 No asyncio and no msgspec: a call costs a connect and a line each way. It never starts or ends a daemon.
 """
@@ -131,7 +132,8 @@ class YarnClient:
     ) -> tuple[ContainerReport, ...]:
         """Containers in order of allocation, with what their nodes know now: state, place in the queue, use.
 
-        A node that does not answer leaves the RM's knowledge standing. ``nodes`` spares asking for them again.
+        A node that does not answer leaves the RM's knowledge standing. ``nodes`` spares asking for them
+        again.
         """
         reports = self.container_reports(request or rm.GetContainersRequest())
         wanted: dict[str, list[str]] = {}

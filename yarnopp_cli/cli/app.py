@@ -1,12 +1,13 @@
 """The frame of the command line: loads the chosen command, runs it, prints its error, returns its exit code.
 
-The only place that catches everything. A command function returns None (exit 0) or its exit code as an int, and
-raises YoppError for what people have to know.
+The only place that catches everything. A command function returns None (exit 0) or its exit code as an int,
+and raises YoppError for what people have to know.
 """
 
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import sys
 from collections.abc import Iterator, MutableMapping, Sequence
@@ -116,8 +117,8 @@ def _main(
 def secure_standard_streams() -> None:
     """Fill closed standard descriptors, so that no socket or file of ours ever becomes number 0, 1 or 2.
 
-    A closed stdout is filled with a descriptor that cannot be written: what should have been printed is then an
-    error, as it should be, and not silence.
+    A closed stdout is filled with a descriptor that cannot be written: what should have been printed is then
+    an error, as it should be, and not silence.
     """
     for descriptor in range(3):
         try:
@@ -226,7 +227,7 @@ def _asks_for_json(argv: Sequence[str]) -> bool:
     if "--" in words:
         words = words[: words.index("--")]
     asked = [word.partition("=")[2] for word in words if word.startswith(("--output=", "-o="))]
-    asked += [after for word, after in zip(words, words[1:], strict=False) if word in ("-o", "--output")]
+    asked += [after for word, after in itertools.pairwise(words) if word in ("-o", "--output")]
     asked += [word[2:] for word in words if word in ("-ojson", "-ojsonl")]
     if "--json" in words:
         return True

@@ -21,7 +21,6 @@ from .options import (
     Define,
     Ids,
     Json,
-    Limit,
     NoWait,
     Output,
     Quiet,

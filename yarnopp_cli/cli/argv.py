@@ -1,8 +1,9 @@
-"""Hadoop's spellings, rewritten into ours before the parser sees them. Pure: a list of words in, a list of words out.
+"""Hadoop's spellings, rewritten into ours before the parser sees them. Pure: a list of words in, a list of
+words out.
 
-``hadoop jar …-examples.jar pi …``, ``yarn …distributedshell.Client -shell_command …``, ``yarn node -list -all``: what a
-YARN user types from memory works; help shows our own spellings only. What has no counterpart is a usage error that
-says so, never a guess.
+``hadoop jar …-examples.jar pi …``, ``yarn …distributedshell.Client -shell_command …``, ``yarn node -list
+-all``: what a YARN user types from memory works; help shows our own spellings only. What has no counterpart
+is a usage error that says so, never a guess.
 """
 
 from __future__ import annotations
@@ -14,19 +15,60 @@ from ..errors import UsageError
 from .table import ALIASES, COMMANDS
 
 DSHELL_VALUES = frozenset(
-    """appname priority queue timeout master_memory master_vcores master_resources master_resource_profile jar
-    shell_command shell_script shell_args shell_env shell_cmd_priority container_type container_memory
-    container_vcores container_resources container_resource_profile num_containers log_properties
-    rolling_log_pattern attempt_failures_validity_interval domain view_acls modify_acls flow_name flow_version
-    flow_run_id node_label_expression node_attributes container_retry_policy container_retry_error_codes
-    container_max_retries container_retry_interval container_failures_validity_interval docker_client_config
-    placement_spec application_tags localize_files""".split()
+    [
+        "appname",
+        "priority",
+        "queue",
+        "timeout",
+        "master_memory",
+        "master_vcores",
+        "master_resources",
+        "master_resource_profile",
+        "jar",
+        "shell_command",
+        "shell_script",
+        "shell_args",
+        "shell_env",
+        "shell_cmd_priority",
+        "container_type",
+        "container_memory",
+        "container_vcores",
+        "container_resources",
+        "container_resource_profile",
+        "num_containers",
+        "log_properties",
+        "rolling_log_pattern",
+        "attempt_failures_validity_interval",
+        "domain",
+        "view_acls",
+        "modify_acls",
+        "flow_name",
+        "flow_version",
+        "flow_run_id",
+        "node_label_expression",
+        "node_attributes",
+        "container_retry_policy",
+        "container_retry_error_codes",
+        "container_max_retries",
+        "container_retry_interval",
+        "container_failures_validity_interval",
+        "docker_client_config",
+        "placement_spec",
+        "application_tags",
+        "localize_files",
+    ]
 )
 """The distributed shell's options that take a value (YARN's ``Client``)."""
 
 DSHELL_FLAGS = frozenset(
-    """promote_opportunistic_after_start enforce_execution_type keep_containers_across_application_attempts debug
-    create help""".split()
+    [
+        "promote_opportunistic_after_start",
+        "enforce_execution_type",
+        "keep_containers_across_application_attempts",
+        "debug",
+        "create",
+        "help",
+    ]
 )
 """Those that take none."""
 
@@ -42,8 +84,8 @@ _DAEMONS = {"resourcemanager": "rm", "nodemanager": "nm"}
 def rewrite(argv: Sequence[str]) -> list[str]:
     """The words of our own command line that mean what ``argv`` means. Raises UsageError.
 
-    Idempotent on our own spellings. Options that all commands have may stand before the command, or before the
-    subcommand; they are put behind it, where the parser looks for them.
+    Idempotent on our own spellings. Options that all commands have may stand before the command, or before
+    the subcommand; they are put behind it, where the parser looks for them.
     """
     early: list[str] = []
     words = _take_early(list(argv), early)
@@ -215,7 +257,8 @@ def _unsupported(command: str, option: str, hint: str = "") -> UsageError:
     )
 
 
-# What each of YARN's options becomes: (our words, how many values follow: 0, 1, or "*" for any number). None: refused.
+# What each of YARN's options becomes: our words, and how many values follow it ("" none, "1" one, "?" at most
+# one, "*" any number). None: refused.
 _Mapping = dict[str, tuple[tuple[str, ...], str] | None]
 
 _OPTIONS: dict[str, _Mapping] = {
@@ -345,7 +388,9 @@ def _finished(command: str, verb: list[str], others: list[str]) -> list[str]:
 
 
 def _log_words(words: list[str]) -> list[str]:
-    """``logs``: a container named beside its application stands alone; log files are ``stdout`` and ``stderr``."""
+    """``logs``: a container named beside its application stands alone; log files are ``stdout`` and
+    ``stderr``.
+    """
     if any(word.startswith("container_") for word in words):
         words = [word for word in words if not word.startswith("application_")]
     if "--files" not in words:
@@ -372,7 +417,9 @@ def _yarn_signal(name: str) -> str:
 
 
 def _yarn_option(table: _Mapping, word: str) -> str:
-    """The table's option that ``word`` is, "" if none. Two dashes count where they cannot be an option of ours."""
+    """The table's option that ``word`` is, "" if none. Two dashes count where they cannot be an option of
+    ours.
+    """
     if word in table:
         return word
     if word.startswith("--") and word[1:] in table and re.search("[A-Z_]|list", word):

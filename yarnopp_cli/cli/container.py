@@ -332,7 +332,9 @@ def await_containers(
     bound: float,
     what: str,
 ) -> list[ContainerReport]:
-    """Ask again and again, ever more slowly, until ``condition`` holds for all. YoppError (exit 124) in the end."""
+    """Ask again and again, ever more slowly, until ``condition`` holds for all. YoppError (exit 124) in the
+    end.
+    """
     deadline = time.monotonic() + bound
     pause = 0.01
     while True:

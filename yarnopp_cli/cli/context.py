@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Context:
-    """One command's surroundings. Making one reads nothing; ``configuration`` is loaded when first asked for."""
+    """One command's surroundings. Making one reads nothing; ``configuration`` is loaded when first asked for.
+    """
 
     run_dir: RunDir
     conf: tuple[str, ...]
@@ -31,7 +32,9 @@ class Context:
         define: Sequence[str] | None = None,
         run_dir: str | None = None,
     ) -> Context:
-        """From the values of ``--conf``, ``-D`` and ``--run-dir``. Raises YoppError where no run directory can be."""
+        """From the values of ``--conf``, ``-D`` and ``--run-dir``. Raises YoppError where no run directory
+        can be.
+        """
         home = os.path.expanduser("~")
         resolved = RunDir.resolve(run_dir, os.environ, os.getuid(), "" if home == "~" else home)
         return cls(resolved, tuple(conf or ()), tuple(define or ()))
@@ -44,7 +47,9 @@ class Context:
         define: Sequence[str] | None = None,
         run_dir: str | None = None,
     ) -> Context:
-        """As ``of``, for commands that need no property: what is named is still checked, but nothing else is read."""
+        """As ``of``, for commands that need no property: what is named is still checked, but nothing else is
+        read.
+        """
         context = cls.of(conf=conf, define=define, run_dir=run_dir)
         if conf or define:
             _ = context.configuration

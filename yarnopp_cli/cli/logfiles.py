@@ -11,13 +11,17 @@ from ..records.ids import ApplicationId, ContainerId
 
 STREAMS = ("stdout", "stderr")
 BLOCK = 1 << 16
+LONGEST_LINE = 1 << 20
+"""A longer one is given in pieces, so that no container's output fills the memory of who reads it."""
 _APPLICATION = re.compile(r"application_\d+_\d{4,}", re.ASCII)
 _CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d{4,}_\d{2,}_\d{6,}", re.ASCII)
 
 
 @dataclass(slots=True)
 class Stream:
-    """One stream of one container's output: a file that may not exist yet. ``position`` is how far it is read."""
+    """One stream of one container's output: a file that may not exist yet. ``position`` is how far it is
+    read.
+    """
 
     container_id: str
     name: str
@@ -41,12 +45,18 @@ class Stream:
             os.close(descriptor)
 
     def lines(self, *, ended: bool) -> Iterator[bytes]:
-        """As ``read``, by lines without their newline. A last line without one comes when the stream has ended."""
+        """As ``read``, by lines without their newline. A last line without one comes when the stream has
+        ended.
+        """
         for block in self.read():
             self.rest += block
-            *whole, last = bytes(self.rest).split(b"\n")
-            self.rest[:] = last
-            yield from whole
+            if b"\n" in block:
+                *whole, last = bytes(self.rest).split(b"\n")
+                self.rest[:] = last
+                yield from whole
+            elif len(self.rest) > LONGEST_LINE:
+                yield bytes(self.rest)
+                self.rest.clear()
         if ended and self.rest:
             yield bytes(self.rest)
             self.rest.clear()
@@ -62,6 +72,13 @@ class Stream:
             self.position = size if count == 0 else _tail_position(descriptor, size, count)
         finally:
             os.close(descriptor)
+
+    def size(self) -> int:
+        """How many bytes there are; 0 if it is not there."""
+        try:
+            return os.stat(self.path).st_size
+        except OSError:
+            return 0
 
     def changed_ms(self) -> int:
         """When it was last written to, in epoch milliseconds; 0 if it is not there."""

@@ -1,4 +1,5 @@
-"""``yopp logs``: print or follow the output of containers, of running clusters and of those that have ended."""
+"""``yopp logs``: print or follow the output of containers, of running clusters and of those that have ended.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +30,14 @@ from .context import Context
 from .logfiles import STREAMS, Stream, applications_on_disk, containers_on_disk, streams_of
 from .naming import application, applications, container, containers, is_container, words
 from .options import Color, Conf, Define, Ids, Json, Output, Quiet, RunDirOption, Verbose, duration, examples
-from .output import Printer, is_terminal_out, paint
+from .output import Printer, is_terminal_out, json_line, paint
 
 if TYPE_CHECKING:
     from ..client import YarnClient
 
 LOG_DIRS = "yarn.nodemanager.log-dirs"
 _POLL_SECONDS = 0.05
+_BATCH = 1000
 _ASK_SECONDS = 0.25
 _PREFIX_STYLES = ("cyan", "green", "yellow", "blue")
 
@@ -47,9 +49,11 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(slots=True)
 class Target:
-    """Whose output is wanted: containers by id, or all containers of applications, with what is known of them.
+    """Whose output is wanted: containers by id, or all containers of applications, with what is known of
+    them.
 
-    ``client`` None means that it is on disk only and that nothing more will come. ``directories`` are those of
+    ``expected`` is how many containers will have output, 2 or more if that is not known to be one. ``client``
+    None means that it is on disk only and that nothing more will come. ``directories`` are those of
     applications and containers, by id.
     """
 
@@ -60,6 +64,7 @@ class Target:
     masters_only: bool = False
     waiting: list[str] = field(default_factory=list)
     code: int = 0
+    expected: int = 0
 
     def look(self) -> tuple[dict[str, str], bool]:
         """Container -> its directory, and whether all of it has ended. Updates ``waiting`` and ``code``."""
@@ -79,6 +84,7 @@ class Target:
     def _ask(self, client: YarnClient, found: dict[str, str]) -> bool:
         reports: list[ContainerReport] = [client.container(one) for one in self.container_ids]
         codes = [shell_code(report) for report in reports]
+        self.expected = len(reports)
         ended = all(not is_live(report) for report in reports)
         for app in self.application_ids:
             report = client.application(app)
@@ -86,6 +92,7 @@ class Target:
                 self.directories[app] = report.log_directory
             ended = ended and report.state in FINAL_STATES
             codes.append(app_view.exit_code(report))
+            self.expected += report.summary.total if report.summary is not None and report.unmanaged else 2
             of_app = client.container_reports(GetContainersRequest(application_id=app, finished=True))
             reports += [one for one in of_app if one.is_am or not self.masters_only]
         for one in reports:
@@ -186,8 +193,8 @@ def logs(
 def find(context: Context, named: Sequence[str], *, masters_only: bool = False) -> Target:
     """Who is meant, asked of the cluster, or else looked up among the files of clusters that have ended.
 
-    Raises ApplicationNotFoundError or ContainerNotFoundError; ConnectionFailedError where there is no cluster and
-    no file either.
+    Raises ApplicationNotFoundError or ContainerNotFoundError; ConnectionFailedError where there is no cluster
+    and no file either.
     """
     try:
         client = context.client()
@@ -261,8 +268,7 @@ class _Reader:
     def run(self, *, follow: bool) -> None:
         """Print all there is; with ``follow``, go on until everything has ended."""
         directories, ended = self._target.look()
-        single = len(self._target.container_ids) == 1 and not self._target.application_ids
-        alone = single or (not follow and len(directories) == 1)
+        alone = self._is_alone(directories, follow=follow)
         self._open(directories, first=True)
         if not follow:
             self._print(alone, ended=True)
@@ -281,6 +287,19 @@ class _Reader:
                 directories, ended = self._target.look()
                 asked = time.monotonic()
                 self._open(directories, first=False)
+
+    def _is_alone(self, directories: dict[str, str], *, follow: bool) -> bool:
+        """Whether one container is all that is, or will be, shown, so that its lines need no number."""
+        if not self._target.application_ids:
+            return len(self._target.container_ids) == 1
+        if follow and self._target.client is not None:
+            return self._target.expected == 1 and not self._target.container_ids
+        written = [
+            directory
+            for one, directory in directories.items()
+            if any(stream.size() for stream in streams_of(one, directory, self._style.names))
+        ]
+        return len(written) <= 1
 
     def _open(self, directories: dict[str, str], *, first: bool) -> None:
         for container_id, directory in directories.items():
@@ -314,24 +333,28 @@ class _Reader:
                     self._printer.raw(block)
                     moved = True
                 continue
+            lines: list[bytes] = []
             for line in stream.lines(ended=ended):
-                self._line(stream, line, alone)
+                lines.append(self._line(stream, line, alone))
                 moved = True
+                if len(lines) >= _BATCH:
+                    self._printer.raw(b"".join(lines))
+                    lines.clear()
+            if lines:
+                self._printer.raw(b"".join(lines))
         self._printed = self._printed or moved
         return moved
 
-    def _line(self, stream: Stream, line: bytes, alone: bool) -> None:
-        now = time.time_ns() // 1_000_000
-        moment = min(now, stream.changed_ms() or now)
+    def _line(self, stream: Stream, line: bytes, alone: bool) -> bytes:
+        """One line as it is printed: a JSON object, or the text after what stands before it."""
         if self._printer.is_json:
             text = line.decode("utf-8", "backslashreplace")
-            self._printer.document(
-                {"id": stream.container_id, "stream": stream.name, "t": moment, "line": text}
+            return json_line(
+                {"id": stream.container_id, "stream": stream.name, "t": _moment(stream), "line": text}
             )
-            return
         before = b""
         if self._style.timestamps:
-            before += _clock(moment).encode() + b" "
+            before += _clock(_moment(stream)).encode() + b" "
         if self._style.prefix is not False and not alone:
             number = self._numbers[stream.container_id]
             style = _PREFIX_STYLES[int(number) % len(_PREFIX_STYLES)]
@@ -340,7 +363,12 @@ class _Reader:
             line = harmless(line.decode("utf-8", "backslashreplace"), keep="\t").encode(
                 "utf-8", "backslashreplace"
             )
-        self._printer.raw(before + line + b"\n")
+        return before + line + b"\n"
+
+
+def _moment(stream: Stream) -> int:
+    """When the stream was last written to, which is about now while it is followed; in epoch milliseconds."""
+    return stream.changed_ms() or time.time_ns() // 1_000_000
 
 
 def _clock(epoch_ms: int) -> str:

@@ -1,7 +1,7 @@
 """Which applications, containers and nodes people mean: full ids, ``last``, unique suffixes, ``-`` for stdin.
 
-``3`` is the application (or container) with that number, ``3.2`` application 3's container 2, ``_0003`` whatever ends
-so. What means nothing is exit 66, what means several things is exit 2 and lists them.
+``3`` is the application (or container) with that number, ``3.2`` application 3's container 2, ``_0003``
+whatever ends so. What means nothing is exit 66, what means several things is exit 2 and lists them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ _CANDIDATES = 5
 
 
 def words(given: Sequence[str]) -> list[str]:
-    """The ids named, ``-`` replaced by the words on stdin. Raises UsageError where stdin is a terminal or empty."""
+    """The ids named, ``-`` replaced by the words on stdin. Raises UsageError where stdin is a terminal or
+    empty.
+    """
     named: list[str] = []
     for word in given:
         if word != "-":
@@ -41,7 +43,7 @@ def words(given: Sequence[str]) -> list[str]:
             raise UsageError(
                 "- means ids from standard input, which is a terminal", hint="yopp app list -q | …"
             )
-        named += sys.stdin.read().split()
+        named += sys.stdin.buffer.read().decode("utf-8", "backslashreplace").split()
     if not named:
         raise UsageError("no id was given", hint="name one, or `last`")
     return list(dict.fromkeys(named))
@@ -73,7 +75,8 @@ def application(known: Iterable[str], word: str) -> str:
 
 
 def containers(client: YarnClient, given: Sequence[str]) -> list[str]:
-    """The full ids of the containers named, ended ones included. Raises ContainerNotFoundError, UsageError."""
+    """The full ids of the containers named, ended ones included. Raises ContainerNotFoundError, UsageError.
+    """
     every = rm.GetContainersRequest(finished=True)
     found = _Lazy(lambda: [report.container_id for report in client.container_reports(every)])
     return list(dict.fromkeys(container(found, word) for word in words(given)))
@@ -108,7 +111,9 @@ def is_container(word: str) -> bool:
 
 
 def nodes(reports: Sequence[NodeReport], given: Sequence[str]) -> list[NodeReport]:
-    """The nodes named: full ids, ports, or unique beginnings or endings. Raises NodeNotFoundError, UsageError."""
+    """The nodes named: full ids, ports, or unique beginnings or endings. Raises NodeNotFoundError,
+    UsageError.
+    """
     by_id = {report.node_id: report for report in reports}
     return [by_id[one] for one in dict.fromkeys(_node(list(by_id), word) for word in words(given))]
 

@@ -19,7 +19,9 @@ _MEGABYTES = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2, "p"
 
 
 def new_typer(**settings: Any) -> typer.Typer:
-    """A Typer with the manners of all of ours: plain help, ``-h``, no completion options, no pretty tracebacks."""
+    """A Typer with the manners of all of ours: plain help, ``-h``, no completion options, no pretty
+    tracebacks.
+    """
     settings.setdefault("context_settings", SETTINGS)
     return typer.Typer(
         add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, **settings
@@ -31,7 +33,7 @@ def examples(*lines: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
-class Format(str, enum.Enum):
+class Format(enum.StrEnum):
     """The formats of ``-o``."""
 
     table = "table"
@@ -42,7 +44,7 @@ class Format(str, enum.Enum):
     name = "name"
 
 
-class ColorMode(str, enum.Enum):
+class ColorMode(enum.StrEnum):
     """The values of ``--color``."""
 
     auto = "auto"

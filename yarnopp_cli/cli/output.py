@@ -1,7 +1,8 @@
 """All printing of the command line: data to stdout, talk to stderr, in the form that was asked for.
 
-The only module that writes to the standard streams. Text that came from elsewhere (names, diagnostics, log prefixes)
-is made harmless for a terminal on its way out; ids are never shortened, and nothing is when stdout is no terminal.
+The only module that writes to the standard streams. Text that came from elsewhere (names, diagnostics, log
+prefixes) is made harmless for a terminal on its way out; ids are never shortened, and nothing is when stdout
+is no terminal.
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ class OutputClosedError(YoppError):
 class Printer:
     """How one command prints. Make one with ``Printer.of`` from the common options.
 
-    ``form`` is one of FORMS; ``quiet`` prints ids only and no notes; ``verbose`` counts ``-v``; ``color`` is auto,
-    always or never (None: decided by the environment).
+    ``form`` is one of FORMS; ``quiet`` prints ids only and no notes; ``verbose`` counts ``-v``; ``color`` is
+    auto, always or never (None: decided by the environment).
     """
 
     def __init__(
@@ -152,7 +153,9 @@ class Printer:
         _talk(f"{prefix} {harmless(text)}\n")
 
     def status_line(self, text: str) -> None:
-        """Replace the progress line on a terminal's stderr; an empty text removes it. Nothing where there is none."""
+        """Replace the progress line on a terminal's stderr; an empty text removes it. Nothing where there is
+        none.
+        """
         if self.progress:
             columns = shutil.get_terminal_size().columns
             _talk("\r\x1b[K" + shorten(harmless(text), max(10, columns - 1)))
@@ -171,7 +174,8 @@ class Printer:
         identity: Callable[[T], str],
         empty: str = "",
     ) -> None:
-        """Print ``rows`` in the form asked for: table, one JSON document, one a line, tab-separated, or ids."""
+        """Print ``rows`` in the form asked for: table, one JSON document, one a line, tab-separated, or ids.
+        """
         if self.form == "json":
             self.document(documents(rows))
         elif self.form == "jsonl":
@@ -198,7 +202,8 @@ class Printer:
         columns: Sequence[Column[T]],
         identity: Callable[[T], str],
     ) -> None:
-        """Print one or several things in full: ``name : value`` lines, or ``{key: document}`` a line in JSON."""
+        """Print one or several things in full: ``name : value`` lines, or ``{key: document}`` a line in JSON.
+        """
         if self.is_json:
             for row in rows:
                 self.document({key: document(row)})
@@ -251,7 +256,9 @@ class Printer:
         _write("\n".join(lines) + "\n")
 
     def confirm(self, question: str, *, yes: bool) -> bool:
-        """Ask on stderr and return the answer. Raises UsageError where nobody can be asked and ``yes`` is not given."""
+        """Ask on stderr and return the answer. Raises UsageError where nobody can be asked and ``yes`` is not
+        given.
+        """
         if yes:
             return True
         if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
@@ -284,7 +291,9 @@ def paint(text: str, style: str, wanted: bool) -> str:
 
 
 def _colored(stream: TextIO, mode: str | None) -> bool:
-    """Whether to colour: ``--color``, then NO_COLOR, CLICOLOR_FORCE, CLICOLOR=0, then whether it is a terminal."""
+    """Whether to colour: ``--color``, then NO_COLOR, CLICOLOR_FORCE, CLICOLOR=0, then whether it is a
+    terminal.
+    """
     if mode in ("always", "never"):
         return mode == "always"
     if mode != "auto":
@@ -303,6 +312,12 @@ def is_terminal(stream: TextIO | None) -> bool:
         return stream is not None and stream.isatty()
     except ValueError:
         return False
+
+
+def json_line(value: Any) -> bytes:
+    """One JSON value on one line."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def is_terminal_out() -> bool:
@@ -337,7 +352,8 @@ def error_document(problem: YoppError) -> dict[str, Any]:
 
 
 def reset(*, json_wanted: bool) -> None:
-    """Begin a new command line; ``json_wanted`` says how its errors are to look until its options are parsed."""
+    """Begin a new command line; ``json_wanted`` says how its errors are to look until its options are parsed.
+    """
     global _errors_as_json
     _errors_as_json = json_wanted
 

@@ -1,6 +1,7 @@
 """The command table: every command's name, module, one-line summary and place in the help. Pure data.
 
-The modules are imported only when their command runs, so that ``yopp --help`` costs one import of typer and no more.
+The modules are imported only when their command runs, so that ``yopp --help`` costs one import of typer and
+no more.
 """
 
 from __future__ import annotations

@@ -66,7 +66,8 @@ def wait(
     verbose: Verbose = 0,
     color: Color = None,
 ) -> int:
-    """Wait until applications or containers have ended, and end with their exit code (the highest of several).
+    """Wait until applications or containers have ended, and end with their exit code (the highest of
+    several).
 
     Ctrl-C only stops waiting. With --for the code is 0 once the state is reached; --timeout ends with 124.
     """
@@ -132,7 +133,9 @@ class _Waiting:
         self._target = target
 
     def until(self, deadline: float | None) -> list[Seen]:
-        """What is waited for, as it is when it is there or the time has passed. Raises ApplicationNotFoundError."""
+        """What is waited for, as it is when it is there or the time has passed. Raises
+        ApplicationNotFoundError.
+        """
         for one in self._apps:
             self._client.application(one)
         pause = 0.01

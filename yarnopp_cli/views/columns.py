@@ -13,9 +13,9 @@ T = TypeVar("T")
 class Column(Generic[T]):
     """One column. ``key`` names it in ``--columns``, ``--sort`` and tsv.
 
-    ``value`` gives what is sorted by and printed in tsv; ``shown`` the text of the table's cell, where it differs.
-    ``flexible`` columns may be shortened on a narrow terminal; ``wide`` ones appear only with ``-o wide``, or when
-    they are asked for by name.
+    ``value`` gives what is sorted by and printed in tsv; ``shown`` the text of the table's cell, where it
+    differs. ``flexible`` columns may be shortened on a narrow terminal; ``wide`` ones appear only with ``-o
+    wide``, or when they are asked for by name.
     """
 
     key: str
@@ -56,7 +56,9 @@ def find(columns: Sequence[Column[T]], key: str) -> Column[T]:
 
 
 def sort(rows: Sequence[T], columns: Sequence[Column[T]], keys: str) -> list[T]:
-    """``rows`` sorted by ``keys`` ("state,-memory"), the first the most important. Raises KeyError as ``choose``."""
+    """``rows`` sorted by ``keys`` ("state,-memory"), the first the most important. Raises KeyError as
+    ``choose``.
+    """
     ordered = list(rows)
     for key in reversed([key.strip() for key in keys.split(",") if key.strip()]):
         column = find(columns, key.removeprefix("-"))

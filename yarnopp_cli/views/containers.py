@@ -42,7 +42,9 @@ class NodeFacts:
 
 
 def shown_state(report: ContainerReport) -> str:
-    """The state in our words: QUEUED, RUNNING, PAUSED, DONE, KILLED, …; ALLOCATED before its node spoke of it."""
+    """The state in our words: QUEUED, RUNNING, PAUSED, DONE, KILLED, …; ALLOCATED before its node spoke of
+    it.
+    """
     if report.state is None:
         return "ALLOCATED"
     if report.state is ContainerState.DONE and report.exit_status < 0:
@@ -56,7 +58,9 @@ def is_live(report: ContainerReport) -> bool:
 
 
 def shell_code(report: ContainerReport) -> int | None:
-    """The exit code a shell would show, None while it lives: 75 where it never got to run, 137 where it was killed."""
+    """The exit code a shell would show, None while it lives: 75 where it never got to run, 137 where it was
+    killed.
+    """
     if is_live(report):
         return None
     if report.exit_status in PREEMPTION_STATUSES:
@@ -267,6 +271,7 @@ def documents(
 def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None) -> list[tuple[str, str]]:
     """What ``container status`` prints: its execution type first."""
     usage = report.usage
+    now = megabytes(round(usage.memory_bytes / _MIB, 1))
     peak = megabytes(round(usage.memory_peak_bytes / _MIB, 1))
     lines = [
         ("Execution-Type", report.execution_type.value),
@@ -285,7 +290,7 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
         ),
         (
             "Memory-Used",
-            f"{megabytes(round(usage.memory_bytes / _MIB, 1))} now, {peak} at most, {usage.oom_kills} OOM kills",
+            f"{now} now, {peak} at most, {usage.oom_kills} OOM kills",
         ),
         ("Exit-Status", exit_text(report)),
         ("Allocated", timestamp(report.allocated_at_ms)),

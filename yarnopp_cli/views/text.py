@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-# C0 and C1 controls, DEL, bidirectional overrides and isolates, line separators, lone surrogates: all of these
+# C0 and C1 controls, DEL, bidirectional overrides and isolates, line separators, lone surrogates: each of them
 # can make a terminal show something else than what is there.
 _HARMFUL = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -15,7 +15,9 @@ _DAY_MS = 86_400_000
 
 
 def harmless(text: str, keep: str = "") -> str:
-    """``text`` with every control character outside ``keep`` written as an escape: ``\\e``, ``\\x07``, ``\\u202e``."""
+    """``text`` with every control character outside ``keep`` written as an escape: ``\\e``, ``\\x07``,
+    ``\\u202e``.
+    """
     if text.isascii() and text.isprintable():
         return text
     return _HARMFUL.sub(lambda match: match[0] if match[0] in keep else _escape(match[0]), text)
@@ -55,7 +57,9 @@ def shorten(text: str, cells: int) -> str:
 
 
 def span(milliseconds: float) -> str:
-    """A duration as people say it: ``340 ms``, ``12.3 s``, ``5m 03s``, ``2h 05m``, ``3d 04h``; "-" if negative."""
+    """A duration as people say it: ``340 ms``, ``12.3 s``, ``5m 03s``, ``2h 05m``, ``3d 04h``; "-" if
+    negative.
+    """
     if milliseconds < 0:
         return "-"
     if milliseconds < 999.5:
@@ -85,7 +89,8 @@ def timestamp(epoch_ms: int) -> str:
     year, month, day = _civil(days)
     seconds, milliseconds = divmod(rest, 1000)
     hours, seconds = divmod(seconds, 3600)
-    return f"{year:04d}-{month:02d}-{day:02d}T{hours:02d}:{seconds // 60:02d}:{seconds % 60:02d}.{milliseconds:03d}Z"
+    clock = f"{hours:02d}:{seconds // 60:02d}:{seconds % 60:02d}.{milliseconds:03d}"
+    return f"{year:04d}-{month:02d}-{day:02d}T{clock}Z"
 
 
 def _civil(days: int) -> tuple[int, int, int]:
