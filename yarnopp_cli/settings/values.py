@@ -106,7 +106,7 @@ def _plain(bound: float | None) -> str:
 
 
 def _bounded(declared: Property, number: int | float) -> int | float:
-    if not math.isfinite(number):
+    if isinstance(number, float) and not math.isfinite(number):
         raise Refused(f"expected {expected(declared)}, found {number}")
     if abs(number) > LARGEST_NUMBER:
         raise Refused(f"expected {expected(declared)}, found a number beyond {LARGEST_NUMBER}")

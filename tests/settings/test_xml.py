@@ -1,0 +1,189 @@
+"""Hadoop's own site files."""
+
+from __future__ import annotations
+
+import pytest
+
+from yarnopp_cli.settings.rules import OPPORTUNISTIC, QUEUE_LENGTH
+
+from .conftest import Load, Problems, Write
+
+REAL = """<?xml version="1.0" encoding="UTF-8"?>
+<?xml-stylesheet type="text/xsl" href="configuration.xsl"?>
+<!-- a real cluster's file -->
+<configuration>
+  <property>
+    <name>yarn.resourcemanager.hostname</name>
+    <value>master1.example.com</value>
+  </property>
+  <property>
+    <name>yarn.resourcemanager.address</name>
+    <value>${yarn.resourcemanager.hostname}:8032</value>
+  </property>
+  <property>
+    <name>yarn.resourcemanager.scheduler.address</name>
+    <value>${yarn.resourcemanager.hostname}:8030</value>
+  </property>
+  <property>
+    <name>yarn.nodemanager.aux-services</name>
+    <value>mapreduce_shuffle</value>
+  </property>
+  <property><name>yarn.acl.enable</name><value>false</value></property>
+  <property><name>yarn.log-aggregation-enable</name><value>true</value></property>
+  <property>
+    <name>yarn.nodemanager.resource.memory-mb</name>
+    <value> 8192 </value>
+    <description>a &lt;good&gt; deal</description>
+  </property>
+  <property>
+    <name>hadoop.tmp.dir</name>
+    <value>/data/${user.name}</value>
+  </property>
+  <property>
+    <name>yarn.nodemanager.local-dirs</name>
+    <value>file://${hadoop.tmp.dir}/nm-local-dir,/data2/nm-local-dir</value>
+  </property>
+  <property>
+    <name>yarn.resourcemanager.opportunistic-container-allocation.enabled</name>
+    <value>true</value>
+    <final>true</final>
+  </property>
+  <property>
+    <name>yarn.nodemanager.opportunistic-containers-max-queue-length</name>
+    <value>10</value>
+  </property>
+</configuration>
+"""
+
+
+def site(*properties: str) -> str:
+    """A site file; each property stands on a line of its own from line 2."""
+    body = "\n".join(f"<property>{text}</property>" for text in properties)
+    return f"<configuration>\n{body}\n</configuration>\n"
+
+
+def test_a_real_site_file(load_with: Load, write: Write) -> None:
+    path = write("yarn-site.xml", REAL)
+    configuration = load_with([path])
+    assert configuration.value("yarn.nodemanager.resource.memory-mb") == 8192
+    assert configuration.origin("yarn.nodemanager.resource.memory-mb") == f"{path}:23"
+    assert configuration.value(OPPORTUNISTIC) is True
+    assert configuration.value(QUEUE_LENGTH) == 10
+    local = configuration.value("yarn.nodemanager.local-dirs")
+    assert isinstance(local, str) and local.startswith("/data/") and local.endswith("/nm-local-dir")
+    assert configuration.value("yarn.resourcemanager.address") == ""
+    assert configuration.warnings == (
+        f"{path}:9: yarn.resourcemanager.address is ignored: it names another cluster's ResourceManager",
+        f"{path}:13: yarn.resourcemanager.scheduler.address is ignored: "
+        "it names another cluster's ResourceManager",
+        f"{path}: ignored 5 properties that mean nothing to yopp "
+        "(yarn.resourcemanager.hostname, yarn.nodemanager.aux-services, yarn.acl.enable, …)",
+        f"{path}:32: yarn.nodemanager.local-dirs lists several directories; only the first is used",
+    )
+
+
+def test_xml_is_known_by_its_beginning_too(load_with: Load, write: Write) -> None:
+    path = write("site", "\n " + site(f"<name>{QUEUE_LENGTH}</name><value>3</value>"))
+    assert load_with([path]).value(QUEUE_LENGTH) == 3
+
+
+def test_attributes_as_hadoop_has_them(load_with: Load, write: Write) -> None:
+    path = write(
+        "a.xml", f'<configuration><property name="{QUEUE_LENGTH}" value="4" final="true"/></configuration>'
+    )
+    assert load_with([path]).value(QUEUE_LENGTH) == 4
+
+
+def test_a_misspelt_name_is_a_warning_with_the_nearest(load_with: Load, write: Write) -> None:
+    path = write("a.xml", site("<name>yarn.nodemanager.recovery.enable</name><value>false</value>"))
+    assert load_with([path]).warnings == (
+        f"{path}:2: unknown property yarn.nodemanager.recovery.enable is ignored; "
+        "did you mean yarn.nodemanager.recovery.enabled?",
+    )
+
+
+def test_our_own_names_are_checked_in_xml_too(problems_of: Problems, write: Write) -> None:
+    path = write("a.xml", site("<name>yopp.run.memory</name><value>1</value>"))
+    (problem,) = problems_of([path])
+    assert problem.message == f"{path}:2: unknown property yopp.run.memory"
+    assert problem.hint == "did you mean yopp.run.memory-mb?"
+
+
+def test_final_binds_later_files_and_not_the_command_line(load_with: Load, write: Write) -> None:
+    first = write(
+        "a.xml",
+        site(
+            f"<name>{QUEUE_LENGTH}</name><value>1</value><final>true</final>",
+            f"<name>{QUEUE_LENGTH}</name><value>2</value><final> TRUE </final>",
+        ),
+    )
+    second = write("b.toml", f"{QUEUE_LENGTH} = 9\n")
+    configuration = load_with([first, second], [f"{OPPORTUNISTIC}=true"])
+    assert configuration.value(QUEUE_LENGTH) == 2
+    assert configuration.origin(QUEUE_LENGTH) == f"{first}:3"
+    assert configuration.warnings == (
+        f"{first}:3: {QUEUE_LENGTH} replaces the value at {first}:2",
+        f"{second}:1: {QUEUE_LENGTH} is ignored: it is final in {first}:3",
+    )
+    assert load_with([first, second], [f"{QUEUE_LENGTH}=7"]).value(QUEUE_LENGTH) == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "because"),
+    [
+        (
+            '<?xml version="1.0"?>\n<!DOCTYPE x [<!ENTITY a "aaaa">]>\n<configuration/>',
+            ":2: not a site file",
+            "it has a DOCTYPE, which is not read",
+        ),
+        ("<configuration>\n<property>\n</configuration>", ":3:3: not an XML document", "mismatched tag"),
+        ("", ":1:1: not an XML document", "no element found"),
+        (
+            "<configuration>&x;</configuration>",
+            ":1:16: not an XML document",
+            "undefined entity",
+        ),
+        ("<html>\n</html>", ":1: not a site file", "its root is <html>, not <configuration>"),
+        (
+            '<configuration>\n<xi:include href="/etc/passwd"/></configuration>',
+            ":2: not a site file",
+            "<xi:include> is not followed",
+        ),
+        (site("<value>1</value>"), ":2: not a site file", "a <property> has no <name>"),
+        (
+            '<?xml version="1.0" encoding="klingon"?>\n<configuration/>',
+            ": not an XML document",
+            "unknown encoding: klingon",
+        ),
+    ],
+)
+def test_what_is_no_site_file(
+    problems_of: Problems, write: Write, text: str, where: str, because: str
+) -> None:
+    path = write("yarn-site.xml", text)
+    (problem,) = problems_of([path])
+    assert problem.message.startswith(path)
+    assert problem.because == because
+    assert problem.message == path + where or where == ": not an XML document"
+
+
+def test_a_wrong_value_has_the_line_of_its_property(problems_of: Problems, write: Write) -> None:
+    path = write("a.xml", site("<name>x</name><value/>", f"<name>{QUEUE_LENGTH}</name>\n<value>ten</value>"))
+    (problem,) = problems_of([path])
+    assert problem.message == f"{path}:3: {QUEUE_LENGTH} = ten"
+    assert problem.because == 'expected a whole number of at least 0, found "ten"'
+
+
+def test_a_property_without_a_value_is_passed_over(load_with: Load, write: Write) -> None:
+    path = write("a.xml", site(f"<name>{QUEUE_LENGTH}</name>"))
+    configuration = load_with([path])
+    assert configuration.value(QUEUE_LENGTH) == 0
+    assert configuration.warnings == (f"{path}:2: {QUEUE_LENGTH} has no <value> and is ignored",)
+
+
+def test_another_encoding_that_the_file_declares(load_with: Load, write: Write) -> None:
+    text = '<?xml version="1.0" encoding="ISO-8859-1"?>\n' + site(
+        "<name>yarn.nodemanager.log-dirs</name><value>/café</value>"
+    )
+    path = write("a.xml", text.encode("latin-1"))
+    assert load_with([path]).value("yarn.nodemanager.log-dirs") == "/café"
