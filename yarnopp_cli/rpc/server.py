@@ -13,6 +13,7 @@ import logging
 import os
 import pwd
 import socket
+import stat
 import struct
 from collections.abc import Callable
 from functools import lru_cache
@@ -282,8 +283,11 @@ def remove_stale_socket(path: str) -> None:
     except BlockingIOError:
         pass  # it listens, and is busy
     except ConnectionRefusedError:
-        os.unlink(path)
-        return
+        # So says the kernel of any file that is no socket, too.
+        if stat.S_ISSOCK(os.lstat(path).st_mode):
+            os.unlink(path)
+            return
+        raise YoppError(f"cannot listen on {path}", because="it is there, and is no socket") from None
     except OSError as error:
         raise YoppError(f"cannot listen on {path}", because=_reason(error)) from None
     finally:
