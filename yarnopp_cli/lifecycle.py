@@ -274,11 +274,11 @@ class _Start:
         """What dead nodes left that no node of the plan will find again."""
         from . import leftovers
 
-        settings = self.configuration.settings(ExecutorSettings)
-        ports = leftovers.known_ports(self.run_dir, settings.cgroups_hierarchy)
+        where = leftovers.places(self.run_dir, running_configuration(self.run_dir) or self.configuration)
+        ports = leftovers.known_ports(self.run_dir, where)
         orphaned = frozenset(ports - present - {node.port for node in plan.nodes})
         if orphaned:
-            cleared = leftovers.clear(self.run_dir, settings.cgroups_hierarchy, ports=orphaned)
+            cleared = leftovers.clear(self.run_dir, where, ports=orphaned)
             self.warnings += cleared.problems
 
     def _start(
@@ -404,7 +404,6 @@ def _stuck(daemon: Daemon, because: str) -> YoppError:
 
 def take_down(
     run_dir: RunDir,
-    hierarchy: str,
     *,
     keep_containers: bool = False,
     force: bool = False,
@@ -413,7 +412,7 @@ def take_down(
     """End the cluster, and clear away what is left of it, also of daemons that were killed. Idempotent.
 
     Asks the RM first; daemons that have not ended after ``timeout`` seconds get SIGTERM, and with ``force``
-    SIGKILL. ``hierarchy`` is the property ``…cgroups.hierarchy``. With ``keep_containers`` containers go
+    SIGKILL. With ``keep_containers`` containers go
     on, and the next ``up`` starts the same nodes, which find them. Raises YoppError for daemons that do not
     end.
     """
@@ -428,7 +427,7 @@ def take_down(
             _end_daemons(run_dir, daemons, keep_containers, force, timeout)
         cleared = leftovers.Cleared()
         if not keep_containers:
-            cleared = leftovers.clear(run_dir, hierarchy)
+            cleared = leftovers.clear(run_dir, leftovers.places(run_dir, running_configuration(run_dir)))
         run_dir.remove_leftovers()
         forget_cluster(run_dir, keep_plan=keep_containers)
     return DownReport(tuple(daemon.name for daemon in daemons), cleared)

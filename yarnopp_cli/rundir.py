@@ -198,22 +198,28 @@ class RunDir:
             return None
         return Daemon(name, 0 if name == "rm" else int(name.removeprefix("nm-")), process)
 
-    def remove_leftovers(self) -> tuple[str, ...]:
-        """Remove sockets and pid files of daemons that live no more; their paths. Call it under the lock."""
-        removed = []
+    def leftovers(self) -> tuple[str, ...]:
+        """The paths of pid files and sockets of daemons that live no more."""
+        found = []
         for directory, ending in ((self.path, ".pid"), (self.socket_dir, ".sock")):
             try:
-                names = os.listdir(directory)
-            except FileNotFoundError:
+                names = sorted(os.listdir(directory))
+            except (FileNotFoundError, NotADirectoryError):
                 continue
-            for name in sorted(names):
-                daemon, dot, rest = name.rpartition(".")
-                if dot + rest != ending or not _PID_FILE.fullmatch(f"{daemon}.pid") or self.daemon(daemon):
+            for name in names:
+                daemon = name.removesuffix(ending)
+                if daemon == name or not _PID_FILE.fullmatch(f"{daemon}.pid") or self.daemon(daemon):
                     continue
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(os.path.join(directory, name))
-                    removed.append(os.path.join(directory, name))
-        return tuple(removed)
+                found.append(os.path.join(directory, name))
+        return tuple(found)
+
+    def remove_leftovers(self) -> tuple[str, ...]:
+        """Remove pid files and sockets of daemons that live no more; their paths. Call it under the lock."""
+        found = self.leftovers()
+        for path in found:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+        return found
 
     @contextlib.contextmanager
     def lock(self, timeout: float = 30.0) -> Iterator[None]:

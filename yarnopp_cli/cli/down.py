@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from executor.settings import ExecutorSettings
-
 from ..errors import EXIT_FAILURE, YoppError
 from .context import Context
 from .options import (
@@ -58,18 +56,15 @@ def down(
     It also clears up after daemons that were killed. With containers running it asks first. Nothing running
     is fine.
     """
-    from ..lifecycle import START_SECONDS, running_configuration, take_down
+    from ..lifecycle import START_SECONDS, take_down
 
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     context = Context.looking(conf=conf, define=define, run_dir=run_dir)
     if not keep_containers and not _may_end(context, printer, yes):
         printer.note("nothing was ended")
         return EXIT_FAILURE
-    running = running_configuration(context.run_dir)
-    settings = ExecutorSettings() if running is None else running.settings(ExecutorSettings)
     report = take_down(
         context.run_dir,
-        settings.cgroups_hierarchy,
         keep_containers=keep_containers,
         force=force,
         timeout=START_SECONDS if timeout is None else timeout,

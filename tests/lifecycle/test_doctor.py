@@ -1,0 +1,122 @@
+"""What `yopp doctor` finds, and that it changes nothing unless it is told to."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from yarnopp_cli.doctor import Check, Surroundings, examine_host, exit_code
+from yarnopp_cli.rundir import RunDir
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> RunDir:
+    return RunDir.of(str(tmp_path / "run"))
+
+
+def examined(
+    run_dir: RunDir, *defines: str, fix: bool = False, conf: tuple[str, ...] = ()
+) -> dict[str, Check]:
+    """The checks by name, the worst of each. Without cgroups, unless told otherwise: they take time."""
+    defines = defines or ("yopp.nodemanager.cgroups.mode=none",)
+    place = Surroundings(run_dir, conf, defines, {"HOME": os.path.dirname(run_dir.path)})
+    found: dict[str, Check] = {}
+    for check in examine_host(place, fix=fix):
+        if check.name not in found or exit_code([check]) > exit_code([found[check.name]]):
+            found[check.name] = check
+    return found
+
+
+def test_it_makes_nothing(run_dir: RunDir) -> None:
+    checks = examined(run_dir)
+    assert not os.path.exists(run_dir.path)
+    assert checks["packages"].status == "ok"
+    assert checks["run directory"].found == f"{run_dir.path} (nothing runs)"
+
+
+def test_every_warning_and_failure_says_why(run_dir: RunDir) -> None:
+    for check in examined(run_dir).values():
+        assert check.status == "ok" or check.why, check
+
+
+def test_exit_codes() -> None:
+    fine, weak, broken = Check("a", "ok", ""), Check("b", "warn", ""), Check("c", "fail", "")
+    assert exit_code([]) == exit_code([fine]) == 0
+    assert exit_code([fine, weak]) == 1
+    assert exit_code([broken, weak, fine]) == 2
+
+
+def test_without_cgroups_it_says_what_is_weaker(run_dir: RunDir) -> None:
+    check = examined(run_dir)["cgroups"]
+    assert (check.status, check.found) == ("warn", "none")
+    assert "polling" in check.why
+
+
+@pytest.mark.cgroup
+def test_limits_are_tried_on_real_processes_and_nothing_is_left(run_dir: RunDir) -> None:
+    hierarchy = f"/yopp-test-{os.getpid()}"
+    checks = examined(run_dir, f"yarn.nodemanager.linux-container-executor.cgroups.hierarchy={hierarchy}")
+    if checks["cgroups"].found == "none":
+        pytest.skip("no writable cgroups here")
+    assert checks["kill"].status == "ok"
+    for name in ("CPU quota", "memory limit", "freeze"):
+        assert name not in checks or checks[name].status == "ok", checks[name]
+    assert not list(Path("/sys/fs/cgroup").glob(f"*{hierarchy}"))
+    assert not list(Path("/sys/fs/cgroup").glob(f"*/*{hierarchy}"))
+
+
+def test_a_broken_configuration_is_told_and_the_rest_is_examined(run_dir: RunDir, tmp_path: Path) -> None:
+    site = tmp_path / "site.toml"
+    site.write_text('yarn.nodemanager.opportunistic-containers-max-queue-length = "many"\n')
+    checks = examined(run_dir, "yopp.nodemanager.cgroups.mode=none", conf=(str(site),))
+    assert checks["configuration"].status == "fail"
+    assert f"{site}:1" in checks["configuration"].found
+    assert checks["run directory"].status == "ok"
+
+
+def test_opportunistic_containers_without_a_queue(run_dir: RunDir) -> None:
+    checks = examined(
+        run_dir,
+        "yopp.nodemanager.cgroups.mode=none",
+        "yarn.resourcemanager.opportunistic-container-allocation.enabled=true",
+        "yarn.nodemanager.opportunistic-containers-max-queue-length=0",
+    )
+    assert checks["configuration"].status == "warn"
+    assert "max-queue-length=10" in checks["configuration"].fix
+
+
+def test_a_run_directory_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "run").symlink_to("real")
+    check = examined(RunDir.of(str(tmp_path / "run")))["run directory"]
+    assert check.status == "fail"
+    assert "symbolic link" in check.why
+
+
+def test_a_port_that_is_taken(run_dir: RunDir) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        taken = f"127.0.0.1:{server.getsockname()[1]}"
+        check = examined(
+            run_dir, "yopp.nodemanager.cgroups.mode=none", f"yarn.resourcemanager.address={taken}"
+        )
+        assert check["address"].status == "fail"
+    check = examined(run_dir, "yopp.nodemanager.cgroups.mode=none", f"yarn.resourcemanager.address={taken}")
+    assert check["address"].status == "ok"
+
+
+def test_leftovers_are_told_and_removed_only_on_request(run_dir: RunDir) -> None:
+    run_dir.prepare()
+    Path(run_dir.rm_socket).touch()
+    Path(run_dir.pid_file("nm-45454")).write_text("1\n")
+    for _ in range(2):
+        check = examined(run_dir)["leftovers"]
+        assert check.status == "warn"
+        assert check.found == "nm-45454.pid, rm.sock"
+        assert "--fix" in check.fix
+    assert examined(run_dir, fix=True)["leftovers"].status == "ok"
+    assert examined(run_dir)["leftovers"].found == "none"
+    assert not os.path.exists(run_dir.rm_socket)

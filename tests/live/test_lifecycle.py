@@ -1,0 +1,258 @@
+"""The life of a cluster on real daemons: up, joined, refused, killed, cleared, on demand, down."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from typing import Any
+
+import pytest
+
+from .conftest import Yopp, wait_until
+
+pytestmark = pytest.mark.live
+
+SMALL = ("--vcores", "1", "--memory", "256")
+
+
+def daemons(yopp: Yopp) -> dict[str, Any]:
+    """What `yopp status --json` says of the daemons."""
+    found: dict[str, Any] = yopp.json("status", code=None)["clusterInfo"]["yopp"]
+    return found
+
+
+def kill(pid: int) -> None:
+    """kill -9, and wait until the process is gone."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    finally:
+        os.close(descriptor)
+    wait_until(lambda: not os.path.exists(f"/proc/{pid}"), what=f"{pid} is gone")
+
+
+def test_from_nothing_to_nothing(yopp: Yopp) -> None:
+    assert yopp("status", code=3).stdout.startswith("stopped")
+    assert yopp("down").stdout == "down: nothing was running\n"
+    assert not yopp.run_dir.exists()
+    said = yopp("up", *SMALL).stdout
+    assert str(yopp.run_dir / "rm.sock") in said
+    assert ":45454 (1 vcores, 256 MB)" in said
+    assert yopp.run_dir.stat().st_mode & 0o777 == 0o700
+    assert (yopp.run_dir / "site.json").stat().st_mode & 0o777 == 0o600
+    first = daemons(yopp)
+    assert yopp("status").returncode == 0
+    assert yopp("up").stdout == said
+    assert yopp("up", *SMALL).stdout == said
+    assert daemons(yopp) == first
+    assert "ended rm, nm-45454" in yopp("down").stdout
+    assert yopp("status", code=3)
+    assert yopp("down").stdout == "down: nothing was running\n"
+    assert not yopp.leftovers()
+    assert sorted(path.name for path in yopp.run_dir.iterdir()) == ["lock", "nm-45454.log", "rm.log", "state"]
+
+
+def test_other_settings_are_refused_by_name_and_nothing_changes(yopp: Yopp) -> None:
+    yopp("up", "--nodes", "2", *SMALL)
+    first = daemons(yopp)
+    queue = "yarn.nodemanager.opportunistic-containers-max-queue-length"
+    refused = yopp("up", "--nodes", "3", "--memory", "512", f"-D{queue}=7", code=1)
+    assert refused.stdout == ""
+    error, because, hint = refused.stderr.splitlines()
+    assert error == "error: the cluster runs with other settings"
+    assert "nodes is 2, and 3 is wanted" in because
+    assert "memory is 256, and 512 is wanted" in because
+    assert f"{queue} is 10, and 7 is wanted (-D)" in because
+    assert "yopp down" in hint
+    assert "vcores" not in because
+    yopp("up", "--nodes", "2")
+    assert daemons(yopp) == first
+    assert [node["state"] for node in first["nms"]] == ["RUNNING", "RUNNING"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("--nodes", "0"), 2, "--nodes 0"),
+        (("--memory", "999T"), 1, "cannot be promised"),
+        (("--nodes", "1000"), 1, "1000 nodes"),
+        (("--nodes", "1000", "--vcores", "1"), 1, "1000 nodes"),
+        (("-Dyarn.nodemanager.vmem=1",), 78, "yarn.nodemanager.vmem"),
+        (("--run-dir", "/proc/yopp"), 1, "/proc/yopp"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_three_lines_with_nothing_started(
+    yopp: Yopp, arguments: tuple[str, ...], code: int, says: str
+) -> None:
+    refused = yopp("up", *arguments, code=code)
+    lines = refused.stderr.strip().splitlines()
+    assert lines[0].startswith("error: ")
+    assert says in lines[0]
+    assert [line.split(":")[0].strip() for line in lines[1:]] in (["because", "hint"], ["hint"])
+    assert yopp("status", code=3)
+    assert not yopp.leftovers()
+
+
+def test_more_vcores_than_cores_are_promised_with_a_warning(yopp: Yopp) -> None:
+    said = yopp("up", "--vcores", "64", "--memory", "256")
+    assert "warning: 64 vcores are promised" in said.stderr
+
+
+def test_the_same_daemon_is_found_from_cron(cluster: Yopp) -> None:
+    pid = daemons(cluster)["rm"]["pid"]
+    bare = subprocess.run(
+        ["env", "-i", f"PYTHONPATH={cluster.environment['PYTHONPATH']}", *cluster.command,
+         "--version"], capture_output=True, text=True, timeout=30,
+    )  # fmt: skip
+    assert bare.returncode == 0
+    seen = subprocess.run(
+        ["env", "-i", f"PYTHONPATH={cluster.environment['PYTHONPATH']}", *cluster.command,
+         "status", "--json", "--run-dir", str(cluster.run_dir)],
+        capture_output=True, text=True, timeout=30, cwd="/",
+    )  # fmt: skip
+    assert seen.returncode == 0, seen.stderr
+    assert f'"pid":{pid}' in seen.stdout
+
+
+def test_a_killed_rm_is_told_and_started_again(yopp: Yopp) -> None:
+    yopp("up", *SMALL)
+    before = daemons(yopp)
+    kill(before["rm"]["pid"])
+    told = yopp("status", code=4)
+    assert "the ResourceManager does not run" in told.stderr
+    assert yopp("rm", "status", code=3)
+    yopp("up", *SMALL)
+    after = daemons(yopp)
+    assert after["rm"]["pid"] != before["rm"]["pid"]
+    assert after["nms"] == before["nms"]
+    assert yopp("run", "echo", "again").stdout == "again\n"
+
+
+def test_a_killed_nm_comes_back_with_its_port_and_size(yopp: Yopp) -> None:
+    yopp("up", "--nodes", "2", *SMALL)
+    before = daemons(yopp)
+    kill(before["nms"][1]["pid"])
+    told = yopp("status", code=4)
+    assert "45455" in told.stderr
+    yopp("up")
+    after = daemons(yopp)
+    assert [node["node"] for node in after["nms"]] == [node["node"] for node in before["nms"]]
+    assert [(node["memoryMB"], node["vcores"]) for node in after["nms"]] == [(256, 1), (256, 1)]
+    assert after["nms"][0] == before["nms"][0]
+    assert after["nms"][1]["pid"] != before["nms"][1]["pid"]
+
+
+def test_down_clears_up_after_daemons_that_were_killed(yopp: Yopp) -> None:
+    yopp("up", "--vcores", "2", "--memory", "256")
+    job = yopp.start("run", "-n", "2", "sleep", "300")
+    running = wait_until(
+        lambda: len(c := [c for c in yopp.containers() if c["yopp"]["state"] == "RUNNING"]) == 2 and c,
+        what="both run",
+    )
+    seen = daemons(yopp)
+    kill(seen["rm"]["pid"])
+    kill(seen["nms"][0]["pid"])
+    job.kill()
+    job.communicate()
+    pids = [container["yopp"]["pid"] for container in running]
+    assert all(os.path.exists(f"/proc/{pid}") for pid in pids)
+    told = yopp("status", code=3)
+    assert "yopp down" in told.stderr
+    assert "ended 2 containers that dead nodes had left" in yopp("down").stdout
+    wait_until(
+        lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), what="the containers are gone"
+    )
+    assert not yopp.leftovers()
+    assert yopp("status", code=3).stderr == ""
+
+
+def test_up_after_everything_was_killed(yopp: Yopp) -> None:
+    yopp("up", *SMALL)
+    seen = daemons(yopp)
+    kill(seen["rm"]["pid"])
+    kill(seen["nms"][0]["pid"])
+    assert (yopp.run_dir / "rm.sock").exists()
+    yopp("up", *SMALL)
+    assert yopp("run", "echo", "alive").stdout == "alive\n"
+
+
+def test_down_asks_where_containers_run(cluster: Yopp) -> None:
+    cluster.start("run", "sleep", "300")
+    wait_until(lambda: cluster.containers(), what="the job is under way")
+    refused = cluster("down", code=2)
+    assert "-y" in refused.stderr
+    assert cluster("status").returncode == 0
+    cluster("down", "-y")
+    assert not [line for line in cluster.leftovers() if "sleep" not in line and " run " not in line]
+
+
+def test_down_forces_a_daemon_that_hangs(yopp: Yopp) -> None:
+    yopp("up", *SMALL)
+    nm = daemons(yopp)["nms"][0]["pid"]
+    os.kill(nm, signal.SIGSTOP)
+    yopp("down", "--force", "--timeout", "1")
+    assert not os.path.exists(f"/proc/{nm}")
+    assert yopp("status", code=3)
+
+
+def test_two_jobs_at_the_same_moment_share_one_cluster_that_ends_itself(yopp: Yopp) -> None:
+    jobs = [yopp.start("run", "--memory", "64", "sh", "-c", "sleep 0.5; echo done") for _ in range(2)]
+    for job in jobs:
+        out, err = job.communicate(timeout=60)
+        assert (job.returncode, out) == (0, "done\n"), err
+    wait_until(lambda: not yopp.leftovers(), what="the on-demand cluster has ended")
+    log = (yopp.run_dir / "rm.log").read_text()
+    assert log.count("is ready") in (1, 2)
+    assert yopp("status", code=3)
+
+
+def test_up_makes_an_on_demand_cluster_stay(yopp: Yopp) -> None:
+    job = yopp.start("run", "sh", "-c", "sleep 1; echo done")
+    wait_until(lambda: yopp("status", code=None).returncode == 0, what="its cluster runs")
+    pid = daemons(yopp)["rm"]["pid"]
+    yopp("up")
+    assert daemons(yopp)["lifetime"] == "stay"
+    out, err = job.communicate(timeout=60)
+    assert (job.returncode, out) == (0, "done\n"), err
+    assert daemons(yopp)["rm"]["pid"] == pid
+
+
+def test_single_daemons(yopp: Yopp) -> None:
+    assert yopp("nm", "start", code=69)
+    yopp("rm", "start")
+    assert yopp("rm", "status")
+    assert yopp("nm", "status", code=3)
+    assert "no node" in yopp("status", code=4).stderr
+    yopp("nm", "start", *SMALL)
+    assert yopp("nm", "status")
+    assert "runs already" in yopp("nm", "start").stderr
+    yopp("nm", "start", *SMALL)
+    assert [node["node"].rpartition(":")[2] for node in daemons(yopp)["nms"]] == ["45454", "45455"]
+    assert "which node" in yopp("nm", "stop", code=2).stderr
+    yopp("nm", "stop", "45455")
+    assert yopp("nm", "status", "45455", code=3)
+    assert yopp("nm", "status", "45454")
+    yopp("nm", "start", "45455")
+    assert yopp("status")
+    before = daemons(yopp)["rm"]["pid"]
+    yopp("rm", "restart")
+    assert daemons(yopp)["rm"]["pid"] != before
+    wait_until(lambda: yopp("status", code=None).returncode == 0, what="the nodes have joined the new one")
+    assert yopp("nm", "status", "12345", code=66)
+
+
+def test_daemons_in_the_foreground(yopp: Yopp) -> None:
+    rm = yopp.start("rm", "run")
+    wait_until(lambda: (yopp.run_dir / "rm.sock").exists(), what="the RM listens")
+    nm = yopp.start("nm", "run", *SMALL)
+    wait_until(lambda: yopp("status", code=None).returncode == 0, what="the node has registered")
+    seen = daemons(yopp)
+    assert (seen["rm"]["pid"], seen["nms"][0]["pid"]) == (rm.pid, nm.pid)
+    assert "runs already" in yopp("rm", "run", code=1).stderr
+    assert yopp("run", "echo", "here").stdout == "here\n"
+    for process in (nm, rm):
+        process.terminate()
+        process.communicate(timeout=20)
+        assert process.returncode == 0
+    assert yopp("status", code=3)

@@ -1,0 +1,73 @@
+"""``yopp doctor``: what this host can enforce, and what to type for the rest."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .context import Context
+from .options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, examples
+from .output import Printer
+
+if TYPE_CHECKING:
+    from ..doctor import Check
+
+Fix = Annotated[
+    bool,
+    typer.Option(
+        "--fix", help="Remove what dead daemons of this run directory left, and end its containers."
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``doctor``."""
+    app.command("doctor", epilog=examples("yopp doctor", "yopp doctor --fix"))(doctor)
+
+
+def doctor(
+    fix: Fix = False,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    color: Color = None,
+) -> int:
+    """Check what this host can enforce: exit code 0 all is fine, 1 something is weaker, 2 something cannot
+    work."""
+    from ..doctor import Surroundings, examine_host, exit_code
+
+    printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
+    context = Context.of(run_dir=run_dir)
+    place = Surroundings(context.run_dir, tuple(conf or ()), tuple(define or ()), os.environ)
+    checks = []
+    for check in examine_host(place, fix=fix):
+        checks.append(check)
+        if not printer.is_json and not (quiet and check.status == "ok"):
+            _print(printer, check)
+    code = exit_code(checks)
+    if printer.is_json:
+        printer.document({"checks": [_document(check) for check in checks], "exit": code})
+    return code
+
+
+def _print(printer: Printer, check: Check) -> None:
+    printer.text(f"{check.status:<4}  {check.name}: {check.found}")
+    if check.why:
+        printer.text(f"      because: {check.why}")
+    if check.fix:
+        printer.text(f"      type: {check.fix}")
+
+
+def _document(check: Check) -> dict[str, Any]:
+    return {
+        "name": check.name,
+        "status": check.status,
+        "found": check.found,
+        "why": check.why,
+        "fix": check.fix,
+    }
