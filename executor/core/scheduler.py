@@ -13,7 +13,7 @@ from typing import assert_never
 from ..records import ContainerExitStatus, ContainerUsage, ExecutionType, Resource
 from . import outcome, recovery
 from .actions import BY_SCHEDULER, ContainerActions
-from .commands import Command, KillContainer, SetLimits, SignalContainer
+from .commands import CleanUpContainer, Command, KillContainer, SetLimits, SignalContainer
 from .container import KILLING, LAUNCHING, PAUSED, RESUMING, RUNNING, SCHEDULED, Container
 from .deadlines import DeadlineKind
 from .events import (
@@ -377,6 +377,7 @@ class ContainerScheduler(ContainerActions):
         where = recovery.standing(event)
         if where is recovery.Standing.FINISHED:
             self._finished[container_id] = container
+            self._emit(CleanUpContainer(container_id))  # the crash may have come between the record and this
             self._report(container)
             return
         self._live[container_id] = container

@@ -161,7 +161,7 @@ def test_an_end_that_was_not_reported_is_kept_and_told() -> None:
     world.tell(*reconcile([record], {}))
     seen = world.status("c")
     assert (seen.exit_status, seen.exit_code, seen.finished_at_ms) == (3, 3, 77)
-    assert [type(c) for c in world.last] == [ReportStatus]
+    assert [type(c) for c in world.last] == [CleanUpContainer, ReportStatus]
     assert world.schedule("c") == [], "it is known"
 
 

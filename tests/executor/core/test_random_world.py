@@ -1,0 +1,386 @@
+"""A world that does whatever the contract allows, in any order, and crashes in the middle of things.
+
+Processes are modelled here from the commands alone, so that the book-keeping of the machine is compared with
+something that it did not write. Every step is validated; at the end all that can run is let run, and ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from executor.core.commands import (
+    CleanUpContainer,
+    Command,
+    ForgetContainer,
+    KillContainer,
+    LaunchContainer,
+    PauseContainer,
+    ReportStatus,
+    ResumeContainer,
+    SetLimits,
+    SignalContainer,
+    StoreContainer,
+)
+from executor.core.events import (
+    ContainerExited,
+    ContainerKillRequested,
+    ContainerLaunched,
+    ContainerLaunchFailed,
+    ContainerPaused,
+    ContainerPauseFailed,
+    ContainerPauseRequested,
+    ContainerResumed,
+    ContainerResumeRequested,
+    ContainerScheduled,
+    ContainerUpdated,
+    Event,
+    QueuingLimitReceived,
+    UsageSampled,
+)
+from executor.core.recovery import Finding, reconcile
+from executor.core.scheduler import ContainerScheduler
+from executor.records import (
+    ContainerQueuingLimit,
+    ContainerRecord,
+    ContainerState,
+    ContainerStatus,
+    ContainerUsage,
+    ExecutionType,
+    Resource,
+)
+
+from .world import a_scheduler, a_spec
+
+TOTAL = Resource(2048, 4)
+
+
+@dataclass
+class Process:
+    """A container's processes. ``under_way`` is the command that has yet to end in its event."""
+
+    limits_of: Resource
+    under_way: str = "launch"
+    alive: bool = False
+    stopped: bool = False
+    killed: bool = False
+    exit_code: int | None = None
+
+    @property
+    def uses_vcores(self) -> bool:
+        return not (self.stopped and self.under_way == "")
+
+
+class RandomWorld(RuleBasedStateMachine):
+    """The rules are the things that can happen; ``crash_after`` cuts a list of commands short."""
+
+    @initialize(
+        pause=st.booleans(), queue=st.sampled_from([0, 2, 10]), overtakes=st.sampled_from([0, 1, 100])
+    )
+    def begin(self, pause: bool, queue: int, overtakes: int) -> None:
+        self.node: dict[str, Any] = {
+            "memory": TOTAL.memory,
+            "vcores": TOTAL.vcores,
+            "use_pause_for_preemption": pause,
+            "max_queue_length": queue,
+            "max_overtakes": overtakes,
+            "polling": True,
+        }
+        self.now = 0.0
+        self.count = 0
+        self.processes: dict[str, Process] = {}
+        self.records: dict[str, ContainerRecord] = {}
+        self.reports: dict[str, ContainerStatus] = {}
+        self.late: list[Event] = []
+        self.crash_after: int | None = None
+        self.grew = False
+        self.machine: ContainerScheduler = a_scheduler(**self.node)
+
+    # -- the loop around the machine
+
+    def tell(self, event: Event) -> None:
+        self.perform(self.machine.handle(event, self.now))
+
+    def perform(self, commands: list[Command]) -> None:
+        self.machine.validate()
+        for number, command in enumerate(commands):
+            if self.crash_after is not None and number >= self.crash_after:
+                self.crash_after = None
+                self.crash()
+                return
+            self.perform_one(command)
+
+    def perform_one(self, command: Command) -> None:
+        match command:
+            case StoreContainer(record):
+                self.records[record.spec.container_id] = record
+            case ForgetContainer(container_id):
+                del self.records[container_id]
+            case LaunchContainer(spec):
+                assert self.records[spec.container_id].state is ContainerState.LAUNCHING, "not written"
+                assert spec.container_id not in self.processes, f"{spec.container_id} launched twice"
+                self.processes[spec.container_id] = Process(spec.resource)
+            case PauseContainer(container_id):
+                assert self.records[container_id].state is ContainerState.PAUSING, "not written"
+                self.begin_act(container_id, "pause")
+            case ResumeContainer(container_id):
+                assert self.records[container_id].state is ContainerState.RESUMING, "not written"
+                self.begin_act(container_id, "resume")
+            case KillContainer(container_id, force):
+                self.processes[container_id].killed |= True
+                if force:
+                    self.processes[container_id].stopped = False
+            case SetLimits(container_id):
+                self.processes[container_id].limits_of = self.records[container_id].spec.resource
+            case SignalContainer(container_id):
+                assert container_id in self.processes
+            case CleanUpContainer(container_id):
+                left = self.processes.pop(container_id, None)
+                assert left is None or not left.alive, f"{container_id} cleaned up alive"
+                assert self.records[container_id].state is ContainerState.DONE
+            case ReportStatus(status):
+                self.reports[status.container_id] = status
+
+    def begin_act(self, container_id: str, act: str) -> None:
+        process = self.processes[container_id]
+        assert process.alive and not process.under_way, f"{act} while {process.under_way}"
+        assert process.stopped == (act == "resume")
+        process.under_way = act
+
+    # -- what people and the cluster do
+
+    @rule(
+        guaranteed=st.booleans(),
+        memory=st.sampled_from([256, 512, 0, 1024, 2048, 3000]),
+        vcores=st.sampled_from([1, 2, 0, 4]),
+        timeout=st.sampled_from([0, 0, 0, 3000]),
+        crash_after=st.sampled_from([None] * 8 + [0, 1, 2, 3]),
+    )
+    def schedule(
+        self, guaranteed: bool, memory: int, vcores: int, timeout: int, crash_after: int | None
+    ) -> None:
+        self.count += 1
+        kind = ExecutionType.GUARANTEED if guaranteed else ExecutionType.OPPORTUNISTIC
+        self.crash_after = crash_after
+        self.tell(ContainerScheduled(a_spec(f"c{self.count}", kind, memory, vcores, timeout_ms=timeout)))
+        self.crash_after = None
+
+    def some(self, number: int) -> str:
+        """Mostly one that lives: there is little to be seen of the others."""
+        known = [s.container_id for s in self.machine.statuses()] or ["unknown"]
+        live = [s.container_id for s in self.machine.statuses() if s.state is not ContainerState.DONE]
+        return known[number % len(known)] if number > 25 or not live else live[number % len(live)]
+
+    @rule(rarely=st.integers(0, 2), number=st.integers(0, 30), force=st.booleans())
+    def kill(self, rarely: int, number: int, force: bool) -> None:
+        if rarely < 2:
+            return
+        self.tell(ContainerKillRequested(self.some(number), -105, "Container killed by its AM.", force))
+
+    @rule(number=st.integers(0, 30))
+    def pause(self, number: int) -> None:
+        self.tell(ContainerPauseRequested(self.some(number)))
+
+    @rule(number=st.integers(0, 30))
+    def resume(self, number: int) -> None:
+        self.tell(ContainerResumeRequested(self.some(number)))
+
+    @rule(
+        number=st.integers(0, 30),
+        kind=st.sampled_from([None, *ExecutionType]),
+        memory=st.sampled_from([None, 256, 1024, 2048]),
+        vcores=st.integers(0, 4),
+    )
+    def update(self, number: int, kind: ExecutionType | None, memory: int | None, vcores: int) -> None:
+        status = self.machine.status(self.some(number))
+        if status is not None:
+            resource = None if memory is None else Resource(memory, vcores)
+            self.grew = self.grew or resource is not None
+            self.tell(ContainerUpdated(status.container_id, status.version + 1, kind, resource))
+
+    @rule(limit=st.sampled_from([-1, 3, 2, 1, 0]))
+    def shed(self, limit: int) -> None:
+        self.tell(QueuingLimitReceived(ContainerQueuingLimit(limit)))
+        queued = self.machine.opportunistic_status().queued
+        assert limit < 0 or queued <= limit
+
+    @rule(memory=st.sampled_from([100, 200, 600, 3000]))
+    def sample(self, memory: int) -> None:
+        usage = ContainerUsage(memory_bytes=memory << 20)
+        self.tell(UsageSampled({name: usage for name, p in self.processes.items() if p.alive}))
+
+    @rule(seconds=st.sampled_from([0.1, 0.3, 2.5]))
+    def wait(self, seconds: float) -> None:
+        until = self.now + seconds
+        while (due := self.machine.next_deadline()) is not None and due <= until:
+            self.now = max(due, self.now)
+            self.perform(self.machine.advance(self.now))
+        self.now = until
+
+    # -- what containers do
+
+    @precondition(lambda self: any(p.under_way for p in self.processes.values()))
+    @rule()
+    def answer_all(self) -> None:
+        for name in sorted(self.processes):
+            if name in self.processes and self.processes[name].under_way:
+                self.answer_one(name)
+
+    @precondition(lambda self: any(p.under_way for p in self.processes.values()))
+    @rule(
+        number=st.integers(0, 30), fails=st.integers(0, 5), crash_after=st.sampled_from([None] * 5 + [0, 1])
+    )
+    def answer(self, number: int, fails: int, crash_after: int | None) -> None:
+        waiting = sorted(name for name, process in self.processes.items() if process.under_way)
+        self.crash_after = crash_after
+        self.answer_one(waiting[number % len(waiting)], fails == 0)
+        self.crash_after = None
+
+    def answer_one(self, container_id: str, fails: bool = False) -> None:
+        process = self.processes[container_id]
+        act, process.under_way = process.under_way, ""
+        if act == "launch" and fails:
+            self.tell(ContainerLaunchFailed(container_id, "it was not to be", 127))
+        elif act == "launch":
+            process.alive = True
+            self.tell(ContainerLaunched(container_id, pid=9, process_start=9))
+        elif act == "pause" and fails:
+            self.tell(ContainerPauseFailed(container_id, "it would not stop"))
+        elif act == "pause":
+            process.stopped = not process.killed
+            self.tell(ContainerPaused(container_id))
+        else:
+            process.stopped = False
+            self.tell(ContainerResumed(container_id))
+
+    @precondition(lambda self: any(p.alive for p in self.processes.values()))
+    @rule(number=st.integers(0, 30), code=st.sampled_from([0, 0, 1, 137, None]), oom=st.booleans())
+    def exit(self, number: int, code: int | None, oom: bool) -> None:
+        alive = sorted(name for name, process in self.processes.items() if process.alive)
+        self.exit_one(alive[number % len(alive)], code, oom)
+
+    def exit_one(self, container_id: str, code: int | None = 0, oom: bool = False) -> None:
+        process = self.processes[container_id]
+        act, process.under_way, process.alive = process.under_way, "", False
+        late = {"pause": ContainerPaused, "resume": ContainerResumed}.get(act)
+        if late is not None:  # what was under way for it still ends in its event
+            self.late.append(late(container_id))
+        self.tell(ContainerExited(container_id, code, ContainerUsage(oom_kills=int(oom))))
+
+    @precondition(lambda self: bool(self.late))
+    @rule()
+    def late_answer(self) -> None:
+        event = self.late.pop(0)
+        assert self.machine.handle(event, self.now) == []
+
+    @rule()
+    def acknowledge(self) -> None:
+        done = [s.container_id for s in self.machine.statuses() if s.state is ContainerState.DONE]
+        self.perform(self.machine.forget(done))
+
+    # -- the crash
+
+    @rule(rarely=st.integers(0, 7), acts_happened=st.booleans(), ended=st.integers(0, 3), code=st.booleans())
+    def crash_now(self, rarely: int, acts_happened: bool, ended: int, code: bool) -> None:
+        if rarely == 7:
+            self.crash(acts_happened, ended, code)
+
+    def crash(self, acts_happened: bool = True, ended: int = 3, leaves_code: bool = True) -> None:
+        """The machine is gone. What was under way has happened or not; meanwhile one container may end."""
+        self.late.clear()
+        for process in self.processes.values():
+            act, process.under_way = process.under_way, ""
+            if acts_happened and act == "launch":
+                process.alive = True
+            elif acts_happened and act in ("pause", "resume"):
+                process.stopped = act == "pause"
+        self.processes = {name: p for name, p in self.processes.items() if p.alive or name in self.records}
+        alive = sorted(name for name, process in self.processes.items() if process.alive)
+        if ended < len(alive):
+            self.processes[alive[ended]].alive = False
+            self.processes[alive[ended]].exit_code = 4 if leaves_code else None
+        for name, process in self.processes.items():
+            assert not process.alive or name in self.records, f"{name} lives and nobody knows"
+        findings = {
+            name: Finding(alive=p.alive, stopped=p.alive and p.stopped, exit_code=p.exit_code)
+            for name, p in self.processes.items()
+        }
+        kept = self.machine
+        self.machine = a_scheduler(**self.node)
+        expected = {name for name, record in self.records.items()}
+        for event in reconcile(list(self.records.values()), findings):
+            self.forget_unlaunched(event)
+            self.tell(event)
+        assert {s.container_id for s in self.machine.statuses()} == expected
+        for status in kept.statuses():
+            again = self.machine.status(status.container_id)
+            if again is not None and status.state is ContainerState.DONE and self.is_recorded_done(status):
+                assert again.exit_status == status.exit_status
+
+    def is_recorded_done(self, status: ContainerStatus) -> bool:
+        record = self.records.get(status.container_id)
+        return record is not None and record.state is ContainerState.DONE
+
+    def forget_unlaunched(self, event: Event) -> None:
+        """A launch that had not happened left nothing behind, so that it can be done again."""
+        record = getattr(event, "record", None)
+        if record is not None and record.state is ContainerState.LAUNCHING:
+            process = self.processes.get(record.spec.container_id)
+            if process is not None and not process.alive and process.exit_code is None:
+                del self.processes[record.spec.container_id]
+
+    # -- what must hold
+
+    @invariant()
+    def no_more_is_used_than_there_is(self) -> None:
+        """By the processes themselves, and not by the machine's own book."""
+        if not hasattr(self, "machine") or self.grew:
+            return
+        sizes = {name: record.spec.resource for name, record in self.records.items()}
+        memory = sum(sizes[name].memory for name in self.processes)
+        vcores = sum(sizes[name].vcores for name, p in self.processes.items() if p.uses_vcores)
+        assert memory <= TOTAL.memory, memory
+        assert vcores <= TOTAL.vcores, vcores
+
+    @invariant()
+    def reports_tell_the_truth(self) -> None:
+        if not hasattr(self, "machine"):
+            return
+        for status in self.machine.statuses():
+            assert self.reports[status.container_id].state is status.state, status.container_id
+
+    def teardown(self) -> None:
+        """Let everything end, and see that it has."""
+        if not hasattr(self, "machine"):
+            return
+        for _ in range(20 * (self.count + 1)):
+            live = [s for s in self.machine.statuses() if s.state is not ContainerState.DONE]
+            if not live:
+                break
+            for status in live:
+                self.tell(ContainerResumeRequested(status.container_id))
+            for name in sorted(self.processes):
+                if name in self.processes and self.processes[name].under_way:
+                    self.answer_one(name)
+            for name in sorted(self.processes):
+                if name in self.processes and self.processes[name].alive and not self.processes[name].stopped:
+                    self.exit_one(name)
+                    break
+            self.wait(0.3)
+        else:
+            raise AssertionError(f"never ends: {[(s.container_id, s.state.value) for s in live]}")
+        assert self.machine.allocated == Resource()
+        assert not self.processes
+        assert all(record.state is ContainerState.DONE for record in self.records.values())
+
+
+TestRandomWorld = RandomWorld.TestCase
+TestRandomWorld.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestRandomWorld.pytestmark = [pytest.mark.timeout(60)]
