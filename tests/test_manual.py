@@ -30,7 +30,8 @@ def lint(source: str, tmp_path: Path) -> str:
     mandoc = shutil.which("mandoc")
     if mandoc is None:
         pytest.skip("mandoc is not here: the pages were not linted (apt install mandoc)")
-    page = tmp_path / "page.1"
+    section = source.split(".TH ", 1)[1].split()[1]
+    page = tmp_path / f"page.{section}"
     page.write_text(source, encoding="utf-8")
     return subprocess.run([mandoc, "-T", "lint", page], text=True, capture_output=True, timeout=60).stdout
 
