@@ -1,4 +1,5 @@
-"""What is to be done when: named deadlines, each set, moved and cleared at a cost that does not grow with their number.
+"""What is to be done when: named deadlines, set, moved and cleared at a cost that their number hardly
+changes.
 
 Holds times and names only; it calls nothing.
 """
@@ -39,7 +40,8 @@ class Deadlines(Generic[KeyT]):
     def ensure(self, key: KeyT, time: float) -> None:
         """Let ``key`` be due at ``time`` unless it is due already at some time.
 
-        For liveness: who fires too early looks at the last contact and sets itself anew, so a contact costs nothing.
+        For liveness: who fires too early looks at the last contact and sets itself anew, so that a contact
+        costs nothing.
         """
         if key not in self._times:
             self.set(key, time)

@@ -1,7 +1,8 @@
-"""News for one listener, each repeated in every answer until the listener has acknowledged an answer that held it.
+"""News for one listener, repeated in every answer until the listener has acknowledged an answer that held it.
 
-Answers are numbered; a request says which answer was the last to arrive. On one connection nothing is lost, so what has
-been sent there is no reason to answer early, yet it stands in every answer until it is acknowledged.
+Answers are numbered; a request says which answer was the last to arrive. On one connection nothing is lost,
+so what has been sent there is no reason to answer early, yet it stands in every answer until it is
+acknowledged.
 """
 
 from __future__ import annotations

@@ -70,6 +70,8 @@ class RMNode:
     response_id: int = 0
     queue_limit: int = -1
     held: HeldCall | None = None
+    answer_due: bool = False
+    acknowledged: tuple[str, ...] = ()
     to_start: Mailbox[ContainerToStart] = field(default_factory=Mailbox)
     to_cleanup: Mailbox[str] = field(default_factory=Mailbox)
     to_update: Mailbox[ContainerToUpdate] = field(default_factory=Mailbox)
@@ -122,10 +124,23 @@ class RMNode:
     def connect(self, connection_id: int) -> None:
         """The node speaks over this connection; what was sent over another may be lost."""
         if connection_id != self.connection_id or not self.connected:
-            for box in (self.to_start, self.to_cleanup, self.to_update, self.applications_to_cleanup):
-                box.send_again()
+            self.send_again()
         self.connection_id = connection_id
         self.connected = True
+
+    def send_again(self) -> None:
+        """Everything that was sent and not acknowledged may be lost."""
+        self.to_start.send_again()
+        self.to_cleanup.send_again()
+        self.to_update.send_again()
+        self.applications_to_cleanup.send_again()
+
+    def forget(self) -> None:
+        """Nothing will be told to it any more."""
+        self.to_start.clear()
+        self.to_cleanup.clear()
+        self.to_update.clear()
+        self.applications_to_cleanup.clear()
 
     def acknowledge(self, response_id: int, running_applications: tuple[str, ...]) -> None:
         """The node has received answers up to ``response_id``.
@@ -141,9 +156,7 @@ class RMNode:
                 if application_id not in running:
                     self.applications_to_cleanup.drop(application_id)
 
-    def response(
-        self, acknowledged: tuple[str, ...], limit: ContainerQueuingLimit, diagnostics: str = ""
-    ) -> NodeHeartbeatResponse:
+    def response(self, limit: ContainerQueuingLimit) -> NodeHeartbeatResponse:
         """The next answer, with everything that is not acknowledged."""
         self.response_id += 1
         self.queue_limit = limit.max_queue_length
@@ -154,9 +167,8 @@ class RMNode:
             containers_to_cleanup=self.to_cleanup.take(number),
             containers_to_update=self.to_update.take(number),
             applications_to_cleanup=self.applications_to_cleanup.take(number),
-            completed_acknowledged=acknowledged,
+            completed_acknowledged=self.acknowledged,
             queuing_limit=limit,
-            diagnostics=diagnostics,
         )
 
     def report(self, wall_offset: float) -> NodeReport:

@@ -1,7 +1,8 @@
 """Signed statements: who may run what where, and who speaks for which attempt.
 
-A token is JSON text and an HMAC-SHA256 over its kind and that text. Keys are arguments; this module keeps none, draws
-none, and reads no clock. Tokens are not secret from whoever holds them, only impossible to alter or to make.
+A token is JSON text and an HMAC-SHA256 over its kind and that text. Keys are arguments; this module keeps
+none, draws none, and reads no clock. What a token says is no secret from whoever holds it; it can only not
+be altered.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ def derive_key(secret: bytes, purpose: str) -> bytes:
 
 
 def sign(key: bytes, kind: str, payload: dict[str, Any]) -> Token:
-    """A token that states ``payload`` (JSON-able). ``expires_ms`` in it, epoch milliseconds, bounds its life."""
+    """A token that states ``payload`` (JSON-able); ``expires_ms`` in it (epoch milliseconds) bounds its
+    life.
+    """
     identifier = json.dumps(payload, separators=(",", ":"), ensure_ascii=True)
     return Token(kind, identifier, _password(key, kind, identifier))
 
@@ -40,9 +43,7 @@ def verify(key: bytes, token: Token, kind: str, *, now_ms: int) -> dict[str, Any
         raise InvalidTokenError(f"a token of kind {token.kind!r} was shown where {kind} is wanted")
     expected = _password(key, kind, token.identifier)
     if not hmac.compare_digest(expected.encode(), token.password.encode("utf-8", "surrogatepass")):
-        raise InvalidTokenError(
-            f"the {kind} is not genuine", because="its signature does not match its contents"
-        )
+        raise InvalidTokenError(f"the {kind} is not genuine", because="its signature does not match")
     try:
         payload = json.loads(token.identifier)
     except ValueError:
@@ -53,7 +54,7 @@ def verify(key: bytes, token: Token, kind: str, *, now_ms: int) -> dict[str, Any
     if isinstance(expires_ms, int) and 0 < expires_ms < now_ms:
         raise InvalidTokenError(
             f"the {kind} has expired",
-            because=f"it was good until {expires_ms} and it is {now_ms} (epoch milliseconds)",
+            because=f"it was good until {expires_ms}, and it is {now_ms} (epoch ms)",
         )
     return payload
 

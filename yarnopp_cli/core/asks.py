@@ -1,0 +1,272 @@
+"""What an application still wants: outstanding resource requests, their rules, and which node may serve them.
+
+YARN's ``AppSchedulingInfo`` and ``OpportunisticContainerContext``: an ask for ``*`` replaces the
+outstanding number of its key, asks for hosts and racks add preferred places. One table an attempt and
+execution type.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import OrderedDict
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, field
+
+from executor.records import ExecutionType, Resource
+
+from ..errors import InvalidResourceRequestError
+from ..records.requests import ANY, ResourceRequest
+from ..settings.resourcemanager import ResourceManagerSettings
+
+AskKey = tuple[int, int, int, int]
+"""Priority, allocation request id, memory and vcores as they were asked for."""
+
+_Shape = tuple[int, int, int, str, bool, frozenset[str]]
+
+OPPORTUNISTIC_ENABLED = "yarn.resourcemanager.opportunistic-container-allocation.enabled"
+
+
+def key_of(request: ResourceRequest) -> AskKey:
+    """What an ask replaces: the ask of the same key."""
+    size = request.capability
+    return (request.priority, request.allocation_request_id, size.memory, size.vcores)
+
+
+@dataclass(slots=True, eq=False)
+class Ask:
+    """Outstanding containers of one key.
+
+    ``resource`` is the normalised size. ``locations`` are hosts, node ids and racks with the number wanted
+    there; without ``relax`` no other place will do. ``overtaken`` counts later asks served while this one
+    did not fit.
+    """
+
+    key: AskKey
+    request: ResourceRequest
+    resource: Resource
+    outstanding: int = 0
+    relax: bool = True
+    has_any: bool = False
+    locations: dict[str, int] = field(default_factory=dict)
+    overtaken: int = 0
+
+    def shape(self) -> _Shape:
+        """Asks of the same shape can be served by the same nodes: if one finds none, no other does."""
+        return (
+            self.key[0],
+            self.resource.memory,
+            self.resource.vcores,
+            self.request.node_label_expression,
+            self.relax,
+            frozenset(self.locations),
+        )
+
+
+class AskTable:
+    """Outstanding asks of one attempt and one execution type, the most important priority first, then by age.
+
+    Finding the next ask, and skipping all asks that cannot be served, costs the same for five and 50,000.
+    """
+
+    def __init__(self) -> None:
+        self._asks: dict[AskKey, Ask] = {}
+        self._groups: dict[_Shape, OrderedDict[AskKey, Ask]] = {}
+        self._order: list[tuple[int, int, _Shape]] = []
+        self._shapes: dict[AskKey, _Shape] = {}
+        self._sequence = 0
+        self.outstanding = 0
+
+    def __len__(self) -> int:
+        return len(self._asks)
+
+    def __iter__(self) -> Iterator[Ask]:
+        return iter(self._asks.values())
+
+    def get(self, key: AskKey) -> Ask | None:
+        """The outstanding ask of that key."""
+        return self._asks.get(key)
+
+    def put(self, request: ResourceRequest, resource: Resource, unknown: int = 0) -> None:
+        """Take one ask in.
+
+        ``unknown`` is how many containers of its key were allocated in answers that the asker had not
+        received when it asked: they count against the number, so that nothing is allocated twice.
+        """
+        key = key_of(request)
+        ask = self._asks.get(key) or Ask(key, request, resource)
+        if request.resource_name == ANY:
+            ask.request, ask.resource, ask.has_any = request, resource, True
+            ask.relax = request.relax_locality
+            self._set_outstanding(ask, request.num_containers - unknown)
+        else:
+            if request.num_containers > 0:
+                ask.locations[request.resource_name] = request.num_containers
+            else:
+                ask.locations.pop(request.resource_name, None)
+            if not ask.has_any:
+                # A place alone is an ask of its own, as YARN's own tests have it.
+                ask.relax = request.relax_locality
+                self._set_outstanding(ask, _wanted_at(ask.locations) - unknown)
+        self._place(ask)
+
+    def take(self, ask: Ask, location: str) -> None:
+        """One container of ``ask`` was allocated, at ``location`` (ANY if no preferred place)."""
+        self._set_outstanding(ask, ask.outstanding - 1)
+        if location != ANY and location in ask.locations:
+            ask.locations[location] -= 1
+            if ask.locations[location] <= 0:
+                del ask.locations[location]
+            if not ask.locations and not ask.relax and not ask.has_any:
+                self._set_outstanding(ask, 0)
+        if ask.outstanding <= 0 or location != ANY:
+            self._place(ask)
+
+    def groups(self) -> list[OrderedDict[AskKey, Ask]]:
+        """Asks of equal shape together, in order of service. A group shrinks as its asks are taken."""
+        return [self._groups[shape] for _, _, shape in self._order]
+
+    def clear(self) -> None:
+        """Nothing is wanted any more."""
+        self._asks.clear()
+        self._groups.clear()
+        self._order.clear()
+        self._shapes.clear()
+        self.outstanding = 0
+
+    def _set_outstanding(self, ask: Ask, number: int) -> None:
+        number = max(0, number)
+        self.outstanding += number - ask.outstanding
+        ask.outstanding = number
+
+    def _place(self, ask: Ask) -> None:
+        """Put the ask into the group of its shape, or out of all if nothing is outstanding."""
+        key = ask.key
+        new = ask.shape() if ask.outstanding > 0 else None
+        old = self._shapes.get(key)
+        if new is not None and new == old:
+            self._asks[key] = ask
+            return
+        if old is not None:
+            group = self._groups[old]
+            del group[key], self._shapes[key], self._asks[key]
+            if not group:
+                del self._groups[old]
+                self._order = [entry for entry in self._order if entry[2] != old]
+        if new is not None:
+            if new not in self._groups:
+                self._groups[new] = OrderedDict()
+                self._sequence += 1
+                bisect.insort(self._order, (key[0], self._sequence, new), key=lambda entry: entry[:2])
+            self._groups[new][key] = ask
+            self._shapes[key] = new
+            self._asks[key] = ask
+
+
+def _wanted_at(locations: dict[str, int]) -> int:
+    """How many containers asks for places alone amount to: a rack's number is that of its hosts again."""
+    racks = sum(number for name, number in locations.items() if name.startswith("/"))
+    return max(racks, sum(locations.values()) - racks)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a node is, as asks name it."""
+
+    node_id: str
+    host: str
+    rack: str
+    labels: tuple[str, ...]
+
+    def names(self, location: str) -> bool:
+        """Whether ``location`` (host, node id or rack) means this node."""
+        return location in (self.node_id, self.host, self.rack)
+
+
+def admits(ask: Ask, place: Place, blacklist: Set[str]) -> bool:
+    """Whether ``ask`` may be served at ``place`` at all: label, blacklist (by host or node id), strict
+    locality.
+    """
+    label = ask.request.node_label_expression
+    if (label not in place.labels) if label else place.labels:
+        return False
+    if blacklist and (place.host in blacklist or place.node_id in blacklist):
+        return False
+    return ask.relax or any(place.names(location) for location in ask.locations)
+
+
+def levels(ask: Ask) -> list[tuple[str, ...]]:
+    """The places to try, nearest first: hosts, then racks, then (if relaxed) any."""
+    if not ask.locations:
+        return [(ANY,)] if ask.relax else []
+    hosts = tuple(name for name in ask.locations if not name.startswith("/"))
+    racks = tuple(name for name in ask.locations if name.startswith("/"))
+    anywhere = (ANY,) if ask.relax else ()
+    return [level for level in (hosts, racks, anywhere) if level]
+
+
+def normalise(size: Resource, settings: ResourceManagerSettings) -> Resource:
+    """The size a container of ``size`` really gets: raised to the minimum, memory up to a multiple of it,
+    capped.
+    """
+    step = settings.minimum_allocation_mb
+    memory = max(size.memory, step)
+    memory = -(-memory // step) * step
+    vcores = max(size.vcores, settings.minimum_allocation_vcores)
+    return Resource(
+        min(memory, max(settings.maximum_allocation_mb, size.memory)),
+        min(vcores, max(settings.maximum_allocation_vcores, size.vcores)),
+    )
+
+
+def check_size(
+    size: Resource, settings: ResourceManagerSettings, node_sizes: Set[Resource], *, what: str = "a container"
+) -> Resource:
+    """The normalised size, or InvalidResourceRequestError if it could never be allocated.
+
+    ``node_sizes`` are the totals of the nodes there are; with none the ask waits for the first.
+    """
+    if size.memory < 0 or size.vcores < 0:
+        raise InvalidResourceRequestError(
+            f"{what} of {size} makes no sense", because="memory and vcores cannot be negative"
+        )
+    maximum = Resource(settings.maximum_allocation_mb, settings.maximum_allocation_vcores)
+    if not size.fits_in(maximum):
+        raise InvalidResourceRequestError(
+            f"{what} of {size} is larger than the maximum allocation",
+            because=f"the configuration allows {maximum}{_largest(node_sizes)}",
+            hint="ask for less, or raise yarn.scheduler.maximum-allocation-mb and -vcores",
+        )
+    resource = normalise(size, settings)
+    if node_sizes and not any(resource.fits_in(total) for total in node_sizes):
+        rounded = f" (rounded up from {size})" if resource != size else ""
+        raise InvalidResourceRequestError(
+            f"{what} of {resource}{rounded} is larger than any node",
+            because=f"the largest node has {max(node_sizes)}",
+            hint="ask for less, or start a larger node",
+        )
+    return resource
+
+
+def _largest(node_sizes: Set[Resource]) -> str:
+    return f", and the largest node has {max(node_sizes)}" if node_sizes else ""
+
+
+def check_request(
+    request: ResourceRequest, settings: ResourceManagerSettings, node_sizes: Set[Resource]
+) -> Resource:
+    """The normalised size of a valid ask, else InvalidResourceRequestError. 0 containers take an ask back."""
+    if request.num_containers < 0:
+        raise InvalidResourceRequestError(
+            f"an ask for {request.num_containers} containers makes no sense",
+            because="a number of containers cannot be negative",
+        )
+    wanted = request.execution_type_request.execution_type
+    if wanted is ExecutionType.OPPORTUNISTIC and not settings.opportunistic_enabled:
+        raise InvalidResourceRequestError(
+            "opportunistic containers are switched off on this cluster",
+            because=f"{OPPORTUNISTIC_ENABLED} is false",
+            hint="set it to true (configs/yarn-site.toml does), or ask for guaranteed containers",
+        )
+    if not request.resource_name:
+        raise InvalidResourceRequestError("an ask names no resource", because='"*" means any node')
+    return check_size(request.capability, settings, node_sizes)

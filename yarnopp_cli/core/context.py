@@ -1,0 +1,108 @@
+"""What the RM's services share: the tables, the books, the deadlines, and what is to be answered
+(``RMContext``).
+
+Holds state; the decisions are in the services around it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import YoppError
+from ..settings.resourcemanager import ResourceManagerSettings
+from .applications import RMApp, RMAppAttempt
+from .calls import Reply, ReplyError, StopDaemon
+from .containers import ContainerLedger, RMContainer
+from .deadlines import Deadlines
+from .load_monitor import NodeQueueLoadMonitor
+from .nodes import RMNode
+from .opportunistic import OpportunisticContainerAllocator
+from .scheduler import FifoQueue, GuaranteedScheduler
+from .tokens import AMRM_TOKEN, CONTAINER_TOKEN, derive_key
+
+Command = Reply | ReplyError | StopDaemon
+DEFAULT_QUEUE = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What the RM says of itself.
+
+    ``address`` is where it listens, ``properties`` those that are not default.
+    """
+
+    cluster_timestamp: int
+    wall_offset: float
+    run_dir: str
+    address: str
+    log_dir: str
+    pid: int
+    version: str
+    properties: dict[str, str]
+
+
+class RMContext:
+    """Tables and books. ``touch`` marks who may have to be answered at the end of the step."""
+
+    def __init__(
+        self, settings: ResourceManagerSettings, identity: Identity, *, secret: bytes, heartbeat_wait: bool
+    ) -> None:
+        self.settings = settings
+        self.identity = identity
+        self.heartbeat_wait = heartbeat_wait
+        self.secret = secret
+        self.container_key = derive_key(secret, CONTAINER_TOKEN)
+        self.am_key = derive_key(secret, AMRM_TOKEN)
+        self.allocation_expiry = settings.allocation_expiry_interval_ms / 1000
+        self.applications: dict[str, RMApp] = {}
+        self.live: dict[str, RMApp] = {}
+        self.completed: deque[str] = deque()
+        self.nodes: dict[str, RMNode] = {}
+        self.scheduler = GuaranteedScheduler(FifoQueue(DEFAULT_QUEUE))
+        self.monitor = NodeQueueLoadMonitor(
+            nodes_used=settings.nodes_used,
+            sigma=settings.queue_limit_stdev,
+            min_queue_length=settings.min_queue_length,
+            max_queue_length=settings.max_queue_length,
+        )
+        self.allocator = OpportunisticContainerAllocator(
+            self.monitor, self.nodes, max_per_call=settings.max_allocations_per_heartbeat
+        )
+        self.containers = ContainerLedger(self)
+        self.deadlines: Deadlines[tuple[str, str]] = Deadlines()
+        self.out: list[Command] = []
+        self.ending = False
+        self.applications_started = 0
+        self.opportunistic_waiting: OrderedDict[str, RMAppAttempt] = OrderedDict()
+        self.opportunistic_dirty = False
+        self.masters_ended: list[RMContainer] = []
+        self.touched_attempts: dict[str, RMAppAttempt] = {}
+        self.touched_nodes: dict[str, RMNode] = {}
+        self.beating_nodes: dict[str, RMNode] = {}
+        self.waiters_dirty = False
+
+    def ms(self, now: float) -> int:
+        """``now`` as people's time, epoch milliseconds."""
+        return int((now + self.identity.wall_offset) * 1000)
+
+    def reply(self, call_id: int, response: Any) -> None:
+        """Answer a call."""
+        self.out.append(Reply(call_id, response))
+
+    def refuse(self, call_id: int, error: YoppError) -> None:
+        """Refuse a call."""
+        self.out.append(ReplyError(call_id, error))
+
+    def touch(self, attempt: RMAppAttempt) -> None:
+        """There may be news for this attempt's master."""
+        self.touched_attempts[attempt.id] = attempt
+
+    def touch_node(self, node: RMNode) -> None:
+        """There may be news for this node."""
+        self.touched_nodes[node.node_id] = node
+
+    def running_nodes(self) -> list[RMNode]:
+        """Nodes that may be allocated to now."""
+        return [node for node in self.nodes.values() if node.usable]

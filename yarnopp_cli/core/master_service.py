@@ -1,0 +1,302 @@
+"""What applications' masters ask: registration, allocation, the end (YARN's ``ApplicationMasterService``).
+
+An allocate call is a master's heartbeat and its asks. It may be held until there is news; a newer one of
+the same master answers the older at once, without news.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from executor.records import ExecutionType, Resource
+
+from ..errors import (
+    ApplicationNotFoundError,
+    InvalidResourceRequestError,
+    InvalidStateError,
+    InvalidTokenError,
+    NodeNotFoundError,
+)
+from ..records.ids import ApplicationAttemptId
+from ..records.master_protocol import (
+    AllocateRequest,
+    AllocateResponse,
+    FinishApplicationMasterRequest,
+    FinishApplicationMasterResponse,
+    RegisterApplicationMasterRequest,
+    RegisterApplicationMasterResponse,
+)
+from ..records.requests import ANY, ResourceRequest, Token
+from .app_manager import AM_SHUTDOWN, RMAppManager
+from .applications import AttemptState, RMAppAttempt
+from .asks import AskKey, check_request, key_of
+from .calls import CallReceived
+from .containers import EXPIRED, RELEASED
+from .context import RMContext
+from .nodes import HeldCall
+from .tokens import AMRM_TOKEN, verify
+from .updates import ContainerUpdates
+
+
+class ApplicationMasterService:
+    """Answers masters; the RM's step calls ``answer`` for those who may have news."""
+
+    def __init__(self, context: RMContext, manager: RMAppManager, updates: ContainerUpdates) -> None:
+        self._context = context
+        self._manager = manager
+        self._updates = updates
+
+    def register(self, call: CallReceived, request: RegisterApplicationMasterRequest, now: float) -> None:
+        """The master of an attempt is there."""
+        context = self._context
+        attempt = self._attempt(request.attempt_id, request.token, now)
+        if attempt.state is AttemptState.RUNNING:
+            raise InvalidStateError(f"the master of {attempt.app.id} is registered already")
+        if not attempt.awaits_master:
+            raise InvalidStateError(
+                f"{attempt.id} has ended", because=attempt.diagnostics or f"it is {attempt.state.value}"
+            )
+        self._spoke(attempt, call.connection_id, now)
+        self._manager.registered(attempt, now)
+        settings, scheduler = context.settings, context.scheduler
+        context.reply(
+            call.call_id,
+            RegisterApplicationMasterResponse(
+                minimum=Resource(settings.minimum_allocation_mb, settings.minimum_allocation_vcores),
+                maximum=Resource(settings.maximum_allocation_mb, settings.maximum_allocation_vcores),
+                largest_node=scheduler.largest,
+                queue=scheduler.queue.name,
+                opportunistic_enabled=settings.opportunistic_enabled,
+                containers_from_previous_attempts=tuple(
+                    container.container() for container in attempt.containers.values() if not container.is_am
+                ),
+            ),
+        )
+
+    def allocate(self, call: CallReceived, request: AllocateRequest, now: float) -> None:
+        """A master's heartbeat and asks. All asks are checked before any is taken."""
+        context = self._context
+        attempt = self._attempt(request.attempt_id, request.token, now)
+        self._supersede(attempt)
+        if attempt.ended or attempt.state is AttemptState.FINISHING:
+            context.reply(call.call_id, AllocateResponse(attempt.response_id, command=AM_SHUTDOWN))
+            return
+        if attempt.state is not AttemptState.RUNNING:
+            raise InvalidStateError(f"the master of {attempt.app.id} has not registered yet")
+        self._spoke(attempt, call.connection_id, now)
+        for box in attempt.mailboxes():
+            box.acknowledge(request.response_id)
+        sizes = self._check(request)
+        app = attempt.app
+        if math.isfinite(request.progress):
+            app.progress = min(1.0, max(0.0, request.progress))
+        if request.summary is not None:
+            app.summary = request.summary
+        attempt.blacklist.difference_update(request.blacklist_removals)
+        attempt.blacklist.update(request.blacklist_additions)
+        attempt.since_call = 0
+        self._take_asks(attempt, request.asks, sizes)
+        for container_id in request.releases:
+            self._release(attempt, container_id, now)
+        if request.updates:
+            self._updates.request(attempt, request.updates, now)
+        if attempt.opportunistic_asks.outstanding:
+            context.opportunistic_waiting.setdefault(attempt.id, attempt)
+            context.opportunistic_dirty = True
+        attempt.held = HeldCall(call.call_id, call.connection_id)
+        if request.wait_ms > 0:
+            wait_ms = min(request.wait_ms, context.settings.am_expiry_interval_ms)
+            context.deadlines.set(("allocate", attempt.id), now + wait_ms / 1000)
+        else:
+            attempt.answer_due = True
+        context.touch(attempt)
+
+    def finish(self, call: CallReceived, request: FinishApplicationMasterRequest, now: float) -> None:
+        """The job has ended. Saying so again does no harm."""
+        attempt = self._attempt(request.attempt_id, request.token, now)
+        if not attempt.app.ended:
+            if attempt.state is not AttemptState.RUNNING:
+                raise InvalidStateError(
+                    f"the master of {attempt.id} is not registered", because=f"it is {attempt.state.value}"
+                )
+            self._manager.unregistered(attempt, request, now)
+        self._context.reply(call.call_id, FinishApplicationMasterResponse(is_unregistered=True))
+
+    # -- liveness --------------------------------------------------------------------------------------------
+
+    def connection_lost(self, connection_id: int, now: float) -> None:
+        """A client that hosts its master has gone, or will come again within the grace."""
+        context = self._context
+        for app in list(context.live.values()):
+            attempt = app.attempt
+            if attempt.connection_id != connection_id:
+                continue
+            attempt.connection_id = -1
+            self._forget_held(attempt, now)
+            for box in attempt.mailboxes():
+                box.send_again()
+            if app.unmanaged and not app.ended:
+                grace = context.settings.client_am_grace_ms / 1000
+                context.deadlines.set(("gone", app.id), now + grace)
+
+    def client_gone(self, application_id: str, now: float) -> None:
+        """The grace of a lost client has passed."""
+        app = self._context.live.get(application_id)
+        if app is not None and not app.ended:
+            self._manager.fail_attempt(
+                app.attempt, f"its client is gone: the master of {app.id} ran in it", now
+            )
+
+    def expired(self, attempt_id: str, now: float) -> None:
+        """A master's liveness deadline has come: it has failed if it has really been silent so long."""
+        context = self._context
+        app = context.live.get(str(ApplicationAttemptId.parse(attempt_id).application_id))
+        if app is None or app.attempt.id != attempt_id or not app.attempt.awaits_master:
+            return
+        attempt = app.attempt
+        interval = context.settings.am_expiry_interval_ms / 1000
+        due = (now if attempt.held else attempt.last_contact) + interval
+        if due > now:
+            context.deadlines.set(("am", attempt_id), due)
+        else:
+            self._manager.fail_attempt(attempt, f"ApplicationMaster for attempt {attempt_id} timed out", now)
+
+    def unclaimed(self, container_id: str, now: float) -> None:
+        """A container that was allocated was never started at its node."""
+        container = self._context.containers.live.get(container_id)
+        if container is not None and container.status is None:
+            container.node.to_cleanup.put_new(container_id, container_id)
+            self._context.touch_node(container.node)
+            self._context.containers.abort(container, now, EXPIRED)
+
+    # -- answers ---------------------------------------------------------------------------------------------
+
+    def answer(self, attempt: RMAppAttempt, now: float) -> None:
+        """Answer the held call of ``attempt`` if there is a reason to."""
+        held = attempt.held
+        if held is None or not (attempt.answer_due or attempt.has_news()):
+            return
+        attempt.response_id += 1
+        number = attempt.response_id
+        scheduler = self._context.scheduler
+        self._context.reply(
+            held.call_id,
+            AllocateResponse(
+                number,
+                allocated=tuple(container for _, container in attempt.allocated.take(number)),
+                completed=attempt.completed.take(number),
+                started=attempt.started.take(number),
+                queued=attempt.queued.take(number),
+                updated=attempt.updated.take(number),
+                update_errors=attempt.update_errors.take(number),
+                available=scheduler.available(),
+                num_nodes=len(scheduler.nodes),
+            ),
+        )
+        self._forget_held(attempt, now)
+
+    def hold_is_over(self, attempt_id: str, now: float) -> None:
+        """The time for which an allocate call may be held has passed."""
+        app = self._context.live.get(str(ApplicationAttemptId.parse(attempt_id).application_id))
+        if app is not None and app.attempt.id == attempt_id:
+            app.attempt.answer_due = True
+            self.answer(app.attempt, now)
+
+    def _supersede(self, attempt: RMAppAttempt) -> None:
+        """Answer the held call without news: its number stays that of the last answer."""
+        if attempt.held is not None:
+            self._context.reply(attempt.held.call_id, AllocateResponse(attempt.response_id))
+            self._forget_held(attempt, attempt.last_contact)
+
+    def _forget_held(self, attempt: RMAppAttempt, now: float) -> None:
+        """No call of this master waits any more; while one did it counted as alive."""
+        if attempt.held is not None:
+            attempt.last_contact = max(attempt.last_contact, now)
+        attempt.held = None
+        attempt.answer_due = False
+        self._context.deadlines.clear(("allocate", attempt.id))
+
+    # -- asks ------------------------------------------------------------------------------------------------
+
+    def _check(self, request: AllocateRequest) -> list[Resource]:
+        """The normalised size of each ask. Raises what is wrong with any of them."""
+        context = self._context
+        node_sizes = context.scheduler.node_sizes.keys()
+        sizes = [check_request(ask, context.settings, node_sizes) for ask in request.asks]
+        strict = {key_of(ask) for ask in request.asks if not ask.relax_locality}
+        for ask, size in zip(request.asks, sizes, strict=True):
+            if ask.resource_name != ANY and ask.num_containers > 0 and key_of(ask) in strict:
+                self._check_place(ask, size)
+        return sizes
+
+    def _check_place(self, ask: ResourceRequest, size: Resource) -> None:
+        """An ask that only one place will do for is refused if that place does not exist or is too small."""
+        nodes = self._context.nodes.values()
+        if not nodes:
+            return
+        totals = [node.total for node in nodes if node.place.names(ask.resource_name)]
+        if not totals:
+            raise NodeNotFoundError(
+                f"no node is called {ask.resource_name}",
+                because=f"there are {', '.join(sorted(node.node_id for node in nodes))}",
+                hint="yopp node list",
+            )
+        if not any(size.fits_in(total) for total in totals):
+            raise InvalidResourceRequestError(
+                f"a container of {size} is larger than {ask.resource_name}",
+                because=f"it has {max(totals)}",
+                hint="ask for less, or let it run on any node",
+            )
+
+    def _take_asks(
+        self, attempt: RMAppAttempt, asks: tuple[ResourceRequest, ...], sizes: list[Resource]
+    ) -> None:
+        """Take asks in, less what was allocated for them in answers that the master had not received."""
+        if not asks:
+            return
+        unknown: Counter[tuple[ExecutionType, AskKey]] = Counter(
+            (container.execution_type, container.ask_key) for container, _ in attempt.allocated.items()
+        )
+        for ask, size in zip(asks, sizes, strict=True):
+            execution_type = ask.execution_type_request.execution_type
+            attempt.asks(execution_type).put(ask, size, unknown[execution_type, key_of(ask)])
+            if execution_type is ExecutionType.GUARANTEED:
+                self._context.scheduler.dirty = True
+        if not attempt.opportunistic_asks.outstanding:
+            self._context.opportunistic_waiting.pop(attempt.id, None)
+
+    def _release(self, attempt: RMAppAttempt, container_id: str, now: float) -> None:
+        """The master does not want a container (any more)."""
+        context = self._context
+        container = attempt.containers.get(container_id)
+        if container is None or container.is_am:
+            return
+        container.released = True
+        container.node.to_cleanup.put_new(container_id, container_id)
+        context.touch_node(container.node)
+        if container.status is None:
+            context.containers.abort(container, now, RELEASED)
+
+    # -- who speaks ------------------------------------------------------------------------------------------
+
+    def _attempt(self, attempt_id: str, token: Token, now: float) -> RMAppAttempt:
+        """The attempt that a genuine token speaks for."""
+        context = self._context
+        payload = verify(context.am_key, token, AMRM_TOKEN, now_ms=context.ms(now))
+        if payload.get("attempt_id") != attempt_id:
+            raise InvalidTokenError(f"this AMRMToken does not speak for {attempt_id}")
+        app = context.applications.get(str(ApplicationAttemptId.parse(attempt_id).application_id))
+        if app is not None:
+            for attempt in reversed(app.attempts):
+                if attempt.id == attempt_id:
+                    return attempt
+        raise ApplicationNotFoundError(f"Application attempt {attempt_id} doesn't exist in the RM")
+
+    def _spoke(self, attempt: RMAppAttempt, connection_id: int, now: float) -> None:
+        if attempt.connection_id != connection_id:
+            for box in attempt.mailboxes():
+                box.send_again()
+            attempt.connection_id = connection_id
+        self._context.deadlines.clear(("gone", attempt.app.id))
+        self._manager.expect_master(attempt, now)

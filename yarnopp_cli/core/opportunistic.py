@@ -1,0 +1,93 @@
+"""The allocator of opportunistic containers: outstanding asks onto the least loaded nodes, no feedback
+awaited.
+
+YARN's ``OpportunisticContainerAllocator`` (the centralized one). Attempts take turns, so that one with
+50,000 asks does not shut out one with five; an attempt's own asks go by priority, then age. What finds no
+room stays outstanding, and is tried again as soon as any node has some. It decides; granting is the
+caller's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+
+from ..records.requests import ANY
+from .applications import RMAppAttempt
+from .asks import Ask, admits, levels
+from .load_monitor import Claim, ClusterNode, NodeQueueLoadMonitor
+from .nodes import RMNode
+
+Grant = Callable[[RMAppAttempt, Ask, RMNode, Claim], None]
+
+
+class OpportunisticContainerAllocator:
+    """``max_per_call`` bounds what one attempt gets between two calls of its master; 0 or less for no
+    bound.
+    """
+
+    def __init__(
+        self, monitor: NodeQueueLoadMonitor, nodes: Mapping[str, RMNode], *, max_per_call: int
+    ) -> None:
+        self._monitor = monitor
+        self._nodes = nodes
+        self._max_per_call = max_per_call
+
+    def allocate(self, attempts: Iterable[RMAppAttempt], grant: Grant) -> None:
+        """Serve what can be served, one container an attempt and turn."""
+        turns = deque(_Turn(attempt) for attempt in attempts if attempt.opportunistic_asks.outstanding)
+        while turns and self._monitor.has_room():
+            turn = turns.popleft()
+            if self._serve_one(turn, grant):
+                turns.append(turn)
+
+    def _serve_one(self, turn: _Turn, grant: Grant) -> bool:
+        """Allocate one container; False if this attempt can get none now."""
+        attempt = turn.attempt
+        if 0 < self._max_per_call <= attempt.since_call:
+            return False
+        table = attempt.opportunistic_asks
+        while turn.groups:
+            group = turn.groups[0]
+            if not group:
+                turn.groups.popleft()
+                continue
+            ask = next(iter(group.values()))
+            choice = self._choose(ask, attempt)
+            if choice is None:
+                # No other ask of this shape can be served either.
+                turn.groups.popleft()
+                continue
+            node, claim, location = choice
+            grant(attempt, ask, node, claim)
+            attempt.since_call += 1
+            table.take(ask, location)
+            if location != ANY:
+                turn.groups = deque(table.groups())
+            return True
+        return False
+
+    def _choose(self, ask: Ask, attempt: RMAppAttempt) -> tuple[RMNode, Claim, str] | None:
+        """A node at the nearest level that has room, and the location it counts for."""
+        nodes, blacklist = self._nodes, attempt.blacklist
+        for level in levels(ask):
+            for location in level:
+
+                def suitable(load: ClusterNode, location: str = location) -> bool:
+                    place = nodes[load.node_id].place
+                    return (location == ANY or place.names(location)) and admits(ask, place, blacklist)
+
+                found = self._monitor.select(ask.resource, suitable)
+                if found is not None:
+                    return nodes[found[0].node_id], found[1], location
+        return None
+
+
+class _Turn:
+    """One attempt's place in the rotation, and the shapes it has not failed with yet."""
+
+    __slots__ = ("attempt", "groups")
+
+    def __init__(self, attempt: RMAppAttempt) -> None:
+        self.attempt = attempt
+        self.groups = deque(attempt.opportunistic_asks.groups())

@@ -1,0 +1,258 @@
+"""The ResourceManager as one machine: calls in, answers out, now or later.
+
+``handle`` is one ``match`` over the requests of three protocols (clients, masters, nodes). After each event
+one ``_settle`` does everything that may follow: ended masters, containers allocated because there is room
+or an ask, held calls answered because there is news, the end of an on-demand cluster. The RM never calls
+out.
+"""
+
+from __future__ import annotations
+
+import random
+
+from executor.records import ExecutionType
+
+from ..errors import NotYetSupportedError, YoppError
+from ..records import client_protocol as client
+from ..records import master_protocol as master
+from ..records import tracker_protocol as tracker
+from ..settings.resourcemanager import ResourceManagerSettings
+from .app_manager import RMAppManager
+from .applications import RMAppAttempt
+from .asks import Ask
+from .calls import CallReceived, ConnectionLost
+from .client_service import ClientRMService
+from .context import Command, Identity, RMContext
+from .invariants import check_invariants
+from .lifetime import Lifetime
+from .load_monitor import Claim
+from .master_service import ApplicationMasterService
+from .nodes import RMNode
+from .resource_tracker import ResourceTrackerService
+from .updates import ContainerUpdates
+
+_SORT = ("sort", "")
+
+
+class ResourceManager:
+    """Implements ``Machine[CallReceived | ConnectionLost, Reply | ReplyError | StopDaemon]``.
+
+    ``cluster_timestamp`` is the start of this RM in epoch milliseconds and names its applications;
+    ``wall_offset`` is what to add to ``now`` for people's time, in seconds. ``secret`` is the root of all
+    keys. Without ``heartbeat_wait`` heartbeats are answered at once, and guaranteed containers are
+    allocated only when their node has just spoken: YARN's plain beat, for those who study the delay it
+    makes. ``rng`` is for policies that draw lots; the default ones do not.
+    """
+
+    def __init__(
+        self,
+        settings: ResourceManagerSettings,
+        *,
+        cluster_timestamp: int,
+        wall_offset: float,
+        rng: random.Random,
+        secret: bytes,
+        lifetime: str,
+        run_dir: str,
+        address: str,
+        log_dir: str,
+        pid: int,
+        version: str,
+        properties: dict[str, str],
+        heartbeat_wait: bool = True,
+    ) -> None:
+        identity = Identity(
+            cluster_timestamp, wall_offset, run_dir, address, log_dir, pid, version, properties
+        )
+        context = RMContext(settings, identity, secret=secret, heartbeat_wait=heartbeat_wait)
+        self._rng = rng
+        self._context = context
+        self._manager = RMAppManager(context)
+        self._updates = ContainerUpdates(context)
+        self._tracker = ResourceTrackerService(context)
+        self._masters = ApplicationMasterService(context, self._manager, self._updates)
+        self._clients = ClientRMService(context, self._manager, lifetime)
+        started_at = cluster_timestamp / 1000 - wall_offset
+        self._lifetime = Lifetime(context, self._manager, self._tracker, self._clients, started_at)
+        self._sorted_at = float("-inf")
+
+    # -- the machine -----------------------------------------------------------------------------------------
+
+    def handle(self, event: CallReceived | ConnectionLost, now: float) -> list[Command]:
+        """Take one event; answer with commands, in the order in which they are to be performed."""
+        match event:
+            case CallReceived():
+                try:
+                    self._call(event, now)
+                except YoppError as error:
+                    self._context.refuse(event.call_id, error)
+            case ConnectionLost(connection_id):
+                self._tracker.connection_lost(connection_id)
+                self._masters.connection_lost(connection_id, now)
+                self._clients.connection_lost(connection_id)
+        return self._settle(now)
+
+    def next_deadline(self) -> float | None:
+        """When ``advance`` wants to be called, None for never."""
+        return self._context.deadlines.next()
+
+    def advance(self, now: float) -> list[Command]:
+        """Do what was due by ``now``."""
+        deadlines = self._context.deadlines
+        commands: list[Command] = []
+        while (due := deadlines.pop_due(now)) is not None:
+            self._due(*due, now)
+            commands += self._settle(now)
+        return commands
+
+    def validate(self) -> None:
+        """Assert every invariant."""
+        check_invariants(self._context)
+
+    # -- dispatch --------------------------------------------------------------------------------------------
+
+    def _call(self, call: CallReceived, now: float) -> None:
+        match call.request:
+            case tracker.NodeHeartbeatRequest() as request:
+                self._tracker.heartbeat(call, request, now)
+            case master.AllocateRequest() as request:
+                self._masters.allocate(call, request, now)
+            case client.SubmitApplicationRequest() as request:
+                self._clients.submit(call, request, now)
+            case master.RegisterApplicationMasterRequest() as request:
+                self._masters.register(call, request, now)
+            case master.FinishApplicationMasterRequest() as request:
+                self._masters.finish(call, request, now)
+            case tracker.RegisterNodeManagerRequest() as request:
+                self._tracker.register(call, request, now)
+            case tracker.UnRegisterNodeManagerRequest() as request:
+                self._tracker.unregister(call, request, now)
+            case client.WaitForApplicationsRequest() | client.WaitForNodesRequest() as request:
+                self._clients.wait(call, request, now)
+            case client.GetNewApplicationRequest():
+                self._clients.get_new_application(call, now)
+            case client.KillApplicationRequest() as request:
+                self._clients.kill(call, request, now)
+            case client.GetApplicationsRequest() as request:
+                self._clients.get_applications(call, request, now)
+            case client.GetApplicationAttemptsRequest() as request:
+                self._clients.get_attempts(call, request)
+            case client.GetClusterNodesRequest() as request:
+                self._clients.get_nodes(call, request)
+            case client.GetContainersRequest() as request:
+                self._clients.get_containers(call, request)
+            case client.GetQueueInfoRequest() as request:
+                self._clients.get_queues(call, request)
+            case client.GetClusterInfoRequest():
+                self._clients.get_info(call, now)
+            case client.SetLifetimeRequest() as request:
+                self._lifetime.set_lifetime(call, request, now)
+            case client.ShutdownClusterRequest() as request:
+                self._lifetime.shutdown(call, request, now)
+            case _:
+                raise NotYetSupportedError(f"the ResourceManager has no method {call.method}")
+
+    def _due(self, kind: str, name: str, now: float) -> None:
+        match kind:
+            case "heartbeat":
+                self._tracker.hold_is_over(name)
+            case "allocate":
+                self._masters.hold_is_over(name, now)
+            case "wait":
+                self._clients.wait_is_over(int(name), now)
+            case "unclaimed":
+                self._masters.unclaimed(name, now)
+            case "sort":
+                self._context.monitor.compute()
+                self._sorted_at = now
+                self._context.opportunistic_dirty = True
+            case "node":
+                self._tracker.expired(name, now)
+            case "am":
+                self._masters.expired(name, now)
+            case "gone":
+                self._masters.client_gone(name, now)
+            case "timeout":
+                if (app := self._context.live.get(name)) is not None:
+                    limit = app.context.timeout_ms
+                    self._manager.kill(app, f"Application timed out after {limit} ms.", now)
+            case "finishing":
+                if (app := self._context.live.get(name)) is not None:
+                    self._manager.finalise(app, now)
+            case "lifetime":
+                self._lifetime.idle_for_long(now)
+            case "ending":
+                self._lifetime.ended_too_slowly(now)
+            case _:
+                raise AssertionError(f"nothing is known of a deadline {kind}")
+
+    # -- what follows ----------------------------------------------------------------------------------------
+
+    def _settle(self, now: float) -> list[Command]:
+        """Everything that may follow from an event, in one order, until nothing more does."""
+        context = self._context
+        while context.masters_ended:
+            self._manager.master_ended(context.masters_ended.pop(0), now)
+        if not context.ending:
+            self._allocate(now)
+        context.beating_nodes.clear()
+        while context.touched_attempts:
+            self._masters.answer(context.touched_attempts.popitem()[1], now)
+        while context.touched_nodes:
+            self._tracker.answer(context.touched_nodes.popitem()[1])
+        if context.waiters_dirty:
+            context.waiters_dirty = False
+            self._clients.check_waiters(now)
+        self._lifetime.check(now)
+        if context.monitor.stale and _SORT not in context.deadlines:
+            interval = context.settings.sorting_nodes_interval_ms / 1000
+            context.deadlines.set(_SORT, max(now, self._sorted_at + interval))
+        commands, context.out = context.out, []
+        return commands
+
+    def _allocate(self, now: float) -> None:
+        """Guaranteed containers first: opportunistic ones go where these leave something.
+
+        The other way round, an opportunistic container would be sent to resources that a guaranteed one of
+        the same call takes from it a moment later.
+        """
+        context = self._context
+        scheduler = context.scheduler
+        beating = None if context.heartbeat_wait else list(context.beating_nodes.values())
+        if scheduler.dirty or beating:
+            self._updates.grant(now)
+
+            def grant(attempt: RMAppAttempt, ask: Ask, node: RMNode) -> None:
+                self._grant(attempt, ask, node, ExecutionType.GUARANTEED, None, now)
+
+            scheduler.assign(grant, beating)
+        if context.opportunistic_waiting and (context.opportunistic_dirty or context.monitor.gained):
+
+            def grant_opportunistic(attempt: RMAppAttempt, ask: Ask, node: RMNode, claim: Claim) -> None:
+                self._grant(attempt, ask, node, ExecutionType.OPPORTUNISTIC, claim, now)
+                # The next turn is another's.
+                context.opportunistic_waiting.move_to_end(attempt.id)
+
+            context.allocator.allocate(list(context.opportunistic_waiting.values()), grant_opportunistic)
+            for attempt in list(context.opportunistic_waiting.values()):
+                if not attempt.opportunistic_asks.outstanding:
+                    del context.opportunistic_waiting[attempt.id]
+        context.opportunistic_dirty = False
+        context.monitor.gained = False
+
+    def _grant(
+        self,
+        attempt: RMAppAttempt,
+        ask: Ask,
+        node: RMNode,
+        execution_type: ExecutionType,
+        claim: Claim | None,
+        now: float,
+    ) -> None:
+        context = self._context
+        container = context.containers.grant(attempt, ask, node, execution_type, now, claim)
+        if container.is_am:
+            self._manager.master_allocated(container, now)
+        else:
+            attempt.allocated.put(container.id, (container, container.container()))
+            context.touch(attempt)
