@@ -1,0 +1,394 @@
+"""What ``run``, ``dshell`` and ``pi`` share:
+
+a job in this client or detached, its progress, its end, its exit code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+from executor.records import Resource
+
+from ..core.masters.common import JobMaster
+from ..core.masters.messages import EndMaster, StopRequested, TaskReport, TaskState
+from ..errors import EXIT_INTERRUPTED, YoppError
+from ..jobs import progress
+from ..jobs.loop import Left, MasterLoop, SignalWatch
+from ..jobs.output import OutputFollower, Sink
+from ..jobs.session import Session
+from ..records.client_protocol import SubmitApplicationResponse
+from ..records.jobs import JobSpec
+from ..records.reports import ApplicationReport, FinalApplicationStatus
+from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext
+from ..rpc.plain import encode
+from ..settings.applications import ApplicationSettings
+from .context import Context
+from .output import Printer, is_terminal
+
+FIRST_LINE_SECONDS = 0.5
+"""A job says where it stands when all its tasks have found a place, or after this time."""
+
+DRAW_SECONDS = 0.1
+LINE_SECONDS = 10.0
+"""How often the progress line is drawn anew on a terminal, and a plain one written elsewhere."""
+
+EXIT_READER_GONE = 141
+JOB_FILE = "job.json"
+_LIVE = frozenset({TaskState.RUNNING})
+_LEFT_CONTAINER = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED, TaskState.WAITING})
+
+
+@dataclass(slots=True)
+class JobOptions:
+    """How a job is shown and submitted. ``stream`` copies the containers' output; ``prefixed`` marks its
+    lines.
+
+    ``plain_lines`` writes a line of progress now and then where there is no terminal. ``show_summary`` says
+    always which types ran. ``queue``, ``priority`` and ``tags`` are the application's.
+    """
+
+    stream: bool = False
+    prefixed: bool = False
+    show_summary: bool = False
+    queue: str = "default"
+    priority: int = 0
+    tags: tuple[str, ...] = ()
+    keep_containers: bool = False
+    master_resource: Resource | None = None
+    plain_lines: bool = True
+
+
+class JobConsole:
+    """Shows one job to the person who started it (``jobs.loop.Observer``)."""
+
+    def __init__(
+        self,
+        printer: Printer,
+        job: JobSpec,
+        master: JobMaster,
+        response: SubmitApplicationResponse,
+        options: JobOptions,
+    ) -> None:
+        self._printer = printer
+        self._job = job
+        self._master = master
+        self._response = response
+        self._started = time.monotonic()
+        self._first_said = False
+        self._plain_lines = options.plain_lines and not is_terminal(sys.stderr)
+        self._shown = ""
+        self._drawn_at = 0.0
+        self._is_drawn = False
+        self.tasks: dict[tuple[int, int], TaskReport] = {}
+        self._follower: OutputFollower | None = None
+        self._out: Sink | None = None
+        self._err: Sink | None = None
+        if options.stream:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            self._out = Sink(1, self.hide if is_terminal(sys.stdout) else None)
+            self._err = Sink(2, self.hide if is_terminal(sys.stderr) else None)
+            self._follower = OutputFollower(
+                response.log_directory, self._out, self._err, prefixed=options.prefixed
+            )
+
+    # --- what the loop tells
+    # ------------------------------------------------------------------------------------
+
+    def task_changed(self, task: TaskReport) -> None:
+        """Follow its output; remember how it ended."""
+        self.tasks[task.phase, task.number] = task
+        if self._follower is not None and task.container_id:
+            if task.state in _LIVE:
+                self._follower.watch(task.container_id, task.number)
+            elif task.state in _LEFT_CONTAINER:
+                self._follower.ended(task.container_id, task.number)
+        if self._printer.verbose:
+            where = f" {task.container_id} on {task.node_id}" if task.container_id else ""
+            self.say(f"task {task.number}: {task.state.value}{where}")
+
+    def notice(self, text: str) -> None:
+        """Pass it on."""
+        self.say(text)
+
+    def stopping(self, reason: str) -> None:
+        """Say that the job is being stopped."""
+        self.say(f"{reason}: stopping the job (Ctrl-C again to leave it to the cluster)")
+
+    def stop_wanted(self) -> StopRequested | None:
+        """A job whose reader has gone (``| head``) ends, as it would in a pipe of the shell's."""
+        if self._follower is not None and self._follower.reader_gone:
+            return StopRequested("nobody reads its output any more", EXIT_READER_GONE)
+        return None
+
+    def tick(self, now: float) -> float | None:
+        """Copy output and draw progress, as far as they are due."""
+        again = None if self._follower is None else self._follower.tick(now)
+        if self._printer.quiet or self._printer.is_json:
+            return again
+        due = self._say_first(now) if not self._first_said else self._show(now)
+        return due if again is None else again if due is None else min(again, due)
+
+    # --- progress
+    # -----------------------------------------------------------------------------------------------
+
+    def _say_first(self, now: float) -> float | None:
+        counts = self._master.tally.counts
+        unplaced = counts[TaskState.ASKED] + counts[TaskState.STARTING]
+        placed = any(counts[state] for state in (TaskState.RUNNING, TaskState.QUEUED))
+        if (placed and not unplaced) or now - self._started >= FIRST_LINE_SECONDS:
+            self.say_first_line()
+            return now
+        return self._started + FIRST_LINE_SECONDS
+
+    def say_first_line(self) -> None:
+        """Which application this is, and where its tasks stand; once."""
+        if not self._first_said:
+            self._first_said = True
+            self._drawn_at = time.monotonic()
+            self._shown = progress.states_text(self._master.tally)
+            self.say(
+                progress.first_line(
+                    self._response.application_id, self._job, self._response.info.nodes_running, self._shown
+                )
+            )
+
+    def _show(self, now: float) -> float | None:
+        text = progress.states_text(self._master.tally)
+        period = DRAW_SECONDS if self._printer.progress else LINE_SECONDS
+        if text == self._shown and (self._is_drawn or not self._printer.progress):
+            return None
+        if not self._may_draw():
+            return None
+        if now - self._drawn_at < period:
+            return self._drawn_at + period
+        self._shown, self._drawn_at = text, now
+        if self._printer.progress:
+            self._printer.status_line(f"{duration(now - self._started)}  {text}")
+            self._is_drawn = True
+        elif self._plain_lines:
+            self._printer.note(text)
+        return None
+
+    def _may_draw(self) -> bool:
+        """On a terminal, a progress line must not land in the middle of what the containers write."""
+        if self._out is None or self._err is None or not self._printer.progress:
+            return True
+        if self._master.tally.total == 1 and self._master.tally.counts[TaskState.RUNNING]:
+            return False
+        return self._out.at_line_start and self._err.at_line_start
+
+    def hide(self) -> None:
+        """Take the progress line away."""
+        if self._is_drawn:
+            self._printer.status_line("")
+            self._is_drawn = False
+
+    def say(self, text: str) -> None:
+        """One line on stderr, around the progress line."""
+        self.hide()
+        if self._err is not None and not self._err.at_line_start and is_terminal(sys.stderr):
+            self._err.write(b"\n")
+        self._printer.note(text)
+
+    # --- the end
+    # ------------------------------------------------------------------------------------------------
+
+    def drain(self, signals: SignalWatch) -> None:
+        """Copy what is left of the output, however long its reader takes; a signal ends that too."""
+        if self._follower is not None:
+            self._follower.drain(lambda: not any(signals.received()))
+            self._follower.close()
+        self.hide()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.hide()
+        if self._follower is not None:
+            self._follower.close()
+
+    def say_end(self, end: EndMaster, options: JobOptions) -> None:
+        """What came of it."""
+        self.say_first_line()
+        tally = self._master.tally
+        for line in progress.failure_lines(tally.failures, tally.total, self._response.log_directory):
+            self.say(line)
+        elapsed = time.monotonic() - self._started
+        self.say(progress.end_line(end.final_status, elapsed, tally, end.diagnostics))
+        summary = progress.summary_line(end.summary, always=options.show_summary)
+        if summary:
+            self.say(summary)
+
+
+def duration(seconds: float) -> str:
+    """Whole seconds, for a line that changes."""
+    return f"{int(seconds)} s"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a foreground job ended. ``report`` is the RM's last word, None if it could not be asked."""
+
+    end: EndMaster
+    response: SubmitApplicationResponse
+    report: ApplicationReport | None
+    tasks: dict[tuple[int, int], TaskReport]
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether every container ended with 0."""
+        return self.end.final_status is FinalApplicationStatus.SUCCEEDED
+
+
+def session_of(context: Context, printer: Printer) -> tuple[Session, ApplicationSettings]:
+    """A session of this command's run directory, and the job settings of its configuration."""
+    configuration = context.configuration
+    for line in configuration.warnings:
+        printer.warn(line)
+    settings = configuration.settings(ApplicationSettings)
+    return Session(context.run_dir, configuration, settings.on_demand_enabled, printer.note), settings
+
+
+def command_line() -> str:
+    """What people typed, for listings."""
+    import shlex
+
+    return shlex.join(["yopp", *sys.argv[1:]]).encode(errors="backslashreplace").decode()[:1000]
+
+
+def run_foreground(session: Session, job: JobSpec, printer: Printer, options: JobOptions) -> Outcome:
+    """Submit the job with this client as its master, and see it through. Raises YoppError.
+
+    Interrupted twice, it leaves at once (exit 130) and the RM ends the job.
+    """
+    response = session.submit(_context(job, options))
+    if response.am_token is None:
+        raise YoppError("the ResourceManager gave no token for a master in the client")
+    if printer.quiet:
+        printer.text(response.application_id)
+    master = JobMaster(job, response.attempt_id, response.am_token)
+    console = JobConsole(printer, job, master, response, options)
+    with SignalWatch() as signals:
+        loop = MasterLoop(master, session.open(), console, signals)
+        try:
+            end = loop.run()
+            session.connection = loop.rm
+            console.drain(signals)
+        except Left:
+            console.close()
+            session.close()
+            raise YoppError(
+                f"left {response.application_id}: the cluster ends what is left of it",
+                because="interrupted twice",
+                hint="`yopp ps` shows what is still running",
+                exit_code=EXIT_INTERRUPTED,
+            ) from None
+        finally:
+            console.close()
+    report = session.report(response.application_id) if printer.is_json or end.error else None
+    session.leave(response.info)
+    if end.error is not None:
+        raise _final_error(end, end.error, report)
+    if end.exit_code != EXIT_READER_GONE:
+        console.say_end(end, options)
+    return Outcome(end, response, report, console.tasks)
+
+
+def _context(job: JobSpec, options: JobOptions) -> ApplicationSubmissionContext:
+    return ApplicationSubmissionContext(
+        application_id="",
+        name=job.name,
+        application_type=job.application_type,
+        queue=options.queue,
+        priority=options.priority,
+        unmanaged=True,
+        tags=options.tags,
+        command_line=command_line(),
+    )
+
+
+def _final_error(end: EndMaster, error: YoppError, report: ApplicationReport | None) -> YoppError:
+    """What made it impossible to go on, with what the RM says of it."""
+    because = error.because
+    if not because and report is not None and report.diagnostics != error.message:
+        because = " ".join(report.diagnostics.split())
+    return type(error)(error.message, because=because, hint=error.hint, exit_code=end.exit_code)
+
+
+def submit_detached(
+    session: Session,
+    job: JobSpec,
+    printer: Printer,
+    options: JobOptions,
+    settings: ApplicationSettings,
+) -> SubmitApplicationResponse:
+    """Submit the job with its master in a container of the cluster, and return at once. Raises YoppError."""
+    from ..launching import daemon_environment
+
+    address = f"unix:{session.run_dir.rm_socket}"
+    spec = json.dumps(encode(replace(job, rm_address=address)))
+    resource = options.master_resource or Resource(settings.am_memory_mb, settings.am_vcores)
+    environment = daemon_environment(os.environ)
+    context = replace(
+        _context(job, options),
+        unmanaged=False,
+        am_container_spec=ContainerLaunchContext(
+            command=(sys.executable, "-P", "-m", "yarnopp_cli.daemons.applicationmaster", JOB_FILE),
+            environment={name: environment[name] for name in ("PYTHONPATH", "PATH") if name in environment},
+            files={JOB_FILE: spec},
+        ),
+        am_resource=resource,
+        keep_containers_across_attempts=options.keep_containers,
+    )
+    response = session.submit(context)
+    report = session.report(response.application_id) if printer.is_json else None
+    session.close()
+    application_id = response.application_id
+    if printer.is_json:
+        printer.document({"app": _app_document(application_id, report)})
+    else:
+        printer.text(application_id)
+        printer.note(
+            f"detached: {progress.kinds_text(job)}; `yopp logs -f {application_id}` shows its output, "
+            f"`yopp wait {application_id}` waits for its end"
+        )
+    return response
+
+
+def final_document(outcome: Outcome, extra: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The document of ``--json`` at the end of a job:
+
+    YARN's AppInfo, with every task's end under ``yopp``.
+    """
+    app = _app_document(outcome.response.application_id, outcome.report)
+    ours = app.setdefault("yopp", {})
+    ours["exit"] = outcome.end.exit_code
+    ours["tasks"] = [
+        {
+            "phase": task.phase,
+            "task": task.number,
+            "container": task.container_id,
+            "node": task.node_id,
+            "executionType": task.execution_type.value,
+            "state": task.state.value,
+            "exit": task.exit_code,
+            "preemptions": task.preemptions,
+            "diagnostics": task.diagnostics,
+        }
+        for _, task in sorted(outcome.tasks.items())
+    ]
+    ours.update(extra or {})
+    return {"app": app}
+
+
+def _app_document(application_id: str, report: ApplicationReport | None) -> dict[str, Any]:
+    if report is None:
+        return {"id": application_id}
+    from ..views.applications import document
+
+    return document(report, round(time.time() * 1000))

@@ -1,0 +1,112 @@
+"""Whether a command can be run at all:
+
+checked before anything is submitted, as a shell would. Reads the file system.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+
+from ..errors import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, UsageError, YoppError
+
+DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+def check_text(words: Sequence[str], what: str) -> None:
+    """Raise UsageError if one of these cannot be written in UTF-8, as everything on the wire is."""
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise UsageError(
+                f"{what} {os.fsencode(word)!r} is not UTF-8",
+                because="what is submitted travels as UTF-8 text",
+                hint="put the command into a script, and run that",
+            ) from None
+
+
+def portable_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The variables that can be written in UTF-8, and the names of the others."""
+    kept, dropped = {}, []
+    for name, value in environment.items():
+        try:
+            name.encode()
+            value.encode()
+            kept[name] = value
+        except UnicodeEncodeError:
+            dropped.append(name.encode(errors="backslashreplace").decode())
+    return kept, dropped
+
+
+def check_directory(path: str) -> str:
+    """The absolute path of a container's working directory. Raises UsageError if it is none."""
+    full = os.path.abspath(path)
+    check_text([full], "the directory")
+    if not os.path.isdir(full):
+        there = os.path.exists(full)
+        raise UsageError(
+            f"{path} is not a directory" if there else f"no directory {path}",
+            because="a container needs a working directory",
+            hint="name another one with --cwd",
+        )
+    return full
+
+
+def find_command(command: str, environment: Mapping[str, str], directory: str) -> str:
+    """The file that ``command`` is.
+
+    Raises YoppError with exit code 127 (not found) or 126 (not executable).
+    """
+    if not command:
+        raise _not_found(command, "its name is empty")
+    if "/" in command:
+        path = os.path.join(directory, command)
+        _check_executable(command, path)
+        return path
+    blocked = ""
+    for folder in environment.get("PATH", DEFAULT_PATH).split(os.pathsep):
+        path = os.path.join(directory, folder, command)
+        if _is_executable(path):
+            return path
+        if not blocked and os.path.isfile(path):
+            blocked = path
+    if blocked:
+        _check_executable(command, blocked)
+    raise _not_found(command, "no directory of PATH has it")
+
+
+def _is_executable(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
+def _check_executable(command: str, path: str) -> None:
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        raise _not_found(command, f"there is no file {path}") from None
+    except OSError as error:
+        raise _not_executable(command, error.strerror or str(error), "") from None
+    if stat.S_ISDIR(mode):
+        raise _not_executable(command, "it is a directory", "name the program in it")
+    if not os.access(path, os.X_OK):
+        raise _not_executable(command, "its execute permission is not set", f"chmod +x {path}")
+
+
+def _not_found(command: str, because: str) -> YoppError:
+    return YoppError(
+        f"command not found: {command}",
+        because=because,
+        hint="`yopp run -- sh -c '…'` runs a shell line",
+        exit_code=EXIT_NOT_FOUND,
+    )
+
+
+def _not_executable(command: str, because: str, hint: str) -> YoppError:
+    return YoppError(
+        f"cannot execute {command}",
+        because=because,
+        hint=hint or "name a program that this user may run",
+        exit_code=EXIT_NOT_EXECUTABLE,
+    )

@@ -1,0 +1,244 @@
+"""The loop that acts for a master: one ``poll`` over the RM, the nodes and signals. No asyncio, no threads.
+
+It performs a ``JobMaster``'s commands, feeds it their answers, and asks an observer what else there is to do.
+It reconnects where the master asks again, and decides nothing itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from ..core.masters import messages as m
+from ..core.masters.common import JobMaster
+from ..errors import ConnectionFailedError, YoppError
+from ..records.reports import FinalApplicationStatus
+from ..rpc.blocking import Connection
+
+_LONGEST_WAIT = 60.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+_METHODS: dict[type, tuple[str, Callable[..., m.Event]]] = {
+    m.Register: ("registerApplicationMaster", m.Registered),
+    m.Allocate: ("allocate", m.Allocated),
+    m.Finish: ("finishApplicationMaster", m.Unregistered),
+    m.StartContainers: ("startContainers", m.ContainersStarted),
+    m.StopContainers: ("stopContainers", m.ContainersStopped),
+    m.UpdateContainers: ("updateContainers", m.ContainersUpdated),
+}
+
+
+class Observer(Protocol):
+    """Who watches a job: shows its progress, copies its output."""
+
+    def task_changed(self, task: m.TaskReport) -> None:
+        """A task has another state or container."""
+
+    def notice(self, text: str) -> None:
+        """One sentence for people."""
+
+    def stopping(self, reason: str) -> None:
+        """Somebody asked for the job's end."""
+
+    def tick(self, now: float) -> float | None:
+        """Do what is due; the time (of ``time.monotonic``) at which to be called again at the latest."""
+
+    def stop_wanted(self) -> m.StopRequested | None:
+        """Whether the job is to end because of something that the observer saw."""
+
+
+class Left(Exception):
+    """The person has asked twice: leave the job to the RM, which ends it."""
+
+
+class SignalWatch:
+    """While active, SIGINT, SIGTERM and SIGHUP make ``fileno`` readable instead of interrupting anything."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def fileno(self) -> int:
+        """The descriptor to wait for."""
+        return self._read
+
+    def __enter__(self) -> SignalWatch:
+        self._old_descriptor = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        self._old = {number: signal.signal(number, _noted) for number in _SIGNALS}
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._old_descriptor)
+        os.close(self._read)
+        os.close(self._write)
+
+    def received(self) -> Iterator[signal.Signals]:
+        """The signals that have come since the last time."""
+        with contextlib.suppress(BlockingIOError):
+            for number in os.read(self._read, 64):
+                if number in _SIGNALS:
+                    yield signal.Signals(number)
+
+
+def _noted(number: int, frame: object) -> None:
+    """Do nothing: the wake-up descriptor carries the signal."""
+
+
+class MasterLoop:
+    """Runs one master to its end. ``rm`` is the connection over which the application was submitted."""
+
+    def __init__(
+        self, master: JobMaster, rm: Connection, observer: Observer, signals: SignalWatch | None = None
+    ) -> None:
+        self.master = master
+        self.rm: Connection | None = rm
+        self._rm_address = rm.address
+        self._observer = observer
+        self._signals = signals
+        self._nodes: dict[str, Connection] = {}
+        self._calls: dict[tuple[Connection, int], m.Call] = {}
+        self._inbox: deque[m.Event] = deque()
+        self._end: m.EndMaster | None = None
+        self._interrupts = 0
+
+    def run(self) -> m.EndMaster:
+        """Until the master has ended. Raises Left when a person asks a second time for the end."""
+        self._post(m.MasterStarted())
+        try:
+            while self._end is None:
+                self._step()
+            return self._end
+        finally:
+            for connection in self._nodes.values():
+                connection.close()
+
+    def _step(self) -> None:
+        now = time.monotonic()
+        wanted = self._observer.stop_wanted()
+        if wanted is not None:
+            self._post(wanted)
+        times = [self._observer.tick(now), self.master.next_deadline(), now + _LONGEST_WAIT]
+        if self._end is not None:
+            return
+        self._wait(max(0.0, min(t for t in times if t is not None) - time.monotonic()))
+        now = time.monotonic()
+        deadline = self.master.next_deadline()
+        if deadline is not None and deadline <= now:
+            self._perform_all(self.master.advance(now))
+        self._drain()
+
+    def _wait(self, seconds: float) -> None:
+        connections = [c for c in (self.rm, *self._nodes.values()) if c is not None]
+        if any(connection.has_answers for connection in connections):
+            seconds = 0
+        poller = select.poll()
+        by_descriptor = {connection.fileno(): connection for connection in connections}
+        for descriptor in by_descriptor:
+            poller.register(descriptor, select.POLLIN)
+        if self._signals is not None:
+            poller.register(self._signals.fileno(), select.POLLIN)
+        # rounded up: a wait that ends a little early would be a busy loop until the deadline
+        ready = poller.poll(int(seconds * 1000) + (seconds > 0))
+        for descriptor, _ in ready:
+            if descriptor in by_descriptor:
+                self._receive(by_descriptor[descriptor])
+            else:
+                self._on_signals()
+        for connection in connections:
+            if connection.has_answers:
+                self._receive(connection)
+
+    def _receive(self, connection: Connection) -> None:
+        try:
+            answers = connection.receive()
+        except ConnectionFailedError as error:
+            self._lose(connection, error)
+            return
+        for call_id, answer in answers:
+            command = self._calls.pop((connection, call_id), None)
+            if command is not None:
+                self._inbox.append(_event_of(command, answer))
+
+    def _lose(self, connection: Connection, error: YoppError) -> None:
+        """A connection has ended: every call over it has failed."""
+        connection.close()
+        if connection is self.rm:
+            self.rm = None
+        else:
+            self._nodes = {address: c for address, c in self._nodes.items() if c is not connection}
+        lost = [key for key in self._calls if key[0] is connection]
+        self._inbox.extend(m.CallFailed(self._calls.pop(key), error) for key in lost)
+
+    def _on_signals(self) -> None:
+        assert self._signals is not None
+        for number in self._signals.received():
+            self._interrupts += 1
+            if self._interrupts > 1 and number is signal.SIGINT:
+                raise Left
+            reason = {
+                signal.SIGINT: "interrupted by Ctrl-C",
+                signal.SIGTERM: "its client was asked to end",
+                signal.SIGHUP: "the terminal of its client was closed",
+            }[number]
+            self._observer.stopping(reason)
+            self._inbox.append(m.StopRequested(reason, 128 + number, FinalApplicationStatus.KILLED))
+
+    def _post(self, event: m.Event) -> None:
+        self._inbox.append(event)
+        self._drain()
+
+    def _drain(self) -> None:
+        while self._inbox and self._end is None:
+            self._perform_all(self.master.handle(self._inbox.popleft(), time.monotonic()))
+
+    def _perform_all(self, commands: list[m.Command]) -> None:
+        for command in commands:
+            match command:
+                case m.TaskChanged():
+                    self._observer.task_changed(command.task)
+                case m.Notice():
+                    self._observer.notice(command.text)
+                case m.EndMaster():
+                    self._end = command
+                case _:
+                    self._call(command)
+
+    def _call(self, command: m.Call) -> None:
+        method, _ = _METHODS[type(command)]
+        connection: Connection | None = None
+        try:
+            connection = self._connection_for(command)
+            self._calls[connection, connection.send(method, command.request)] = command
+        except ConnectionFailedError as error:
+            self._inbox.append(m.CallFailed(command, error))
+            if connection is not None:
+                self._lose(connection, error)
+        except YoppError as error:
+            self._inbox.append(m.CallFailed(command, error))
+
+    def _connection_for(self, command: m.Call) -> Connection:
+        if isinstance(command, (m.Register, m.Allocate, m.Finish)):
+            if self.rm is None:
+                self.rm = Connection(self._rm_address)
+            return self.rm
+        address = command.node_address
+        if address not in self._nodes:
+            self._nodes[address] = Connection(address, peer=f"node {command.node_id}")
+        return self._nodes[address]
+
+
+def _event_of(command: m.Call, answer: Any) -> m.Event:
+    """The event in which a call ends."""
+    if isinstance(answer, YoppError):
+        return m.CallFailed(command, answer)
+    _, event = _METHODS[type(command)]
+    if isinstance(command, (m.Register, m.Allocate, m.Finish)):
+        return event(answer)
+    return event(command, answer)

@@ -1,0 +1,233 @@
+"""Copies what containers write, from their log files to the client's own output, while they write it.
+
+The log files are the buffer: when whoever reads our output is slow, we read less, and nothing waits for
+anything else. Bytes go through as they are; with a prefix, whole lines do.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+import time
+from collections.abc import Callable
+
+CHUNK = 65_536
+_ATOMIC = select.PIPE_BUF
+"""What a pipe takes without blocking once poll says that it takes anything (pipe(7))."""
+
+_OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""A container may have put something else in the place of its log file:
+
+never follow it, never wait for it.
+"""
+
+POLL_SECONDS = 0.05
+"""How often files are looked at while a container runs. Its end is told by the RM, and looked at then."""
+
+
+BUDGET_SECONDS = 0.01
+"""How long copying may keep the master from its work, and how soon it goes on where there is more."""
+
+
+class Sink:
+    """One of the client's own streams. Never blocks on a pipe: what it does not take now stays pending.
+
+    ``before_write`` is called before anything is written, to clear a progress line away.
+    """
+
+    def __init__(self, descriptor: int, before_write: Callable[[], None] | None = None) -> None:
+        self._descriptor = descriptor
+        self._before_write = before_write
+        self._pending = bytearray()
+        self._blocks = _is_slow(descriptor)
+        self.closed = False
+        self.at_line_start = True
+
+    @property
+    def is_free(self) -> bool:
+        """Whether everything has been written that was given to it."""
+        return not self._pending
+
+    def write(self, data: bytes) -> None:
+        """Write as much as goes without waiting, and keep the rest. After its reader has gone, drop it."""
+        if self.closed:
+            return
+        self._pending += data
+        self.flush()
+
+    def flush(self, wait: float = 0.0) -> None:
+        """Write what is pending, waiting up to ``wait`` seconds for the reader to take some."""
+        if self._pending and self._before_write is not None:
+            self._before_write()
+        try:
+            while self._pending and not self.closed:
+                if self._blocks and not self._ready(wait):
+                    return
+                wait = 0.0
+                size = _ATOMIC if self._blocks else CHUNK
+                written = os.write(self._descriptor, self._pending[:size])
+                self.at_line_start = self._pending[written - 1 : written] == b"\n"
+                del self._pending[:written]
+        except BlockingIOError:
+            return
+        except OSError:
+            self.closed = True
+            self._pending.clear()
+
+    def _ready(self, wait: float) -> bool:
+        poller = select.poll()
+        poller.register(self._descriptor, select.POLLOUT)
+        return bool(poller.poll(wait * 1000))
+
+
+def _is_slow(descriptor: int) -> bool:
+    """Whether writing may have to wait for a reader: anything but a file and the bit bucket."""
+    try:
+        return not stat.S_ISREG(os.fstat(descriptor).st_mode)
+    except OSError:
+        return False
+
+
+class _Stream:
+    """One log file on its way to one sink."""
+
+    def __init__(self, path: str, sink: Sink, prefix: bytes) -> None:
+        self._path = path
+        self._sink = sink
+        self._prefix = prefix
+        self._descriptor = -1
+        self._line = bytearray()
+
+    def pump(self) -> bool:
+        """Copy one piece; whether there was one."""
+        if not self._sink.is_free:
+            return False
+        if self._descriptor < 0:
+            try:
+                self._descriptor = os.open(self._path, _OPEN_FLAGS)
+            except OSError:
+                return False  # not there yet, or never: a container that has not run has no files
+        try:
+            data = os.read(self._descriptor, CHUNK)
+        except OSError:
+            return False
+        if data:
+            self._sink.write(self._in_lines(data) if self._prefix else data)
+        return bool(data)
+
+    def _in_lines(self, data: bytes) -> bytes:
+        self._line += data
+        end = self._line.rfind(b"\n") + 1
+        if not end:
+            if len(self._line) < CHUNK:
+                return b""
+            self._line += b"\n"  # a line longer than this is shown in pieces
+            end = len(self._line)
+        whole = bytes(self._line[:end])
+        del self._line[:end]
+        return self._prefixed(whole)
+
+    def _prefixed(self, lines: bytes) -> bytes:
+        return b"".join(self._prefix + line for line in lines.splitlines(keepends=True))
+
+    def finish(self) -> None:
+        """Everything has been read: show an unfinished last line, and let go of the file."""
+        if self._line:
+            self._sink.write(self._prefixed(bytes(self._line) + b"\n"))
+            self._line.clear()
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class OutputFollower:
+    """Copies stdout and stderr of a job's containers. ``log_directory`` holds one directory a container."""
+
+    def __init__(self, log_directory: str, out: Sink, err: Sink, *, prefixed: bool) -> None:
+        self._log_directory = log_directory
+        self._out = out
+        self._err = err
+        self._prefixed = prefixed
+        self._streams: dict[str, tuple[_Stream, _Stream]] = {}
+        self._ended: list[str] = []
+        self._done: set[str] = set()
+
+    @property
+    def reader_gone(self) -> bool:
+        """Whether nobody reads our standard output any more."""
+        return self._out.closed
+
+    def watch(self, container_id: str, number: int) -> None:
+        """This container runs: copy what it writes."""
+        if container_id and container_id not in self._streams and container_id not in self._done:
+            prefix = b"[%d] " % number if self._prefixed else b""
+            directory = f"{self._log_directory}/{container_id}"
+            self._streams[container_id] = (
+                _Stream(f"{directory}/stdout", self._out, prefix),
+                _Stream(f"{directory}/stderr", self._err, prefix),
+            )
+
+    def ended(self, container_id: str, number: int) -> None:
+        """This container has ended: copy the rest, then forget it."""
+        self.watch(container_id, number)
+        if container_id in self._streams and container_id not in self._ended:
+            self._ended.append(container_id)
+
+    def tick(self, now: float) -> float | None:
+        """Copy what there is; when to look again, None for not before something happens."""
+        until = time.monotonic() + BUDGET_SECONDS
+        while moved := self._pump():
+            if time.monotonic() > until:
+                break
+        if moved or not (self._out.is_free and self._err.is_free):
+            return now + BUDGET_SECONDS
+        return now + POLL_SECONDS if self._streams else None
+
+    def drain(self, keep_on: Callable[[], bool]) -> None:
+        """Copy everything that is left, as fast as it is taken, while ``keep_on`` says so."""
+        for container_id in self._streams:
+            if container_id not in self._ended:
+                self._ended.append(container_id)
+        while (self._streams or not self._out.is_free or not self._err.is_free) and keep_on():
+            if not self._pump():
+                for sink in (self._out, self._err):
+                    sink.flush(wait=0.05)
+
+    def close(self) -> None:
+        """Let go of all files."""
+        for streams in self._streams.values():
+            for stream in streams:
+                stream.close()
+        self._streams.clear()
+
+    def _pump(self) -> bool:
+        """One piece of every stream; whether there was any."""
+        self._out.flush()
+        self._err.flush()
+        moved = False
+        for streams in self._streams.values():
+            for stream in streams:
+                moved |= stream.pump()
+        for container_id in list(self._ended):
+            moved |= self._empty(container_id)
+        return moved
+
+    def _empty(self, container_id: str) -> bool:
+        """Copy the rest of an ended container's output; whether it is finished."""
+        streams = self._streams[container_id]
+        for stream in streams:
+            while stream.pump():
+                pass
+        if not (self._out.is_free and self._err.is_free):
+            return False
+        for stream in streams:
+            stream.finish()
+        self._ended.remove(container_id)
+        del self._streams[container_id]
+        self._done.add(container_id)
+        return True

@@ -1,0 +1,107 @@
+"""What people read about a job:
+
+its first line, its states, its end, its failures. Text only; prints nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from executor.records import ContainerExitStatus, ExecutionType
+
+from ..core.masters.messages import TaskReport, TaskState
+from ..core.masters.tasks import Tally
+from ..records.jobs import JobSpec
+from ..records.reports import FinalApplicationStatus, JobSummary
+
+SHOWN_FAILURES = 10
+
+_WORDS = (
+    ("running", (TaskState.RUNNING,)),
+    ("queued", (TaskState.QUEUED,)),
+    ("starting", (TaskState.STARTING,)),
+    ("waiting", (TaskState.ASKED, TaskState.WAITING)),
+    ("ok", (TaskState.SUCCEEDED,)),
+    ("failed", (TaskState.FAILED,)),
+    ("stopped", (TaskState.KILLED,)),
+)
+
+
+def kinds_text(job: JobSpec) -> str:
+    """How many tasks of each type: ``20 opportunistic, 31 guaranteed``."""
+    counts = dict.fromkeys((ExecutionType.OPPORTUNISTIC, ExecutionType.GUARANTEED), 0)
+    for phase in job.phases:
+        for task in phase.tasks:
+            counts[task.execution_type] += 1
+    return ", ".join(f"{count} {kind.value.lower()}" for kind, count in counts.items() if count)
+
+
+def states_text(tally: Tally) -> str:
+    """How many tasks are in each state, the empty ones left out."""
+    counted = ((sum(tally.counts[state] for state in states), word) for word, states in _WORDS)
+    return ", ".join(f"{count} {word}" for count, word in counted if count)
+
+
+def first_line(application_id: str, job: JobSpec, nodes: int, states: str) -> str:
+    """Said once the job is under way."""
+    where = f"{nodes} node{'' if nodes == 1 else 's'}"
+    return f"{application_id}  {kinds_text(job)} on {where}" + (f": {states}" if states else "")
+
+
+def end_line(status: FinalApplicationStatus, seconds: float, tally: Tally, diagnostics: str) -> str:
+    """Said at the end: ``done in 51.2 s: 10 ok``."""
+    states = states_text(tally)
+    if status is FinalApplicationStatus.SUCCEEDED:
+        return f"done in {duration_text(seconds)}: {states}"
+    if status is FinalApplicationStatus.FAILED:
+        return f"failed after {duration_text(seconds)}: {states}"
+    why = f" ({diagnostics})" if diagnostics else ""
+    return f"stopped after {duration_text(seconds)}{why}: {states}"
+
+
+def summary_line(summary: JobSummary, *, always: bool = False) -> str:
+    """Which types ran, who queued and for how long, who was preempted; "" where there is nothing to tell."""
+    if not (always or summary.queued or summary.preempted or summary.promoted):
+        return ""
+    parts = [f"ran {summary.opportunistic} opportunistic, {summary.guaranteed} guaranteed"]
+    if summary.queued:
+        mean = summary.wait_ms_total / summary.queued / 1000
+        longest = summary.wait_ms_max / 1000
+        parts.append(f"{summary.queued} queued (waited {mean:.1f} s on average, {longest:.1f} s at most)")
+    else:
+        parts.append("0 queued")
+    parts.append(f"{summary.preempted} preempted" + (" and asked for again" if summary.preempted else ""))
+    if summary.promoted:
+        parts.append(f"{summary.promoted} promoted")
+    return ", ".join(parts)
+
+
+def failure_lines(failures: Sequence[TaskReport], total: int, log_directory: str) -> list[str]:
+    """One line for each of the first failures: which task, what happened, where its output is."""
+    lines = []
+    for task in failures[:SHOWN_FAILURES]:
+        who = f"task {task.number}" if total > 1 else "the container"
+        where = f"; output in {log_directory}/{task.container_id}" if task.container_id and total > 1 else ""
+        lines.append(f"{who} {_what_happened(task)}{where}")
+    if len(failures) > SHOWN_FAILURES:
+        lines.append(f"and {len(failures) - SHOWN_FAILURES} more failed")
+    return lines
+
+
+def _what_happened(task: TaskReport) -> str:
+    diagnostics = " ".join(task.diagnostics.split())
+    if task.exit_status == ContainerExitStatus.KILLED_EXCEEDED_PMEM:
+        return f"was OOM-killed: {task.memory_mb} MB limit ({diagnostics or 'exit code 137'})"
+    own = f"ended with exit code {task.exit_code}"
+    if not diagnostics or diagnostics.lower() in (own, f"exit code {task.exit_code}"):
+        return own
+    return f"{own}: {diagnostics}"
+
+
+def duration_text(seconds: float) -> str:
+    """``0.3 s``, ``51.2 s``, ``3 min 20 s``."""
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

@@ -1,0 +1,151 @@
+"""From nothing to a submitted application: find the cluster or start one, submit, and leave none behind.
+
+A job joins the cluster of its run directory. Where there is none, it starts one on demand (decision 11.14),
+which ends itself with its last job. One that is ending refuses the job: it is waited out, and another one
+started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..errors import ConnectionFailedError, NodeNotFoundError, ShuttingDownError, YoppError
+from ..records.client_protocol import (
+    GetApplicationsRequest,
+    GetApplicationsResponse,
+    GetClusterInfoRequest,
+    GetClusterNodesRequest,
+    GetClusterNodesResponse,
+    SubmitApplicationRequest,
+    SubmitApplicationResponse,
+)
+from ..records.reports import ApplicationReport, ClusterInfo, NodeState
+from ..records.requests import ANY, ApplicationSubmissionContext
+from ..rpc.blocking import Connection
+from ..rundir import RunDir
+
+if TYPE_CHECKING:
+    from ..settings.loading import Configuration
+
+ON_DEMAND = "on-demand"
+LINGER = "yopp.on-demand.linger-ms"
+ATTEMPTS = 3
+ENDING_SECONDS = 15.0
+GONE_SECONDS = 3.0
+"""How long the prompt waits for an on-demand cluster to be gone."""
+
+
+@dataclass(slots=True)
+class Session:
+    """A connection to the RM of a run directory. ``note`` tells people what they should know, a line each."""
+
+    run_dir: RunDir
+    configuration: Configuration
+    may_start: bool
+    note: Callable[[str], None]
+    connection: Connection | None = None
+
+    def open(self) -> Connection:
+        """Connect, after starting a cluster if there is none. Raises YoppError."""
+        if self.connection is not None:
+            return self.connection
+        self.run_dir.check()
+        try:
+            self.connection = Connection(self.run_dir.rm_socket)
+        except ConnectionFailedError:
+            if not self.may_start:
+                raise
+            self.connection = self._start()
+        return self.connection
+
+    def _start(self) -> Connection:
+        from ..lifecycle import ensure_cluster
+
+        handle = ensure_cluster(self.configuration, self.run_dir, lifetime=ON_DEMAND)
+        for warning in handle.warnings:
+            self.note(f"warning: {warning}")
+        if handle.started:
+            size = ", ".join(f"{node.total.vcores} vcores, {node.total.memory} MB" for node in handle.nodes)
+            self.note(f"no cluster was running: started one for this job ({size}), which ends with it")
+        return Connection(self.run_dir.rm_socket)
+
+    def submit(self, context: ApplicationSubmissionContext) -> SubmitApplicationResponse:
+        """Submit, waiting out a cluster that is ending itself. Raises YoppError."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                response: SubmitApplicationResponse = self.open().call(
+                    "submitApplication", SubmitApplicationRequest(context)
+                )
+                return response
+            except (ShuttingDownError, ConnectionFailedError) as error:
+                self.close()
+                if attempt == ATTEMPTS or not self.may_start:
+                    raise
+                self._wait_for_its_end(error)
+        raise AssertionError("unreachable")
+
+    def _wait_for_its_end(self, error: YoppError) -> None:
+        from ..lifecycle import wait_until_gone
+
+        if isinstance(error, ShuttingDownError):
+            wait_until_gone(self.run_dir, ENDING_SECONDS)
+
+    def find_node(self, name: str) -> str:
+        """The node id that ``name`` means:
+
+        an id, a host, a port, or the end of an id. Raises NodeNotFoundError.
+        """
+        if name == ANY:
+            return name
+        response: GetClusterNodesResponse = self.open().call("getClusterNodes", GetClusterNodesRequest())
+        nodes = response.nodes
+        running = [node.node_id for node in nodes if node.state is NodeState.RUNNING]
+        if name in running:
+            return name
+        if any(node_id.rsplit(":", 1)[0] == name for node_id in running):
+            return name
+        matches = [node_id for node_id in running if node_id.endswith(name)]
+        if len(matches) == 1:
+            return matches[0]
+        raise NodeNotFoundError(
+            f"{'several nodes are' if matches else 'no running node is'} named {name}",
+            because=f"running: {', '.join(matches or running) or 'none'}",
+            hint="yopp node list",
+        )
+
+    def report(self, application_id: str) -> ApplicationReport | None:
+        """The application as the RM has it now; None if it cannot be asked any more."""
+        if self.connection is None:
+            return None
+        try:
+            found: GetApplicationsResponse = self.connection.call(
+                "getApplications", GetApplicationsRequest(application_ids=(application_id,))
+            )
+        except YoppError:
+            return None
+        return found.applications[0] if found.applications else None
+
+    def leave(self, info: ClusterInfo) -> None:
+        """Let go of the cluster; wait, within bounds, for an on-demand one that ends with this job."""
+        ends = info.lifetime == ON_DEMAND and not int(info.properties.get(LINGER, "0") or 0)
+        if ends and self.connection is not None:
+            try:
+                now = self.connection.call(
+                    "getClusterInfo", GetClusterInfoRequest(), timeout=GONE_SECONDS
+                ).info
+                ends = now.lifetime == ON_DEMAND and not now.applications_running
+            except YoppError:
+                pass  # it has gone, or is going
+        self.close()
+        if ends:
+            from ..lifecycle import wait_until_gone
+
+            wait_until_gone(self.run_dir, GONE_SECONDS)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
