@@ -439,12 +439,13 @@ def _end_daemons(
     processes = [daemon.process for daemon in daemons]
     asked = daemons[0].name == "rm" and _ask_to_end(run_dir, keep_containers)
     left = wait_for_end(processes, timeout) if asked else tuple(processes)
-    left = end_processes(left, grace=TERM_SECONDS, force=force)
+    grace = min(TERM_SECONDS, timeout)
+    left = end_processes(left, grace=grace, force=force)
     if left:
         names = ", ".join(f"{one.name} (process {one.process.pid})" for one in daemons if one.process in left)
         raise YoppError(
             f"{names} {'does' if len(left) == 1 else 'do'} not end",
-            because=f"SIGTERM was sent, and {TERM_SECONDS:g} s have passed",
+            because=f"SIGTERM was sent, and {grace:g} s have passed",
             hint="yopp down --force",
         )
 

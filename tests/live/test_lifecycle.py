@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from yarnopp_cli.processes import ProcessId, wait_for_end
+
 from .conftest import Yopp, wait_until
 
 pytestmark = pytest.mark.live
@@ -22,14 +24,17 @@ def daemons(yopp: Yopp) -> dict[str, Any]:
     return found
 
 
+def lives(pid: int) -> bool:
+    """Whether it runs; what has ended and was not reaped yet does not."""
+    return ProcessId.of(pid) is not None
+
+
 def kill(pid: int) -> None:
-    """kill -9, and wait until the process is gone."""
-    descriptor = os.pidfd_open(pid)
-    try:
-        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-    finally:
-        os.close(descriptor)
-    wait_until(lambda: not os.path.exists(f"/proc/{pid}"), what=f"{pid} is gone")
+    """kill -9, and wait until it has ended."""
+    process = ProcessId.of(pid)
+    assert process is not None
+    process.send(signal.SIGKILL)
+    assert not wait_for_end([process], 10)
 
 
 def test_from_nothing_to_nothing(yopp: Yopp) -> None:
@@ -156,13 +161,11 @@ def test_down_clears_up_after_daemons_that_were_killed(yopp: Yopp) -> None:
     job.kill()
     job.communicate()
     pids = [container["yopp"]["pid"] for container in running]
-    assert all(os.path.exists(f"/proc/{pid}") for pid in pids)
+    assert all(lives(pid) for pid in pids)
     told = yopp("status", code=3)
     assert "yopp down" in told.stderr
     assert "ended 2 containers that dead nodes had left" in yopp("down").stdout
-    wait_until(
-        lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), what="the containers are gone"
-    )
+    wait_until(lambda: not any(lives(pid) for pid in pids), what="the containers are gone")
     assert not yopp.leftovers()
     assert yopp("status", code=3).stderr == ""
 
@@ -192,7 +195,7 @@ def test_down_forces_a_daemon_that_hangs(yopp: Yopp) -> None:
     nm = daemons(yopp)["nms"][0]["pid"]
     os.kill(nm, signal.SIGSTOP)
     yopp("down", "--force", "--timeout", "1")
-    assert not os.path.exists(f"/proc/{nm}")
+    assert not lives(nm)
     assert yopp("status", code=3)
 
 
