@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -166,3 +169,38 @@ def test_yopp_man_prints_text_into_a_pipe(capfd: pytest.CaptureFixture[str]) -> 
     assert "yopp config check" in capfd.readouterr().out
     assert run(["man", "klingon"]) == 66
     assert "no manual page for klingon" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("pager", "paged"), [("tee COPY", True), ("cat", False), ("", False), ("no-such", False)]
+)
+def test_yopp_man_at_a_terminal_goes_through_the_pager(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pager: str, paged: bool
+) -> None:
+    monkeypatch.delenv("MANPAGER", raising=False)
+    monkeypatch.setenv("PAGER", pager)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    shown = b""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(tmp_path)
+        os.execv(sys.executable, [sys.executable, "-m", "yarnopp_cli", "man", "config"])
+    try:
+        while True:
+            try:
+                piece = os.read(terminal, 65536)
+            except OSError:  # EIO: the other side has closed
+                break
+            if not piece:
+                break
+            shown += piece
+    finally:
+        os.close(terminal)
+        _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    text = shown.decode().replace("\r\n", "\n")
+    assert text.startswith("NAME\n    yopp-config - ")
+    copy = tmp_path / "COPY"
+    assert copy.exists() == paged
+    if paged:
+        assert copy.read_text() == text

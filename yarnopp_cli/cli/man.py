@@ -4,6 +4,7 @@ page."""
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -34,17 +35,15 @@ def man(
 ) -> None:
     """Open the manual: of yopp, of one command, or of the configuration file. Plain text where it goes to a
     pipe."""
-    from ..roff import to_man, to_text
+    from ..roff import to_text
 
     found = _page(page)
-    if is_terminal(sys.stdout):
-        program = shutil.which("man")
-        if program and _shown_by(program, to_man(found)):
-            return
-        columns = min(shutil.get_terminal_size().columns, 100)
-        Printer().text(to_text(found, columns - 2).rstrip("\n"))
+    if not is_terminal(sys.stdout):
+        Printer().text(to_text(found).rstrip("\n"))
         return
-    Printer().text(to_text(found).rstrip("\n"))
+    text = to_text(found, min(shutil.get_terminal_size().columns, 100) - 2)
+    if not _paged(text):
+        Printer().text(text.rstrip("\n"))
 
 
 def _page(name: str) -> Page:
@@ -70,18 +69,19 @@ def _page(name: str) -> Page:
     return manual.single_page(command, context, f"yopp {wanted}")
 
 
-def _shown_by(program: str, source: str) -> bool:
-    """Whether man(1) showed the page. man-db and mandoc both read a page from /dev/stdin."""
-    environment = {**os.environ, "MANROFFOPT": os.environ.get("MANROFFOPT", "")}
+def _paged(text: str) -> bool:
+    """Whether a pager took the text: MANPAGER, PAGER, or less. An empty PAGER, or ``cat``, means none."""
+    wanted = os.environ.get("MANPAGER", os.environ.get("PAGER", "less"))
     try:
-        ended = subprocess.run(
-            [program, "-l", "/dev/stdin"],
-            input=source,
-            encoding="utf-8",
-            env=environment,
-            check=False,
-            stderr=subprocess.DEVNULL,
-        )
+        words = shlex.split(wanted)
+    except ValueError:  # an unclosed quote
+        return False
+    if not words or words == ["cat"] or shutil.which(words[0]) is None:
+        return False
+    # As git and systemd have it: end at once where the text fits the screen, and leave it there.
+    environment = {"LESS": "FRX", "LESSCHARSET": "utf-8", **os.environ}
+    try:
+        subprocess.run(words, input=text, encoding="utf-8", env=environment, check=False)
     except OSError:
         return False
-    return ended.returncode == 0
+    return True
