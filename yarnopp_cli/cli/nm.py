@@ -47,8 +47,11 @@ def start(
     timeout: Timeout = None,
     quiet: Quiet = False,
 ) -> None:
-    """Start the nodes that are missing, or NODE, or (with a size) a new one, beside the running
-    ResourceManager."""
+    """Start the missing nodes, NODE, or a new one.
+
+    A size (--memory, --vcores) asks for a new node, beside those that there are. The ResourceManager has to
+    run.
+    """
     from ..lifecycle import START_SECONDS
     from ..single import start_nms
 
@@ -75,7 +78,11 @@ def stop(
     timeout: Timeout = None,
     quiet: Quiet = False,
 ) -> None:
-    """End one NodeManager; its containers go on if recovery is enabled, and its next life finds them."""
+    """End one NodeManager.
+
+    Its containers go on if yarn.nodemanager.recovery.enabled is on, and its next life finds them. It does not
+    run: fine.
+    """
     from ..lifecycle import START_SECONDS
     from ..single import stop_nms
 
@@ -93,7 +100,7 @@ def restart(
     timeout: Timeout = None,
     quiet: Quiet = False,
 ) -> None:
-    """Stop one NodeManager and start it again, with the same port and size."""
+    """Stop and start one NodeManager, of the same size."""
     from ..single import living_nm
 
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
@@ -111,8 +118,10 @@ def status(
     quiet: Quiet = False,
     color: Color = None,
 ) -> int:
-    """Say whether NODE (or every node) runs: exit code 0 if it does, 3 if it is stopped, 4 if it is not
-    ready."""
+    """Say whether NODE, or every node, runs.
+
+    Exit code 0 if it does, 3 if it is stopped, 4 if it is not ready.
+    """
     from ..errors import EXIT_NOT_RUNNING, NodeNotFoundError
     from ..inspection import inspect_cluster
     from .status import EXIT_PARTLY, document, node_line
@@ -142,7 +151,10 @@ def run(
     define: Define = None,
     run_dir: RunDirOption = None,
 ) -> None:
-    """Be one NodeManager, in the foreground: for systemd, or to watch it. Ends with SIGTERM or Ctrl-C."""
+    """Be one NodeManager, in the foreground.
+
+    For systemd, or to watch it. It ends with SIGTERM or Ctrl-C.
+    """
     from ..single import run_nm
 
     context = Context.of(conf=conf, define=define, run_dir=run_dir)

@@ -28,7 +28,10 @@ def start(
     timeout: Timeout = None,
     quiet: Quiet = False,
 ) -> None:
-    """Start the ResourceManager, without any node. It runs already: fine."""
+    """Start the ResourceManager alone.
+
+    `yopp nm start` gives it nodes. It runs already: fine.
+    """
     from ..lifecycle import START_SECONDS
     from ..single import start_rm
 
@@ -42,7 +45,10 @@ def start(
 def stop(
     force: Force = False, run_dir: RunDirOption = None, timeout: Timeout = None, quiet: Quiet = False
 ) -> None:
-    """End the ResourceManager alone; its nodes go on, and join the next one. It does not run: fine."""
+    """End the ResourceManager alone.
+
+    Its nodes go on, and join the next one. It does not run: fine.
+    """
     from ..lifecycle import START_SECONDS
     from ..single import stop_rm
 
@@ -59,7 +65,10 @@ def restart(
     timeout: Timeout = None,
     quiet: Quiet = False,
 ) -> None:
-    """Stop the ResourceManager and start it again. Applications that ran are forgotten."""
+    """Stop and start the ResourceManager.
+
+    Applications that ran are forgotten.
+    """
     stop(force, run_dir, timeout, quiet)
     start(conf, define, run_dir, timeout, quiet)
 
@@ -71,8 +80,10 @@ def status(
     quiet: Quiet = False,
     color: Color = None,
 ) -> int:
-    """Say whether the ResourceManager runs: exit code 0 if it answers, 3 if it is stopped, 4 if it does not
-    answer."""
+    """Say whether the ResourceManager runs.
+
+    Exit code 0 if it answers, 3 if it is stopped, 4 if it does not answer.
+    """
     from ..errors import EXIT_NOT_RUNNING
     from ..inspection import inspect_cluster
     from .status import EXIT_PARTLY, document
@@ -91,7 +102,10 @@ def status(
 
 
 def run(conf: Conf = None, define: Define = None, run_dir: RunDirOption = None) -> None:
-    """Be the ResourceManager, in the foreground: for systemd, or to watch it. Ends with SIGTERM or Ctrl-C."""
+    """Be the ResourceManager, in the foreground.
+
+    For systemd, or to watch it. It ends with SIGTERM or Ctrl-C.
+    """
     from ..single import run_rm
 
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
