@@ -66,7 +66,7 @@ class Finder:
         record = self._identify(record)
         path = self._cgroups.path(container_id)
         if record.pid:
-            self._cgroups.started(container_id, record.pid)
+            self._trace(container_id, record.pid, record.process_start)
         files = self._directories.exit_files(container_id)
         if record.pid and is_alive(record.pid, record.process_start):
             held = Held(container_id, record.pid, record.process_start, files[-1] if files else "")
@@ -113,11 +113,15 @@ class Finder:
             for path in self._directories.exit_files(container_id):
                 left = read_exit_file(path)
                 if left is not None and left.pid and left.exit_code is None and is_shim(left.pid, path):
-                    self._cgroups.started(container_id, left.pid)
+                    start = start_time(left.pid) or -1
+                    self._trace(container_id, left.pid, start)
                     self._kill(container_id)
-                    kill_identified(left.pid, start_time(left.pid) or -1)
+                    kill_identified(left.pid, start)
             self._kill(container_id)
             self._remove(container_id)
+
+    def _trace(self, container_id: str, pid: int, start: int) -> None:
+        self._cgroups.started(container_id, self._directories.traces(container_id, pid, start))
 
     def _kill(self, container_id: str) -> None:
         try:

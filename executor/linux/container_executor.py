@@ -217,7 +217,9 @@ class LinuxContainerExecutor:
             self._post(ContainerLaunchFailed(container_id, str(error), code))
             return
         self._held[container_id] = Held(container_id, launched.pid, launched.start, request.exit_file)
-        self._cgroups.started(container_id, launched.pid)
+        self._cgroups.started(
+            container_id, self._directories.traces(container_id, launched.pid, launched.start)
+        )
         self._post(
             ContainerLaunched(container_id, launched.pid, launched.start, self._cgroups.path(container_id))
         )

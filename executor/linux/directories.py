@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ..records import ContainerSpec
 from .process import CannotLaunchError, claim_exit_file
+from .processes import Traces
 
 LOG = logging.getLogger(__name__)
 
@@ -34,6 +35,10 @@ class Directories:
     def private(self, container_id: str) -> str:
         """The directory that is a container's own, and its working directory unless it asked for another."""
         return os.path.join(self.work, container_id)
+
+    def traces(self, container_id: str, pid: int, start: int) -> Traces:
+        """By what the processes of a container are known (``environment.py`` sets the mark)."""
+        return Traces(pid, start, b"LOCAL_DIRS=" + os.fsencode(self.private(container_id)))
 
     def log(self, spec: ContainerSpec) -> str:
         """Where ``stdout`` and ``stderr`` of a container go, as YARN lays them out."""

@@ -13,16 +13,31 @@ from collections.abc import Callable
 from .cgroups.base import send
 from .processes import read_stat
 
-STANDING = frozenset("TtZX")
-"""States (proc(5)) in which a process runs no instruction: stopped, traced, dead."""
-
 SETTLE_SECONDS = 1.0
-"""A process that was told to stop and is still not standing after this long sits in the kernel."""
+"""A process that was told to stop and still runs after this long is not going to stop soon."""
 
-UNINTERRUPTIBLE_SECONDS = 0.02
-"""After this long, a process in uninterruptible sleep counts as standing: it stops before its next
-instruction.
-"""
+_STOP = 1 << (signal.SIGSTOP - 1)
+
+
+def standing(pid: int) -> bool:
+    """Whether a process runs no instruction of its own any more: stopped, traced, dead, or about to stop.
+
+    One in uninterruptible sleep with a SIGSTOP pending stops before it returns from the kernel. A parent in
+    vfork is such a one: it stays there for as long as its stopped child has not executed anything.
+    """
+    found = read_stat(pid)
+    if found is None or found.state in "TtZX":
+        return True
+    return found.state == "D" and _stop_is_pending(pid)
+
+
+def _stop_is_pending(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as lines:
+            pending = [line.split()[1] for line in lines if line.startswith(("SigPnd:", "ShdPnd:"))]
+    except OSError:
+        return True
+    return any(int(mask, 16) & _STOP for mask in pending)
 
 
 class Stopping:
@@ -31,7 +46,6 @@ class Stopping:
     def __init__(self, list_processes: Callable[[], list[int]]) -> None:
         self._list = list_processes
         self._told: set[int] = set()
-        self._begun = time.monotonic()
 
     def advance(self, seconds: float, pause: float = 0.0) -> int | None:
         """Go on stopping for at most ``seconds``, sleeping ``pause`` between rounds.
@@ -43,29 +57,18 @@ class Stopping:
             processes = self._list()
             if self._round(processes):
                 return len(processes)
-            now = time.monotonic()
-            if now - self._begun > UNINTERRUPTIBLE_SECONDS and set(processes) <= self._told:
-                states = [found.state for pid in processes if (found := read_stat(pid)) is not None]
-                if all(state in STANDING or state == "D" for state in states):
-                    return len(processes)
-            if now >= until:
+            if time.monotonic() >= until:
                 return None
             if pause:
                 time.sleep(pause)
 
     def _round(self, processes: list[int]) -> bool:
         """SIGSTOP everyone who was not told yet; whether nobody was new and everybody stands still."""
-        settled = True
-        for pid in processes:
-            if pid not in self._told:
-                self._told.add(pid)
-                send(pid, signal.SIGSTOP)
-                settled = False
-                continue
-            found = read_stat(pid)
-            if found is not None and found.state not in STANDING:
-                settled = False
-        return settled
+        new = [pid for pid in processes if pid not in self._told]
+        for pid in new:
+            send(pid, signal.SIGSTOP)
+        self._told.update(new)
+        return not new and all(standing(pid) for pid in processes)
 
 
 def continue_all(processes: list[int]) -> int:
@@ -74,6 +77,6 @@ def continue_all(processes: list[int]) -> int:
 
 
 def all_stopped(processes: list[int]) -> bool:
-    """Whether there are processes, and all of them are stopped (by a signal, or dead already)."""
-    states = [found.state for pid in processes if (found := read_stat(pid)) is not None]
-    return all(state in STANDING for state in states) and any(state in "Tt" for state in states)
+    """Whether there are living processes, and all of them stand still because of a signal."""
+    living = [pid for pid in processes if (found := read_stat(pid)) is not None and found.state not in "ZX"]
+    return bool(living) and all(standing(pid) for pid in living)

@@ -100,20 +100,33 @@ def environment_marks(pid: int, mark: bytes) -> bool:
     return False
 
 
-def belonging_to(
-    shim: int, container_id: str, table: dict[int, ProcessStat], *, orphans: bool = True
-) -> list[ProcessStat]:
-    """The processes of a container that no cgroup holds: those of the shim's session, their descendants, and
-    orphans.
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """How the processes of a container are known where no cgroup holds them.
 
-    An orphan that made a session of its own is found by CONTAINER_ID in its environment, which every
-    container has; ``orphans`` False saves that search, which reads a file a process. The shim itself is
-    not among them, nor what is dead already.
+    The shim's pid and start time: it leads their session. ``mark`` is a ``NAME=VALUE`` of their environment
+    that no other container on this host has (its private directory, in LOCAL_DIRS).
     """
-    mark = b"CONTAINER_ID=" + os.fsencode(container_id)
-    members = {pid for pid, entry in table.items() if entry.session == shim or pid == shim}
-    oldest = table[shim].start if shim in table else 0
-    lost = []
+
+    shim: int
+    start: int
+    mark: bytes
+
+
+def members_of(traces: Traces, table: dict[int, ProcessStat], *, orphans: bool = True) -> list[ProcessStat]:
+    """The processes of a container that no cgroup holds: those of the shim's session, and their descendants.
+
+    An orphan that made a session of its own is found by the mark in its environment; ``orphans`` False saves
+    that search, which reads a file a process. The shim itself is not among them, nor what is dead already.
+    """
+    members: set[int] = set()
+    shim = table.get(traces.shim)
+    # The kernel gives no pid away that is still the id of a session: once the shim's is somebody else's,
+    # nothing of its session is left, and whoever has the pid now is none of ours.
+    if shim is None or shim.start == traces.start:
+        members = {pid for pid, entry in table.items() if entry.session == traces.shim}
+    own_session = os.getsid(0)
+    strangers = []
     for pid, entry in table.items():
         if pid in members:
             continue
@@ -122,9 +135,13 @@ def belonging_to(
             ancestor, steps = table[ancestor].parent, steps + 1
         if ancestor in members:
             members.add(pid)
-        elif orphans and entry.start >= oldest and entry.session != table.get(os.getpid(), entry).session:
-            lost.append(pid)
-    members.update(pid for pid in lost if environment_marks(pid, mark))
-    return [
-        table[pid] for pid in sorted(members) if pid != shim and pid in table and table[pid].state not in "ZX"
-    ]
+        elif orphans and entry.start >= traces.start and entry.session != own_session:
+            strangers.append(pid)
+    members.update(pid for pid in strangers if environment_marks(pid, traces.mark))
+    return [table[pid] for pid in sorted(members) if pid != traces.shim and table[pid].state not in "ZX"]
+
+
+def belonging_to(shim: int, container_id: str, table: dict[int, ProcessStat]) -> list[ProcessStat]:
+    """``members_of`` for a shim that lives, and an id that no other container on this host has."""
+    start = table[shim].start if shim in table else 0
+    return members_of(Traces(shim, start, b"CONTAINER_ID=" + os.fsencode(container_id)), table)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from ...errors import CgroupError, CgroupUnavailableError
 from ...records import CgroupLimits, ContainerUsage
+from ..processes import Traces
 
 LOG = logging.getLogger(__name__)
 
@@ -73,8 +74,8 @@ class CgroupDriver(abc.ABC):
         Making it again only writes the limits again. CgroupError where the kernel refuses.
         """
 
-    def started(self, container_id: str, pid: int) -> None:  # noqa: B027
-        """The container's parent process is ``pid``, leader of its own session."""
+    def started(self, container_id: str, traces: Traces) -> None:  # noqa: B027
+        """By what the container's processes are known where there is no cgroup for them."""
 
     @abc.abstractmethod
     def set_limits(self, container_id: str, limits: CgroupLimits) -> None:

@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 
 from ...records import CgroupLimits, ContainerUsage
-from ..processes import ProcessStat, belonging_to, scan
+from ..processes import ProcessStat, Traces, members_of, scan
 from .base import CgroupDriver, CgroupReport, check_name, kill_until_empty
 
 WEAKER = (
@@ -33,7 +33,7 @@ class NoCgroups(CgroupDriver):
     def __init__(self, *, reasons: tuple[str, ...] = (), hints: tuple[str, ...] = ()) -> None:
         self._reasons = reasons
         self._hints = hints
-        self._shims: dict[str, int] = {}
+        self._traces: dict[str, Traces] = {}
         self._last: dict[str, ContainerUsage] = {}
         self._gone: dict[str, dict[int, float]] = {}
         self._table: dict[int, ProcessStat] = {}
@@ -50,8 +50,8 @@ class NoCgroups(CgroupDriver):
         check_name(container_id)
         return ()
 
-    def started(self, container_id: str, pid: int) -> None:
-        self._shims[container_id] = pid
+    def started(self, container_id: str, traces: Traces) -> None:
+        self._traces[container_id] = traces
 
     def set_limits(self, container_id: str, limits: CgroupLimits) -> None:
         """There is nothing that could hold a container to them."""
@@ -62,8 +62,8 @@ class NoCgroups(CgroupDriver):
     def _members(
         self, container_id: str, table: dict[int, ProcessStat], *, orphans: bool = True
     ) -> list[ProcessStat]:
-        shim = self._shims.get(container_id)
-        return [] if shim is None else belonging_to(shim, container_id, table, orphans=orphans)
+        traces = self._traces.get(container_id)
+        return [] if traces is None else members_of(traces, table, orphans=orphans)
 
     def usage(self, container_id: str, now: float) -> ContainerUsage:
         import psutil
@@ -100,7 +100,7 @@ class NoCgroups(CgroupDriver):
         kill_until_empty(container_id, lambda: self.processes(container_id))
 
     def remove(self, container_id: str, wait_seconds: float = 0.0) -> bool:
-        for known in (self._shims, self._last, self._gone):
+        for known in (self._traces, self._last, self._gone):
             known.pop(container_id, None)
         return True
 

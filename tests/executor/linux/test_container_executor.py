@@ -34,8 +34,9 @@ from executor.core.events import (
     UsageSampled,
 )
 from executor.linux.cgroups import CgroupDriver
+from executor.linux.pausing import standing
 from executor.linux.process import command_pid
-from executor.linux.processes import is_alive, read_stat
+from executor.linux.processes import is_alive
 from executor.records import (
     CgroupLimits,
     ContainerRecord,
@@ -69,11 +70,6 @@ def cgroups(request: pytest.FixtureRequest) -> Iterator[CgroupDriver]:
 def no_cgroups() -> Iterator[CgroupDriver]:
     with a_group(ExecutorSettings(cgroups_mount="none")) as driver:
         yield driver
-
-
-def stat_state(pid: int) -> str:
-    found = read_stat(pid)
-    return "gone" if found is None else found.state
 
 
 async def pid_in(node: Node, container_id: str, name: str = "pid") -> int:
@@ -215,6 +211,26 @@ def test_nothing_outlives_its_container(tmp_path: Path, cgroups: CgroupDriver) -
     asyncio.run(scenario())
 
 
+def test_nodes_leave_each_others_containers_alone(tmp_path: Path, no_cgroups: CgroupDriver) -> None:
+    """Two nodes without cgroups have a container of the same name; the orphans of one are not the other's."""
+
+    async def scenario() -> None:
+        with a_group(ExecutorSettings(cgroups_mount="none")) as other_cgroups:
+            async with (
+                a_node(tmp_path / "a", no_cgroups) as node,
+                a_node(tmp_path / "b", other_cgroups) as other,
+            ):
+                orphan = "setsid sh -c 'echo $$ > pid; exec sleep 1000' & sleep 1000"
+                node.launch(a_spec("c1", "sh", "-c", orphan))
+                other.launch(a_spec("c1", "sh", "-c", orphan))
+                here, there = await pid_in(node, "c1"), await pid_in(other, "c1")
+                node.executor.perform(KillContainer("c1", force=True))
+                await node.told(ContainerExited, "c1")
+                assert not running(here) and running(there)
+
+    asyncio.run(scenario())
+
+
 def test_a_tree_that_forks_without_end_dies(tmp_path: Path, cgroups: CgroupDriver) -> None:
     async def scenario() -> None:
         async with a_node(tmp_path, cgroups) as node:
@@ -256,7 +272,7 @@ def test_pause_and_resume(tmp_path: Path, cgroups: CgroupDriver) -> None:
             node.executor.perform(PauseContainer("c1"))
             await node.told(ContainerPaused, "c1")
             members = cgroups.processes("c1")
-            assert members and all(stat_state(pid) in "TtZX" for pid in members)
+            assert members and all(standing(pid) for pid in members)
             stopped_at = count.read_text()
             cpu = cgroups.usage("c1", 0.0).cpu_seconds
             await asyncio.sleep(0.1)

@@ -1,0 +1,325 @@
+"""A node is killed with -9, and another finds its containers: nothing lost, nothing run twice, no code made
+up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from executor.core.commands import CleanUpContainer, LaunchContainer, StoreContainer
+from executor.core.events import (
+    ContainerExited,
+    ContainerKillRequested,
+    ContainerRecovered,
+    ContainerResumeRequested,
+    RecoveryCompleted,
+)
+from executor.core.scheduler import ContainerScheduler
+from executor.driver import Driver
+from executor.linux.adoption import is_shim
+from executor.linux.cgroups import CgroupDriver, discover
+from executor.linux.container_executor import LinuxContainerExecutor
+from executor.linux.process import read_exit_file
+from executor.records import CgroupLimits, ContainerRecord, ContainerState, ContainerStatus
+from executor.settings import ExecutorSettings
+
+from .crashing_node import SPECS, TOTAL
+from .node import Node, a_group, a_node, a_spec, running, soon, until
+
+ROOT = Path(__file__).parents[3]
+
+
+class Crashed:
+    """What is left of a node that was killed."""
+
+    def __init__(self, directory: Path, mode: str) -> None:
+        self.directory = directory
+        self.settings = ExecutorSettings(cgroups_mount=mode, max_queue_length=10)
+        self.group = f"test-{os.getpid()}-{time.monotonic_ns():x}"
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.executor.linux.crashing_node", directory, mode, self.group],
+            cwd=ROOT,
+            stderr=subprocess.PIPE,
+        )
+
+    def wait_and_kill(self) -> None:
+        try:
+            until(
+                lambda: (self.directory / "ready").exists() or self.process.poll() is not None,
+                "the node is ready",
+            )
+            assert self.process.poll() is None, self.process.communicate()[1].decode()
+        finally:
+            self.process.kill()
+            self.process.communicate()
+
+    def pid(self, container_id: str) -> int:
+        return int((self.directory / "work" / container_id / "pid").read_text())
+
+    def shim(self, container_id: str) -> int:
+        left = read_exit_file(str(self.directory / "state" / f"{container_id}.exit1"))
+        assert left is not None
+        return left.pid
+
+    def let_go(self, container_id: str) -> None:
+        (self.directory / "work" / container_id / "go").write_text("")
+
+    def clean(self) -> None:
+        """Whatever the test came to: no process and no group stays."""
+        for path in self.directory.glob("state/*.exit*"):
+            left = read_exit_file(str(path))
+            if left is not None and left.pid and is_shim(left.pid, str(path)):
+                os.killpg(left.pid, signal.SIGKILL)
+        driver = discover(self.settings, group=self.group)
+        for container_id in driver.stale_groups():
+            driver.kill(container_id)
+            driver.remove(container_id, 2.0)
+        driver.remove_parent()
+
+
+@pytest.fixture(params=["none", pytest.param("auto", marks=pytest.mark.cgroup)])
+def crashed(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Crashed]:
+    left = Crashed(tmp_path, request.param)
+    try:
+        left.wait_and_kill()
+        yield left
+    finally:
+        left.clean()
+
+
+def test_containers_outlive_their_node_and_are_found_again(crashed: Crashed) -> None:
+    pids = {
+        name: crashed.pid(name) for name in ("runs", "ends-meanwhile", "loses-its-shim", "paused", "fills")
+    }
+    crashed.let_go("ends-meanwhile")
+    until(lambda: not running(pids["ends-meanwhile"]), "it ends while no node is there")
+    os.kill(crashed.shim("loses-its-shim"), signal.SIGKILL)
+    until(lambda: not running(crashed.shim("loses-its-shim")), "its shim dies")
+
+    async def scenario() -> None:
+        ended: dict[str, ContainerStatus] = {}
+
+        def report(status: ContainerStatus) -> None:
+            if status.state is ContainerState.DONE:
+                ended[status.container_id] = status
+
+        machine = ContainerScheduler(
+            TOTAL, crashed.settings, physical_cores=2, wall_offset=time.time() - time.monotonic()
+        )
+        driver = Driver(machine, lambda command: linux.perform(command), validate=True)
+        cgroups = discover(crashed.settings, group=crashed.group)
+        linux = LinuxContainerExecutor(
+            crashed.settings,
+            post=driver.post,
+            work_dir=crashed.directory / "work",
+            log_dir=crashed.directory / "logs",
+            state_dir=crashed.directory / "state",
+            cgroups=cgroups,
+            report=report,
+        )
+        found = {event.record.spec.container_id: event for event in linux.recover()}
+        assert set(found) == {spec.container_id for spec in SPECS} | {"fills"}
+        truth = {name: (event.alive, event.stopped, event.exit_code) for name, event in found.items()}
+        assert truth == {
+            "runs": (True, False, None),
+            "fills": (True, False, None),
+            "paused": (True, True, None),
+            "ends-meanwhile": (False, False, 7),
+            "loses-its-shim": (False, False, None),
+            "queued": (False, False, None),
+        }
+        assert not running(pids["loses-its-shim"]), "what outlived its shim was ended"
+        for event in found.values():
+            driver.post(event)
+        driver.post(RecoveryCompleted())
+        linux.start()
+
+        assert ended["ends-meanwhile"].exit_status == 7
+        assert ended["loses-its-shim"].exit_code is None and ended["loses-its-shim"].exit_status < 0
+        status = machine.status("paused")
+        assert status is not None and status.state is ContainerState.PAUSED
+        for name in ("runs", "fills"):
+            status = machine.status(name)
+            assert status is not None and status.state is ContainerState.RUNNING
+            assert status.pid == crashed.shim(name)
+
+        crashed.let_go("runs")
+        await soon(lambda: "runs" in ended, "the adopted one ends")
+        assert ended["runs"].exit_status == 5, "the code of a process that was never our child"
+        driver.post(ContainerResumeRequested("paused"))
+        crashed.let_go("paused")
+        driver.post(ContainerKillRequested("fills", -105, "enough"))
+        await soon(lambda: set(ended) == set(found), "all end")
+        assert ended["paused"].exit_status == 9
+        assert ended["queued"].exit_status == 11
+        assert ended["fills"].exit_status == -105
+        assert machine.statuses() and not any(running(pid) for pid in pids.values())
+
+        driver.step(lambda _: machine.forget(list(ended)))
+        await linux.close()
+        driver.close()
+        linux.remove_everything()
+        assert not (crashed.directory / "work").exists() and not (crashed.directory / "state").exists()
+
+    asyncio.run(scenario())
+
+
+def test_what_has_no_record_is_ended_and_removed(crashed: Crashed) -> None:
+    pids = {name: crashed.pid(name) for name in ("runs", "paused", "fills")}
+    for record in crashed.directory.glob("state/*.json"):
+        record.unlink()
+    (crashed.directory / "work" / "foreign").mkdir()
+
+    async def scenario() -> None:
+        cgroups = discover(crashed.settings, group=crashed.group)
+        linux = LinuxContainerExecutor(
+            crashed.settings,
+            post=lambda event: pytest.fail(f"{event}"),
+            work_dir=crashed.directory / "work",
+            log_dir=crashed.directory / "logs",
+            state_dir=crashed.directory / "state",
+            cgroups=cgroups,
+        )
+        assert linux.recover() == []
+        assert not any(running(pid) for pid in pids.values())
+        assert os.listdir(crashed.directory / "work") == os.listdir(crashed.directory / "state") == []
+        assert cgroups.stale_groups() == []
+        await linux.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.fixture
+def no_cgroups() -> Iterator[CgroupDriver]:
+    with a_group(ExecutorSettings(cgroups_mount="none")) as driver:
+        yield driver
+
+
+def launching(container_id: str) -> ContainerRecord:
+    return ContainerRecord(
+        a_spec(container_id, "sh", "-c", "echo $$ > pid; exec sleep 1000"), ContainerState.LAUNCHING
+    )
+
+
+def test_a_crash_between_the_start_and_writing_its_pid_down(tmp_path: Path, no_cgroups: CgroupDriver) -> None:
+    """The record says LAUNCHING and knows no pid, but the container runs: it is found, not started again."""
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, no_cgroups) as node:
+            record = launching("c1")
+            node.executor.perform(StoreContainer(record))
+            launched = node.launch(record.spec)
+            await soon(lambda: read_exit_file(str(tmp_path / "state" / "c1.exit1")), "its shim begins")
+            second = Node(tmp_path, no_cgroups, ExecutorSettings())
+            (found,) = second.executor.recover()
+            assert found.alive and found.record.pid == launched.pid
+            assert found.record.process_start == launched.process_start
+            await second.executor.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_crash_before_the_start_can_never_start_it_twice(tmp_path: Path, no_cgroups: CgroupDriver) -> None:
+    """No shim has begun. One that comes late finds its name taken, and the next attempt runs."""
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, no_cgroups) as node:
+            record = launching("c1")
+            node.executor.perform(StoreContainer(record))
+            (found,) = node.executor.recover()
+            assert (found.alive, found.exit_code, found.record.pid) == (False, None, 0)
+            late = subprocess.run(
+                [
+                    "sh",
+                    ROOT / "executor/linux/shim.sh",
+                    tmp_path / "state" / "c1.exit1",
+                    "--",
+                    "touch",
+                    tmp_path / "twice",
+                ],
+                capture_output=True,
+            )
+            assert late.returncode != 0 and not (tmp_path / "twice").exists()
+            node.executor.perform(LaunchContainer(record.spec, CgroupLimits()))
+            assert read_exit_file(str(tmp_path / "state" / "c1.exit1")) is not None
+            await soon((tmp_path / "work" / "c1" / "pid").exists, "the second attempt runs")
+            assert (tmp_path / "state" / "c1.exit2").exists()
+
+    asyncio.run(scenario())
+
+
+def test_a_record_that_is_done_is_told_and_cleaned_up(tmp_path: Path, no_cgroups: CgroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, no_cgroups) as node:
+            spec = a_spec("c1", "sh", "-c", "exit 3")
+            exited = await node.run(spec)
+            record = ContainerRecord(spec, ContainerState.DONE, exit_status=exited.exit_code or 0)
+            node.executor.perform(StoreContainer(record))
+            second = Node(tmp_path, no_cgroups, ExecutorSettings())
+            (found,) = second.executor.recover()
+            assert isinstance(found, ContainerRecovered) and found.record == record and not found.alive
+            assert os.listdir(tmp_path / "work") == [] and os.listdir(tmp_path / "state") == ["c1.json"]
+            await second.executor.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_pid_that_was_given_to_another_process(tmp_path: Path, no_cgroups: CgroupDriver) -> None:
+    """Whoever has the pid now, and its children, are left alone."""
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, no_cgroups) as node:
+            script = "sleep 1000 & echo $!; wait"
+            other = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True)
+            try:
+                assert other.stdout is not None
+                child = int(other.stdout.readline())
+                record = ContainerRecord(
+                    a_spec("c1", "true"), ContainerState.RUNNING, pid=other.pid, process_start=1
+                )
+                node.executor.perform(StoreContainer(record))
+                (found,) = node.executor.recover()
+                assert not found.alive and found.exit_code is None
+                assert running(other.pid) and running(child)
+            finally:
+                os.killpg(other.pid, signal.SIGKILL)
+                other.communicate()
+
+    asyncio.run(scenario())
+
+
+def test_an_exit_that_comes_while_the_node_looks(tmp_path: Path, no_cgroups: CgroupDriver) -> None:
+    """Found alive, ended right after: the end is told after the finding, from the loop."""
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, no_cgroups) as node:
+            spec = a_spec("c1", "sh", "-c", "echo $$ > pid; until [ -e go ]; do sleep 0.005; done; exit 4")
+            launched = node.launch(spec)
+            await soon((tmp_path / "work" / "c1" / "pid").exists, "it runs")
+            node.executor.perform(
+                StoreContainer(
+                    ContainerRecord(spec, ContainerState.RUNNING, launched.pid, launched.process_start)
+                )
+            )
+            second = Node(tmp_path, no_cgroups, ExecutorSettings())
+            (found,) = second.executor.recover()
+            (tmp_path / "work" / "c1" / "go").write_text("")
+            until(lambda: not running(launched.pid), "it ends while the loop is held up")
+            assert found.alive and second.events == []
+            exited = await second.told(ContainerExited, "c1")
+            assert exited.exit_code == 4
+            second.executor.perform(CleanUpContainer("c1"))
+            await second.executor.close()
+            shutil.rmtree(tmp_path / "state")
+
+    asyncio.run(scenario())
