@@ -32,6 +32,7 @@ class PiDirectory:
 
     def __init__(self, parent: str, millis: int) -> None:
         """Make it. Raises YoppError where that is impossible."""
+        self._lock = -1
         self.path = f"{parent}/{_PREFIX}{millis}_{int.from_bytes(os.urandom(4), 'big')}"
         try:
             os.makedirs(parent, mode=0o700, exist_ok=True)
@@ -55,13 +56,17 @@ class PiDirectory:
     def hand_over(self) -> None:
         """Somebody else uses and removes it from now on: it is no longer locked, nor abandoned."""
         os.unlink(f"{self.path}/{LOCK}")
-        os.close(self._lock)
+        self._unlock()
 
     def remove(self) -> None:
         """Remove it with all that is in it; twice does no harm."""
         remove_directory(self.path)
-        with contextlib.suppress(OSError):
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock >= 0:
             os.close(self._lock)
+            self._lock = -1
 
 
 def read_result(path: str) -> tuple[int, int]:

@@ -1,0 +1,132 @@
+"""A detached job's master, in a container of the cluster: the same machine and the same loop as in the
+client.
+
+``python -m yarnopp_cli.daemons.applicationmaster job.json`` in the container's own directory, where the RM
+has also put ``am-token.json``. What it says goes to the container's stderr; a `pi` job's result to its
+stdout. It follows no container's output: that is in their log files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+
+from ..core.masters import messages as m
+from ..core.masters.common import JobMaster
+from ..core.masters.pi import estimate, job_id
+from ..errors import EXIT_FAILURE, EXIT_USAGE, YoppError
+from ..jobs import progress
+from ..jobs.loop import Left, MasterLoop, SignalWatch
+from ..jobs.pifiles import read_result, remove_directory
+from ..records.ids import ApplicationAttemptId
+from ..records.jobs import JobSpec
+from ..records.reports import FinalApplicationStatus
+from ..records.requests import Token
+from ..rpc.blocking import Connection
+from ..rpc.plain import MessageError, decode
+
+TOKEN_FILE = "am-token.json"
+ATTEMPT_VARIABLE = "APPLICATION_ATTEMPT_ID"
+
+
+class LogObserver:
+    """Writes what happens to a stream, a line each, with the time."""
+
+    def task_changed(self, task: m.TaskReport) -> None:
+        """One line for each state but those that only wait."""
+        if task.state not in (m.TaskState.WAITING, m.TaskState.ASKED):
+            code = "" if task.exit_code is None else f", exit code {task.exit_code}"
+            self.notice(f"task {task.phase}.{task.number} {task.state.value} {task.container_id}{code}")
+
+    def notice(self, text: str) -> None:
+        """One line."""
+        sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {text}\n")
+        sys.stderr.flush()
+
+    def stopping(self, reason: str) -> None:
+        """One line."""
+        self.notice(f"stopping: {reason}")
+
+    def tick(self, now: float) -> float | None:
+        """Nothing is due."""
+        return None
+
+    def stop_wanted(self) -> m.StopRequested | None:
+        """Nobody watches."""
+        return None
+
+
+def read_job(path: str) -> JobSpec:
+    """A job from its file. Raises YoppError."""
+    return decode(JobSpec, _read_json(path))
+
+
+def _read_json(path: str) -> object:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except (OSError, ValueError) as error:
+        raise MessageError(f"cannot read {path}", because=str(error)) from None
+
+
+def run_job(job: JobSpec, attempt_id: str, token: Token, observer: LogObserver) -> m.EndMaster:
+    """See a job through. Raises YoppError where the RM cannot be reached at all."""
+    with SignalWatch() as signals, Connection(job.rm_address) as connection:
+        end = MasterLoop(JobMaster(job, attempt_id, token), connection, observer, signals).run()
+    observer.notice(
+        f"{end.final_status.value}, exit code {end.exit_code}: {end.diagnostics or 'all is well'}"
+    )
+    for line in filter(None, (progress.summary_line(end.summary, always=True),)):
+        observer.notice(line)
+    return end
+
+
+def report_pi(job: JobSpec, end: m.EndMaster, attempt_id: str, seconds: float) -> None:
+    """Hadoop's last lines, on stdout."""
+    assert job.pi is not None
+    if end.final_status is FinalApplicationStatus.SUCCEEDED:
+        inside, outside = read_result(job.pi.directory)
+        lines = [
+            f"Job Finished in {round(seconds, 3)} seconds",
+            f"Estimated value of Pi is {estimate(inside, inside + outside)}",
+        ]
+    else:
+        application = str(ApplicationAttemptId.parse(attempt_id).application_id)
+        lines = [f"Job {job_id(application)} failed!"]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run; 0 when the RM knows how the job ended, whatever that was."""
+    observer = LogObserver()
+    if len(argv) != 1 or ATTEMPT_VARIABLE not in environ:
+        observer.notice(
+            "usage: python -m yarnopp_cli.daemons.applicationmaster JOB_FILE, in an AM's container"
+        )
+        return EXIT_USAGE
+    job: JobSpec | None = None
+    ended = False
+    started = time.monotonic()
+    try:
+        job = read_job(argv[0])
+        token = decode(Token, _read_json(TOKEN_FILE))
+        end = run_job(job, environ[ATTEMPT_VARIABLE], token, observer)
+        ended = True
+        if job.pi is not None:
+            report_pi(job, end, environ[ATTEMPT_VARIABLE], time.monotonic() - started)
+    except Left:
+        ended = True
+    except YoppError as error:
+        observer.notice(str(error))
+        return EXIT_FAILURE
+    finally:
+        if job is not None and job.pi is not None and ended:
+            remove_directory(job.pi.directory)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], os.environ))
