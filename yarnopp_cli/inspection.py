@@ -69,7 +69,7 @@ def inspect_cluster(run_dir: RunDir) -> ClusterStatus:
     reports = _by_port(seen.nodes) if seen is not None else {}
     living = {daemon.port: daemon for daemon in daemons.values()}
     if rm is None and not living:
-        return ClusterStatus(run_dir, STOPPED, None, None, (), _leftover_warnings(run_dir, planned))
+        return ClusterStatus(run_dir, STOPPED, None, None, (), _leftover_warnings(run_dir))
     nodes = tuple(
         NodeStatus(port, living.get(port), planned.get(port), reports.get(port))
         for port in sorted(planned.keys() | living.keys())
@@ -116,8 +116,9 @@ def _node_warning(node: NodeStatus, rm_answers: bool) -> str:
     return f"{node.node_id} (process {node.daemon.process.pid}) is {state}: its log is nm-{node.port}.log"
 
 
-def _leftover_warnings(run_dir: RunDir, planned: dict[int, PlannedNode]) -> tuple[str, ...]:
-    if run_dir.exists() and planned:
+def _leftover_warnings(run_dir: RunDir) -> tuple[str, ...]:
+    """A daemon that ends in order removes its pid file and its socket."""
+    if run_dir.leftovers():
         return (
             "its daemons did not end in order: `yopp up` starts them again, `yopp down` clears up after them",
         )
