@@ -199,7 +199,7 @@ class Cluster:
         """End what outlived its NM, as the next NM would: by the records and cgroups of this run directory
         alone.
         """
-        nodes = [name for name in os.listdir(self.run_dir.state_dir) if name.startswith("nm-")]
+        nodes = [path.parent.name for path in Path(self.run_dir.state_dir).glob("nm-*/containers")]
         if not nodes:
             return
         ports = " ".join(name.removeprefix("nm-") for name in nodes)
