@@ -3,6 +3,7 @@ nothing."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from .errors import YoppError
@@ -117,9 +118,16 @@ def _node_warning(node: NodeStatus, rm_answers: bool) -> str:
 
 
 def _leftover_warnings(run_dir: RunDir) -> tuple[str, ...]:
-    """A daemon that ends in order removes its pid file and its socket."""
+    """What a stopped cluster left: a daemon that ends in order removes its pid file and its socket."""
+    warnings = []
     if run_dir.leftovers():
-        return (
-            "its daemons did not end in order: `yopp up` starts them again, `yopp down` clears up after them",
+        warnings.append(
+            "its daemons did not end in order: `yopp up` starts them again, `yopp down` clears up after them"
         )
-    return ()
+    if os.path.isdir(run_dir.state_dir):
+        from .leftovers import live_records
+
+        if count := len(live_records(run_dir)):
+            runs = "1 container runs" if count == 1 else f"{count} containers run"
+            warnings.append(f"{runs} on without a cluster: `yopp down` ends what is left")
+    return tuple(warnings)

@@ -82,6 +82,11 @@ def records(run_dir: RunDir, ports: frozenset[int] | None = None) -> tuple[Lefto
     return tuple(found)
 
 
+def live_records(run_dir: RunDir) -> tuple[Leftover, ...]:
+    """Those records whose container still runs."""
+    return tuple(item for item in records(run_dir) if is_alive(item.record.pid, item.record.process_start))
+
+
 def known_ports(run_dir: RunDir, where: Places, *, root: str = CGROUP_ROOT, proc: str = "/proc") -> set[int]:
     """The ports of all nodes, dead or alive, that have records or cgroups of this run directory."""
     ports = {port for port, _ in _stores(run_dir, None) if has_records(run_dir, port)}

@@ -412,9 +412,9 @@ def take_down(
     """End the cluster, and clear away what is left of it, also of daemons that were killed. Idempotent.
 
     Asks the RM first; daemons that have not ended after ``timeout`` seconds get SIGTERM, and with ``force``
-    SIGKILL. With ``keep_containers`` containers go
-    on, and the next ``up`` starts the same nodes, which find them. Raises YoppError for daemons that do not
-    end.
+    SIGKILL. With ``keep_containers`` containers go on, and the next ``up`` starts the same nodes, which find
+    them (and end those of applications that the new RM does not know). Raises YoppError for daemons that do
+    not end.
     """
     from . import leftovers
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 from typing import Any
 
@@ -262,3 +264,63 @@ def test_daemons_in_the_foreground(yopp: Yopp) -> None:
         process.communicate(timeout=20)
         assert process.returncode == 0
     assert yopp("status", code=3)
+
+
+def test_containers_that_are_kept_are_told_and_ended_by_the_next_down(yopp: Yopp) -> None:
+    yopp("up", "--vcores", "2", "--memory", "2048")
+    yopp("run", "--detach", "-n", "2", "sleep", "300")
+    running = wait_until(
+        lambda: len(c := [c for c in yopp.containers() if c["yopp"]["state"] == "RUNNING"]) == 3 and c,
+        what="master and both run",
+    )
+    yopp("down", "--keep-containers")
+    pids = [container["yopp"]["pid"] for container in running if "sleep" in str(container)]
+    assert pids
+    assert all(lives(pid) for pid in pids)
+    assert "containers run on without a cluster" in yopp("status", code=3).stderr
+    assert "ended" in yopp("down").stdout
+    assert not any(lives(pid) for pid in pids)
+    assert not yopp.leftovers()
+
+
+def test_two_ups_at_the_same_moment(yopp: Yopp) -> None:
+    both = [yopp.start("up", *SMALL) for _ in range(2)]
+    said = []
+    for one in both:
+        out, err = one.communicate(timeout=60)
+        assert one.returncode == 0, err
+        said.append(out)
+    assert said[0] == said[1]
+    assert (yopp.run_dir / "rm.log").read_text().count("is ready") == 1
+
+
+def test_a_port_that_is_taken_is_refused_with_nothing_left(yopp: Yopp) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        refused = yopp("up", *SMALL, f"-Dyarn.resourcemanager.address=127.0.0.1:{port}", code=None)
+    assert refused.returncode not in (0, 70)
+    assert str(port) in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 3
+    assert yopp("status", code=3).stderr == ""
+    assert not yopp.leftovers()
+    assert not (yopp.run_dir / "nodes.json").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small file system")
+def test_a_full_disk_starts_nothing(yopp: Yopp) -> None:
+    small = yopp.home / "small"
+    small.mkdir()
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "none", small], check=False
+    ).returncode:
+        pytest.skip("cannot mount a tmpfs here")
+    try:
+        with open(small / "ballast", "wb") as ballast, contextlib.suppress(OSError):
+            ballast.write(b"x" * 65536)
+        refused = yopp("up", *SMALL, "--run-dir", str(small / "run"), code=1)
+        assert "no space left on device" in refused.stderr
+        assert len(refused.stderr.strip().splitlines()) == 3
+        assert yopp("status", "--run-dir", str(small / "run"), code=3)
+        assert not [line for line in yopp.leftovers() if str(small) in line]
+    finally:
+        subprocess.run(["umount", "-l", small], check=True)

@@ -26,7 +26,8 @@ from .output import Printer
 KeepContainers = Annotated[
     bool,
     typer.Option(
-        "--keep-containers", help="Let containers go on; the next `yopp up` starts nodes that find them."
+        "--keep-containers",
+        help="Leave containers running, until the next `yopp up` or `yopp down` deals with them.",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Kill daemons that do not end when they are asked to.")]
