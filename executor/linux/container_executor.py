@@ -60,7 +60,9 @@ from .process import (
     ShimLauncher,
     kill_identified,
     read_exit_file,
+    reap,
     set_subreaper,
+    wait_until_gone,
 )
 from .processes import children, is_alive
 from .store import StateStore
@@ -442,11 +444,15 @@ class LinuxContainerExecutor:
         return found
 
     def discard(self) -> None:
-        """End and remove all that an earlier life left, records included."""
+        """End and remove all containers, known or left by an earlier life, records included. Blocks."""
+        known = list(self._held.values())
         for record in self._store.load_all():
             self._forget(record.spec.container_id)
         self._held.clear()
         self._finder.remove_strangers(set())
+        for held in known:
+            wait_until_gone(held.pid, held.start, SETTLE_SECONDS)
+            reap(held.pid)
 
     def find(self, record: ContainerRecord) -> ContainerRecovered:
         """What is true of a container that was written down (``adoption.py``); one alive is watched from now

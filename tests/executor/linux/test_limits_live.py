@@ -1,0 +1,330 @@
+"""Limits and figures on the real kernel, by whatever cgroups the host offers (v1, v2 or hybrid).
+
+Self-contained: no network, one processor is enough, pytest and the package are all it needs. Run on a
+cgroup v2 kernel it tests v2. Every group is made under a name of its own and removed, whatever happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from executor.core.commands import CleanUpContainer, KillContainer, PauseContainer, SetLimits
+from executor.core.events import ContainerExited, ContainerPaused
+from executor.errors import CgroupError
+from executor.linux.cgroups import CgroupDriver, V2Driver, discover
+from executor.linux.cgroups.files import UnifiedFiles, at
+from executor.records import CgroupLimits
+from executor.settings import ExecutorSettings
+
+from .node import Node, a_group, a_node, a_spec, running, soon, until
+
+pytestmark = pytest.mark.cgroup
+
+MIB = 1 << 20
+MODES = ["auto", "v1"]
+"""On a hybrid host ``auto`` freezes and kills through the bare v2 mount; v1 alone has to do it by itself."""
+
+SPIN = "while :; do :; done"
+HOG = """
+import sys
+held = []
+for _ in range(200):
+    held.append(bytearray(b"x" * (1 << 20)))
+print("survived", flush=True)
+"""
+
+
+@pytest.fixture(params=MODES)
+def cgroups(request: pytest.FixtureRequest) -> Iterator[CgroupDriver]:
+    settings = ExecutorSettings(cgroups_mount=request.param)
+    try:
+        chosen = discover(settings, group="test-asking")
+    except CgroupError as error:
+        pytest.skip(f"NOT TESTED: {error}")
+    if not {"cpu", "memory", "pids"} <= set(chosen.describe().controllers):
+        pytest.skip(f"NOT TESTED: no writable cpu, memory and pids controllers: {chosen.describe()}")
+    with a_group(settings) as driver:
+        yield driver
+
+
+def cpu_used(cgroups: CgroupDriver, container_id: str) -> float:
+    return cgroups.usage(container_id, 0.0).cpu_seconds
+
+
+async def cores_used(cgroups: CgroupDriver, names: list[str], seconds: float) -> list[float]:
+    """How many cores each container had in a stretch of time, by the kernel's own count."""
+    before, begun = [cpu_used(cgroups, name) for name in names], time.monotonic()
+    await asyncio.sleep(seconds)
+    after, lasted = [cpu_used(cgroups, name) for name in names], time.monotonic() - begun
+    return [(late - early) / lasted for early, late in zip(before, after, strict=True)]
+
+
+async def spinning(node: Node, names: list[str]) -> None:
+    await soon(lambda: all(cpu_used(node.cgroups, name) > 0.05 for name in names), "they spin")
+
+
+def test_a_strict_quota_holds_two_spinners_to_half_a_core(tmp_path: Path, cgroups: CgroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            # YARN's spelling of half a core: a quota of 0.5 s in a period of 1 s is coarse, so a finer one
+            # here.
+            limits = CgroupLimits(cpu_quota_us=25_000, cpu_period_us=50_000)
+            node.launch(a_spec("c1", "sh", "-c", f"({SPIN}) & {SPIN}"), limits)
+            await spinning(node, ["c1"])
+            (cores,) = await cores_used(cgroups, ["c1"], 1.5)
+            assert cores <= 0.6, f"{cores:.2f} cores"
+            assert cgroups.usage("c1", 0.0).throttled_seconds > 0
+            # Lifted while it runs.
+            node.executor.perform(SetLimits("c1", CgroupLimits()))
+            throttled = cgroups.usage("c1", 0.0).throttled_seconds
+            await soon(lambda: cpu_used(cgroups, "c1") > 1.0, "it goes on")
+            assert cgroups.usage("c1", 0.0).throttled_seconds <= throttled + 0.1
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor cannot show more than one core")
+def test_a_strict_vcore_is_one_core_and_not_two(tmp_path: Path, cgroups: CgroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            limits = CgroupLimits(cpu_quota_us=1_000_000, cpu_period_us=1_000_000)
+            node.launch(a_spec("c1", "sh", "-c", f"({SPIN}) & {SPIN}"), limits)
+            await spinning(node, ["c1"])
+            (cores,) = await cores_used(cgroups, ["c1"], 3.0)
+            assert cores <= 1.2, f"{cores:.2f} cores"
+
+    asyncio.run(scenario())
+
+
+def test_weights_share_a_processor(tmp_path: Path, cgroups: CgroupDriver) -> None:
+    """A guaranteed and an opportunistic spinner on one processor: nearly all is the guaranteed one's."""
+
+    async def scenario() -> None:
+        pin: tuple[str, ...] = ()
+        if shutil.which("taskset"):
+            pin = ("taskset", "-c", str(min(os.sched_getaffinity(0))))
+        if not pin and len(os.sched_getaffinity(0)) > 1:
+            pytest.skip("NOT TESTED: no taskset to put both on one processor")
+        async with a_node(tmp_path, cgroups) as node:
+            node.launch(a_spec("o", *pin, "sh", "-c", SPIN), CgroupLimits(cpu_shares=2, cpu_weight=1))
+            await spinning(node, ["o"])
+            node.launch(a_spec("g", *pin, "sh", "-c", SPIN), CgroupLimits(cpu_shares=1024, cpu_weight=100))
+            await spinning(node, ["g"])
+            guaranteed, opportunistic = await cores_used(cgroups, ["g", "o"], 1.5)
+            assert guaranteed > 8 * opportunistic, f"{guaranteed:.3f} and {opportunistic:.3f} cores"
+
+    asyncio.run(scenario())
+
+
+def test_over_its_memory_it_dies_and_its_neighbour_lives(tmp_path: Path, cgroups: CgroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            limits = CgroupLimits(memory_max=64 * MIB, memory_low=57 * MIB, pids_max=50)
+            neighbour = node.launch(a_spec("neighbour", "sleep", "1000"), limits)
+            node.launch(a_spec("hog", sys.executable, "-S", "-E", "-c", HOG), limits)
+            exited = await node.told(ContainerExited, "hog")
+            assert exited.exit_code == 137
+            assert exited.usage.oom_kills == 1
+            assert 60 * MIB <= exited.usage.memory_peak_bytes <= 64 * MIB
+            assert b"survived" not in node.output("hog")
+            assert running(neighbour.pid) and cgroups.usage("neighbour", 0.0).oom_kills == 0
+            assert node.found(ContainerExited, "neighbour") is None
+
+    asyncio.run(scenario())
+
+
+def test_a_raised_limit_lets_it_live(tmp_path: Path, cgroups: CgroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            waits = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n" + HOG
+            node.launch(
+                a_spec("c1", sys.executable, "-S", "-E", "-c", waits), CgroupLimits(memory_max=64 * MIB)
+            )
+            node.executor.perform(SetLimits("c1", CgroupLimits(memory_max=400 * MIB)))
+            (tmp_path / "work" / "c1" / "go").write_text("")
+            exited = await node.told(ContainerExited, "c1")
+            assert (exited.exit_code, exited.usage.oom_kills) == (0, 0), node.output("c1", "stderr")
+            assert exited.usage.memory_peak_bytes > 200 * MIB
+            # Lowered again, in the other order; nothing refuses it.
+            cgroups.set_limits("c1", CgroupLimits(memory_max=32 * MIB))
+
+    asyncio.run(scenario())
+
+
+def test_the_number_of_processes_is_bounded(tmp_path: Path, cgroups: CgroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            forks = """
+import os, time
+made = 0
+try:
+    while made < 200:
+        if os.fork() == 0:
+            time.sleep(1000)
+        made += 1
+except BlockingIOError:
+    print(made, flush=True)
+"""
+            exited = await node.run(
+                a_spec("c1", sys.executable, "-S", "-E", "-c", forks), CgroupLimits(pids_max=20)
+            )
+            assert exited.exit_code == 0, node.output("c1", "stderr")
+            assert int(node.output("c1")) == 19, "itself and nineteen more"
+            assert cgroups.processes("c1") == []
+
+    asyncio.run(scenario())
+
+
+def test_frozen_and_killed(tmp_path: Path, cgroups: CgroupDriver) -> None:
+    """A tree that forks all the time stands still when frozen, and dies frozen or not, with its code told."""
+
+    async def scenario() -> None:
+        forks = "echo $$ > pid; while :; do sh -c 'sh -c : & setsid sh -c : & wait'; done"
+        async with a_node(tmp_path, cgroups) as node:
+            node.launch(a_spec("c1", "sh", "-c", f"({forks}) & {forks}"))
+            await soon((tmp_path / "work" / "c1" / "pid").exists, "it runs")
+            for _ in range(3):
+                await asyncio.to_thread(cgroups.freeze, "c1")
+                assert cgroups.frozen("c1")
+                members, used = sorted(cgroups.processes("c1")), cpu_used(cgroups, "c1")
+                await asyncio.sleep(0.05)
+                assert sorted(cgroups.processes("c1")) == members
+                assert cpu_used(cgroups, "c1") - used < 0.011
+                cgroups.thaw("c1")
+                await soon(lambda used=used: cpu_used(cgroups, "c1") > used, "it goes on")
+            await asyncio.to_thread(cgroups.freeze, "c1")
+            node.executor.perform(KillContainer("c1", force=True))
+            exited = await node.told(ContainerExited, "c1")
+            assert exited.exit_code == 137 and cgroups.processes("c1") == []
+
+    asyncio.run(scenario())
+
+
+def test_a_paused_container_uses_nothing_and_is_killed(tmp_path: Path, cgroups: CgroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            node.launch(a_spec("c1", "sh", "-c", f"({SPIN}) & {SPIN}"))
+            await spinning(node, ["c1"])
+            node.executor.perform(PauseContainer("c1"))
+            await node.told(ContainerPaused, "c1")
+            (cores,) = await cores_used(cgroups, ["c1"], 0.3)
+            assert cores < 0.05
+            node.executor.perform(KillContainer("c1"))
+            assert (await node.told(ContainerExited, "c1")).exit_code == 143
+
+    asyncio.run(scenario())
+
+
+def test_the_shim_is_outside_and_everything_else_inside(tmp_path: Path, cgroups: CgroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            launched = node.launch(a_spec("c1", "sh", "-c", "setsid sleep 1000 & sleep 1000 & wait"))
+            await soon(lambda: len(cgroups.processes("c1")) == 3, "three processes")
+            assert launched.pid not in cgroups.processes("c1")
+            own = Path("/proc/self/cgroup").read_text()
+            assert Path(f"/proc/{launched.pid}/cgroup").read_text() == own
+            for pid in cgroups.processes("c1"):
+                paths = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+                assert len([path for path in paths if path.endswith("/c1")]) == len(cgroups.bases)
+
+    asyncio.run(scenario())
+
+
+def test_a_group_made_inside_a_container_goes_with_it(tmp_path: Path, cgroups: CgroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups) as node:
+            node.launch(a_spec("c1", "sleep", "1000"))
+            (pid,) = await soon(lambda: cgroups.processes("c1"), "it is in its group")
+            inner = os.path.join(cgroups.path("c1"), "inner", "most")
+            os.makedirs(inner)
+            if not isinstance(cgroups, V2Driver):
+                Path(inner, "cgroup.procs").write_text(str(pid))
+                assert cgroups.processes("c1") == [pid]
+            node.executor.perform(KillContainer("c1", force=True))
+            await node.told(ContainerExited, "c1")
+            node.executor.perform(CleanUpContainer("c1"))
+            await soon(lambda: not os.path.exists(cgroups.path("c1")), "all of it goes")
+            assert cgroups.stale_groups() == []
+
+    asyncio.run(scenario())
+
+
+def test_making_a_group_again_keeps_it_and_limits_of_all_together_hold(cgroups: CgroupDriver) -> None:
+    cgroups.create_parent(CgroupLimits(memory_max=512 * MIB, pids_max=100))
+    first = cgroups.create("c1", CgroupLimits(memory_max=64 * MIB))
+    assert cgroups.create("c1", CgroupLimits(memory_max=32 * MIB)) == first
+    assert cgroups.stale_groups() == ["c1"]
+    assert cgroups.remove("c1", 1.0) and cgroups.remove("c1", 1.0)
+
+
+def test_reading_a_hundred_containers_takes_a_fiftieth_of_a_second(cgroups: CgroupDriver) -> None:
+    """Or twice as long as plain reads of as many files, on a kernel where those alone take long."""
+    names = [f"c{number}" for number in range(100)]
+    procs = [cgroups.create(name, CgroupLimits())[0] for name in names]
+
+    def plain() -> None:
+        for path in procs:
+            for _ in range(6):
+                fd = os.open(path, os.O_RDONLY)
+                os.read(fd, 4096)
+                os.close(fd)
+
+    def measured() -> None:
+        for name in names:
+            cgroups.usage(name, 0.0)
+
+    def fastest(work: Callable[[], None]) -> float:
+        passes = []
+        for _ in range(7):
+            begun = time.thread_time()
+            work()
+            passes.append(time.thread_time() - begun)
+        return min(passes)
+
+    took, floor = fastest(measured), fastest(plain)
+    for name in names:
+        assert cgroups.remove(name, 1.0)
+    assert took < max(0.02, 3 * floor), f"{took * 1000:.1f} ms; plain reads {floor * 1000:.1f} ms"
+
+
+DELEGATED = """
+import os, sys
+from executor.linux.cgroups import discover
+from executor.settings import ExecutorSettings
+from executor.records import CgroupLimits
+driver = discover(ExecutorSettings(cgroups_mount="v2"), group="inside")
+driver.create_parent()
+driver.create("c1", CgroupLimits(memory_max=1 << 26))
+print(driver.path("c1"))
+assert driver.remove("c1", 1.0)
+driver.remove_parent()
+again = discover(ExecutorSettings(cgroups_mount="v2"), group="inside")
+assert again.bases == driver.bases, (again.bases, driver.bases)
+"""
+
+
+def test_v2_moves_itself_to_a_leaf_of_its_delegated_group(cgroups: CgroupDriver, tmp_path: Path) -> None:
+    """In a group of its own, as systemd's Delegate=yes gives it, the containers go below that group."""
+    if not isinstance(cgroups, V2Driver):
+        pytest.skip("NOT TESTED: needs cgroup v2 with controllers")
+    (join,) = cgroups.create("delegated", CgroupLimits())
+    group = os.path.dirname(join)
+    done = subprocess.run(
+        ["sh", "-c", 'echo 0 > "$1" && exec "$2" -c "$3"', "sh", join, sys.executable, DELEGATED],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[3],
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == f"{group}/hadoop-yarn/inside/c1"
+    assert "memory" in at(group, UnifiedFiles).subtree_control
+    until(lambda: cgroups.remove("delegated"), "the leaf is empty and goes too")
