@@ -13,7 +13,7 @@ import typer
 from executor.records import ExecutionType, Resource
 
 from ..core.masters.run import RunOptions, plan
-from ..errors import EXIT_USAGE, UsageError
+from ..errors import UsageError
 from ..jobs.commands import check_directory, check_text, find_command, portable_environment
 from ..records.requests import ANY
 from .context import Context
@@ -119,10 +119,14 @@ def run(
         output=output, json=json, quiet=quiet, verbose=verbose, color=color, no_progress=no_progress
     )
     if opportunistic and guaranteed:
-        raise UsageError("-O and -G exclude each other")
+        raise both_types()
     check_counts(count, vcores, memory)
     if retries < 0:
-        raise UsageError(f"--retries {retries}: a number of retries is not negative")
+        raise UsageError(
+            f"--retries {retries} makes no sense",
+            because="a number of retries is not negative",
+            hint="--retries 3 runs a failing container up to four times",
+        )
     environment, directory = surroundings(env, cwd, printer)
     check_text(command, "the argument")
     check_text([name], "the name")
@@ -163,10 +167,19 @@ def run(
     return outcome.end.exit_code
 
 
+def both_types() -> UsageError:
+    """For those who ask for both execution types."""
+    return UsageError(
+        "-O and -G exclude each other",
+        because="a container is opportunistic or guaranteed",
+        hint="give one of them; -G is the default",
+    )
+
+
 def check_counts(count: int, vcores: int | None, memory: int | None) -> None:
     """Raise UsageError for numbers that no job can have."""
     if count < 1:
-        raise UsageError(f"{count} containers: there must be at least one")
+        raise UsageError(f"a job of {count} containers", because="there must be at least one", hint="-n 1")
     if count > MOST_CONTAINERS:
         raise UsageError(
             f"{count:,} containers are too many for one job",
@@ -174,9 +187,13 @@ def check_counts(count: int, vcores: int | None, memory: int | None) -> None:
             hint="let each container do more",
         )
     if vcores is not None and vcores < 0:
-        raise UsageError(f"--vcores {vcores}: a number of vcores is not negative", exit_code=EXIT_USAGE)
+        raise UsageError(
+            f"a container of {vcores} vcores", because="a number of vcores is not negative", hint="--vcores 1"
+        )
     if memory is not None and memory < 1:
-        raise UsageError(f"--memory {memory}: a container needs some memory")
+        raise UsageError(
+            f"a container of {memory} MB", because="a container needs some memory", hint="--memory 512"
+        )
 
 
 def surroundings(env: list[str] | None, cwd: str | None, printer: Printer) -> tuple[dict[str, str], str]:
@@ -207,6 +224,6 @@ def assignments(words: list[str]) -> dict[str, str]:
     for word in words:
         name, _, value = word.partition("=")
         if not name or "\0" in word:
-            raise UsageError(f"{word!r} is not a variable", hint="write NAME=VALUE")
+            raise UsageError(f"{word!r} is not a variable", because="it has no name", hint="write NAME=VALUE")
         result[name] = value
     return result

@@ -79,7 +79,7 @@ def summary_line(summary: JobSummary, *, always: bool = False) -> str:
 def failure_lines(failures: Sequence[TaskReport], total: int, log_directory: str) -> list[str]:
     """One line for each of the first failures: which task, what happened, where its output is."""
     lines = []
-    for task in failures[:SHOWN_FAILURES]:
+    for task in sorted(failures, key=lambda task: (task.phase, task.number))[:SHOWN_FAILURES]:
         who = f"task {task.number}" if total > 1 else "the container"
         where = f"; output in {log_directory}/{task.container_id}" if task.container_id and total > 1 else ""
         lines.append(f"{who} {_what_happened(task)}{where}")

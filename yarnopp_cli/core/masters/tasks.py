@@ -153,9 +153,10 @@ class Tally:
             self.failures.append(task.report())
         if task.container is not None and state is not TaskState.KILLED:
             self._by_type[task.container.execution_type] += 1
-            self._queued += task.has_queued
-            self._wait_total += task.wait_ms
-            self._wait_max = max(self._wait_max, task.wait_ms)
+            if task.has_queued:  # what others took to be launched is no waiting
+                self._queued += 1
+                self._wait_total += task.wait_ms
+                self._wait_max = max(self._wait_max, task.wait_ms)
 
     @property
     def ended(self) -> int:
