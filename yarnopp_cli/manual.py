@@ -7,6 +7,7 @@ compares them with what would be written. ``yopp man`` shows the same pages.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
@@ -170,7 +171,9 @@ def _page(name: str, section: str, summary: str, sections: Mapping[str, tuple[Bl
 
 def _command_blocks(name: str, command: Any, context: Any, common: dict[str, str]) -> list[Block]:
     """One command's heading, help, options and examples. What all commands have goes into ``common``."""
-    blocks: list[Block] = [Subheading(" ".join([name, *command.collect_usage_pieces(context)]))]
+    # Versions of typer differ in braces around what is required; a page is the same with all of them.
+    pieces = [re.sub(r"^\{(.*)\}$", r"\1", piece) for piece in command.collect_usage_pieces(context)]
+    blocks: list[Block] = [Subheading(" ".join([name, *pieces]))]
     blocks += [Paragraph(paragraph) for paragraph in _paragraphs(command.help or "")]
     for parameter in command.params:
         record = parameter.get_help_record(context)

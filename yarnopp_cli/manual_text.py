@@ -53,7 +53,7 @@ ENVIRONMENT: tuple[Tagged, ...] = (
     _entry("CLICOLOR", "No colours, if it is 0."),
     _entry("CLICOLOR_FORCE", "Colours in a pipe too, if it is not empty and not 0."),
 )
-"""Variables that yopp reads."""
+"""Variables that yopp reads; those that containers are given are in the documents of the commands."""
 
 DESCRIPTION: tuple[Block, ...] = (
     _says(
