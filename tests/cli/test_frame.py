@@ -1,0 +1,253 @@
+"""The frame: help of every command from nothing, errors in three lines, exit codes, closed streams."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from yarnopp_cli.cli.table import ALIASES, COMMANDS, SECTIONS, TABLE
+
+Cli = Callable[..., Any]
+ROOT = Path(__file__).resolve().parent.parent.parent
+LOADED = (
+    "import sys; sys.argv = ['yopp', *sys.argv[1:]]\n"
+    "from yarnopp_cli.cli.app import run\n"
+    "code = run(sys.argv[1:])\n"
+    "sys.stderr.write('\\nLOADED ' + ' '.join(sorted(sys.modules)))\n"
+    "sys.exit(code)\n"
+)
+
+
+def yopp(
+    *words: str | bytes, shell: str = "", env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """The real program in an environment with nothing in it; ``shell`` redirects, as in ``>&-``."""
+    command: list[str | bytes] = [sys.executable, "-m", "yarnopp_cli", *words]
+    if shell:
+        command = ["sh", "-c", f'exec "$@" {shell}', "sh", *command]
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "HOME": "/nonexistent", **(env or {})}
+    return subprocess.run(command, capture_output=True, env=environment, cwd="/", timeout=60)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_has_help_with_two_examples(cli: Cli, name: str) -> None:
+    ended = cli(name, "--help")
+    assert ended.code == 0, ended.err
+    assert f"yopp {name}" in ended.out
+    assert examples_in(ended.out) >= 2, "no two examples"
+    assert cli(name, "-h").out == ended.out
+    if COMMANDS[name].group:
+        for sub in re.findall(r"^  ([a-z][a-z-]*)  ", ended.out.partition("Commands:")[2], re.M):
+            deeper = cli(name, sub, "--help")
+            assert deeper.code == 0
+            assert examples_in(deeper.out) >= 2, f"{name} {sub}: no two examples"
+
+
+def examples_in(help_text: str) -> int:
+    """The number of example lines at the end of a help text."""
+    return len(help_text.partition("Examples:")[2].split("\n    ")[1:])
+
+
+def test_the_top_help_lists_every_command_and_loads_none() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", LOADED, "--help"], capture_output=True, text=True, cwd=ROOT, timeout=60
+    )
+    assert ended.returncode == 0
+    for entry in TABLE:
+        assert re.search(rf"^  {entry.name} +{re.escape(entry.summary)}$", ended.stdout, re.M), entry.name
+    loaded = set(ended.stderr.partition("LOADED ")[2].split())
+    assert not {f"yarnopp_cli.cli.{entry.module}" for entry in TABLE} & loaded
+    assert not {"rich", "asyncio", "psutil", "msgspec", "textual", "yarnopp_cli.client", "tomli"} & loaded
+
+
+def test_a_looking_command_loads_its_module_and_nothing_heavy(cli: Cli, run_dir: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", LOADED, "node", "list"], capture_output=True, text=True, cwd=ROOT, timeout=60,
+        env={**os.environ, "YOPP_RUN_DIR": str(run_dir)},
+    )  # fmt: skip
+    assert ended.returncode == 69
+    loaded = set(ended.stderr.partition("LOADED ")[2].split())
+    assert "yarnopp_cli.cli.node" in loaded
+    assert not {"rich", "asyncio", "psutil", "msgspec", "textual", "tomli", "yarnopp_cli.cli.logs"} & loaded
+
+
+def test_the_table_is_sound() -> None:
+    assert {entry.section for entry in TABLE} == set(SECTIONS)
+    assert len({entry.name for entry in TABLE}) == len(TABLE)
+    assert all(target[0] in COMMANDS for target in ALIASES.values())
+    assert not set(ALIASES) & set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["nodee"], "nodee"),
+        (["node", "lst"], "lst"),
+        (["node", "list", "--frobnicate"], "--frobnicate"),
+        (["node", "list", "--limit", "-1"], "--limit"),
+        (["node", "list", "--limit", "x"], "--limit"),
+        (["node", "list", "-o", "yaml"], "--output"),
+        (["--color", "never", "node", "list", "-ojso"], "--output"),
+        (["node", "list", "--state", "BROKEN"], "--state"),
+        (["wait", "last", "--timeout", "soon"], "--timeout"),
+        (["wait", "last", "--timeout", "-5s"], "--timeout"),
+        (["app", "status"], "ID"),
+        (["container", "signal", "--signal", "99", "1.1"], "--signal"),
+        (["rmadmin", "-refreshNodes"], "-refreshNodes"),
+        (["application", "-changeQueue", "x"], "-changeQueue"),
+        (["jar"], "jar"),
+    ],
+)
+def test_usage_errors_are_2_and_name_the_option(cli: Cli, words: list[str], named: str) -> None:
+    ended = cli(*words)
+    assert ended.code == 2
+    assert named in ended.err
+    assert ended.out == ""
+    lines = ended.err.strip().splitlines()
+    assert lines[0].startswith("error: ")
+    assert all(line.startswith(("  because: ", "  hint: ")) for line in lines[1:])
+
+
+def test_columns_that_there_are_not(cli: Cli, cluster: object) -> None:
+    for words in (["--columns", "id,nope"], ["--sort", "-nope"]):
+        ended = cli("app", "list", *words)
+        assert ended.code == 2
+        assert "nope" in ended.err
+        assert "progress" in ended.err
+
+
+def test_a_misspelt_command_gets_a_suggestion(cli: Cli) -> None:
+    assert "'node'" in cli("nodde").err
+
+
+def test_a_group_alone_prints_its_help(cli: Cli) -> None:
+    ended = cli("node")
+    assert ended.code == 2
+    assert "Usage: yopp node" in ended.out
+    assert ended.err == ""
+
+
+@pytest.mark.parametrize(
+    "words", [["node", "list"], ["app", "kill", "last"], ["ps"], ["wait", "last"], ["queue", "list"]]
+)
+def test_without_a_cluster_it_is_69_and_says_what_to_type(cli: Cli, words: list[str]) -> None:
+    ended = cli(*words)
+    assert ended.code == 69
+    assert ended.err.splitlines()[0] == "error: the ResourceManager is not running"
+    assert "hint: yopp up" in ended.err
+    assert len(ended.err.strip().splitlines()) == 3
+
+
+def test_errors_as_json_are_yarns_and_stdout_is_empty(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    for words in (["ps", "--json"], ["ps", "-o", "jsonl"], ["--json", "ps"]):
+        ended = cli(*words)
+        assert ended.out == ""
+        document = json.loads(ended.err)
+        assert document["yopp"]["exit"] == ended.code == 69
+        assert document["RemoteException"]["exception"] == "YarnException"
+    assert json.loads(cli("node", "list", "--bad", "--json").err)["yopp"]["exit"] == 2
+    assert "--json" in json.loads(cli("ps", "--json", "-o", "tsv").err)["RemoteException"]["message"]
+    assert json.loads(cli("jar", "--json").err)["RemoteException"]["exception"] == "BadRequestException"
+    monkeypatch.setenv("YOPP_OUTPUT", "json")
+    assert json.loads(cli("ps").err)["yopp"]["exit"] == 69
+    monkeypatch.setenv("YOPP_OUTPUT", "yaml")
+    assert cli("ps").code == 2
+
+
+def test_a_bug_is_one_line_and_its_story_is_in_a_file(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    import yarnopp_cli.cli.version as module
+
+    def broken() -> str:
+        raise RuntimeError("the sky fell")
+
+    monkeypatch.setattr(module, "cgroup_version", broken)
+    ended = cli("version")
+    assert (ended.code, ended.out) == (70, "")
+    (line,) = ended.err.splitlines()
+    story = Path(line.rpartition(" ")[2])
+    try:
+        text = story.read_text()
+        assert "the sky fell" in text
+        assert story.stat().st_mode & 0o077 == 0
+    finally:
+        story.unlink()
+
+
+def test_ctrl_c_is_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    import yarnopp_cli.cli.version as module
+
+    def interrupted() -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "cgroup_version", interrupted)
+    assert cli("version").code == 130
+
+
+def test_what_the_system_refuses_is_no_bug(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    import yarnopp_cli.cli.version as module
+
+    def refused() -> str:
+        raise PermissionError(13, "Permission denied", "/etc/x")
+
+    monkeypatch.setattr(module, "cgroup_version", refused)
+    ended = cli("version")
+    assert ended.code == 1
+    assert "Permission denied (/etc/x)" in ended.err
+
+
+def test_version(cli: Cli) -> None:
+    from yarnopp_cli import __version__
+
+    assert cli("--version").out == cli("-V").out == f"yopp {__version__}\n"
+    assert json.loads(cli("version", "--json").out)["yopp"]["version"] == __version__
+    assert cli("version", "-q").out == f"{__version__}\n"
+
+
+def test_help_needs_no_home_and_no_configuration() -> None:
+    ended = yopp("ps", "--help", env={"YOPP_CONF": "/nonexistent/site.toml"})
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+def test_a_closed_stdout_is_an_error_and_a_broken_pipe_is_quiet() -> None:
+    closed = yopp("version", shell=">&-")
+    assert closed.returncode == 1
+    assert closed.stderr.splitlines()[0] == b"error: cannot write to standard output"
+    assert len(closed.stderr.splitlines()) == 3
+    full = yopp("version", shell=">/dev/full")
+    assert full.returncode == 1
+    assert b"No space left" in full.stderr
+    assert yopp("version", shell=">&- 2>&-").returncode == 1
+    assert yopp("version", shell="<&- 2>&-").returncode == 0
+    help_closed = yopp("--help", shell=">&-")
+    assert help_closed.returncode == 1
+    assert b"Traceback" not in help_closed.stderr + full.stderr
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-m", "yarnopp_cli", "version"],
+            stdout=write,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+            timeout=60,
+        )
+    finally:
+        os.close(write)
+    assert (ended.returncode, ended.stderr) == (141, b"")
+
+
+def test_bytes_that_are_no_text_are_refused_and_not_a_bug() -> None:
+    ended = yopp("node", "status", b"\xff\xfe", env={"YOPP_RUN_DIR": "/nonexistent/run"})
+    assert ended.returncode in (2, 66, 69)
+    assert b"Traceback" not in ended.stderr

@@ -1,0 +1,264 @@
+"""``yopp logs``: of running and of ended clusters, whole, from the end, and as it grows."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from executor.records import ContainerState, ContainerStatus, ExecutionType, Resource
+from yarnopp_cli.cli.logfiles import Stream
+from yarnopp_cli.records.reports import FinalApplicationStatus, JobSummary, YarnApplicationState
+
+from .fake import Cluster, app_id, application, container, container_id
+
+Cli = Callable[..., Any]
+
+
+def write(run_dir: Path, app: int, number: int, stdout: bytes = b"", stderr: bytes = b"") -> Path:
+    """The log directory of one container, where a cluster of ``run_dir`` puts it."""
+    directory = run_dir / "state" / "logs" / app_id(app) / container_id(app, number)
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "stdout").write_bytes(stdout)
+    (directory / "stderr").write_bytes(stderr)
+    return directory
+
+
+@pytest.fixture
+def logged(cluster: Cluster) -> Cluster:
+    """Application 1 (ended) has one container with output, application 2 two."""
+    cluster.applications = [
+        dataclasses.replace(one, log_directory=str(cluster.run_dir / "state" / "logs" / one.application_id))
+        for one in cluster.applications
+    ]
+    cluster.containers = [
+        dataclasses.replace(
+            one, log_directory=str(cluster.run_dir / "state" / "logs" / one.application_id / one.container_id)
+        )
+        for one in cluster.containers
+    ]
+    write(cluster.run_dir, 1, 1, b"one\ntwo\nthree", b"oops\n")
+    write(cluster.run_dir, 2, 1, b"first\n")
+    write(cluster.run_dir, 2, 2, b"second\n", b"alas\n")
+    return cluster
+
+
+def test_one_container_is_raw(cli: Cli, logged: Cluster) -> None:
+    write(logged.run_dir, 1, 1, b"\x1b[1mbold\x1b[0m\n")
+    assert cli("logs", container_id(1, 1)).out == "\x1b[1mbold\x1b[0m\n"
+    assert cli("logs", "1.1").out == cli("logs", "1").out
+
+
+def test_stdout_comes_before_stderr_and_either_can_be_had_alone(cli: Cli, logged: Cluster) -> None:
+    assert cli("logs", "1").out == "one\ntwo\nthreeoops\n"
+    assert cli("logs", "1", "--stderr").out == "oops\n"
+    assert cli("logs", "1", "--stdout").out == "one\ntwo\nthree"
+    assert cli("logs", "-applicationId", app_id(1), "-log_files", "stderr").out == "oops\n"
+
+
+def test_several_containers_are_told_apart(cli: Cli, logged: Cluster) -> None:
+    assert cli("logs", "last").out.splitlines() == ["[1] first", "[2] second", "[2] alas"]
+    assert cli("logs", "2", "--no-prefix").out.splitlines() == ["first", "second", "alas"]
+    lines = [json.loads(line) for line in cli("logs", "2", "--json").out.splitlines()]
+    assert [(one["id"], one["stream"], one["line"]) for one in lines] == [
+        (container_id(2, 1), "stdout", "first"),
+        (container_id(2, 2), "stdout", "second"),
+        (container_id(2, 2), "stderr", "alas"),
+    ]
+    assert all(abs(one["t"] / 1000 - time.time()) < 600 for one in lines)
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(0, ""), (1, "three"), (2, "two\nthree"), (3, "one\ntwo\nthree"), (99, "one\ntwo\nthree")],
+)
+def test_tail(cli: Cli, logged: Cluster, count: int, expected: str) -> None:
+    assert cli("logs", "1", "--stdout", "--tail", str(count)).out == expected
+
+
+def test_timestamps_since_and_copies(cli: Cli, logged: Cluster, tmp_path: Path) -> None:
+    line = cli("logs", "1", "--stderr", "--timestamps").out
+    assert line.endswith(" oops\n")
+    assert line[4] == "-"
+    assert line[10] == "T"
+    old = logged.run_dir / "state" / "logs" / app_id(1) / container_id(1, 1) / "stdout"
+    os.utime(old, (1000, 1000))
+    assert cli("logs", "1", "--since", "1h").out == "oops\n"
+    assert cli("logs", "1", "--out", str(tmp_path / "copy")).code == 0
+    assert (tmp_path / "copy" / container_id(1, 1) / "stderr").read_bytes() == b"oops\n"
+    (tmp_path / "file").write_text("")
+    refused = cli("logs", "1", "--out", str(tmp_path / "file"))
+    assert refused.code == 1
+    assert "cannot copy" in refused.err
+
+
+def test_the_exit_code_can_be_had(cli: Cli, logged: Cluster) -> None:
+    assert cli("logs", "1").code == 0
+    assert cli("logs", "1", "--exit-code").code == 3
+    assert cli("logs", "1.1", "--exit-code").code == 3
+
+
+def test_no_output_is_no_error(cli: Cli, logged: Cluster) -> None:
+    logged.applications.append(application(3))
+    ended = cli("logs", "last")
+    assert (ended.code, ended.out) == (0, "")
+    assert "no output yet" in ended.err
+
+
+def test_logs_of_a_cluster_that_has_ended(cli: Cli, run_dir: Path) -> None:
+    assert cli("logs", "last").code == 69
+    write(run_dir, 1, 2, b"old\n")
+    write(run_dir, 2, 2, b"new\n")
+    write(run_dir, 10, 1, b"newest\n")
+    assert cli("logs", "last").out == "newest\n"
+    assert cli("logs", "2").out == "new\n"
+    assert cli("logs", "-f", "1.2").out == "old\n"
+    assert cli("logs", container_id(2, 2)).out == "new\n"
+    assert cli("logs", "3").code == 66
+    assert cli("logs", "3.3").code == 66
+    assert cli("logs", app_id(5)).code == 66
+
+
+def test_logs_of_what_this_cluster_never_knew_are_found_on_disk(cli: Cli, logged: Cluster) -> None:
+    write(logged.run_dir, 9, 1, b"of before\n")
+    assert cli("logs", app_id(9)).out == "of before\n"
+    assert cli("logs", "9").out == "of before\n"
+    assert cli("logs", "77").code == 66
+
+
+def test_follow_waits_for_a_queued_container_and_ends_with_it(cli: Cli, logged: Cluster) -> None:
+    """Nothing while it is queued, then all it writes, then the end."""
+    log = logged.run_dir / "state" / "logs" / app_id(3) / container_id(3, 1)
+    logged.applications.append(
+        application(3, log_directory=str(log.parent), summary=JobSummary(total=1), unmanaged=True)
+    )
+    logged.containers.append(container(3, 1, state=ContainerState.SCHEDULED, log_directory=str(log)))
+    reached: list[str] = []
+
+    def life() -> None:
+        wait_for(lambda: len(logged.asked("getContainers")) >= 3)
+        reached.append("queued")
+        log.mkdir(parents=True)
+        (log / "stdout").write_bytes(b"hel")
+        logged.containers[-1] = container(
+            3, 1, state=ContainerState.RUNNING, log_directory=str(log), started_at_ms=5
+        )
+        before = len(logged.asked("getContainers"))
+        wait_for(lambda: len(logged.asked("getContainers")) >= before + 2)
+        with (log / "stdout").open("ab") as file:
+            file.write(b"lo\nlast words")
+        logged.containers[-1] = container(
+            3,
+            1,
+            state=ContainerState.DONE,
+            exit_status=0,
+            exit_code=0,
+            log_directory=str(log),
+            started_at_ms=5,
+        )
+        logged.applications[-1] = application(
+            3,
+            log_directory=str(log.parent),
+            state=YarnApplicationState.FINISHED,
+            final_status=FinalApplicationStatus.SUCCEEDED,
+            summary=JobSummary(total=1, completed=1, exit_code=0),
+        )
+
+    thread = threading.Thread(target=life)
+    thread.start()
+    ended = cli("logs", "-f", "3")
+    thread.join(10)
+    assert reached == ["queued"]
+    assert (ended.code, ended.out) == (0, "hello\nlast words")
+    assert "still queued" in ended.err
+
+
+def test_follow_of_several_interleaves_by_line(cli: Cli, logged: Cluster) -> None:
+    def end() -> None:
+        wait_for(lambda: len(logged.asked("getContainers")) >= 2)
+        write(logged.run_dir, 2, 1, b"first\nmore\n")
+        logged.statuses = {
+            one: ContainerStatus(
+                one, ContainerState.DONE, ExecutionType.OPPORTUNISTIC, Resource(), exit_status=0
+            )
+            for one in logged.statuses
+        }
+        logged.containers[1:] = [
+            dataclasses.replace(one, state=ContainerState.DONE, exit_status=0)
+            for one in logged.containers[1:]
+        ]
+        logged.applications[1] = dataclasses.replace(
+            logged.applications[1], state=YarnApplicationState.FINISHED
+        )
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    ended = cli("logs", "-f", "last")
+    thread.join(10)
+    assert sorted(ended.out.splitlines()) == ["[1] first", "[1] more", "[2] alas", "[2] second"]
+
+
+def test_follow_ends_when_the_cluster_does(cli: Cli, logged: Cluster) -> None:
+    def end() -> None:
+        wait_for(lambda: len(logged.asked("getContainers")) >= 4)
+        logged.close()
+        (logged.run_dir / "rm.sock").unlink()
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    ended = cli("logs", "-f", "2.1")
+    thread.join(10)
+    assert (ended.code, ended.out) == (0, "first\n")
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Until ``condition``, or fail after 10 s."""
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_control_sequences_stay_away_from_a_terminal(logged: Cluster) -> None:
+    import pty
+
+    write(logged.run_dir, 1, 1, b"\x1b]0;pwned\x07text\tx\xff\n")
+    main, other = pty.openpty()
+    ended = subprocess.run(
+        [sys.executable, "-m", "yarnopp_cli", "logs", "1.1"], stdout=other, stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.getcwd()}, timeout=30,
+    )  # fmt: skip
+    os.close(other)
+    shown = os.read(main, 4096)
+    os.close(main)
+    assert ended.returncode == 0, ended.stderr
+    assert shown == b"\\e]0;pwned\\x07text\tx\\xff\r\n" or shown == b"\\e]0;pwned\\x07text    x\\xff\r\n"
+
+
+@pytest.mark.parametrize("size", [0, 1, 65535, 65536, 65537, 200_000])
+def test_tail_of_large_files_is_exact(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "stdout"
+    lines = [f"{number:07d}".encode() for number in range(size // 8)]
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    for count in (1, 7, 10_000, 10**6):
+        stream = Stream("c", "stdout", str(path))
+        stream.skip_to_tail(count)
+        assert list(stream.lines(ended=True)) == lines[max(0, len(lines) - count) :]
+
+
+def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
+    path = tmp_path / "stdout"
+    path.write_bytes(b"x" * (5 << 20))
+    stream = Stream("c", "stdout", str(path))
+    pieces = list(stream.lines(ended=True))
+    assert sum(map(len, pieces)) == 5 << 20
+    assert max(map(len, pieces)) < 2 << 20

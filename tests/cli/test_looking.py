@@ -1,0 +1,302 @@
+"""What the looking commands print, against canned reports over the real wire."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from executor.records import ContainerState, ExecutionType
+from yarnopp_cli.records.reports import FinalApplicationStatus, YarnApplicationState
+
+from .fake import TIMESTAMP, Cluster, app_id, container, container_id
+
+Cli = Callable[..., Any]
+
+
+def test_node_list_as_a_table_and_as_yarns_document(cli: Cli, cluster: Cluster) -> None:
+    ended = cli("node", "list")
+    assert ended.code == 0
+    header, row = ended.out.splitlines()
+    assert header.split()[:2] == ["NODE", "STATE"]
+    assert row.startswith("host1:45454  RUNNING")
+    assert "8/10" in row
+    document = json.loads(cli("node", "list", "--json").out)
+    (node,) = document["nodes"]["node"]
+    assert (node["id"], node["numRunningOpportContainers"], node["numQueuedContainers"]) == (
+        "host1:45454",
+        2,
+        8,
+    )
+    assert (node["usedMemoryMB"], node["availMemoryMB"], node["usedMemoryOpportGB"]) == (1024, 3072, 2)
+    assert node["yopp"]["usedMemoryOpportMB"] == 1536
+    assert len(json.loads(cli("nodes", "-a", "--json").out)["nodes"]["node"]) == 2
+    assert cli("node", "-list", "-states", "LOST", "-o", "name").out == "host1:45455\n"
+    assert cli("node", "list", "-o", "wide").out.splitlines()[0].count("LAST HEALTH-UPDATE") == 1
+
+
+def test_no_rows_are_null_in_json_as_in_yarn_and_a_note_in_a_table(cli: Cli, cluster: Cluster) -> None:
+    cluster.nodes, cluster.containers, cluster.applications = [], [], []
+    assert cli("node", "list", "--json").out == '{"nodes":null}\n'
+    assert cli("app", "list", "--json").out == '{"apps":null}\n'
+    ended = cli("ps")
+    assert (ended.code, ended.out) == (0, "")
+    assert "no containers" in ended.err
+    assert cli("ps", "-q").err == ""
+
+
+def test_node_status_by_id_port_and_last(cli: Cli, cluster: Cluster) -> None:
+    for word in ("host1:45454", "45454"):
+        assert json.loads(cli("node", "status", word, "--json").out)["node"]["id"] == "host1:45454"
+    text = cli("node", "status", "45454").out
+    assert "Node-State : RUNNING" in text
+    assert "2 opportunistic" in text
+    assert cli("node", "status", "nowhere").code == 66
+    ambiguous = cli("node", "status", "host1")
+    assert ambiguous.code == 2
+    assert "host1:45455" in ambiguous.err
+
+
+def test_app_list_filters_and_formats(cli: Cli, cluster: Cluster) -> None:
+    assert cli("app", "list", "-q").out == f"{app_id(2)}\n"
+    assert cli("app", "list", "-a", "-q").out.split() == [app_id(1), app_id(2)]
+    assert cli("application", "-list", "-appStates", "FINISHED", "-q").out.split() == [app_id(1)]
+    assert cli("app", "list", "-a", "--limit", "1", "-o", "name").out.split() == [app_id(2)]
+    lines = [json.loads(line) for line in cli("app", "list", "-a", "-o", "jsonl").out.splitlines()]
+    assert [(one["state"], one["yopp"]["exit"]) for one in lines] == [("FINISHED", 3), ("RUNNING", None)]
+    tsv = cli("app", "list", "-a", "-o", "tsv", "--columns", "id,state,exit").out
+    assert tsv == f"id\tstate\texit\n{app_id(1)}\tFINISHED\t3\n{app_id(2)}\tRUNNING\t\n"
+    assert cli("app", "list", "-a", "-q", "--sort", "-id").out.split() == [app_id(2), app_id(1)]
+    cli("app", "list", "--type", "YOPP", "--tag", "a,b", "--user", "me", "--name", "sleep")
+    request = cluster.asked("getApplications")[-1]
+    assert (request.application_types, request.tags, request.user, request.name, request.live_only) == (
+        ("YOPP",), ("a", "b"), "me", "sleep", True
+    )  # fmt: skip
+
+
+def test_app_status_shows_exit_code_and_counts(cli: Cli, cluster: Cluster) -> None:
+    document = json.loads(cli("app", "status", "1", "--json").out)["app"]
+    assert (document["id"], document["finalStatus"], document["yopp"]["exit"]) == (app_id(1), "FAILED", 3)
+    text = cli("app", "status", "last").out
+    assert f"Application-Id : {app_id(2)}" in text
+    assert "yopp run -O sleep 10" in text
+
+
+def test_container_list_merges_what_the_node_knows_now(cli: Cli, cluster: Cluster) -> None:
+    found = json.loads(cli("container", "list", "--json").out)["containers"]["container"]
+    running, queued = found
+    assert (running["state"], running["executionType"], running["yopp"]["state"]) == (
+        "RUNNING", "OPPORTUNISTIC", "RUNNING"
+    )  # fmt: skip
+    assert running["yopp"]["used"]["cpuSeconds"] == 1.5
+    assert (running["yopp"]["used"]["rssMB"], running["yopp"]["used"]["throttledMs"]) == (20.0, 250)
+    assert running["yopp"]["limits"] == {"cpuQuota": None, "cpuShares": 2, "memoryMB": 512, "pids": 4096}
+    assert running["yopp"]["command"] == ["sleep", "10"]
+    assert (queued["state"], queued["yopp"]["state"], queued["yopp"]["position"]) == (
+        "SCHEDULED",
+        "QUEUED",
+        1,
+    )
+    table = cli("ps").out.splitlines()
+    assert [line.split()[:4] for line in table[1:]] == [
+        [container_id(2, 1), "OPPORTUNISTIC", "RUNNING", "-"],
+        [container_id(2, 2), "OPPORTUNISTIC", "QUEUED", "1"],
+    ]
+
+
+def test_container_list_still_answers_while_a_node_does_not(cli: Cli, cluster: Cluster) -> None:
+    cluster.nm.close()
+    (cluster.run_dir / "nm-45454.sock").unlink()
+    found = json.loads(cli("ps", "--json").out)["containers"]["container"]
+    assert [one["yopp"]["state"] for one in found] == ["QUEUED", "QUEUED"]
+    assert found[0]["yopp"]["limits"] is None
+    cluster.nm = type(cluster.nm)(cluster.run_dir / "nm-45454.sock", {}, {})
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ((), ["2.1", "2.2"]),
+        (("-a",), ["1.1", "2.1", "2.2"]),
+        (("--state", "QUEUED"), ["2.2"]),
+        (("--state", "SCHEDULED"), ["2.2"]),
+        (("--state", "DONE"), ["1.1"]),
+        (("--state", "ALL"), ["1.1", "2.1", "2.2"]),
+        (("--type", "G"), []),
+        (("--type", "opportunistic"), ["2.1", "2.2"]),
+        (("--app", "1", "-a"), ["1.1"]),
+        (("--app", f"appattempt_{TIMESTAMP}_0002_000001"), ["2.1", "2.2"]),
+        (("--app", f"appattempt_{TIMESTAMP}_0002_000002"), []),
+        (("--node", "45455"), []),
+        (("--user", "somebody"), []),
+        (("-a", "--limit", "2"), ["2.1", "2.2"]),
+    ],
+)
+def test_container_filters(cli: Cli, cluster: Cluster, words: tuple[str, ...], expected: list[str]) -> None:
+    ids = [container_id(*map(int, one.split("."))) for one in expected]
+    assert cli("container", "list", "-q", *words).out.split() == ids
+
+
+def test_cgroup_v2_shows_weights(cli: Cli, cluster: Cluster) -> None:
+    cluster.cgroups = "v2"
+    cluster.containers.append(
+        container(2, 3, execution_type=ExecutionType.GUARANTEED, state=ContainerState.RUNNING)
+    )
+    found = json.loads(cli("ps", "--json").out)["containers"]["container"]
+    assert [one["yopp"]["limits"]["cpuShares"] for one in found] == [1, 1, 100]
+
+
+def test_a_quota_is_shown_where_use_is_strict(cli: Cli, cluster: Cluster) -> None:
+    import dataclasses
+
+    name = "yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage"
+    cluster.info = dataclasses.replace(cluster.info, properties={name: "true"})
+    found = json.loads(cli("ps", "--json").out)["containers"]["container"]
+    assert found[0]["yopp"]["limits"]["cpuQuota"] > 0
+
+
+def test_container_status_says_the_execution_type_first(cli: Cli, cluster: Cluster) -> None:
+    lines = cli("container", "status", "2.1").out.splitlines()
+    assert lines[0].split(" : ")[1] == "OPPORTUNISTIC"
+    text = "\n".join(lines)
+    assert "throttled for 250 ms" in text
+    assert "20 MB now, 25 MB at most, 0 OOM kills" in text
+    assert "memory 512 MB" in text
+    ended = cli("container", "status", "1.1").out
+    assert "Exit-Status : 3" in ended
+    cluster.containers[0] = container(
+        1, 1, state=ContainerState.DONE, exit_status=-104, exit_code=137, diagnostics="too much\nreally"
+    )
+    ended = cli("container", "status", "1.1").out
+    assert "-104 (KILLED_EXCEEDED_PMEM), exit code 137" in ended
+    assert "too much" in ended
+
+
+def test_suffixes_that_mean_several_things_list_them(cli: Cli, cluster: Cluster) -> None:
+    ended = cli("container", "status", "1")
+    assert ended.code == 2
+    assert container_id(1, 1) in ended.err
+    assert container_id(2, 1) in ended.err
+    assert cli("container", "status", "_000002").code == 0
+    assert cli("container", "status", "7.7").code == 66
+    assert cli("container", "status", "nonsense").code == 66
+    assert cli("container", "status", "container_x").code == 2
+    assert cli("app", "status", "99").code == 66
+    assert cli("app", "status", app_id(99)).code == 66
+    assert cli("app", "status", f"_{2:04d}").code == 0
+
+
+def test_attempts_and_queues(cli: Cli, cluster: Cluster) -> None:
+    attempt = f"appattempt_{TIMESTAMP}_0002_000001"
+    assert cli("attempt", "list", "last", "-q").out == f"{attempt}\n"
+    assert (
+        json.loads(cli("attempt", "status", attempt, "--json").out)["appAttempt"]["appAttemptState"]
+        == "RUNNING"
+    )
+    assert json.loads(cli("attempt", "list", "2", "--json").out)["appAttempts"]["appAttempt"][0]["id"] == 1
+    assert cli("attempt", "status", f"appattempt_{TIMESTAMP}_0002_000009").code == 66
+    assert json.loads(cli("queue", "list", "--json").out)["queues"]["queue"][0]["queueName"] == "default"
+    assert "Maximum Capacity" in cli("queue", "-status", "default").out
+    assert cli("queue", "status", "nope").code == 66
+
+
+def test_kill_returns_when_it_has_happened(cli: Cli, cluster: Cluster) -> None:
+    ended = cli("app", "kill", "last")
+    assert (ended.code, ended.out) == (0, f"{app_id(2)} KILLED\n")
+    again = cli("app", "kill", "last")
+    assert (again.code, again.out) == (0, "")
+    assert "already ended" in again.err
+    assert len(cluster.asked("forceKillApplication")) == 1
+    assert cluster.app(app_id(2)).final_status is FinalApplicationStatus.KILLED
+
+
+def test_kill_that_does_not_take_ends_with_124(cli: Cli, cluster: Cluster) -> None:
+    cluster.rm.handlers["forceKillApplication"] = lambda request: _kept(cluster, request.application_id)
+    ended = cli("app", "kill", "last", "--timeout", "50ms")
+    assert ended.code == 124
+    assert cli("app", "kill", "last", "--no-wait").code == 0
+
+
+def _kept(cluster: Cluster, identifier: str) -> Any:
+    from yarnopp_cli.records.client_protocol import KillApplicationResponse
+
+    return KillApplicationResponse(cluster.app(identifier))
+
+
+def test_kill_all_asks_and_without_a_terminal_wants_yes(cli: Cli, cluster: Cluster) -> None:
+    refused = cli("app", "kill", "all")
+    assert refused.code == 2
+    assert "-y" in refused.err
+    assert cluster.app(app_id(2)).state is YarnApplicationState.RUNNING
+    assert cli("app", "kill", "all", "-y").code == 0
+    assert cluster.app(app_id(2)).state is YarnApplicationState.KILLED
+
+
+def test_container_kill_waits_and_signal_signals(cli: Cli, cluster: Cluster) -> None:
+    ended = cli("container", "kill", "2.1")
+    assert (ended.code, ended.out) == (0, f"{container_id(2, 1)} KILLED\n")
+    (request,) = cluster.asked("stopContainers")
+    assert request.diagnostics == "Container killed by a person."
+    assert cli("container", "signal", "--signal", "usr1", "2.2").code == 0
+    assert cluster.asked("signalContainer")[-1].signal == 10
+    assert cli("container", "-signal", container_id(2, 2), "FORCEFUL_SHUTDOWN").code == 0
+    assert cluster.asked("signalContainer")[-1].signal == 9
+    assert cli("container", "signal", "--signal", "NOPE", "2.2").code == 2
+    dead = cli("container", "signal", "1.1")
+    assert dead.code == 1
+    assert "has ended" in dead.err
+
+
+def test_killing_what_has_not_arrived_says_so(cli: Cli, cluster: Cluster) -> None:
+    cluster.containers.append(container(2, 9))
+    ended = cli("container", "kill", "2.9")
+    assert ended.code == 1
+    assert "not arrived" in ended.err
+    assert len(ended.err.strip().splitlines()) == 3
+
+
+def test_bare_yopp_is_a_short_status_and_five_commands(cli: Cli, cluster: Cluster) -> None:
+    ended = cli()
+    assert ended.code == 0
+    assert "1 node, 2 vcores" in ended.out
+    assert ended.out.count("\n  yopp ") == 5
+
+
+def test_ids_from_standard_input(cli: Cli, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(f"{app_id(1)}\n{app_id(2)}\n".encode())))
+    ended = cli("app", "status", "-", "-q")
+    assert ended.out.split() == [app_id(1), app_id(2)]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    assert cli("app", "status", "-").code == 2
+
+
+def test_remote_text_cannot_reach_the_terminal(cli: Cli, cluster: Cluster) -> None:
+    evil = "a\x1b]0;pwned\x07b\u202ec\nd\x9b31m"
+    cluster.applications[1] = type(cluster.applications[1])(
+        app_id(2),
+        evil,
+        "me",
+        "default",
+        "YOPP",
+        YarnApplicationState.RUNNING,
+        FinalApplicationStatus.UNDEFINED,
+        diagnostics=evil,
+        command_line=evil,
+    )
+    for words in (
+        ("app", "list"),
+        ("app", "list", "-o", "wide"),
+        ("app", "list", "-o", "tsv"),
+        ("app", "status", "2"),
+    ):
+        out = cli(*words).out
+        assert not set("\x1b\x07\u202e\x9b") & set(out), words
+        assert "\\e]0;pwned" in out or words == ("app", "list", "-o", "tsv")
+    assert len(cli("app", "list").out.splitlines()) == 2
+    document = cli("app", "status", "2", "--json").out
+    assert json.loads(document)["app"]["name"] == evil
+    assert not set("\x1b\x07\u202e\x9b") & set(document)

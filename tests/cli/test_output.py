@@ -1,0 +1,235 @@
+"""The printer: colours by the rules, widths by the terminal, and nothing cut where no person reads."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+
+import pytest
+import typer
+
+from yarnopp_cli.cli import output
+from yarnopp_cli.cli.options import duration, size_mb
+from yarnopp_cli.cli.output import OutputClosedError, Printer
+from yarnopp_cli.errors import UsageError, YoppError
+from yarnopp_cli.views.columns import Column
+
+LONG = "application_1765400000000_0001"
+COLUMNS: tuple[Column[tuple[str, str, int]], ...] = (
+    Column("id", "ID", lambda row: row[0]),
+    Column("name", "NAME", lambda row: row[1], flexible=True),
+    Column("count", "COUNT", lambda row: row[2], numeric=True),
+)
+
+
+class Terminal(io.TextIOWrapper):
+    """A stdout that says it is a terminal."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO(), encoding="utf-8")
+
+    def isatty(self) -> bool:
+        return True
+
+    def text(self) -> str:
+        self.flush()
+        buffer = self.buffer
+        assert isinstance(buffer, io.BytesIO)
+        return buffer.getvalue().decode()
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    for name in ("NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "YOPP_OUTPUT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "60")
+    return Terminal()
+
+
+def listing(printer: Printer, rows: list[tuple[str, str, int]]) -> None:
+    printer.listing(
+        rows, COLUMNS, documents=lambda all_: {"rows": [{"id": row[0]} for row in all_]},
+        document=lambda row: {"id": row[0]}, identity=lambda row: row[0],
+    )  # fmt: skip
+
+
+def test_a_pipe_gets_everything_however_wide(capsys: pytest.CaptureFixture[str]) -> None:
+    listing(Printer(), [(LONG, "n" * 300, 1), (LONG, "m", 20_000)])
+    lines = capsys.readouterr().out.splitlines()
+    assert LONG in lines[1]
+    assert "n" * 300 in lines[1]
+    assert "\x1b" not in "".join(lines)
+    assert lines[1].endswith("    1")
+    assert lines[2].endswith("20000")
+
+
+def test_a_narrow_terminal_shortens_names_and_never_ids(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout", terminal)
+    listing(Printer(color="never"), [(LONG, "n" * 300, 1)])
+    header, row = terminal.text().splitlines()
+    assert LONG in row
+    assert "…" in row
+    assert len(row) == 60
+    assert header.startswith("ID ")
+
+
+@pytest.mark.parametrize(
+    ("mode", "environment", "tty", "colored"),
+    [
+        (None, {}, True, True),
+        (None, {}, False, False),
+        (None, {"NO_COLOR": "1"}, True, False),
+        (None, {"NO_COLOR": ""}, True, True),
+        (None, {"CLICOLOR": "0"}, True, False),
+        (None, {"CLICOLOR_FORCE": "1"}, False, True),
+        (None, {"CLICOLOR_FORCE": "0"}, False, False),
+        (None, {"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}, False, False),
+        (None, {"TERM": "dumb"}, True, False),
+        ("always", {"NO_COLOR": "1"}, False, True),
+        ("never", {"CLICOLOR_FORCE": "1"}, True, False),
+        ("auto", {"NO_COLOR": "1"}, True, True),
+        ("auto", {}, False, False),
+    ],
+)
+def test_colours(
+    monkeypatch: pytest.MonkeyPatch,
+    terminal: Terminal,
+    mode: str | None,
+    environment: dict[str, str],
+    tty: bool,
+    colored: bool,
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setattr(terminal, "isatty", lambda: tty)
+    assert Printer(color=mode).color_out is colored
+
+
+def test_states_are_coloured_words_and_widths_stay_right(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout", terminal)
+    listing(Printer(color="always"), [("RUNNING", "x", 1), ("KILLED", "y", 2)])
+    lines = terminal.text().splitlines()
+    assert lines[1].startswith("\x1b[32mRUNNING\x1b[0m  x")
+    assert lines[2].startswith("\x1b[31mKILLED\x1b[0m   y")
+
+
+def test_json_on_a_terminal_is_the_same_value_indented(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout", terminal)
+    Printer("json").document({"a": ["ü", "\x9b\u202e\ud800"]})
+    text = terminal.text()
+    assert text.count("\n") > 2
+    assert json.loads(text) == {"a": ["ü", "\x9b\u202e\ud800"]}
+    assert "\x9b" not in text
+    assert "ü" in text
+
+
+def test_every_form_of_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [("a", "b\tc\n", 1)]
+    expected = {
+        "json": '{"rows":[{"id":"a"}]}\n',
+        "jsonl": '{"id":"a"}\n',
+        "name": "a\n",
+        "tsv": "id\tname\tcount\na\tb\\tc\\n\t1\n",
+    }
+    for form, text in expected.items():
+        listing(Printer(form), rows)
+        assert capsys.readouterr().out == text
+    listing(Printer(quiet=True), rows)
+    assert capsys.readouterr().out == "a\n"
+
+
+def test_wide_characters_keep_columns_straight(capsys: pytest.CaptureFixture[str]) -> None:
+    listing(Printer(), [("x", "日本", 1), ("y", "abcd", 2)])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].replace("日本", "abcd") == lines[2].replace("y", "x").replace("2", "1")
+
+
+def test_the_choice_of_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("YOPP_OUTPUT", raising=False)
+    assert Printer.of().form == "table"
+    assert Printer.of(json=True).form == "json"
+    assert Printer.of(json=True, output="jsonl").form == "jsonl"
+    monkeypatch.setenv("YOPP_OUTPUT", "tsv")
+    assert Printer.of().form == "tsv"
+    assert Printer.of(output="wide").form == "wide"
+    with pytest.raises(UsageError):
+        Printer.of(json=True, output="wide")
+
+
+def test_questions_need_a_terminal_or_yes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printer = Printer()
+    assert printer.confirm("Sure?", yes=True)
+    with pytest.raises(UsageError, match="Sure"):
+        printer.confirm("Sure?", yes=False)
+    monkeypatch.setattr(output, "is_terminal", lambda stream: True)
+    for answer, meant in (("y\n", True), ("YES\n", True), ("n\n", False), ("\n", False), ("", False)):
+        monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+        assert printer.confirm("Sure?", yes=False) is meant
+    assert "[y/N]" in capsys.readouterr().err
+
+
+def test_a_stdout_that_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    stream = os.fdopen(write, "w")
+    monkeypatch.setattr("sys.stdout", stream)
+    with pytest.raises(OutputClosedError) as caught:
+        Printer().text("x")
+    assert caught.value.broken_pipe
+    output.abandon_stdout()
+    stream.close()
+
+
+def test_errors_have_three_lines_and_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    output.reset(json_wanted=False)
+    output.error(YoppError("bad\x1b[31m", because="a\nb", hint="c"))
+    assert capsys.readouterr().err == "error: bad\\e[31m\n  because: a\\nb\n  hint: c\n"
+    output.error(YoppError("only this"))
+    assert capsys.readouterr().err == "error: only this\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90), ("5m", 300), ("2h", 7200), ("1h30m", 5400), ("250ms", 0.25), ("1.5", 1.5), ("0", 0)],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "x", "5x", "-1", "1 h", "inf", "nan", "1e3", "9" * 400, "m"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "megabytes"),
+    [
+        ("512", 512),
+        ("512M", 512),
+        ("2G", 2048),
+        ("2GiB", 2048),
+        ("1.5g", 1536),
+        ("1T", 1 << 20),
+        ("2048k", 2),
+    ],
+)
+def test_sizes(text: str, megabytes: int) -> None:
+    assert size_mb(text) == megabytes
+
+
+@pytest.mark.parametrize("text", ["", "-1", "x", "1.3M", "1X", "9" * 400, "10 M B"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        size_mb(text)
