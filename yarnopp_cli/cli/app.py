@@ -64,7 +64,16 @@ def _load(name: str) -> Any:
     module = import_module(f"{__package__}.{COMMANDS[name].module}")
     holder = new_typer(callback=_nothing)  # a callback makes it a group, whatever the module registers
     module.register(holder)
-    return typer.main.get_command(holder).commands[name]  # type: ignore[attr-defined]
+    command: Any = typer.main.get_command(holder).commands[name]  # type: ignore[attr-defined]
+    if COMMANDS[name].group and not command.epilog:
+        command.epilog = examples(*_first_examples(command))
+    return command
+
+
+def _first_examples(group: Any) -> list[str]:
+    """The first example of each of a group's first two subcommands: examples for a group that names none."""
+    epilogs = [command.epilog for command in group.commands.values() if command.epilog]
+    return [epilog.splitlines()[2].strip() for epilog in epilogs[:2]]
 
 
 def _nothing() -> None:

@@ -236,7 +236,9 @@ class _Words:
     def value(self, option: str) -> str:
         """The value of an option. Raises UsageError if there is none."""
         if self._index >= len(self._words):
-            raise UsageError(f"yopp {self.command}: {option} needs a value")
+            raise UsageError(
+                f"yopp {self.command}: {option} needs a value", hint=f"yopp {self.command} --help"
+            )
         self._index += 1
         return self._words[self._index - 1]
 
@@ -257,8 +259,8 @@ def _unsupported(command: str, option: str, hint: str = "") -> UsageError:
     )
 
 
-# What each of YARN's options becomes: our words, and how many values follow it ("" none, "1" one, "?" at most
-# one, "*" any number). None: refused.
+# What each of YARN's options becomes: our words, and how many values follow it ("" none, "1" one, "*" any
+# number, "~" some that mean nothing here). None: refused.
 _Mapping = dict[str, tuple[tuple[str, ...], str] | None]
 
 _OPTIONS: dict[str, _Mapping] = {
@@ -299,11 +301,11 @@ _OPTIONS: dict[str, _Mapping] = {
         "-states": (("--state",), "1"),
         "-showDetails": (("-o", "wide"), ""),
     },
-    "queue": {"-list": (("list",), "?"), "-status": (("status",), "1")},
+    "queue": {"-list": (("list",), "~"), "-status": (("status",), "1")},
     "logs": {
         "-applicationId": (("",), "1"),
         "-containerId": (("",), "1"),
-        "-am": (("--am",), "?"),
+        "-am": (("--am",), "~"),
         "-log_files": (("--files",), "*"),
         "-out": (("--out",), "1"),
         "-log_files_pattern": None,
@@ -357,15 +359,17 @@ def _map(command: str, words: list[str]) -> list[str]:
         target = others
         if ours[0] in _FIRST:
             if verb:
-                raise UsageError(f"yopp {command}: {option} and -{verb[0]} exclude each other")
+                raise UsageError(
+                    f"yopp {command}: {option} and -{verb[0]} exclude each other", hint="type one of them"
+                )
             target = verb
         target += [one for one in ours if one]
         if takes == "1":
             target.append(source.value(option))
         elif takes == "*":
             target += source.values()
-        elif takes == "?":
-            target += source.values()[:1]
+        elif takes == "~":
+            source.values()
     if command in ("app", "attempt", "container", "node", "queue") and not verb:
         raise UsageError(
             f"yopp {command}: {_first_option(table, words)} needs -list", hint=f"yopp {command} list --help"
@@ -377,8 +381,6 @@ def _finished(command: str, verb: list[str], others: list[str]) -> list[str]:
     """Last touches, where YARN's words do not map one to one."""
     if command == "app" and verb == ["list"] and "--state" in others:
         others = ["-a", *others]  # YARN's filter speaks of applications that have ended too
-    if command == "queue" and verb[:1] == ["list"]:  # -list takes a parent queue, and there is only root
-        verb = verb[:1]
     if command == "container" and verb[:1] == ["signal"]:
         name = verb[2] if len(verb) > 2 else "OUTPUT_THREAD_DUMP"
         verb = ["signal", "--signal", _yarn_signal(name), *verb[1:2]]

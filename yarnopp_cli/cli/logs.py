@@ -219,7 +219,8 @@ def _of_cluster(client: YarnClient, named: Sequence[str], masters_only: bool) ->
     if of_applications:
         target.application_ids = applications(client, of_applications)
     for one in target.container_ids:
-        client.container(one)
+        if directory := client.container(one).log_directory:
+            target.directories[one] = directory
     for one in target.application_ids:
         target.directories[one] = client.application(one).log_directory
     return target

@@ -17,7 +17,7 @@ from typing import Any, TextIO, TypeVar
 
 from ..errors import EXIT_FAILURE, UsageError, YoppError
 from ..views.columns import Column
-from ..views.text import harmless, shorten, width
+from ..views.text import harmless, harmless_json, shorten, width
 
 T = TypeVar("T")
 
@@ -136,7 +136,8 @@ class Printer:
         """Print one JSON value on stdout: on one line, or indented for a reader at a terminal."""
         indent = 2 if self.form == "json" and is_terminal(sys.stdout) else None
         separators = (",", ": ") if indent else (",", ":")
-        _write(json.dumps(value, ensure_ascii=False, indent=indent, separators=separators) + "\n")
+        text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
+        write_bytes(harmless_json(text).encode() + b"\n")
 
     def raw(self, data: bytes) -> None:
         """Pass bytes through to stdout as they are."""
@@ -316,8 +317,7 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 def json_line(value: Any) -> bytes:
     """One JSON value on one line."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "backslashreplace") + b"\n"
+    return harmless_json(json.dumps(value, ensure_ascii=False, separators=(",", ":"))).encode() + b"\n"
 
 
 def is_terminal_out() -> bool:
@@ -328,7 +328,7 @@ def is_terminal_out() -> bool:
 def error(problem: YoppError) -> None:
     """Print an error on stderr: three lines, or one JSON object in YARN's form where JSON was asked for."""
     if _errors_as_json:
-        _talk(json.dumps(error_document(problem), ensure_ascii=False) + "\n")
+        _talk(harmless_json(json.dumps(error_document(problem), ensure_ascii=False)) + "\n")
         return
     mark = paint("error:", "red", _colored(sys.stderr, None))
     lines = [f"{mark} {harmless(problem.message, keep=chr(10)).rstrip()}"]

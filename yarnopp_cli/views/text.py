@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-# C0 and C1 controls, DEL, bidirectional overrides and isolates, line separators, lone surrogates: each of them
+# C0 and C1 controls, DEL, bidirectional overrides and isolates, line separators, lone surrogates: each one
 # can make a terminal show something else than what is there.
 _HARMFUL = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -28,6 +28,13 @@ def _escape(character: str) -> str:
         return _NAMED[character]
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def harmless_json(text: str) -> str:
+    """JSON text with what a terminal might act on written as JSON's own escapes: the same value."""
+    if text.isascii():
+        return text  # json.dumps has escaped the controls among these
+    return _HARMFUL.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
 
 
 def width(text: str) -> int:
