@@ -171,7 +171,7 @@ def _page(name: str, section: str, summary: str, sections: Mapping[str, tuple[Bl
 
 def _command_blocks(name: str, command: Any, context: Any, common: dict[str, str]) -> list[Block]:
     """One command's heading, help, options and examples. What all commands have goes into ``common``."""
-    # Versions of typer differ in braces around what is required; a page is the same with all of them.
+    # Versions of typer differ in braces around what is required and brackets around choices; a page does not.
     pieces = [re.sub(r"^\{(.*)\}$", r"\1", piece) for piece in command.collect_usage_pieces(context)]
     blocks: list[Block] = [Subheading(" ".join([name, *pieces]))]
     blocks += [Paragraph(paragraph) for paragraph in _paragraphs(command.help or "")]
@@ -179,7 +179,7 @@ def _command_blocks(name: str, command: Any, context: Any, common: dict[str, str
         record = parameter.get_help_record(context)
         if record is None:  # hidden
             continue
-        tag, sentence = record[0], " ".join(record[1].split())
+        tag, sentence = re.sub(r" \[(\w+(?:\|\w+)+)\]$", r" <\1>", record[0]), " ".join(record[1].split())
         if COMMON_OPTIONS.intersection(parameter.opts):
             common.setdefault(tag, sentence)
         else:
