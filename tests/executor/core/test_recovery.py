@@ -235,6 +235,45 @@ def test_a_node_that_shrank() -> None:
     assert (world.status("o").exit_status, world.status("huge").exit_status) == (-108, 125)
 
 
+def test_a_paused_one_that_can_never_run_on_a_node_that_shrank_ends() -> None:
+    world = World(vcores=1)
+    record = replace(a_record("PAUSED"), spec=a_spec("c", O, 512, 2))
+    world.tell(*reconcile([record], {"c": STOPPED}))
+    assert world.status("c").exit_status == 125
+
+
+def test_overdrawn_memory_does_not_keep_vcores_from_who_needs_those_alone() -> None:
+    world = World(memory=1024, vcores=2)
+    records = [
+        replace(a_record("RUNNING", "big", 1), spec=a_spec("big", G, 2048)),
+        replace(a_record("RUNNING", "o", 2), spec=a_spec("o", O, 0)),
+    ]
+    world.tell(*reconcile(records, {"big": ALIVE, "o": ALIVE}))
+    assert world.states("big", "o") == ["RUNNING", "RUNNING"], "there is nothing to be gained"
+    world.schedule("g", G, 0, 1)
+    assert world.states("o", "g") == ["DONE", "RUNNING"]
+
+
+def test_who_was_overtaken_before_the_crash_is_not_overtaken_for_ever() -> None:
+    world = World(vcores=4, max_overtakes=1)
+    records = [
+        replace(a_record("SCHEDULED", "large", 1), spec=a_spec("large", O, 512, 4)),
+        a_record("RUNNING", "overtaker", 2),
+    ]
+    world.tell(*reconcile(records, {"overtaker": ALIVE}))
+    world.schedule("small")
+    assert world.states("large", "small") == ["SCHEDULED", "SCHEDULED"]
+
+
+def test_what_arrives_before_everything_is_told_waits_even_where_there_is_no_queue() -> None:
+    world = World(max_queue_length=0)
+    world.tell(reconcile([a_record("RUNNING")], {"c": ALIVE})[0])
+    world.schedule("early")
+    assert world.state("early") is ContainerState.SCHEDULED
+    world.tell(RecoveryCompleted())
+    assert world.state("early") is ContainerState.RUNNING
+
+
 def test_the_newest_is_known_by_its_start() -> None:
     world = World(memory=1024)
     records = [

@@ -424,6 +424,18 @@ class TestPausing:
         world.tell(ContainerPaused("c"))
         assert world.state("c") is ContainerState.PAUSED
 
+    def test_nobody_waits_for_a_persons_pause_that_takes_long(self) -> None:
+        world = World(answers=False, vcores=2)
+        for name in ("o1", "o2"):
+            world.schedule(name)
+            world.tell(ContainerLaunched(name, 1, 1))
+        world.tell(ContainerPauseRequested("o1"))
+        world.schedule("g", G)
+        assert not world.given(KillContainer), "a vcore is on its way"
+        world.advance(PAUSE_PATIENCE)
+        assert world.given(KillContainer, "o2") == [KillContainer("o2")]
+        assert not world.given(KillContainer, "o1")
+
     def test_a_resume_before_the_pause_took(self) -> None:
         world = World(answers=False)
         world.schedule("c")
@@ -431,6 +443,23 @@ class TestPausing:
         world.tell(ContainerResumeRequested("c"))
         world.tell(ContainerPaused("c"))
         assert world.given(ResumeContainer) == [ResumeContainer("c")]
+
+    def test_a_resume_before_the_launch_was_over(self) -> None:
+        world = World(answers=False)
+        world.schedule("c")
+        world.tell(ContainerPauseRequested("c"), ContainerResumeRequested("c"))
+        world.tell(ContainerLaunched("c", 1, 1))
+        assert not world.given(PauseContainer)
+        assert world.state("c") is ContainerState.RUNNING
+
+    def test_a_promotion_before_the_pause_was_begun(self) -> None:
+        world = World(answers=False, vcores=1, use_pause_for_preemption=True)
+        world.schedule("o")
+        world.schedule("g", G)
+        world.update("o", G)
+        world.tell(ContainerLaunched("o", 1, 1))
+        assert not world.given(PauseContainer)
+        assert world.states("o", "g") == ["RUNNING", "SCHEDULED"]
 
     def test_a_queued_one_cannot_be_paused(self) -> None:
         world = World()
@@ -523,6 +552,18 @@ class TestUpdates:
         world.update("g", memory=1025, vcores=1)
         world.update("h", memory=4096, vcores=1)
         assert [world.status(name).resource.memory for name in ("g", "h")] == [1024, 1024]
+
+    def test_a_paused_one_grows_by_vcores_that_it_does_not_hold(self) -> None:
+        world = World(vcores=2)
+        world.schedule("c")
+        world.tell(ContainerPauseRequested("c"))
+        world.schedule("busy", G, 512, 2)
+        world.update("c", memory=512, vcores=2)
+        assert world.status("c").resource == Resource(512, 2)
+        world.tell(ContainerResumeRequested("c"))
+        assert world.state("c") is ContainerState.PAUSED
+        world.exit("busy")
+        assert world.state("c") is ContainerState.RUNNING
 
     def test_a_launching_one_gets_its_limits_when_it_runs(self) -> None:
         world = World(answers=False)

@@ -7,7 +7,7 @@
     store o1 LAUNCHING; launch o1 shares=2; report o1 LAUNCHING
     store o1 RUNNING; report o1 RUNNING
 
-A ``#`` begins a comment. A block is ``at TIME`` and actions, ``----``, and one line of answers an action (``-``
+A ``#`` begins a comment. A block is ``at TIME`` and actions, ``----``, and a line of answers for each (``-``
 for none). ``at TIME`` first lets pass what is due until then, told as lines of their own with their time. To
 write the answers anew, and review them as a difference:
 ``python -m tests.executor.scenarios.transcript --rewrite``.
