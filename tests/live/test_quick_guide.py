@@ -22,7 +22,7 @@ PI = (
 DSHELL = (
     "yarn org.apache.hadoop.yarn.applications.distributedshell.Client -jar"
     " share/hadoop/yarn/hadoop-yarn-applications-distributedshell-3.4.0-SNAPSHOT.jar.jar"
-    " -shell_command sleep -shell_args 1 -num_containers 10 -container_type OPPORTUNISTIC"
+    " -shell_command sleep -shell_args 3 -num_containers 10 -container_type OPPORTUNISTIC"
 )
 
 
@@ -127,7 +127,7 @@ def test_ctrl_c_stops_the_job_and_leaves_nothing(cluster: Yopp) -> None:
     out, err = job.communicate(timeout=20)
     assert job.returncode == 130, err
     assert not cluster.containers()
-    assert cluster.json("app", "list", "-a")["apps"]["app"][0]["state"] == "KILLED"
+    assert cluster.json("app", "list", "-a")["apps"]["app"][0]["finalStatus"] == "KILLED"
 
 
 def test_kill_of_the_client_ends_its_job(cluster: Yopp) -> None:
