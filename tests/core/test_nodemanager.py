@@ -38,7 +38,8 @@ from yarnopp_cli.core.node_events import (
     SendHeartbeat,
     UnregisterNode,
 )
-from yarnopp_cli.core.nodemanager import NodeFacts, NodeManager
+from yarnopp_cli.core.node_reports import NodeFacts
+from yarnopp_cli.core.nodemanager import NodeManager
 from yarnopp_cli.errors import (
     ContainerNotFoundError,
     InvalidStateError,

@@ -71,8 +71,7 @@ class ResourceManagerLink:
         """How long the RM may hold the answer to a heartbeat."""
         return 0 if self._periodic else int(self.interval * 1000)
 
-    # -- connecting and registering
-    # --------------------------------------------------------------------------------
+    # -- connecting and registering --------------------------------------------------------------------
 
     def connecting(self, now: float) -> None:
         """An attempt to connect has begun."""
@@ -136,8 +135,7 @@ class ResourceManagerLink:
         """Whether it is time to register again on the connection there is."""
         return self._register_at is not None and now >= self._register_at
 
-    # -- heartbeats
-    # ------------------------------------------------------------------------------------------------
+    # -- heartbeats ------------------------------------------------------------------------------------
 
     def changed(self) -> None:
         """There is something to tell."""

@@ -20,7 +20,6 @@ from executor.records import (
     ContainerState,
     ContainerStatus,
     Resource,
-    ResourceUtilization,
 )
 from executor.settings import ExecutorSettings
 
@@ -28,9 +27,7 @@ from ..errors import InvalidStateError, NotYetSupportedError, ShuttingDownError,
 from ..records import container_protocol as protocol
 from ..records.requests import ContainerLaunchContext
 from ..records.tracker_protocol import (
-    NodeHeartbeatRequest,
     NodeHeartbeatResponse,
-    RegisterNodeManagerRequest,
     RegisterNodeManagerResponse,
     UnRegisterNodeManagerRequest,
 )
@@ -38,7 +35,7 @@ from ..settings.nodemanager import NodeManagerSettings
 from . import node_calls
 from .calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
 from .node_calls import Grant
-from .node_containers import NodeContainers, UtilizationMeter
+from .node_containers import NodeContainers
 from .node_events import (
     AnnounceReady,
     ConnectToResourceManager,
@@ -57,6 +54,7 @@ from .node_events import (
     UnregisterNode,
 )
 from .node_link import LinkState, ResourceManagerLink
+from .node_reports import NodeFacts, NodeReporter
 from .node_service import ContainerService
 
 Event = executor_events.Event | CallReceived | ConnectionLost | NodeEvent
@@ -77,23 +75,10 @@ FIRST_CONTACT_SECONDS: Final = 30.0
 """How long a new node tries to reach an RM that it never spoke with."""
 ON_DEMAND_PATIENCE_SECONDS: Final = 5.0
 """How long a node of an on-demand cluster outlives its RM: nobody will start that one again."""
-USAGE_SECONDS: Final = 1.0
-"""Figures of live containers go to the RM this often, at most."""
 
 BY_RESOURCEMANAGER = "Container Killed by ResourceManager"
 APPLICATION_ENDED = "Container killed on application-finish event"
 NODE_ENDED = "Container killed because its NodeManager was stopped"
-
-
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
-    """What people are told of a node: ``cgroups`` and ``warnings`` say what limits its containers."""
-
-    pid: int = 0
-    version: str = ""
-    cgroups: str = "none"
-    warnings: tuple[str, ...] = ()
-    http_address: str = ""
 
 
 @dataclass(slots=True)
@@ -127,16 +112,13 @@ class NodeManager:
         wall_offset: float = 0.0,
         enforce_memory_by_polling: bool = False,
         log_dir: str,
-        facts: NodeFacts = NodeFacts(),
+        facts: NodeFacts | None = None,
     ) -> None:
         self.node_id = node_id
-        self._address = address
-        self._total = total
         self._settings = settings
         self._executor_settings = executor_settings
         self._wall_offset = wall_offset
         self._log_dir = log_dir
-        self._facts = facts
         self._scheduler = ContainerScheduler(
             total,
             executor_settings,
@@ -147,14 +129,12 @@ class NodeManager:
         self._containers = NodeContainers()
         self._link = ResourceManagerLink(periodic=settings.heartbeat_mode == "periodic")
         self._service = ContainerService(node_id, log_dir, self._scheduler, self._containers, self._pass)
-        self._meter = UtilizationMeter()
-        self._node_utilization = ResourceUtilization()
+        self._reporter = NodeReporter(
+            node_id, address, log_dir, facts or NodeFacts(), self._scheduler, self._containers
+        )
         self._token_key: bytes | None = None
         self._lifetime = "stay"
         self._held: list[tuple[float, CallReceived]] = []
-        self._usage_told_at = 0.0
-        self._usage_is_new = False
-        self._started_at_ms = 0
         self._ending: _Ending | None = None
         self._stopped = False
         self._now = 0.0
@@ -170,8 +150,7 @@ class NodeManager:
         """Whether something lives here, or has ended and the RM does not know it yet."""
         return bool(self._containers.live or self._containers.unacknowledged)
 
-    # -- the machine
-    # -------------------------------------------------------------------------------------------------
+    # -- the machine -----------------------------------------------------------------------------------
 
     def handle(self, event: Event, now: float) -> list[Command]:
         """Take one event; answer with commands, in the order in which they are to be performed."""
@@ -204,9 +183,7 @@ class NodeManager:
                 self._connect()
             case executor_events.UsageSampled():
                 self._pass(event)
-                self._meter.sampled(event.usages)
-                self._node_utilization = event.node
-                self._usage_is_new = True
+                self._reporter.sampled(event)
             case _:
                 self._pass(event)
         return self._finish()
@@ -251,8 +228,7 @@ class NodeManager:
     def _begin(self, now: float) -> None:
         self._now = now
         self._commands = []
-        if not self._started_at_ms:
-            self._started_at_ms = self._epoch_ms
+        self._reporter.began(self._epoch_ms)
 
     def _finish(self) -> list[Command]:
         """What may follow from any event: a heartbeat, or the next step to the end."""
@@ -280,8 +256,7 @@ class NodeManager:
             else:
                 self._commands.append(command)
 
-    # -- the ResourceManager
-    # -------------------------------------------------------------------------------------------
+    # -- the ResourceManager ---------------------------------------------------------------------------
 
     def _connect(self) -> None:
         if self._ending is None:
@@ -292,17 +267,7 @@ class NodeManager:
         if self._ending is not None:
             return
         self._link.registering()
-        request = RegisterNodeManagerRequest(
-            node_id=self.node_id,
-            address=self._address,
-            resource=self._total,
-            http_address=self._facts.http_address,
-            containers=self._containers.all_statuses(),
-            running_applications=self._containers.running_applications,
-            opportunistic=self._scheduler.opportunistic_status(),
-            version=self._facts.version,
-            pid=self._facts.pid,
-        )
+        request = self._reporter.registration()
         self._commands.append(RegisterNode(request))
 
     def _on_registered(self, response: RegisterNodeManagerResponse) -> None:
@@ -312,7 +277,7 @@ class NodeManager:
             reason = response.diagnostics or f"the ResourceManager answered {response.action}"
             # It may be refused because its like is alive elsewhere: whatever runs here is not its to end.
             self._link.unregistered()
-            self._begin_ending(reason, keep=True)
+            self._begin_ending(reason, keep=self._lifetime != "on-demand")
             return
         first = not self._link.was_registered
         interval = max(response.heartbeat_interval_ms, 10) / 1000
@@ -349,25 +314,7 @@ class NodeManager:
         return lost_at + ON_DEMAND_PATIENCE_SECONDS if self._lifetime == "on-demand" else None
 
     def _heartbeat(self) -> None:
-        with_usage = self._usage_is_new and self._now - self._usage_told_at >= USAGE_SECONDS
-        if with_usage:
-            self._usage_is_new = False
-            self._usage_told_at = self._now
-            for container_id in self._containers.started:
-                status = self._scheduler.status(container_id)
-                if status is not None:
-                    self._containers.update_live(status)
-        request = NodeHeartbeatRequest(
-            node_id=self.node_id,
-            secret=self._link.secret,
-            response_id=self._link.response_id,
-            containers=self._containers.news(with_usage=with_usage),
-            opportunistic=self._scheduler.opportunistic_status(),
-            node_utilization=self._node_utilization,
-            containers_utilization=self._meter.containers,
-            running_applications=self._containers.running_applications,
-            wait_ms=self._link.wait_ms,
-        )
+        request = self._reporter.heartbeat(self._link, self._now)
         self._commands.append(SendHeartbeat(self._link.sent(self._now), request))
 
     def _on_heartbeat_response(self, response: NodeHeartbeatResponse) -> None:
@@ -450,8 +397,7 @@ class NodeManager:
         event = executor_events.ContainerKillRequested(container_id, int(exit_status), diagnostics, force)
         self._pass(event)
 
-    # -- the end
-    # -------------------------------------------------------------------------------------------------------
+    # -- the end ---------------------------------------------------------------------------------------
 
     def _on_stop_requested(self, event: NodeStopRequested) -> None:
         if self._ending is None:
@@ -539,7 +485,7 @@ class NodeManager:
                 case protocol.SignalContainerRequest():
                     self._reply(call, self._service.signal_container(request))
                 case protocol.GetNodeInfoRequest():
-                    self._reply(call, self._node_info())
+                    self._reply(call, self._reporter.node_info(self._link))
                 case _:
                     raise NotYetSupportedError(f"a NodeManager does not answer {call.method}")
         except YoppError as error:
@@ -554,20 +500,3 @@ class NodeManager:
     def _is_ending(self) -> ShuttingDownError:
         reason = self._ending.reason if self._ending else ""
         return ShuttingDownError(f"node {self.node_id} is ending", because=reason)
-
-    def _node_info(self) -> protocol.GetNodeInfoResponse:
-        return protocol.GetNodeInfoResponse(
-            node_id=self.node_id,
-            pid=self._facts.pid,
-            total=self._total,
-            allocated=self._scheduler.allocated,
-            opportunistic=self._scheduler.opportunistic_status(),
-            node_utilization=self._node_utilization,
-            containers_utilization=self._meter.containers,
-            started_at_ms=self._started_at_ms,
-            version=self._facts.version,
-            cgroups=self._facts.cgroups,
-            warnings=self._facts.warnings,
-            log_dir=self._log_dir,
-            rm_connected=self._link.is_registered,
-        )

@@ -32,13 +32,13 @@ from executor.records import CgroupLimits, Resource
 from executor.settings import ExecutorSettings
 
 from .. import __version__
-from ..capacity_plan import Machine, Wish, plan
 from ..core.calls import Reply, ReplyError, StopDaemon
 from ..core.node_events import AnnounceReady, NodeStopRequested
-from ..core.nodemanager import Command, Event, NodeFacts, NodeManager
+from ..core.node_reports import NodeFacts
+from ..core.nodemanager import Command, Event, NodeManager
 from ..errors import YoppError
+from ..records import container_protocol
 from ..records.ids import NodeId
-from ..rpc.methods import NM_METHODS
 from ..rpc.server import RpcServer
 from ..rundir import RunDir
 from ..settings.loading import Configuration
@@ -91,7 +91,7 @@ class NodeManagerDaemon:
             validate=validate,
         )
         self._executor = self._make_executor(process.run_dir, node_id)
-        self._server = RpcServer(NM_METHODS, self._driver.post)
+        self._server = RpcServer(container_protocol.METHODS, self._driver.post)
         self._connection = ResourceManagerConnection(process.run_dir.rm_socket, self._driver.post)
 
     def _find_cgroups(self, run_dir: RunDir, port: int) -> CgroupDriver:
@@ -222,6 +222,8 @@ def chosen_size(asked: Resource, host: HostLimits, settings: NodeManagerSettings
 
     Raises YoppError where the machine has not got it.
     """
+    from ..capacity_plan import Machine, Wish, plan  # most starters say the size
+
     machine = Machine(host.memory_bytes >> 20, host.cores, host.because)
     wish = Wish(
         nodes=1,

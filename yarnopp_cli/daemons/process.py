@@ -67,7 +67,7 @@ class DaemonProcess:
         self._stopped = asyncio.Event()
         self._exit_code = 0
 
-    # -- the end ----------------------------------------------------------------------------------------
+    # -- the end ---------------------------------------------------------------------------------------
 
     def stop(self, reason: str) -> None:
         """The machine is done. One that never was ready could not start, for that reason."""
@@ -121,7 +121,7 @@ class DaemonProcess:
         LOG.critical("%s", context.get("message"), exc_info=error)
         self.crashed(error, None)
 
-    # -- readiness --------------------------------------------------------------------------------------
+    # -- readiness -------------------------------------------------------------------------------------
 
     def announce_ready(self) -> None:
         """Tell the starter and systemd that this daemon serves."""
@@ -150,7 +150,7 @@ class DaemonProcess:
             os.close(self._ready_fd)
         self._ready_fd = -1
 
-    # -- lock and log -------------------------------------------------------------------------------------
+    # -- lock and log ----------------------------------------------------------------------------------
 
     def take_lock(self) -> None:
         """Lock the pid file and write this process's pid into it.

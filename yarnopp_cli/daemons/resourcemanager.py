@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import secrets
 import sys
 import time
 from collections.abc import Sequence
@@ -46,7 +45,7 @@ class ResourceManagerDaemon:
             cluster_timestamp=started_ms,
             wall_offset=time.time() - time.monotonic(),
             rng=random.Random(),
-            secret=secrets.token_bytes(32),
+            secret=os.urandom(32),
             lifetime=lifetime,
             run_dir=process.run_dir.path,
             address=f"unix:{process.run_dir.rm_socket}",

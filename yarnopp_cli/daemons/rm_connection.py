@@ -25,9 +25,9 @@ from ..core.node_events import (
     UnregisterNode,
 )
 from ..errors import ConnectionFailedError, YoppError
+from ..records import tracker_protocol
 from ..rpc.client import RpcClient
 from ..rpc.codec import Codec
-from ..rpc.methods import RM_METHODS
 
 LOG = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class ResourceManagerConnection:
     def __init__(self, path: str, post: Callable[[NodeEvent], None]) -> None:
         self._path = path
         self._post = post
-        self._codec = Codec(RM_METHODS)
+        self._codec = Codec(tracker_protocol.METHODS)
         self._client: RpcClient | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._told_why = ""

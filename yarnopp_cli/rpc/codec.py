@@ -16,7 +16,6 @@ from typing import Any, Final
 import msgspec
 
 from ..errors import REMOTE_ERRORS, RemoteError, UsageError, YoppError
-from .methods import Methods
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -31,6 +30,9 @@ MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 _MANY_DIGITS = re.compile(rb"\d{19}")
 _INT64 = range(-(2**63), 2**63)
 _ERRORS = (msgspec.MsgspecError, ValueError, RecursionError)
+
+Methods = dict[str, tuple[type, type]]
+"""Method -> (request, response), as each protocol's module declares it."""
 
 CallId = int | str | None
 """What a caller may number its calls with."""

@@ -21,8 +21,7 @@ from typing import Final
 
 from ..core.calls import CallReceived, ConnectionLost, Reply, ReplyError
 from ..errors import RemoteError, YoppError
-from .codec import INVALID_REQUEST, MAX_LINE_BYTES, CallId, Codec, WireError
-from .methods import Methods
+from .codec import INVALID_REQUEST, MAX_LINE_BYTES, CallId, Codec, Methods, WireError
 from .tcp import loopback_address, peer_uid
 
 _log = logging.getLogger(__name__)
