@@ -92,17 +92,16 @@ def start_daemons(run_dir: RunDir, orders: Sequence[Order], *, timeout: float) -
     Raises YoppError with the first reason why one does not, after ending those that this call started.
     """
     starting: list[_Starting] = []
-    try:
-        for order in orders:
-            starting.append(_spawn(run_dir, order))
-        _await_answers(starting, timeout)
-    except BaseException:
-        _take_back(run_dir, starting)
-        raise
-    finally:
-        for one in starting:
-            with contextlib.suppress(OSError):
+    with contextlib.ExitStack() as undo:
+        undo.callback(_take_back, run_dir, starting)
+        try:
+            for order in orders:
+                starting.append(_spawn(run_dir, order))
+            _await_answers(starting, timeout)
+        finally:
+            for one in starting:
                 os.close(one.pipe)
+        undo.pop_all()  # all of them serve: nothing is taken back
     for one in starting:
         one.process.returncode = 0  # it is not ours to wait for any more
         _outliving.append(one.process)

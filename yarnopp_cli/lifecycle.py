@@ -291,7 +291,9 @@ class _Start:
             with Connection(self.run_dir.rm_socket) as connection:
                 connection.call("setLifetime", SetLifetimeRequest(STAY), timeout=CALL_SECONDS)
         lifetime = STAY if STAY in (self.lifetime, plan.lifetime) and alive else self.lifetime
-        try:
+        with contextlib.ExitStack() as undo:
+            if not alive:
+                undo.callback(forget_cluster, self.run_dir)
             if not alive or running_configuration(self.run_dir) is None:
                 self.run_dir.write("site.json", self.configuration.to_json())
             write_plan(self.run_dir, Plan(plan.nodes, lifetime))
@@ -299,10 +301,7 @@ class _Start:
             orders += [nodemanager(self.run_dir, node.port, node.memory, node.vcores) for node in missing]
             if orders:
                 start_daemons(self.run_dir, orders, timeout=self._left())
-        except BaseException:
-            if not alive:
-                forget_cluster(self.run_dir)
-            raise
+            undo.pop_all()
         return tuple(order.name for order in orders)
 
     def _result(self, plan: Plan, started: tuple[str, ...]) -> ClusterHandle:
