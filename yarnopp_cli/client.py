@@ -1,7 +1,8 @@
 """What the command line asks a running cluster: one method a call, and containers with their nodes' fresh
 figures.
 
-No asyncio and no msgspec: a call costs a connect and a line each way. It never starts or ends a daemon.
+No asyncio and no msgspec: a call costs a connect and a line each way. The nodes' protocol is imported when a
+node is first asked (its messages cost milliseconds to make). It never starts or ends a daemon.
 """
 
 from __future__ import annotations
@@ -9,13 +10,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from executor.records import ContainerState, ContainerStatus
 
 from .errors import ApplicationNotFoundError, ConnectionFailedError, ContainerNotFoundError, NodeNotFoundError
 from .records import client_protocol as rm
-from .records import container_protocol as nm
 from .records.reports import (
     ApplicationAttemptReport,
     ApplicationReport,
@@ -27,6 +27,9 @@ from .records.reports import (
     YarnApplicationState,
 )
 from .rpc.blocking import Connection
+
+if TYPE_CHECKING:
+    from .records import container_protocol as nm
 
 ANSWER_GRACE = 10.0
 """Seconds that an answer may take beyond the time that a call asks the daemon to hold it."""
@@ -154,6 +157,8 @@ class YarnClient:
 
     def _statuses(self, node: NodeReport, container_ids: tuple[str, ...]) -> tuple[ContainerStatus, ...]:
         """What a node says of these containers; nothing if it cannot be reached."""
+        from .records import container_protocol as nm
+
         try:
             response: nm.GetContainerStatusesResponse = self.node_call(
                 node, "getContainerStatuses", nm.GetContainerStatusesRequest(container_ids, finished=True)
@@ -183,11 +188,15 @@ class YarnClient:
 
     def node_info(self, node: NodeReport) -> nm.GetNodeInfoResponse:
         """What a node says of itself. Raises ConnectionFailedError."""
+        from .records import container_protocol as nm
+
         response: nm.GetNodeInfoResponse = self.node_call(node, "getNodeInfo", nm.GetNodeInfoRequest())
         return response
 
     def stop_container(self, report: ContainerReport, diagnostics: str) -> nm.StopContainersResponse:
         """Ask a container's node to end it (KILLED_BY_APPMASTER)."""
+        from .records import container_protocol as nm
+
         request = nm.StopContainersRequest((report.container_id,), diagnostics=diagnostics)
         response: nm.StopContainersResponse = self.node_call(
             self.node(report.node_id), "stopContainers", request
@@ -196,6 +205,8 @@ class YarnClient:
 
     def signal_container(self, report: ContainerReport, signal: int) -> ContainerStatus:
         """Send a signal to every process of a container; as it was then."""
+        from .records import container_protocol as nm
+
         response: nm.SignalContainerResponse = self.node_call(
             self.node(report.node_id),
             "signalContainer",

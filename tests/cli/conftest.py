@@ -22,13 +22,14 @@ class Ended(NamedTuple):
 
 
 @pytest.fixture
-def run_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def run_dir(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A short run directory of the test's own, in a clean environment."""
     path = Path(tempfile.mkdtemp(prefix="yopp-cli-"))
     for name in ("NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "YOPP_OUTPUT", "YOPP_CONF"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("YOPP_RUN_DIR", str(path))
     monkeypatch.setenv("HOME", str(path / "home"))
+    tmp_path_factory.getbasetemp()  # made now, where it belongs
     monkeypatch.setattr(tempfile, "tempdir", str(path))  # where the story of a bug would go
     yield path
     shutil.rmtree(path)

@@ -17,8 +17,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from executor.errors import ExecutorError
-
 from ..errors import EXIT_USAGE, UsageError, YoppError
 from . import output
 from .argv import rewrite
@@ -165,15 +163,12 @@ def run(argv: Sequence[str]) -> int:
         code = _usage(error)
     except KeyboardInterrupt:
         code = 130
-    except ExecutorError as error:
-        output.error(YoppError(error.message, because=error.because, hint=error.hint))
-        code = 1
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         output.error(YoppError(f"the system refused: {error.strerror or error}{where}"))
         code = 1
     except Exception as error:
-        code = _bug(error)
+        code = _of_the_executor(error) or _bug(error)
     _flush_quietly()
     return code
 
@@ -197,6 +192,15 @@ def _usage(error: Any) -> int:
     first = message[:1].lower() + message[1:]
     output.error(UsageError(first.rstrip("."), hint=f"`{command} --help` lists what it takes"))
     return EXIT_USAGE
+
+
+def _of_the_executor(error: Exception) -> int:
+    """Print an ExecutorError and return 1; 0 for any other. Help need not import the executor for that."""
+    errors = sys.modules.get("executor.errors")
+    if errors is None or not isinstance(error, errors.ExecutorError):
+        return 0
+    output.error(YoppError(str(error.args[0]), because=error.because, hint=error.hint))
+    return 1
 
 
 def _bug(error: Exception) -> int:

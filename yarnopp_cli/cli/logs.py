@@ -200,14 +200,15 @@ def find(context: Context, named: Sequence[str], *, masters_only: bool = False) 
         client = context.client()
     except ConnectionFailedError as error:
         return _on_disk(context, named, error, masters_only)
+    target: Target | None = None
     try:
-        return _of_cluster(client, named, masters_only)
+        target = _of_cluster(client, named, masters_only)
     except (ApplicationNotFoundError, ContainerNotFoundError) as error:
-        client.close()
         return _on_disk(context, named, error, masters_only)
-    except BaseException:
-        client.close()
-        raise
+    finally:
+        if target is None:
+            client.close()
+    return target
 
 
 def _of_cluster(client: YarnClient, named: Sequence[str], masters_only: bool) -> Target:
