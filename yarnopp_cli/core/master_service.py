@@ -93,7 +93,9 @@ class ApplicationMasterService:
             app.progress = min(1.0, max(0.0, request.progress))
         if request.summary is not None:
             app.summary = request.summary
-        attempt.blacklist.difference_update(request.blacklist_removals)
+        if request.blacklist_removals:
+            attempt.blacklist.difference_update(request.blacklist_removals)
+            context.scheduler.dirty = True
         attempt.blacklist.update(request.blacklist_additions)
         attempt.since_call = 0
         self._take_asks(attempt, request.asks, sizes)

@@ -66,6 +66,7 @@ class ContainerUpdates:
 
     def __init__(self, context: RMContext) -> None:
         self._context = context
+        self._refused = 0
 
     def request(self, attempt: RMAppAttempt, requests: Iterable[UpdateContainerRequest], now: float) -> None:
         """Take the updates of one allocate call in: promotions, increases, demotions, decreases."""
@@ -80,7 +81,6 @@ class ContainerUpdates:
                 accepted.append((request, update))
         accepted.sort(key=lambda pair: _ORDER.index(pair[0].update_type))
         for request, update in accepted:
-            attempt.update_errors.drop(request.container_id)
             if request.update_type in (
                 ContainerUpdateType.DEMOTE_EXECUTION_TYPE,
                 ContainerUpdateType.DECREASE_RESOURCE,
@@ -142,8 +142,9 @@ class ContainerUpdates:
 
     def _refuse(self, attempt: RMAppAttempt, request: UpdateContainerRequest, reason: str) -> None:
         container = attempt.containers.get(request.container_id)
+        self._refused += 1
         attempt.update_errors.put(
-            request.container_id,
+            str(self._refused),
             UpdateContainerError(reason, request, container.version if container else -1),
         )
         self._context.touch(attempt)

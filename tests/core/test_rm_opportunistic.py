@@ -1,0 +1,303 @@
+"""Opportunistic allocation (conformance G, gaps G8 to G10, G13, G16)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from executor.records import ContainerState, OpportunisticContainersStatus, Resource
+from yarnopp_cli.errors import InvalidResourceRequestError, NodeNotFoundError
+
+from .rm_harness import OPPORTUNISTIC, Cluster, Node, asks, done, queued, status
+
+SIZE = Resource(1024, 1)
+CPU_FULL = 4
+
+
+def full_node(cluster: Cluster, name: str, queue: int, capacity: int, **more: str) -> Node:
+    """A node with nothing free, ``queue`` of ``capacity`` places taken (as in YARN's own tests)."""
+    node = cluster.node(name, Resource(4096, CPU_FULL), **more)
+    node.opportunistic = OpportunisticContainersStatus(
+        running=4,
+        memory_used=4096,
+        vcores_used=CPU_FULL,
+        queued=queue,
+        wait_queue_length=queue,
+        queue_capacity=capacity,
+    )
+    node.beat()
+    return node
+
+
+def wanted(number: int, request_id: int = 0, name: str = "*", **more: object):
+    return asks(
+        number,
+        SIZE,
+        OPPORTUNISTIC,
+        priority=1,
+        allocation_request_id=request_id,
+        resource_name=name,
+        **more,
+    )
+
+
+def test_g1_simple_allocation() -> None:
+    cluster = Cluster()
+    full_node(cluster, "h1:1234", 2, 100)
+    master = cluster.master()
+    response = master.allocate(wanted(1, 1))
+    assert len(response.allocated) == 1
+    assert cluster.app(master.app_id).pending_containers == 0
+
+
+def test_g2_blacklisted_hosts_get_nothing() -> None:
+    cluster = Cluster()
+    full_node(cluster, "h1:1234", 2, 100)
+    full_node(cluster, "h2:1234", 2, 100)
+    master = cluster.master()
+    response = master.allocate(wanted(1, 1), blacklist_additions=("h1", "h2"))
+    assert response.allocated == ()
+    assert cluster.app(master.app_id).pending_containers == 1
+    response = master.allocate(blacklist_removals=("h2",))
+    assert [container.node_id for container in response.allocated] == ["h2:1234"]
+
+
+def test_g3_round_robin() -> None:
+    cluster = Cluster()
+    for name in ("h1:1234", "h2:1234", "h3:1234"):
+        full_node(cluster, name, 2, 3)
+    response = cluster.master().allocate(wanted(1, 1), wanted(1, 2), wanted(1, 3))
+    assert sorted(container.node_id for container in response.allocated) == ["h1:1234", "h2:1234", "h3:1234"]
+
+
+def test_g4_g5_node_local_where_asked() -> None:
+    cluster = Cluster()
+    for name in ("h1:1234", "h2:1234", "h3:1234"):
+        full_node(cluster, name, 2, 5, rack="/r1")
+    master = cluster.master()
+    response = master.allocate(
+        wanted(1, 1),
+        *(wanted(1, request_id, name) for request_id in (2, 3) for name in ("/r1", "h1", "*")),
+    )
+    by_id = {container.allocation_request_id: container.node_id for container in response.allocated}
+    assert len(response.allocated) == 3
+    assert by_id[2] == by_id[3] == "h1:1234"
+
+    cluster = Cluster()
+    for name in ("h1:1234", "h2:1234", "h3:1234"):
+        full_node(cluster, name, 2, 5, rack="/r1")
+    response = cluster.master().allocate(*(wanted(2, 2, name) for name in ("/r1", "h1", "*")))
+    assert [container.node_id for container in response.allocated] == ["h1:1234"] * 2
+
+
+def test_g6_rack_local_where_the_host_is_not_there() -> None:
+    cluster = Cluster()
+    for name, rack in (("h1:1234", "/r2"), ("h2:1234", "/r1"), ("h3:1234", "/r3")):
+        full_node(cluster, name, 2, 5, rack=rack)
+    response = cluster.master().allocate(*(wanted(1, 2, name) for name in ("/r1", "h4", "*")))
+    assert [container.node_id for container in response.allocated] == ["h2:1234"]
+
+
+def test_g11_lots_of_containers_in_one_call() -> None:
+    cluster = Cluster()
+    for name in ("h1:1234", "h2:1234", "h3:1234"):
+        full_node(cluster, name, 2, 100, rack="/r1")
+    requests = [wanted(1, n, name) for n in range(1, 101) for name in ("*", "h5", "/r1")]
+    response = cluster.master().allocate(*requests)
+    assert len(response.allocated) == 100
+    spread = Counter(container.node_id for container in response.allocated)
+    assert max(spread.values()) - min(spread.values()) <= 1
+
+
+def test_g12_a_call_gives_no_more_than_the_configured_number() -> None:
+    cluster = Cluster(max_allocations_per_heartbeat=2)
+    for name in ("h1:1234", "h2:1234", "h3:1234"):
+        full_node(cluster, name, 2, 5)
+    master = cluster.master()
+    response = master.allocate(*(wanted(3, 2, name) for name in ("/r3", "h6", "*")))
+    assert len(response.allocated) == 2
+    assert len(master.allocate().allocated) == 1
+    assert len(master.allocate().allocated) == 0
+
+
+def test_g10_mixed_sizes_under_one_key() -> None:
+    cluster = Cluster()
+    full_node(cluster, "h1:1234", 0, 100)
+    response = cluster.master().allocate(
+        asks(2, Resource(1024, 1), OPPORTUNISTIC), asks(3, Resource(512, 1), OPPORTUNISTIC)
+    )
+    assert Counter(container.resource.memory for container in response.allocated) == {1024: 2, 512: 3}
+
+
+def test_a_node_takes_what_fits_and_then_as_many_as_its_queue_holds() -> None:
+    cluster = Cluster()
+    cluster.node("h1:1", Resource(4096, 2), queue_capacity=10)
+    master = cluster.master()
+    response = master.allocate(asks(100, Resource(100, 1), OPPORTUNISTIC))
+    assert len(response.allocated) == 2 + 10
+    assert cluster.app(master.app_id).pending_containers == 88
+
+
+def test_a_burst_between_two_heartbeats_does_not_pile_up() -> None:
+    cluster = Cluster()
+    for number in range(3):
+        cluster.node(f"h{number}:1", Resource(4096, 4), queue_capacity=10)
+    masters = [cluster.master() for _ in range(6)]
+    placed = Counter(
+        container.node_id
+        for master in masters
+        for container in master.allocate(asks(2, Resource(100, 1), OPPORTUNISTIC)).allocated
+    )
+    assert placed == {"h0:1": 4, "h1:1": 4, "h2:1": 4}, "12 vcores, 12 containers, none queued"
+
+
+def test_what_is_not_reported_yet_is_not_forgotten_by_a_heartbeat() -> None:
+    cluster = Cluster()
+    node = cluster.node("h1:1", Resource(4096, 2), queue_capacity=3)
+    master = cluster.master()
+    first = master.allocate(asks(4, Resource(100, 1), OPPORTUNISTIC)).allocated
+    assert len(first) == 4
+    node.beat(status(first[0]))
+    assert len(master.allocate(asks(5, Resource(100, 1), OPPORTUNISTIC)).allocated) == 1, "one place was left"
+
+
+def test_outstanding_asks_are_served_as_soon_as_there_is_room() -> None:
+    cluster = Cluster()
+    node = cluster.node("h1:1", Resource(4096, 1), queue_capacity=1)
+    master = cluster.master()
+    first, second = master.allocate(asks(3, Resource(100, 1), OPPORTUNISTIC)).allocated
+    waiting = master.send(wait_ms=60_000)
+    node.beat(status(first), queued(second))
+    assert master.take(waiting).started == (first.id,)  # type: ignore[union-attr]
+    waiting = master.send(wait_ms=60_000)
+    assert not cluster.answered(waiting)
+    node.beat(done(first), status(second))
+    response = master.take(waiting)
+    assert response is not None
+    assert [one.container_id for one in response.completed] == [first.id]
+    assert len(response.allocated) == 1
+
+
+def test_attempts_take_turns() -> None:
+    cluster = Cluster()
+    node = cluster.node("h1:1", Resource(4096, 1), queue_capacity=3)
+    greedy, modest = cluster.master(), cluster.master()
+    held = list(greedy.allocate(asks(1000, Resource(100, 1), OPPORTUNISTIC)).allocated)
+    modest.allocate(asks(2, Resource(100, 1), OPPORTUNISTIC))
+    node.beat(status(held[0]), *map(queued, held[1:]))
+    node.beat(done(held[0]), status(held[1]))
+    node.beat(done(held[1]), status(held[2]))
+    assert len(modest.allocate().allocated) >= 1
+
+
+def test_the_ask_of_a_key_replaces_the_number_and_zero_takes_it_back() -> None:
+    cluster = Cluster()
+    master = cluster.master()
+    master.allocate(wanted(5))
+    assert cluster.app(master.app_id).pending_containers == 5
+    master.allocate(wanted(3), wanted(2, 7))
+    assert cluster.app(master.app_id).pending_containers == 5
+    master.allocate(wanted(0), wanted(0, 7))
+    assert cluster.app(master.app_id).pending_containers == 0
+
+
+def test_allocations_that_the_master_did_not_know_of_count_against_its_ask() -> None:
+    cluster = Cluster()
+    cluster.node("h1:1", Resource(4096, 4), queue_capacity=100)
+    master = cluster.master()
+    first = master.send(asks(3, Resource(100, 1), OPPORTUNISTIC))
+    # Sent before the answer to the first arrived: three are still wanted, and two more.
+    second = master.send(asks(5, Resource(100, 1), OPPORTUNISTIC))
+    ids = {container.id for call in (first, second) for container in master.take(call).allocated}  # type: ignore[union-attr]
+    assert len(ids) == 5
+
+
+def test_a_switched_off_cluster_refuses_and_names_the_property() -> None:
+    cluster = Cluster(opportunistic_enabled=False)
+    cluster.node()
+    with pytest.raises(InvalidResourceRequestError) as caught:
+        cluster.master().allocate(asks(1, Resource(100, 1), OPPORTUNISTIC))
+    assert "yarn.resourcemanager.opportunistic-container-allocation.enabled" in str(caught.value)
+    assert "configs" in caught.value.hint
+
+
+def test_g13_without_a_queue_a_node_takes_what_fits_at_once_and_no_more() -> None:
+    cluster = Cluster()
+    cluster.node("h1:1", Resource(4096, 2), queue_capacity=0)
+    response = cluster.master().allocate(asks(5, Resource(100, 1), OPPORTUNISTIC))
+    assert len(response.allocated) == 2
+
+
+def test_strict_places_and_labels() -> None:
+    cluster = Cluster()
+    cluster.node("h1:1", Resource(4096, 4))
+    cluster.node("h1:2", Resource(4096, 4))
+    cluster.node("h2:1", Resource(4096, 4), labels=("gpu",))
+    master = cluster.master()
+    there = master.allocate(wanted(2, 1, "h1:2", relax_locality=False))
+    assert [container.node_id for container in there.allocated] == ["h1:2"] * 2
+    labelled = master.allocate(wanted(2, 2, node_label_expression="gpu"))
+    assert [container.node_id for container in labelled.allocated] == ["h2:1"] * 2
+    plain = master.allocate(wanted(6, 3))
+    assert "h2:1" not in {container.node_id for container in plain.allocated}
+    with pytest.raises(NodeNotFoundError, match="h9"):
+        master.allocate(wanted(1, 4, "h9", relax_locality=False))
+
+
+def test_killed_opportunistic_containers_reach_their_master_as_they_are() -> None:
+    cluster = Cluster()
+    node = cluster.node()
+    master = cluster.master()
+    one, two = master.allocate(asks(2, Resource(100, 1), OPPORTUNISTIC)).allocated
+    node.beat(status(one), status(two))
+    text = "Container Killed to make room for Guaranteed Container."
+    node.beat(done(one, -108, diagnostics=text), done(two, -102))
+    completed = {ended.container_id: ended for ended in master.allocate().completed}
+    assert (completed[one.id].exit_status, completed[one.id].diagnostics) == (-108, text)
+    assert completed[two.id].exit_status == -102
+    report = cluster.app(master.app_id)
+    assert (report.containers_preempted, report.containers_failed, report.containers_done) == (2, 0, 0)
+
+
+def test_no_allocation_on_unhealthy_or_unreachable_nodes() -> None:
+    cluster = Cluster()
+    sick, gone = cluster.node("h1:1"), cluster.node("h2:1")
+    sick.beat(healthy=False, health_report="disk full")
+    cluster.lose(gone.connection)
+    master = cluster.master()
+    assert master.allocate(asks(1, Resource(100, 1), OPPORTUNISTIC)).allocated == ()
+    waiting = master.send(wait_ms=60_000)
+    gone.connection = cluster.connection()
+    gone.beat()
+    response = master.take(waiting)
+    assert response is not None
+    assert [container.node_id for container in response.allocated] == ["h2:1"]
+    assert sick.beat(healthy=True).action == "NORMAL"
+
+
+def test_every_heartbeats_answer_tells_the_limit_of_the_queue() -> None:
+    cluster = Cluster(queue_limit_stdev=0.0)
+    nodes = [full_node(cluster, f"h{n}:1", queue, 100) for n, queue in enumerate((15, 5, 10))]
+    assert nodes[0].beat().queuing_limit.max_queue_length == 5
+    cluster.at(1.0)
+    assert [node.beat().queuing_limit.max_queue_length for node in nodes] == [10, 10, 10]
+
+
+def test_container_states_are_counted_for_the_application() -> None:
+    cluster = Cluster()
+    node = cluster.node()
+    master = cluster.master()
+    granted = master.allocate(asks(6, Resource(100, 1), OPPORTUNISTIC)).allocated
+    node.beat(
+        status(granted[0]),
+        queued(granted[1]),
+        status(granted[2], ContainerState.PAUSED),
+        done(granted[3], 3),
+        done(granted[4], 0),
+    )
+    report = cluster.app(master.app_id)
+    assert (report.containers_running, report.containers_queued, report.containers_paused) == (1, 1, 1)
+    assert (report.containers_failed, report.containers_done, report.containers_allocated) == (1, 1, 1)
+    assert report.opportunistic_allocated_total == 6
+    assert report.allocated == Resource(100, 1), "what runs; nothing guaranteed"
