@@ -166,9 +166,9 @@ class Executor:
         self._take_lock()
         try:
             self._start()
-        except BaseException:
-            self._release_lock()
-            raise
+        finally:
+            if not self._open:
+                self._release_lock()
         return self
 
     def _start(self) -> None:

@@ -19,7 +19,7 @@ from ..records import ContainerRecord, ContainerState
 from .cgroups.base import CgroupDriver
 from .directories import Directories
 from .pausing import all_stopped
-from .process import kill_identified, read_exit_file
+from .process import kill_shim, read_exit_file
 from .processes import children, is_alive, start_time
 from .store import StateStore
 
@@ -107,16 +107,14 @@ class Finder:
 
     def remove_strangers(self, known: set[str]) -> None:
         """End and remove all containers of this node but these."""
-        strangers = self._directories.known_containers() | set(self._cgroups.stale_groups())
-        for container_id in strangers - known:
+        shims = self._directories.shims()
+        there = self._directories.known_containers() | set(self._cgroups.stale_groups()) | set(shims)
+        for container_id in there - known:
             LOG.info("removing what is left of %s", container_id)
-            for path in self._directories.exit_files(container_id):
-                left = read_exit_file(path)
-                if left is not None and left.pid and left.exit_code is None and is_shim(left.pid, path):
-                    start = start_time(left.pid) or -1
-                    self._trace(container_id, left.pid, start)
-                    self._kill(container_id)
-                    kill_identified(left.pid, start)
+            for pid in shims.get(container_id, []):
+                start = start_time(pid) or -1
+                self._trace(container_id, pid, start)
+                kill_shim(pid, start)
             self._kill(container_id)
             self._remove(container_id)
 

@@ -46,7 +46,7 @@ from ..errors import CgroupError, ExecutorError, StateStoreError
 from ..records import CgroupLimits, ContainerRecord, ContainerSpec, ContainerStatus
 from ..settings import ExecutorSettings
 from .adoption import Finder, Held, is_shim
-from .cgroups.base import CgroupDriver, check_name, send
+from .cgroups.base import CgroupDriver, check_name
 from .directories import Directories
 from .environment import container_environment
 from .monitor import Monitor
@@ -62,9 +62,8 @@ from .process import (
     read_exit_file,
     reap,
     set_subreaper,
-    wait_until_gone,
 )
-from .processes import children, is_alive
+from .processes import children, is_alive, send
 from .store import StateStore
 
 LOG = logging.getLogger(__name__)
@@ -283,6 +282,7 @@ class LinuxContainerExecutor:
             self._spawn(self._pause_slowly(held, stopping))
 
     async def _pause_slowly(self, held: Held, stopping: Stopping) -> None:
+        # It may have no process yet: its shim is just about to start it.
         stopped = await asyncio.to_thread(stopping.advance, SETTLE_SECONDS, 0.0005)
         self._paused(held, stopped)
 
@@ -293,8 +293,9 @@ class LinuxContainerExecutor:
             held.paused = True
             self._post(ContainerPaused(held.container_id))
             return
-        continue_all(self._targets(held))
-        reason = "it has no processes" if stopped == 0 else "some of its processes did not stop"
+        targets = self._targets(held)
+        continue_all(targets)
+        reason = "some of its processes did not stop" if targets else "it has no processes"
         self._post(ContainerPauseFailed(held.container_id, reason))
 
     def _resume(self, container_id: str) -> None:
@@ -451,7 +452,6 @@ class LinuxContainerExecutor:
         self._held.clear()
         self._finder.remove_strangers(set())
         for held in known:
-            wait_until_gone(held.pid, held.start, SETTLE_SECONDS)
             reap(held.pid)
 
     def find(self, record: ContainerRecord) -> ContainerRecovered:

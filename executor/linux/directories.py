@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 
 from ..records import ContainerSpec
-from .process import CannotLaunchError, claim_exit_file
+from .process import CannotLaunchError, claim_exit_file, shims_of
 from .processes import Traces
 
 LOG = logging.getLogger(__name__)
@@ -97,6 +97,14 @@ class Directories:
     def bar_earlier_attempt(self, container_id: str) -> bool:
         """Take the name that an attempt of an earlier life would use, so that it cannot begin any more."""
         return claim_exit_file(self.next_exit_file(container_id))
+
+    def shims(self) -> dict[str, list[int]]:
+        """The shims of this node that run, by container: those, too, that have written nothing yet."""
+        found: dict[str, list[int]] = {}
+        for path, pids in shims_of(self.state).items():
+            if match := _EXIT_FILE.match(os.path.basename(path)):
+                found.setdefault(match.group(1), []).extend(pids)
+        return found
 
     def remove_exit_files(self, container_id: str) -> None:
         """Remove all exit files of a container."""

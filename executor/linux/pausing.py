@@ -10,8 +10,7 @@ import signal
 import time
 from collections.abc import Callable
 
-from .cgroups.base import send
-from .processes import read_stat
+from .processes import read_stat, send
 
 SETTLE_SECONDS = 1.0
 """A process that was told to stop and still runs after this long is not going to stop soon."""
@@ -50,7 +49,7 @@ class Stopping:
     def advance(self, seconds: float, pause: float = 0.0) -> int | None:
         """Go on stopping for at most ``seconds``, sleeping ``pause`` between rounds.
 
-        How many processes stand still, 0 where there is none; None if it is not done yet.
+        How many processes stand still; None if it is not done yet, or there is no process (yet).
         """
         until = time.monotonic() + seconds
         while True:
@@ -68,7 +67,7 @@ class Stopping:
         for pid in new:
             send(pid, signal.SIGSTOP)
         self._told.update(new)
-        return not new and all(standing(pid) for pid in processes)
+        return bool(processes) and not new and all(standing(pid) for pid in processes)
 
 
 def continue_all(processes: list[int]) -> int:

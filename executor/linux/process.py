@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Protocol
 
 from ..errors import LaunchError
-from .processes import children, is_alive, read_stat, start_time
+from .pausing import standing
+from .processes import children, is_alive, read_stat, send, start_time
 
 LOG = logging.getLogger(__name__)
 
@@ -281,6 +282,44 @@ def kill_identified(pid: int, start: int) -> None:
         LOG.debug("cannot kill %d: %s", pid, error)
     finally:
         os.close(fd)
+
+
+def kill_shim(pid: int, start: int) -> None:
+    """SIGKILL a shim and what it has just started, which may not have reached its cgroup yet."""
+    if not is_alive(pid, start):
+        return
+    send(pid, signal.SIGSTOP)
+    deadline = time.monotonic() + 1.0
+    while not standing(pid) and time.monotonic() < deadline:
+        time.sleep(0.0005)
+    # It stands still, so it starts nobody else.
+    for child in children(pid):
+        send(child, signal.SIGKILL)
+    kill_identified(pid, start)
+    wait_until_gone(pid, start, 1.0)
+
+
+def shims_of(state_directory: str) -> dict[str, list[int]]:
+    """The shims that run for exit files in a directory: exit file -> pids.
+
+    By their command lines, which name the file from the first instant on; the file itself comes later.
+    """
+    found: dict[str, list[int]] = {}
+    prefix = os.fsencode(state_directory.rstrip("/") + "/")
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/cmdline", "rb") as file:
+                words = file.read(8192).split(b"\0", 3)
+        except OSError:
+            continue
+        # Its child has the same command line until it begins; the session tells them apart.
+        if len(words) == 4 and words[1] == os.fsencode(SHIM) and words[2].startswith(prefix):
+            entry = read_stat(int(name))
+            if entry is not None and entry.session == entry.pid:
+                found.setdefault(os.fsdecode(words[2]), []).append(entry.pid)
+    return found
 
 
 PR_SET_CHILD_SUBREAPER = 36

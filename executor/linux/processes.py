@@ -56,6 +56,15 @@ def read_stat(pid: int) -> ProcessStat | None:
     )
 
 
+def send(pid: int, number: int) -> bool:
+    """Send a signal; False where the process is gone or not ours."""
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
 def scan() -> dict[int, ProcessStat]:
     """All processes of this host (or pid namespace)."""
     table = {}

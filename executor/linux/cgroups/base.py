@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from ...errors import CgroupError, CgroupUnavailableError
 from ...records import CgroupLimits, ContainerUsage
-from ..processes import Traces
+from ..processes import Traces, send
 
 LOG = logging.getLogger(__name__)
 
@@ -212,15 +212,6 @@ def remove_upwards(base: str, relative: str) -> None:
         except OSError:
             return
         remaining = os.path.dirname(remaining)
-
-
-def send(pid: int, number: int) -> bool:
-    """Send a signal; False where the process is gone or not ours."""
-    try:
-        os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
 
 
 def kill_until_empty(

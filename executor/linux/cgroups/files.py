@@ -65,9 +65,11 @@ class LimitFile(IntegerFile):  # type: ignore[misc]
     """An integer, or the word ``max`` for no limit, which reads and is written as None."""
 
     def sanitize_get(self, value: str) -> int | None:
+        """The value of what the file says."""
         return None if value == "max" else int(value)
 
     def sanitize_set(self, value: int | None) -> str:
+        """What to write for a value."""
         return "max" if value is None else str(int(value))
 
 
@@ -75,10 +77,12 @@ class BandwidthFile(BaseFileInterface):  # type: ignore[misc]
     """v2's ``cpu.max``: (quota or None, period), both in microseconds."""
 
     def sanitize_get(self, value: str) -> tuple[int | None, int]:
+        """The value of what the file says."""
         quota, _, period = value.partition(" ")
         return (None if quota == "max" else int(quota), int(period or 100_000))
 
     def sanitize_set(self, value: tuple[int | None, int]) -> str:
+        """What to write for a value."""
         quota, period = value
         return f"{'max' if quota is None else int(quota)} {int(period)}"
 
@@ -87,9 +91,11 @@ class WordsFile(BaseFileInterface):  # type: ignore[misc]
     """Words on one line, as ``cgroup.controllers`` has them."""
 
     def sanitize_get(self, value: str) -> tuple[str, ...]:
+        """The value of what the file says."""
         return tuple(value.split())
 
     def sanitize_set(self, value: tuple[str, ...]) -> str:
+        """What to write for a value."""
         return " ".join(value)
 
 

@@ -41,22 +41,26 @@ class NoCgroups(CgroupDriver):
         self._ticks = os.sysconf("SC_CLK_TCK")
 
     def describe(self) -> CgroupReport:
+        """No cgroups, why not, and what that costs."""
         return CgroupReport(mode="none", weaker=self._reasons + WEAKER, hints=self._hints)
 
     def create_parent(self, limits: CgroupLimits | None = None) -> None:
         """Nothing to make."""
 
     def create(self, container_id: str, limits: CgroupLimits) -> tuple[str, ...]:
+        """Nothing to make, and nothing to join."""
         check_name(container_id)
         return ()
 
     def started(self, container_id: str, traces: Traces) -> None:
+        """Remember by what to find its processes."""
         self._traces[container_id] = traces
 
     def set_limits(self, container_id: str, limits: CgroupLimits) -> None:
         """There is nothing that could hold a container to them."""
 
     def processes(self, container_id: str) -> list[int]:
+        """Its session, descendants and marked orphans, by a look at all processes."""
         return [entry.pid for entry in self._members(container_id, scan())]
 
     def _members(
@@ -66,6 +70,7 @@ class NoCgroups(CgroupDriver):
         return [] if traces is None else members_of(traces, table, orphans=orphans)
 
     def usage(self, container_id: str, now: float) -> ContainerUsage:
+        """Sums over its processes, from psutil; the dead count with their last reading."""
         import psutil
 
         if time.monotonic() - self._table_at > SCAN_AGE_SECONDS:
@@ -97,9 +102,11 @@ class NoCgroups(CgroupDriver):
         return usage
 
     def kill(self, container_id: str) -> None:
+        """SIGKILL round after round until no process of it is found."""
         kill_until_empty(container_id, lambda: self.processes(container_id))
 
     def remove(self, container_id: str, wait_seconds: float = 0.0) -> bool:
+        """Forget it."""
         for known in (self._traces, self._last, self._gone):
             known.pop(container_id, None)
         return True
@@ -108,7 +115,9 @@ class NoCgroups(CgroupDriver):
         """Nothing was made."""
 
     def stale_groups(self) -> list[str]:
+        """None: nothing of an earlier life can be seen here."""
         return []
 
     def path(self, container_id: str) -> str:
+        """Nowhere."""
         return ""

@@ -66,6 +66,7 @@ class V1Driver(CgroupDriver):
 
     @property
     def bases(self) -> dict[str, str]:
+        """Controller -> directory below which this node's group is made."""
         return dict(self._bases)
 
     def _parent(self, controller: str) -> str:
@@ -82,6 +83,7 @@ class V1Driver(CgroupDriver):
         return tuple(os.path.join(base, self._relative, container_id) for base in self._unique_bases())
 
     def describe(self) -> CgroupReport:
+        """The hierarchies in use."""
         return CgroupReport(
             mode=self.mode,
             controllers=tuple(self._bases),
@@ -91,6 +93,7 @@ class V1Driver(CgroupDriver):
         )
 
     def create_parent(self, limits: CgroupLimits | None = None) -> None:
+        """Make this node's group in each hierarchy."""
         try:
             for base in self._unique_bases():
                 make_group(base, self._relative)
@@ -108,6 +111,7 @@ class V1Driver(CgroupDriver):
             self._write_limits(self._parent, limits)
 
     def create(self, container_id: str, limits: CgroupLimits) -> tuple[str, ...]:
+        """Make its group in each hierarchy; one file to join for each."""
         check_name(container_id)
         groups = self._groups(container_id)
         try:
@@ -127,6 +131,7 @@ class V1Driver(CgroupDriver):
         return tuple(os.path.join(group, "cgroup.procs") for group in groups)
 
     def set_limits(self, container_id: str, limits: CgroupLimits) -> None:
+        """Write all limits, each file in an order that the kernel takes."""
         self._write_limits(lambda controller: self._group(controller, container_id), limits)
 
     def _write_limits(self, group: Callable[[str], str], limits: CgroupLimits) -> None:
@@ -138,6 +143,7 @@ class V1Driver(CgroupDriver):
             at(group("pids"), PidsFiles).max = limits.pids_max
 
     def processes(self, container_id: str) -> list[int]:
+        """The union over all hierarchies."""
         found: dict[int, None] = {}
         # A process is in all hierarchies or still on its way into them, so the union is the truth.
         for group in self._groups(container_id):
@@ -145,6 +151,7 @@ class V1Driver(CgroupDriver):
         return list(found)
 
     def usage(self, container_id: str, now: float) -> ContainerUsage:
+        """From cpuacct (or the bare v2 mount), cpu.stat and the memory hierarchy."""
         cpu_seconds = throttled = 0.0
         memory = peak = oom_kills = 0
         if "cpuacct" in self._bases:
@@ -170,6 +177,7 @@ class V1Driver(CgroupDriver):
         )
 
     def freeze(self, container_id: str) -> None:
+        """By the bare v2 mount if there is one (one write), else by the freezer (which needs asking again)."""
         if UNIFIED in self._bases:
             unified_freeze(self._group(UNIFIED, container_id))
             return
@@ -190,6 +198,7 @@ class V1Driver(CgroupDriver):
             files.state = "FROZEN"
 
     def thaw(self, container_id: str) -> None:
+        """Let it go on."""
         with contextlib.suppress(CgroupWriteError):
             if UNIFIED in self._bases:
                 at(self._group(UNIFIED, container_id), UnifiedFiles).freeze = False
@@ -197,6 +206,7 @@ class V1Driver(CgroupDriver):
                 at(self._group("freezer", container_id), FreezerFiles).state = "THAWED"
 
     def frozen(self, container_id: str) -> bool:
+        """Whether the freezer in use says so."""
         if UNIFIED in self._bases:
             return figures(at(self._group(UNIFIED, container_id), UnifiedFiles), "events").get("frozen") == 1
         if "freezer" in self._bases:
@@ -207,6 +217,9 @@ class V1Driver(CgroupDriver):
         return False
 
     def kill(self, container_id: str) -> None:
+        """By v2's ``cgroup.kill`` if there is one, else frozen, killed and thawed; until all hierarchies are
+        empty.
+        """
         before = after = None
         if UNIFIED in self._bases:
             with contextlib.suppress(CgroupWriteError):
@@ -224,13 +237,16 @@ class V1Driver(CgroupDriver):
             LOG.debug("killing %s without freezing it: %s", container_id, error)
 
     def remove(self, container_id: str, wait_seconds: float = 0.0) -> bool:
+        """Remove its group from each hierarchy."""
         return remove_groups(self._groups(check_name(container_id)), wait_seconds)
 
     def remove_parent(self) -> None:
+        """Remove this node's group from each hierarchy, and empty levels above it."""
         for base in self._unique_bases():
             remove_upwards(base, self._relative)
 
     def stale_groups(self) -> list[str]:
+        """Containers that have a group in any hierarchy."""
         names: dict[str, None] = {}
         for base in self._unique_bases():
             with contextlib.suppress(FileNotFoundError):
@@ -240,6 +256,7 @@ class V1Driver(CgroupDriver):
         return list(names)
 
     def path(self, container_id: str) -> str:
+        """Its group in the memory hierarchy."""
         first = next((name for name in ("memory", "cpu") if name in self._bases), next(iter(self._bases)))
         return self._group(first, container_id)
 

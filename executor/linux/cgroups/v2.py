@@ -48,6 +48,7 @@ class V2Driver(CgroupDriver):
 
     @property
     def bases(self) -> dict[str, str]:
+        """The one directory below which this node's group is made."""
         return {"unified": self._base}
 
     @property
@@ -61,6 +62,7 @@ class V2Driver(CgroupDriver):
         return at(self._group(container_id), UnifiedFiles)
 
     def describe(self) -> CgroupReport:
+        """The controllers in use."""
         return CgroupReport(
             mode=self.mode,
             controllers=self._controllers,
@@ -70,6 +72,7 @@ class V2Driver(CgroupDriver):
         )
 
     def create_parent(self, limits: CgroupLimits | None = None) -> None:
+        """Make this node's group, with controllers handed down on every level."""
         try:
             make_group(self._base, self._relative)
         except OSError as error:
@@ -85,6 +88,7 @@ class V2Driver(CgroupDriver):
             self._write(at(self._parent, UnifiedFiles), limits)
 
     def create(self, container_id: str, limits: CgroupLimits) -> tuple[str, ...]:
+        """Make its group; one file to join."""
         group = self._group(check_name(container_id))
         try:
             try:
@@ -100,6 +104,7 @@ class V2Driver(CgroupDriver):
         return (os.path.join(group, "cgroup.procs"),)
 
     def set_limits(self, container_id: str, limits: CgroupLimits) -> None:
+        """Write all limits that the controllers in use know."""
         self._write(self._files(container_id), limits)
 
     def _write(self, files: UnifiedFiles, limits: CgroupLimits) -> None:
@@ -117,9 +122,11 @@ class V2Driver(CgroupDriver):
             files.pids_max = limits.pids_max
 
     def processes(self, container_id: str) -> list[int]:
+        """All in its group and below."""
         return group_processes(self._group(container_id))
 
     def usage(self, container_id: str, now: float) -> ContainerUsage:
+        """From cpu.stat, memory.current, memory.peak and memory.events."""
         files = self._files(container_id)
         stat = figures(files, "cpu_stat")
         memory = peak = oom_kills = 0
@@ -139,35 +146,43 @@ class V2Driver(CgroupDriver):
         )
 
     def freeze(self, container_id: str) -> None:
+        """By ``cgroup.freeze``; returns once the kernel says that it stands still."""
         unified_freeze(self._group(container_id))
 
     def thaw(self, container_id: str) -> None:
+        """Let it go on."""
         with contextlib.suppress(CgroupWriteError):
             self._files(container_id).freeze = False
 
     def frozen(self, container_id: str) -> bool:
+        """Whether ``cgroup.events`` says so."""
         return figures(self._files(container_id), "events").get("frozen") == 1
 
     def kill(self, container_id: str) -> None:
+        """By ``cgroup.kill``, and a loop for kernels without it."""
         # cgroup.kill came with Linux 5.14; the loop after it is what finishes on older ones.
         with contextlib.suppress(CgroupWriteError):
             self._files(container_id).kill = True
         kill_until_empty(container_id, lambda: self.processes(container_id))
 
     def remove(self, container_id: str, wait_seconds: float = 0.0) -> bool:
+        """Remove its group and what is below."""
         self._peaks.pop(container_id, None)
         return remove_groups((self._group(check_name(container_id)),), wait_seconds)
 
     def remove_parent(self) -> None:
+        """Remove this node's group, and empty levels above it."""
         remove_upwards(self._base, self._relative)
 
     def stale_groups(self) -> list[str]:
+        """Containers that have a group."""
         try:
             return [entry.name for entry in os.scandir(self._parent) if entry.is_dir(follow_symlinks=False)]
         except FileNotFoundError:
             return []
 
     def path(self, container_id: str) -> str:
+        """Its group."""
         return self._group(container_id)
 
 
