@@ -21,7 +21,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BUDGETS_MS = {"yopp --help": 100.0, "yopp run true (running cluster)": 400.0, "yopp run true (on demand)": 1500.0}
+BUDGETS_MS = {
+    "yopp --help": 100.0,
+    "yopp run true (running cluster)": 400.0,
+    "yopp run true (on demand)": 1500.0,
+}
 
 
 def timed(argv: list[str], environment: dict[str, str]) -> float:
@@ -33,7 +37,9 @@ def timed(argv: list[str], environment: dict[str, str]) -> float:
 
 def main() -> int:
     """Measure, print, and end with 1 if a median is above its budget."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=9)
     runs = parser.parse_args().runs
     home = Path(tempfile.mkdtemp(prefix="yobench"))

@@ -11,14 +11,14 @@ import signal
 from dataclasses import dataclass, field
 
 
-class ExecutionType(str, enum.Enum):
+class ExecutionType(enum.StrEnum):
     """How a container is executed (YARN's ``ExecutionType``)."""
 
     GUARANTEED = "GUARANTEED"
     OPPORTUNISTIC = "OPPORTUNISTIC"
 
 
-class ContainerState(str, enum.Enum):
+class ContainerState(enum.StrEnum):
     """Where a container stands at its node (YARN's ``ContainerImpl`` states; LAUNCHING is ours)."""
 
     SCHEDULED = "SCHEDULED"
@@ -31,7 +31,7 @@ class ContainerState(str, enum.Enum):
     DONE = "DONE"
 
 
-class ContainerSubState(str, enum.Enum):
+class ContainerSubState(enum.StrEnum):
     """What YARN reports beside RUNNING or COMPLETE (``ContainerSubState``)."""
 
     SCHEDULED = "SCHEDULED"

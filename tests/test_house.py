@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = sorted(
-    path for folder in ("executor", "yarnopp_cli") for path in (ROOT / folder).rglob("*.py")
-)
+SOURCES = sorted(path for folder in ("executor", "yarnopp_cli") for path in (ROOT / folder).rglob("*.py"))
 PURE_STDLIB = {
     "__future__", "abc", "bisect", "collections", "contextlib", "dataclasses", "decimal", "enum", "fractions",
     "functools", "hashlib", "heapq", "hmac", "html", "itertools", "json", "math", "operator", "random", "re", "shlex",
@@ -22,7 +20,9 @@ PURE_STDLIB = {
 PURE_OURS = ("executor.records", "executor.errors", "executor.settings", "executor.core", "yarnopp_cli.records",
              "yarnopp_cli.core", "yarnopp_cli.errors", "yarnopp_cli.settings.resourcemanager",
              "yarnopp_cli.settings.nodemanager", "yarnopp_cli.settings.applications", "yarnopp_cli.views")  # fmt: skip
-IMPURE_CALLS = {("random", name) for name in ("random", "choice", "shuffle", "randrange", "randint", "sample")}
+IMPURE_CALLS = {
+    ("random", name) for name in ("random", "choice", "shuffle", "randrange", "randint", "sample")
+}
 
 
 def module_name(path: Path) -> str:
@@ -50,7 +50,13 @@ def is_pure(path: Path) -> bool:
     name = module_name(path)
     return any(
         name == prefix or name.startswith(prefix + ".")
-        for prefix in ("executor.core", "executor.records", "yarnopp_cli.core", "yarnopp_cli.records", "yarnopp_cli.views")
+        for prefix in (
+            "executor.core",
+            "executor.records",
+            "yarnopp_cli.core",
+            "yarnopp_cli.records",
+            "yarnopp_cli.views",
+        )
     )
 
 
@@ -82,9 +88,10 @@ def test_pure_folders_use_no_global_random_and_open_nothing(path: Path) -> None:
         function = node.func
         if isinstance(function, ast.Name) and function.id in {"open", "input", "print", "exec", "eval"}:
             wrong.append((node.lineno, function.id))
-        if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
-            if (function.value.id, function.attr) in IMPURE_CALLS:
-                wrong.append((node.lineno, f"{function.value.id}.{function.attr}"))
+        if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Name):
+            continue
+        if (function.value.id, function.attr) in IMPURE_CALLS:
+            wrong.append((node.lineno, f"{function.value.id}.{function.attr}"))
     assert not wrong
 
 
@@ -132,12 +139,14 @@ def test_no_print_and_no_swallowed_errors(path: Path) -> None:
     name = module_name(path)
     wrong = []
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
-            if name != "yarnopp_cli.cli.output" and not name.startswith("yarnopp_cli.jobs."):
-                wrong.append(f"print at line {node.lineno}")
+        prints = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+        if prints and name != "yarnopp_cli.cli.output" and not name.startswith("yarnopp_cli.jobs."):
+            wrong.append(f"print at line {node.lineno}")
         if isinstance(node, ast.ExceptHandler):
             caught = node.type
-            broad = caught is None or (isinstance(caught, ast.Name) and caught.id in {"Exception", "BaseException"})
+            broad = caught is None or (
+                isinstance(caught, ast.Name) and caught.id in {"Exception", "BaseException"}
+            )
             if broad and name not in {"executor.driver", "yarnopp_cli.cli.app"}:
                 wrong.append(f"broad except at line {node.lineno}")
     assert not wrong, f"{path.relative_to(ROOT)}: {wrong}"
@@ -147,12 +156,22 @@ def loaded_by(statement: str) -> set[str]:
     """The top-level packages in sys.modules after a statement in a fresh interpreter."""
     code = f"{statement}\nimport sys\nprint(*sorted({{name.split('.')[0] for name in sys.modules}}))"
     return set(
-        subprocess.run([sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True, check=True).stdout.split()
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True, check=True
+        ).stdout.split()
     )
 
 
 def test_importing_the_executor_loads_nothing_of_the_cluster() -> None:
-    assert not loaded_by("import executor") & {"typer", "textual", "aiohttp", "msgspec", "tomli", "yarnopp_cli", "rich"}
+    assert not loaded_by("import executor") & {
+        "typer",
+        "textual",
+        "aiohttp",
+        "msgspec",
+        "tomli",
+        "yarnopp_cli",
+        "rich",
+    }
 
 
 @pytest.mark.parametrize("daemon", ["resourcemanager", "nodemanager"])
@@ -162,4 +181,11 @@ def test_daemons_load_no_command_line(daemon: str) -> None:
 
 
 def test_the_frame_of_the_command_line_is_light() -> None:
-    assert not loaded_by("import yarnopp_cli.__main__") & {"textual", "aiohttp", "msgspec", "psutil", "rich", "asyncio"}
+    assert not loaded_by("import yarnopp_cli.__main__") & {
+        "textual",
+        "aiohttp",
+        "msgspec",
+        "psutil",
+        "rich",
+        "asyncio",
+    }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol, TypeVar
 
 EventT = TypeVar("EventT", contravariant=True)
-CommandT = TypeVar("CommandT", covariant=True)
+CommandT = TypeVar("CommandT")
 
 
 class Machine(Protocol[EventT, CommandT]):

@@ -56,7 +56,12 @@ class Yopp:
         return [sys.executable, "-m", "yarnopp_cli"]
 
     def __call__(
-        self, *args: str | bytes, timeout: float = 60, code: int | None = 0, env: dict[str, str] | None = None, **more: Any
+        self,
+        *args: str | bytes,
+        timeout: float = 60,
+        code: int | None = 0,
+        env: dict[str, str] | None = None,
+        **more: Any,
     ) -> subprocess.CompletedProcess[str]:
         """Run to the end; ``code`` is the exit code it must have, None for any."""
         ended = subprocess.run(
@@ -76,8 +81,8 @@ class Yopp:
         """Start it and go on; it is ended with the test."""
         process = subprocess.Popen(
             [*self.command, *args], env=self.environment, cwd=self.home, text=True, errors="replace",
-            stdin=subprocess.DEVNULL, stdout=more.pop("stdout", subprocess.PIPE), stderr=more.pop("stderr", subprocess.PIPE),
-            **more,
+            stdin=subprocess.DEVNULL, stdout=more.pop("stdout", subprocess.PIPE),
+            stderr=more.pop("stderr", subprocess.PIPE), **more,
         )  # fmt: skip
         self.started.append(process)
         return process
@@ -92,10 +97,10 @@ class Yopp:
         left = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
-                if process.pid != os.getpid() and process.environ().get("YOPP_RUN_DIR") == str(self.run_dir):
-                    left.append(f"process {process.pid}: {' '.join(process.cmdline())}")
-                elif str(self.run_dir) in " ".join(process.cmdline()):
-                    left.append(f"process {process.pid}: {' '.join(process.cmdline())}")
+                line = " ".join(process.cmdline())
+                ours = process.environ().get("YOPP_RUN_DIR") == str(self.run_dir) or str(self.run_dir) in line
+                if ours and process.pid != os.getpid():
+                    left.append(f"process {process.pid}: {line}")
         tag = hashlib.sha256(str(self.run_dir).encode()).hexdigest()[:8]
         left += [f"cgroup {path}" for path in Path("/sys/fs/cgroup").glob(f"**/{tag}") if path.is_dir()]
         return left

@@ -23,7 +23,9 @@ def has_cgroups() -> bool:
     return os.access("/sys/fs/cgroup/memory", os.W_OK) and os.access("/sys/fs/cgroup/cpu", os.W_OK)
 
 
-needs_cgroups = pytest.mark.skipif(not has_cgroups(), reason="no writable cpu and memory cgroup controllers here")
+needs_cgroups = pytest.mark.skipif(
+    not has_cgroups(), reason="no writable cpu and memory cgroup controllers here"
+)
 
 EAT_200_MB = "block = bytearray(200 * 2**20)\nblock[::4096] = b'x' * len(block[::4096])\nprint('survived')"
 SPIN_TWICE = """
@@ -40,7 +42,9 @@ if child:
 @needs_cgroups
 def test_a_container_over_its_memory_dies_and_its_neighbour_lives(cluster: Yopp) -> None:
     neighbour = cluster.start("run", "--memory", "64", "sh", "-c", "sleep 4; echo alive")
-    wait_until(lambda: any(c["yopp"]["state"] == "RUNNING" for c in cluster.containers()), what="the neighbour runs")
+    wait_until(
+        lambda: any(c["yopp"]["state"] == "RUNNING" for c in cluster.containers()), what="the neighbour runs"
+    )
     ended = cluster("run", "--memory", "64", sys.executable, "-c", EAT_200_MB, code=137)
     assert "survived" not in ended.stdout
     assert "64 MB" in ended.stderr
@@ -79,7 +83,9 @@ def test_shares_follow_type_and_size(cluster: Yopp) -> None:
     )
     by_type = {c["executionType"]: c["yopp"]["limits"]["cpuShares"] for c in running}
     v2 = Path("/sys/fs/cgroup/cgroup.controllers").exists()
-    assert by_type == ({"GUARANTEED": 100, "OPPORTUNISTIC": 1} if v2 else {"GUARANTEED": 1024, "OPPORTUNISTIC": 2})
+    assert by_type == (
+        {"GUARANTEED": 100, "OPPORTUNISTIC": 1} if v2 else {"GUARANTEED": 1024, "OPPORTUNISTIC": 2}
+    )
     for job in jobs:
         job.terminate()
         job.communicate(timeout=20)
@@ -88,4 +94,6 @@ def test_shares_follow_type_and_size(cluster: Yopp) -> None:
 @needs_cgroups
 def test_what_a_container_leaves_behind_is_ended_with_it(cluster: Yopp) -> None:
     cluster("run", "sh", "-c", "setsid sleep 300 & (setsid sh -c 'setsid sleep 301 &') & sleep 0.3")
-    wait_until(lambda: not [line for line in cluster.leftovers() if "sleep 30" in line], what="the orphans are gone")
+    wait_until(
+        lambda: not [line for line in cluster.leftovers() if "sleep 30" in line], what="the orphans are gone"
+    )

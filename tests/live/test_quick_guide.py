@@ -29,7 +29,9 @@ DSHELL = (
 def verbatim(yopp: Yopp, line: str) -> subprocess.CompletedProcess[str]:
     """A line as it is typed into bash, with the aliases of the README."""
     program = shlex.join(yopp.command)
-    script = f"shopt -s expand_aliases\nalias hadoop={shlex.quote(program)} yarn={shlex.quote(program)}\n{line}\n"
+    script = (
+        f"shopt -s expand_aliases\nalias hadoop={shlex.quote(program)} yarn={shlex.quote(program)}\n{line}\n"
+    )
     return subprocess.run(
         ["bash", "-c", script], env=yopp.environment, cwd=yopp.home, capture_output=True, text=True, timeout=120,
         stdin=subprocess.DEVNULL,
@@ -76,7 +78,7 @@ def test_the_documents_dshell_command_verbatim(cluster: Yopp) -> None:
     guaranteed = cluster("run", "-G", "echo", "at once")
     assert guaranteed.stdout == "at once\n"
     assert time.monotonic() - started < 1.5
-    out, err = job.communicate(timeout=60)
+    _, err = job.communicate(timeout=60)
     assert job.returncode == 0, err
     app = cluster.json("app", "list", "-a")["apps"]["app"][0]
     assert app["finalStatus"] == "SUCCEEDED"
@@ -88,14 +90,25 @@ def test_the_documents_dshell_command_verbatim(cluster: Yopp) -> None:
 
 @pytest.mark.parametrize(
     ("maps", "samples", "estimate"),
-    [(1, 1, "4.00000000000000000000"), (4, 10, "3.40000000000000000000"), (10, 100, "3.14800000000000000000")],
+    [
+        (1, 1, "4.00000000000000000000"),
+        (4, 10, "3.40000000000000000000"),
+        (10, 100, "3.14800000000000000000"),
+    ],
 )
-def test_pi_of_other_sizes_gives_hadoops_digits(cluster: Yopp, maps: int, samples: int, estimate: str) -> None:
-    assert cluster("pi", str(maps), str(samples)).stdout.splitlines()[-1] == f"Estimated value of Pi is {estimate}"
+def test_pi_of_other_sizes_gives_hadoops_digits(
+    cluster: Yopp, maps: int, samples: int, estimate: str
+) -> None:
+    assert (
+        cluster("pi", str(maps), str(samples)).stdout.splitlines()[-1]
+        == f"Estimated value of Pi is {estimate}"
+    )
 
 
 def test_output_exit_code_environment_and_directory_are_the_callers(cluster: Yopp) -> None:
-    ended = cluster("run", "sh", "-c", "pwd; echo $COLOUR; echo oops >&2; exit 7", code=7, env={"COLOUR": "green"})
+    ended = cluster(
+        "run", "sh", "-c", "pwd; echo $COLOUR; echo oops >&2; exit 7", code=7, env={"COLOUR": "green"}
+    )
     assert ended.stdout == f"{os.path.realpath(cluster.home)}\ngreen\n"
     assert "oops" in ended.stderr
     assert cluster("logs", "last").stdout.splitlines()[:2] == [os.path.realpath(cluster.home), "green"]
@@ -124,7 +137,7 @@ def test_ctrl_c_stops_the_job_and_leaves_nothing(cluster: Yopp) -> None:
     job = cluster.start("run", "-n", "4", "-O", "sleep", "300")
     wait_until(lambda: counted(cluster) == {"RUNNING": 2, "QUEUED": 2}, what="the job is under way")
     job.send_signal(signal.SIGINT)
-    out, err = job.communicate(timeout=20)
+    _, err = job.communicate(timeout=20)
     assert job.returncode == 130, err
     assert not cluster.containers()
     assert cluster.json("app", "list", "-a")["apps"]["app"][0]["finalStatus"] == "KILLED"
@@ -148,7 +161,9 @@ def test_containers_outlive_their_nm_and_are_found_again(cluster: Yopp) -> None:
     nm = cluster.json("status")["clusterInfo"]["yopp"]["nms"][0]["pid"]
     os.kill(nm, signal.SIGKILL)
     cluster("up", "--vcores", "2", "--memory", "1024")
-    wait_until(lambda: {c["id"]: c["yopp"]["pid"] for c in cluster.containers()} == before, what="all found again")
+    wait_until(
+        lambda: {c["id"]: c["yopp"]["pid"] for c in cluster.containers()} == before, what="all found again"
+    )
     out, err = job.communicate(timeout=60)
     assert job.returncode == 0, err
     assert out.count("done") == 3
@@ -156,7 +171,9 @@ def test_containers_outlive_their_nm_and_are_found_again(cluster: Yopp) -> None:
 
 def test_a_killed_container_of_a_job_is_told_as_it_is(cluster: Yopp) -> None:
     job = cluster.start("run", "sleep", "300")
-    container = wait_until(lambda: [c for c in cluster.containers() if c["yopp"]["state"] == "RUNNING"], what="it runs")[0]
+    container = wait_until(
+        lambda: [c for c in cluster.containers() if c["yopp"]["state"] == "RUNNING"], what="it runs"
+    )[0]
     os.kill(container["yopp"]["pid"], signal.SIGKILL)
     job.communicate(timeout=20)
     assert job.returncode == 137

@@ -1,4 +1,7 @@
-"""What people and masters are told about applications, nodes and containers. Times are epoch milliseconds, 0 for none."""
+"""What people and masters are told about applications, nodes and containers.
+
+Times are epoch milliseconds, 0 for none.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from executor.records import (
 )
 
 
-class YarnApplicationState(str, enum.Enum):
+class YarnApplicationState(enum.StrEnum):
     """The life of an application, as YARN shows it."""
 
     NEW = "NEW"
@@ -34,7 +37,7 @@ FINAL_STATES = frozenset(
 """The states in which an application has ended."""
 
 
-class FinalApplicationStatus(str, enum.Enum):
+class FinalApplicationStatus(enum.StrEnum):
     """What an application says of its own end."""
 
     UNDEFINED = "UNDEFINED"
@@ -44,7 +47,7 @@ class FinalApplicationStatus(str, enum.Enum):
     ENDED = "ENDED"
 
 
-class NodeState(str, enum.Enum):
+class NodeState(enum.StrEnum):
     """The life of a node, as YARN shows it."""
 
     NEW = "NEW"

@@ -52,7 +52,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A granted container (YARN's record). ``node_address`` is where its NodeManager listens: ``unix:/path`` or host:port."""
+    """A granted container (YARN's record). ``node_address`` is where its NM listens: ``unix:/path`` or host:port."""
 
     id: str
     node_id: str
@@ -78,7 +78,7 @@ class ContainerLaunchContext:
     duration_hint_ms: int = 0
 
 
-class ContainerUpdateType(str, enum.Enum):
+class ContainerUpdateType(enum.StrEnum):
     """YARN's kinds of update of a granted container."""
 
     INCREASE_RESOURCE = "INCREASE_RESOURCE"
