@@ -34,9 +34,10 @@ def test_it_ends_with_the_jobs_code(cli: Cli, cluster: Cluster) -> None:
         ({**FINISHED, "summary": JobSummary(exit_code=0)}, 0),
         ({**FINISHED}, 0),
         ({"state": YarnApplicationState.FINISHED, "final_status": FinalApplicationStatus.FAILED}, 1),
-        ({"state": YarnApplicationState.KILLED, "final_status": FinalApplicationStatus.KILLED}, 1),
+        ({"state": YarnApplicationState.KILLED, "final_status": FinalApplicationStatus.KILLED}, 143),
         ({"state": YarnApplicationState.FAILED, "summary": JobSummary(exit_code=75)}, 75),
-        ({"state": YarnApplicationState.KILLED, "summary": JobSummary(exit_code=0)}, 1),
+        ({"state": YarnApplicationState.KILLED, "summary": JobSummary(exit_code=0)}, 143),
+        ({"state": YarnApplicationState.KILLED, "summary": JobSummary(exit_code=130)}, 130),
     ],
 )
 def test_codes_of_ended_applications(cli: Cli, cluster: Cluster, changes: dict[str, Any], code: int) -> None:

@@ -11,20 +11,28 @@ from ..records.reports import (
     ApplicationReport,
     FinalApplicationStatus,
     JobSummary,
+    YarnApplicationState,
 )
 from .columns import Column
 from .text import megabytes, span, timestamp
 
+_KILLED_CODE = 143
+
 
 def exit_code(report: ApplicationReport) -> int | None:
-    """The exit code of an ended application's job, None while it lives. 1 where it has no code of its own."""
+    """The exit code of an ended application's job, None while it lives.
+
+    Where it has none of its own: 143 (ended by SIGTERM) if it was killed, as its client ends then; else 1.
+    """
     if report.state not in FINAL_STATES:
         return None
     succeeded = report.final_status is FinalApplicationStatus.SUCCEEDED
     code = report.summary.exit_code if report.summary is not None else -1
     if code > 0 or (code == 0 and succeeded):
         return code
-    return 0 if succeeded and report.state.value == "FINISHED" else 1
+    if report.state is YarnApplicationState.KILLED or report.final_status is FinalApplicationStatus.KILLED:
+        return _KILLED_CODE
+    return 0 if succeeded and report.state is YarnApplicationState.FINISHED else 1
 
 
 def elapsed_ms(report: ApplicationReport, now_ms: int) -> int:

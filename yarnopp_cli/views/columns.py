@@ -42,8 +42,7 @@ def default_columns(columns: Iterable[Column[T]], *, wide: bool) -> tuple[Column
 
 
 def choose(columns: Sequence[Column[T]], keys: str) -> tuple[Column[T], ...]:
-    """The columns that ``keys`` ("id,state") names, in its order. Raises KeyError with the first unknown one.
-    """
+    """The columns that ``keys`` ("id,state") names, in its order. Raises KeyError with the first unknown one."""
     return tuple(find(columns, key) for key in keys.split(",") if key.strip())
 
 

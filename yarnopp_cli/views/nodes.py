@@ -15,10 +15,13 @@ _MIB = 1 << 20
 
 
 def queue_text(node: NodeReport) -> str:
-    """How many containers wait, and how many may: ``7/15``."""
-    capacity = node.opportunistic.queue_capacity
-    limit = node.queue_limit if node.queue_limit >= 0 else capacity
-    return f"{node.opportunistic.queued}/{min(limit, capacity) if capacity else limit}"
+    """How many opportunistic containers wait, and how many the node lets wait: ``7/10``."""
+    return f"{node.opportunistic.queued}/{node.opportunistic.queue_capacity}"
+
+
+def limit_text(node: NodeReport) -> str:
+    """The queue length that the RM asks the node to keep to."""
+    return str(node.queue_limit) if node.queue_limit >= 0 else "-"
 
 
 def cpu_percent(node: NodeReport) -> float:
@@ -44,6 +47,7 @@ COLUMNS: tuple[Column[NodeReport], ...] = (
     Column("runningG", "RUN G", lambda node: node.num_containers, numeric=True),
     Column("runningO", "RUN O", lambda node: node.opportunistic.running, numeric=True),
     Column("queued", "QUEUED", lambda node: node.opportunistic.queued, queue_text, numeric=True),
+    Column("limit", "RM LIMIT", lambda node: node.queue_limit, limit_text, numeric=True, wide=True),
     Column("paused", "PAUSED", lambda node: node.opportunistic.paused, numeric=True, wide=True),
     Column(
         "memG", "MEM G", lambda node: node.used.memory, lambda node: megabytes(node.used.memory), numeric=True
@@ -171,6 +175,7 @@ def fields(node: NodeReport) -> list[tuple[str, str]]:
         ("Health-Report", node.health_report),
         ("Containers", f"{node.num_containers} guaranteed, {opportunistic.running} opportunistic"),
         ("Queued", queue_text(node) + (f", {opportunistic.paused} paused" if opportunistic.paused else "")),
+        ("Queue-Limit", limit_text(node)),
         ("Memory-Used", f"{node.used.memory}MB guaranteed, {opportunistic.memory_used}MB opportunistic"),
         ("Memory-Capacity", f"{node.total.memory}MB"),
         (
