@@ -13,6 +13,7 @@ import itertools
 import logging
 import os
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,6 +156,7 @@ class Executor:
         self._node_environment = dict(node_environment or {})
         self._validate = validate
         self._jobs: dict[str, Job] = {}
+        self._ended: deque[str] = deque()
         self._numbers = itertools.count(1)
         self._lock = -1
         self._open = False
@@ -378,6 +380,10 @@ class Executor:
         job = self._jobs.get(status.container_id)
         if job is not None:
             job._end(status)
+            self._ended.append(status.container_id)
+            # A job that somebody holds goes on answering; only its id is forgotten, as the machine forgets it.
+            while len(self._ended) > self.settings.retain_finished:
+                del self._jobs[self._ended.popleft()]
         self._driver.step(lambda _: self._machine.forget([status.container_id]))
 
     def _broke_down(self, error: BaseException) -> None:
@@ -385,6 +391,8 @@ class Executor:
             job._fail(error)
 
     def _check_open(self) -> None:
+        if self._open and self._driver.crash is not None:
+            raise ExecutorError("the executor broke down", because=str(self._driver.crash))
         if not self._open:
             raise ExecutorError(
                 "the executor is not open", hint="use it as `async with Executor(...) as executor:`"

@@ -52,6 +52,7 @@ from .environment import container_environment
 from .monitor import Monitor
 from .pausing import SETTLE_SECONDS, Stopping, continue_all
 from .process import (
+    RETRY_SECONDS,
     CannotLaunchError,
     Ended,
     ExitWatcher,
@@ -369,22 +370,30 @@ class LinuxContainerExecutor:
         self._watcher.watch(held.pid, held.start, lambda end: self._shim_ended(held, end))
 
     def _shim_ended(self, held: Held, end: Ended) -> None:
-        if self._cgroups.mode != "none" and not self._cgroups.processes(held.container_id):
-            self._tell_end(held, end)
-        else:
-            self._spawn(self._end_leftovers(held, end))
+        try:
+            if self._cgroups.mode != "none" and not self._cgroups.processes(held.container_id):
+                self._tell_end(held, end)
+            else:
+                self._spawn(self._end_leftovers(held, end))
+        except OSError as error:
+            # Out of file descriptors, say. Its end is told late then, but with the code that it has.
+            LOG.warning("the end of %s cannot be read yet: %s", held.container_id, error)
+            self._loop.call_later(RETRY_SECONDS, self._shim_ended, held, end)
 
     async def _end_leftovers(self, held: Held, end: Ended) -> None:
         """What a container leaves behind ends with it."""
         while True:
             await self._kill_group(held.container_id)
-            if not await asyncio.to_thread(self._cgroups.processes, held.container_id):
-                break
-        self._tell_end(held, end)
+            try:
+                if not await asyncio.to_thread(self._cgroups.processes, held.container_id):
+                    return self._tell_end(held, end)
+            except OSError as error:
+                LOG.warning("the end of %s cannot be read yet: %s", held.container_id, error)
+            await asyncio.sleep(RETRY_SECONDS)
 
     def _tell_end(self, held: Held, end: Ended) -> None:
-        held.ended = True
         left = read_exit_file(held.exit_file)
+        held.ended = True
         code = left.exit_code if left is not None else None
         if code is None and held.killed:
             code = 128 + signal.SIGKILL

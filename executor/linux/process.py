@@ -185,11 +185,14 @@ class ExitFile:
 
 
 def read_exit_file(path: str) -> ExitFile | None:
-    """What stands in an exit file; None where there is no file. A line counts once it has its newline."""
+    """What stands in an exit file; None where there is no file. A line counts once it has its newline.
+
+    OSError where it cannot be read for now: that is not the same as not being there.
+    """
     try:
         with open(path, "rb") as file:
             text = file.read(256)
-    except OSError:
+    except FileNotFoundError:
         return None
     lines = [line for line in text.split(b"\n")[:-1] if line.isdigit()]
     pid = int(lines[0]) if lines else 0
@@ -207,6 +210,10 @@ def claim_exit_file(path: str) -> bool:
     return True
 
 
+RETRY_SECONDS = 0.1
+"""When to try again what failed for want of file descriptors or memory."""
+
+
 class ExitWatcher:
     """Calls back when processes end, ours or not: a pidfd in the loop for each, no thread, no polling."""
 
@@ -220,6 +227,10 @@ class ExitWatcher:
             fd = os.pidfd_open(pid)
         except ProcessLookupError:
             self._loop.call_soon(ended, Ended())
+            return
+        except OSError as error:
+            LOG.warning("cannot watch %d yet: %s", pid, error.strerror)
+            self._loop.call_later(RETRY_SECONDS, self.watch, pid, start, ended)
             return
         found = read_stat(pid)
         if found is None or (start and found.start != start):
