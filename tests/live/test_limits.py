@@ -68,7 +68,8 @@ def test_a_strict_container_of_one_vcore_uses_one_core(yopp: Yopp) -> None:
     yopp("run", "--vcores", "1", sys.executable, "-c", SPIN_TWICE)
     used = yopp.containers("-a")[-1]["yopp"]["used"]
     allowed = 3.0 * cores / 2  # a vcore of this node is half of what the machine has
-    assert used["cpuSeconds"] <= allowed * 1.15  # it may be less on a busy machine, never more
+    # Less on a busy machine, never more; but YARN's periods are of a second, and three seconds touch four of them.
+    assert used["cpuSeconds"] <= allowed * 4 / 3 * 1.15
     assert used["cpuSeconds"] >= allowed * 0.25
     if cores >= 2:
         assert used["throttledMs"] > 100
