@@ -8,7 +8,8 @@ node is first asked (its messages cost milliseconds to make). It never starts or
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from .records.reports import (
     QueueReport,
     YarnApplicationState,
 )
-from .rpc.blocking import Connection
+from .rpc.blocking import DEFAULT_TIMEOUT, Connection
 
 if TYPE_CHECKING:
     from .records import container_protocol as nm
@@ -40,11 +41,18 @@ _FROM_NODE = frozenset(field.name for field in dataclasses.fields(ContainerStatu
 
 
 class YarnClient:
-    """A client of one cluster. Errors are YoppErrors: ConnectionFailedError, or what the daemon refused."""
+    """A client of one cluster. Errors are YoppErrors: ConnectionFailedError, or what the daemon refused.
 
-    def __init__(self, rm_address: str) -> None:
+    ``trace`` is told of each call and its time, with ``trace_messages`` of what went each way too.
+    """
+
+    def __init__(
+        self, rm_address: str, *, trace: Callable[[str], None] | None = None, trace_messages: bool = False
+    ) -> None:
         self._rm = Connection(rm_address)
         self._nodes: dict[str, Connection] = {}
+        self._trace = trace
+        self._trace_messages = trace_messages
 
     def __enter__(self) -> YarnClient:
         return self
@@ -63,13 +71,15 @@ class YarnClient:
 
     def cluster_info(self) -> ClusterInfo:
         """The cluster in short."""
-        response: rm.GetClusterInfoResponse = self._rm.call("getClusterInfo", rm.GetClusterInfoRequest())
+        response: rm.GetClusterInfoResponse = self._call(
+            self._rm, "getClusterInfo", rm.GetClusterInfoRequest()
+        )
         return response.info
 
     def applications(self, request: rm.GetApplicationsRequest | None = None) -> tuple[ApplicationReport, ...]:
         """Those that the request names, in order of submission; all of them without one."""
-        response: rm.GetApplicationsResponse = self._rm.call(
-            "getApplications", request or rm.GetApplicationsRequest()
+        response: rm.GetApplicationsResponse = self._call(
+            self._rm, "getApplications", request or rm.GetApplicationsRequest()
         )
         return response.applications
 
@@ -94,40 +104,42 @@ class YarnClient:
         request = rm.WaitForApplicationsRequest(
             tuple(application_ids), tuple(states), any_of_them, max(0, round(wait * 1000))
         )
-        response: rm.WaitForApplicationsResponse = self._rm.call(
-            "waitForApplications", request, timeout=wait + ANSWER_GRACE
+        response: rm.WaitForApplicationsResponse = self._call(
+            self._rm, "waitForApplications", request, timeout=wait + ANSWER_GRACE
         )
         return response
 
     def kill_application(self, application_id: str, diagnostics: str = "") -> ApplicationReport:
         """End an application; as it is then. Raises ApplicationNotFoundError."""
-        response: rm.KillApplicationResponse = self._rm.call(
-            "forceKillApplication", rm.KillApplicationRequest(application_id, diagnostics)
+        response: rm.KillApplicationResponse = self._call(
+            self._rm, "forceKillApplication", rm.KillApplicationRequest(application_id, diagnostics)
         )
         return response.application
 
     def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:
         """The attempts of one application, oldest first. Raises ApplicationNotFoundError."""
-        response: rm.GetApplicationAttemptsResponse = self._rm.call(
-            "getApplicationAttempts", rm.GetApplicationAttemptsRequest(application_id)
+        response: rm.GetApplicationAttemptsResponse = self._call(
+            self._rm, "getApplicationAttempts", rm.GetApplicationAttemptsRequest(application_id)
         )
         return response.attempts
 
     def nodes(self, *, running_only: bool = False) -> tuple[NodeReport, ...]:
         """All nodes, in order of registration."""
-        response: rm.GetClusterNodesResponse = self._rm.call(
-            "getClusterNodes", rm.GetClusterNodesRequest(running_only)
+        response: rm.GetClusterNodesResponse = self._call(
+            self._rm, "getClusterNodes", rm.GetClusterNodesRequest(running_only)
         )
         return response.nodes
 
     def queues(self, queue: str = "") -> tuple[QueueReport, ...]:
         """One queue, or all for an empty name."""
-        response: rm.GetQueueInfoResponse = self._rm.call("getQueueInfo", rm.GetQueueInfoRequest(queue))
+        response: rm.GetQueueInfoResponse = self._call(
+            self._rm, "getQueueInfo", rm.GetQueueInfoRequest(queue)
+        )
         return response.queues
 
     def container_reports(self, request: rm.GetContainersRequest) -> tuple[ContainerReport, ...]:
         """Containers as the RM knows them, in order of allocation."""
-        response: rm.GetContainersResponse = self._rm.call("getContainers", request)
+        response: rm.GetContainersResponse = self._call(self._rm, "getContainers", request)
         return response.containers
 
     def containers(
@@ -220,7 +232,23 @@ class YarnClient:
             raise ConnectionFailedError(f"node {node.node_id} has told no address")
         if node.node_id not in self._nodes:
             self._nodes[node.node_id] = Connection(node.address, peer=f"node {node.node_id}")
-        return self._nodes[node.node_id].call(method, request)
+        return self._call(self._nodes[node.node_id], method, request)
+
+    def _call(
+        self, connection: Connection, method: str, request: Any, *, timeout: float = DEFAULT_TIMEOUT
+    ) -> Any:
+        """One call over one connection, told of to ``trace``."""
+        if self._trace is None:
+            return connection.call(method, request, timeout=timeout)
+        if self._trace_messages:
+            self._trace(f"-> {request}")
+        begin = time.perf_counter()
+        answer = connection.call(method, request, timeout=timeout)
+        elapsed_ms = (time.perf_counter() - begin) * 1000
+        self._trace(f"{connection.peer}: {method} took {elapsed_ms:.1f} ms")
+        if self._trace_messages:
+            self._trace(f"<- {answer}")
+        return answer
 
 
 def _merged(report: ContainerReport, status: ContainerStatus) -> ContainerReport:

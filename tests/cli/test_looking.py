@@ -300,3 +300,11 @@ def test_remote_text_cannot_reach_the_terminal(cli: Cli, cluster: Cluster) -> No
     document = cli("app", "status", "2", "--json").out
     assert json.loads(document)["app"]["name"] == evil
     assert not set("\x1b\x07\u202e\x9b") & set(document)
+
+
+def test_verbose_tells_of_calls_and_twice_of_messages(cli: Cli, cluster: Cluster) -> None:
+    once = cli("node", "list", "-v")
+    assert "getClusterNodes took" in once.err
+    assert "GetClusterNodesResponse" not in once.err
+    assert "GetClusterNodesResponse" in cli("node", "list", "-vv", "--json").err
+    assert json.loads(cli("node", "list", "-vv", "--json").out)

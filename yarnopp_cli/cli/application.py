@@ -110,7 +110,7 @@ def list_applications(
         live_only=not (every or states),
     )
     context = Context.looking(conf=conf, define=define, run_dir=run_dir)
-    with context.client() as client:
+    with context.client(printer) as client:
 
         def once() -> None:
             now = now_ms()
@@ -146,7 +146,7 @@ def status(
 ) -> None:
     """Show everything that is known of an application."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client() as client:
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         found = [client.application(one) for one in applications(client, ids)]
     _details(printer, found)
 
@@ -180,7 +180,7 @@ def kill(
     """End applications and their containers; return when that has happened. `all` means every live one."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     bound = KILL_SECONDS if timeout is None else timeout
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client() as client:
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         if ids == ["all"]:
             live = [one.application_id for one in client.applications(GetApplicationsRequest(live_only=True))]
             if live and not printer.confirm(f"Kill all {len(live)} live applications?", yes=yes):

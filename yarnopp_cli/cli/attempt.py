@@ -70,7 +70,7 @@ def list_attempts(
 ) -> None:
     """List the attempts of an application, oldest first."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client() as client:
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         found = client.attempts(applications(client, [application])[0])
     show(
         printer,
@@ -97,7 +97,7 @@ def status(
     """Show attempts by their full ids; `last` is the newest attempt of the newest application."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     found: list[ApplicationAttemptReport] = []
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client() as client:
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         for word in words(ids):
             if word == "last":
                 found += client.attempts(applications(client, [word])[0])[-1:]

@@ -167,7 +167,7 @@ def list_containers(
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     states = words_of(state, STATES, "--state")
     wanted_type = execution_type(kind)
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client() as client:
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         filters = Filters(
             every,
             states,
@@ -254,7 +254,7 @@ def status(
 ) -> None:
     """Show everything that is known of a container: its execution type first."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client() as client:
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         found = [client.container(one) for one in containers(client, ids)]
         facts = node_facts(client, client.nodes(), found)
     _details(printer, found, facts)
@@ -289,7 +289,7 @@ def kill(
     """End containers (TERM, then KILL); return when that has happened. `all` means every live one."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     bound = KILL_SECONDS if timeout is None else timeout
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client() as client:
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         if ids == ["all"]:
             named = [one.container_id for one in client.containers() if view.is_live(one)]
             if named and not printer.confirm(f"Kill all {len(named)} live containers?", yes=yes):
@@ -382,7 +382,7 @@ def signal(
     """Send a signal to every process of a container."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     number = signal_number(name)
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client() as client:
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         named = containers(client, words(ids))
         for one in named:
             report = client.container(one)

@@ -13,12 +13,12 @@ from ..rundir import RunDir
 if TYPE_CHECKING:
     from ..client import YarnClient
     from ..settings.loading import Configuration
+    from .output import Printer
 
 
 @dataclass(frozen=True)
 class Context:
-    """One command's surroundings. Making one reads nothing; ``configuration`` is loaded when first asked for.
-    """
+    """One command's surroundings. Making one reads nothing; ``configuration`` is loaded when first asked for."""
 
     run_dir: RunDir
     conf: tuple[str, ...]
@@ -62,9 +62,15 @@ class Context:
 
         return load(self.conf, self.define, environ=os.environ, state_dir=self.run_dir.state_dir)
 
-    def client(self) -> YarnClient:
-        """Connected to the ResourceManager. Raises ConnectionFailedError (exit 69, hint ``yopp up``)."""
+    def client(self, printer: Printer | None = None) -> YarnClient:
+        """Connected to the ResourceManager. Raises ConnectionFailedError (exit 69, hint ``yopp up``).
+
+        With a ``printer`` told to be verbose, each call is told of on stderr; with ``-vv``, what went each way.
+        """
         from ..client import YarnClient
 
         self.run_dir.check()
-        return YarnClient(self.run_dir.rm_socket)
+        if printer is None or not printer.verbose:
+            return YarnClient(self.run_dir.rm_socket)
+        printer.note(f"run directory {self.run_dir.path}")
+        return YarnClient(self.run_dir.rm_socket, trace=printer.note, trace_messages=printer.verbose > 1)

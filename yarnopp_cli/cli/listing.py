@@ -62,8 +62,7 @@ def show(
 
 
 def repeat(printer: Printer, seconds: float | None, once: Callable[[], None]) -> None:
-    """Run ``once``; with ``seconds``, again and again until Ctrl-C, on a cleared screen where there is one.
-    """
+    """Run ``once``; with ``seconds``, again and again until Ctrl-C, on a cleared screen where there is one."""
     if seconds is not None and seconds < 0.1:
         raise UsageError("--watch takes at least 0.1 seconds")
     while True:

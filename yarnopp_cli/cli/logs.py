@@ -1,5 +1,4 @@
-"""``yopp logs``: print or follow the output of containers, of running clusters and of those that have ended.
-"""
+"""``yopp logs``: print or follow the output of containers, of running clusters and of those that have ended."""
 
 from __future__ import annotations
 
@@ -177,7 +176,10 @@ def logs(
         now - round(since * 1000) if since is not None else 0,
     )
     target = find(
-        Context.looking(conf=conf, define=define, run_dir=run_dir), words(ids), masters_only=masters
+        Context.looking(conf=conf, define=define, run_dir=run_dir),
+        words(ids),
+        masters_only=masters,
+        printer=printer,
     )
     try:
         if out is not None:
@@ -190,14 +192,16 @@ def logs(
     return target.code if exit_code else 0
 
 
-def find(context: Context, named: Sequence[str], *, masters_only: bool = False) -> Target:
+def find(
+    context: Context, named: Sequence[str], *, masters_only: bool = False, printer: Printer | None = None
+) -> Target:
     """Who is meant, asked of the cluster, or else looked up among the files of clusters that have ended.
 
     Raises ApplicationNotFoundError or ContainerNotFoundError; ConnectionFailedError where there is no cluster
     and no file either.
     """
     try:
-        client = context.client()
+        client = context.client(printer)
     except ConnectionFailedError as error:
         return _on_disk(context, named, error, masters_only)
     target: Target | None = None

@@ -75,8 +75,7 @@ def application(known: Iterable[str], word: str) -> str:
 
 
 def containers(client: YarnClient, given: Sequence[str]) -> list[str]:
-    """The full ids of the containers named, ended ones included. Raises ContainerNotFoundError, UsageError.
-    """
+    """The full ids of the containers named, ended ones included. Raises ContainerNotFoundError, UsageError."""
     every = rm.GetContainersRequest(finished=True)
     found = _Lazy(lambda: [report.container_id for report in client.container_reports(every)])
     return list(dict.fromkeys(container(found, word) for word in words(given)))

@@ -74,7 +74,7 @@ def list_nodes(
     """List the running nodes: what runs on them, guaranteed (G) and opportunistic (O), and what waits."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     states = words_of(state, _STATES, "--state")
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client() as client:
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         repeat(
             printer,
             watch,
@@ -103,7 +103,7 @@ def status(
 ) -> None:
     """Show everything that is known of a node."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client() as client:
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         found = named_nodes(client.nodes(), ids)
     printer.details(
         found,

@@ -100,7 +100,12 @@ Output = Annotated[
 Quiet = Annotated[
     bool, typer.Option("-q", "--quiet", help="Print ids only, and nothing on stderr but errors.")
 ]
-Verbose = Annotated[int, typer.Option("-v", "--verbose", count=True, help="Say more; twice for the wire.")]
+Verbose = Annotated[
+    int,
+    typer.Option(
+        "-v", "--verbose", count=True, help="Tell of each call on stderr; twice for what went each way."
+    ),
+]
 Color = Annotated[ColorMode | None, typer.Option("--color", help="Colours.", show_default=False)]
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress line on stderr.")]
 Timeout = Annotated[

@@ -175,8 +175,7 @@ class Printer:
         identity: Callable[[T], str],
         empty: str = "",
     ) -> None:
-        """Print ``rows`` in the form asked for: table, one JSON document, one a line, tab-separated, or ids.
-        """
+        """Print ``rows`` in the form asked for: table, one JSON document, one a line, tab-separated, or ids."""
         if self.form == "json":
             self.document(documents(rows))
         elif self.form == "jsonl":
@@ -203,8 +202,7 @@ class Printer:
         columns: Sequence[Column[T]],
         identity: Callable[[T], str],
     ) -> None:
-        """Print one or several things in full: ``name : value`` lines, or ``{key: document}`` a line in JSON.
-        """
+        """Print one or several things in full: ``name : value`` lines, or ``{key: document}`` a line in JSON."""
         if self.is_json:
             for row in rows:
                 self.document({key: document(row)})
@@ -352,8 +350,7 @@ def error_document(problem: YoppError) -> dict[str, Any]:
 
 
 def reset(*, json_wanted: bool) -> None:
-    """Begin a new command line; ``json_wanted`` says how its errors are to look until its options are parsed.
-    """
+    """Begin a new command line; ``json_wanted`` says how its errors are to look until its options are parsed."""
     global _errors_as_json
     _errors_as_json = json_wanted
 

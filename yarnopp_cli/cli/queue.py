@@ -59,7 +59,7 @@ def list_queues(
 ) -> None:
     """List the queues: their capacity, and what is used of it."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client() as client:
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         found = client.queues()
     show(
         printer,
@@ -84,7 +84,7 @@ def status(
 ) -> None:
     """Show queues by name."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client() as client:
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         known = {queue.name: queue for queue in client.queues()}
     found = []
     for name in words(ids):

@@ -73,7 +73,7 @@ def wait(
     """
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     target = _target(state)
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client() as client:
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         named = words(ids)
         of_containers = [one for one in named if is_container(one)]
         of_applications = [one for one in named if one not in of_containers]

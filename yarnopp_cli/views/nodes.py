@@ -15,8 +15,9 @@ _MIB = 1 << 20
 
 
 def queue_text(node: NodeReport) -> str:
-    """How many opportunistic containers wait, and how many the node lets wait: ``7/10``."""
-    return f"{node.opportunistic.queued}/{node.opportunistic.queue_capacity}"
+    """How many opportunistic containers wait, and how many may: what the node holds, or less if the RM says so."""
+    capacity, limit = node.opportunistic.queue_capacity, node.queue_limit
+    return f"{node.opportunistic.queued}/{min(capacity, limit) if limit >= 0 else capacity}"
 
 
 def limit_text(node: NodeReport) -> str:
