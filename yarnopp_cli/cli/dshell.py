@@ -354,6 +354,7 @@ class ShellRequest:
 
     def options(self, max_preemptions: int) -> shell.ShellOptions:
         """Checked, and as the plan takes it; reads the script. Raises YoppError."""
+        shell.check_one(bool(self.command), bool(self.script), bool(self.argv))
         check_counts(self.count, None, None)
         check_text([*self.argv, self.command, *self.arguments, self.name, self.script], "the argument")
         if self.retry_policy not in (0, 1, 2):

@@ -28,6 +28,7 @@ _METHODS: dict[type, tuple[str, Callable[..., m.Event]]] = {
     m.Register: ("registerApplicationMaster", m.Registered),
     m.Allocate: ("allocate", m.Allocated),
     m.Finish: ("finishApplicationMaster", m.Unregistered),
+    m.Kill: ("forceKillApplication", m.Killed),
     m.StartContainers: ("startContainers", m.ContainersStarted),
     m.StopContainers: ("stopContainers", m.ContainersStopped),
     m.UpdateContainers: ("updateContainers", m.ContainersUpdated),
@@ -224,7 +225,7 @@ class MasterLoop:
             self._inbox.append(m.CallFailed(command, error))
 
     def _connection_for(self, command: m.Call) -> Connection:
-        if isinstance(command, (m.Register, m.Allocate, m.Finish)):
+        if isinstance(command, m.RMCommand):
             if self.rm is None:
                 self.rm = Connection(self._rm_address)
             return self.rm
@@ -239,6 +240,6 @@ def _event_of(command: m.Call, answer: Any) -> m.Event:
     if isinstance(answer, YoppError):
         return m.CallFailed(command, answer)
     _, event = _METHODS[type(command)]
-    if isinstance(command, (m.Register, m.Allocate, m.Finish)):
+    if isinstance(command, m.RMCommand):
         return event(answer)
     return event(command, answer)

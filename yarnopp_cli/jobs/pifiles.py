@@ -35,9 +35,7 @@ class PiDirectory:
         self._lock = -1
         self.path = f"{parent}/{_PREFIX}{millis}_{int.from_bytes(os.urandom(4), 'big')}"
         try:
-            os.makedirs(parent, mode=0o700, exist_ok=True)
-            clear_abandoned(parent)
-            os.mkdir(self.path, 0o700)
+            _make(parent, self.path)
             self._lock = os.open(f"{self.path}/{LOCK}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
         except OSError as error:
@@ -85,6 +83,20 @@ def remove_directory(path: str) -> None:
                 os.unlink(entry.path)
         os.rmdir(path)
         os.rmdir(os.path.dirname(path))  # only goes if it was the last one
+
+
+def _make(parent: str, path: str) -> None:
+    """Make both; another job that ends may remove an empty parent in between."""
+    os.makedirs(parent, mode=0o700, exist_ok=True)
+    clear_abandoned(parent)
+    for last in (False, False, True):
+        try:
+            os.makedirs(parent, mode=0o700, exist_ok=True)
+            os.mkdir(path, 0o700)
+            return
+        except FileNotFoundError:
+            if last:
+                raise
 
 
 def clear_abandoned(parent: str) -> None:

@@ -11,6 +11,7 @@ from executor.records import ContainerState, ContainerStatus, ExecutionType, Res
 from yarnopp_cli.core.masters import messages as m
 from yarnopp_cli.core.masters.common import JobMaster
 from yarnopp_cli.errors import ConnectionFailedError
+from yarnopp_cli.records.client_protocol import KillApplicationResponse
 from yarnopp_cli.records.container_protocol import (
     FailedContainer,
     StartContainersResponse,
@@ -23,6 +24,7 @@ from yarnopp_cli.records.master_protocol import (
     FinishApplicationMasterResponse,
     RegisterApplicationMasterResponse,
 )
+from yarnopp_cli.records.reports import ApplicationReport, FinalApplicationStatus, YarnApplicationState
 from yarnopp_cli.records.requests import Container, ResourceRequest, Token, UpdatedContainer
 
 TOKEN = Token("AMRMToken", "{}", "00")
@@ -185,6 +187,12 @@ class World:
                     self.finish = command
                     self.asked.clear()  # the end of an application withdraws what it asked
                     self.inbox.append(m.Unregistered(FinishApplicationMasterResponse(True)))
+                case m.Kill():
+                    self.asked.clear()
+                    report = ApplicationReport(
+                        "", "", "", "", "", YarnApplicationState.KILLED, FinalApplicationStatus.KILLED
+                    )
+                    self.inbox.append(m.Killed(KillApplicationResponse(report)))
                 case m.StartContainers():
                     self._on_start(command)
                 case m.StopContainers():

@@ -279,26 +279,30 @@ def test_stop_ends_what_lives_withdraws_what_is_asked_and_says_killed() -> None:
     assert [(ask.allocation_request_id, ask.num_containers) for ask in asks_of(commands)] == [(1, 0)]
     late = script.news(allocated=(container(3, ask),))
     assert only(m.Allocate, late)[0].request.releases == ("container_1_0001_01_000003",)
-    finish = finish_of(script.news(completed=(ended(grant.id, -105, exit_code=143),)))
-    assert finish.request.final_status is FinalApplicationStatus.KILLED
-    assert finish.request.diagnostics == "interrupted"
-    assert end_of(script).exit_code == 130
+    commands = script.news(completed=(ended(grant.id, -105, exit_code=143),))
+    (last,) = only(m.Allocate, commands)
+    assert last.request.summary is not None and last.request.summary.exit_code == 130
+    (kill,) = only(m.Kill, commands)
+    assert (kill.request.application_id, kill.request.diagnostics) == ("application_1_0001", "interrupted")
+    end = end_of(script)
+    assert (end.exit_code, end.final_status) == (130, FinalApplicationStatus.KILLED)
 
 
 def test_stop_does_not_wait_for_ever() -> None:
-    script, ids = begin(job(1))
+    script, _ids = begin(job(1))
     (stop,) = only(m.StopContainers, script.tell(m.StopRequested("interrupted", 130)))
     script.tell(m.ContainersStopped(stop, StopContainersResponse((), ())))
-    assert not only(m.Finish, script.at(4.9))
+    assert not only(m.Kill, script.at(4.9))
     assert script.master.next_deadline() == 5.0
-    assert only(m.Finish, script.at(5.0))
+    assert only(m.Kill, script.at(5.0))
     assert end_of(script).exit_code == 130
 
 
 def test_stop_before_the_rm_has_answered_takes_leave_at_once() -> None:
     master = JobMaster(job(1), ATTEMPT, TOKEN)
     master.handle(m.MasterStarted(), 0.0)
-    assert only(m.Finish, master.handle(m.StopRequested("interrupted", 130), 0.1))
+    commands = master.handle(m.StopRequested("interrupted", 130), 0.1)
+    assert only(m.Kill, commands) and not only(m.Allocate, commands)
 
 
 def test_the_time_limit_ends_the_job_with_124() -> None:
@@ -324,7 +328,7 @@ def test_a_refused_ask_is_the_jobs_error() -> None:
 def test_a_lost_rm_is_tried_again_with_all_that_is_outstanding() -> None:
     script = Script(job(3))
     (ask,) = asks_of(script.first)
-    ids, _ = script.grant([ResourceRequest(1, ask.capability, allocation_request_id=1)])
+    _ids, _ = script.grant([ResourceRequest(1, ask.capability, allocation_request_id=1)])
     (held,) = only(m.Allocate, script.first)
     assert not only(m.Allocate, script.tell(m.CallFailed(held, ConnectionFailedError("lost"))))
     due = script.master.next_deadline()
@@ -334,7 +338,7 @@ def test_a_lost_rm_is_tried_again_with_all_that_is_outstanding() -> None:
 
 
 def test_an_rm_that_stays_away_is_given_up() -> None:
-    script, ids = begin(job(1))
+    script, _ids = begin(job(1))
     (held,) = only(m.Allocate, script.first)
     event = m.CallFailed(held, ConnectionFailedError("lost the connection"))
     script.tell(event)
@@ -361,7 +365,7 @@ def test_who_is_not_known_any_more_ends_at_once() -> None:
 
 def test_a_restarted_rm_is_told_everything_again() -> None:
     script = Script(job(2))
-    ids, _ = script.grant([ResourceRequest(1, asks_of(script.first)[0].capability, allocation_request_id=1)])
+    _ids, _ = script.grant([ResourceRequest(1, asks_of(script.first)[0].capability, allocation_request_id=1)])
     assert only(m.Register, script.news(command="AM_RESYNC"))
     (allocate,) = only(m.Allocate, script.tell(registered()))
     assert allocate.request.response_id == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from executor.records import ExecutionType, Resource
@@ -33,7 +35,7 @@ def test_the_percentage_of_opportunistic_maps_is_exact(maps: int, percent: int, 
 def test_opportunistic_maps_are_spread_evenly(maps: int, percent: int) -> None:
     kinds = pi.opportunistic_maps(maps, percent)
     places = [index for index, opportunistic in enumerate(kinds) if opportunistic]
-    gaps = {after - before for before, after in zip(places, places[1:], strict=False)}
+    gaps = {after - before for before, after in itertools.pairwise(places)}
     assert max(gaps) - min(gaps) <= 1
     half = sum(kinds[: maps // 2])
     assert abs(half - sum(kinds) / 2) <= 1

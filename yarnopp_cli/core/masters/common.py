@@ -22,7 +22,9 @@ from ...errors import (
     ShuttingDownError,
     YoppError,
 )
+from ...records.client_protocol import KillApplicationRequest
 from ...records.container_protocol import StopContainersRequest, UpdateContainersRequest
+from ...records.ids import ApplicationAttemptId
 from ...records.jobs import JobSpec
 from ...records.master_protocol import (
     AllocateRequest,
@@ -134,7 +136,7 @@ class JobMaster:
                 self._on_updated(event)
             case m.ContainersStopped():
                 pass
-            case m.Unregistered():
+            case m.Unregistered() | m.Killed():
                 self._end()
             case m.CallFailed():
                 self._on_call_failed(event, now)
@@ -232,10 +234,12 @@ class JobMaster:
                 task.first_asked = now
 
     def _allocate(self) -> None:
-        if self._allocates and not (self._asks.has_unsent or self._releases or self._updates):
-            return
+        if not self._allocates or self._asks.has_unsent or self._releases or self._updates:
+            self._allocate_now(self.job.heartbeat_ms)
+
+    def _allocate_now(self, wait_ms: int) -> None:
         self._allocates += 1
-        summary = self.tally.summary()
+        final_code = self._exit_code if self.stage is Stage.FINISHING else None
         self._out.append(
             m.Allocate(
                 AllocateRequest(
@@ -246,8 +250,8 @@ class JobMaster:
                     asks=self._asks.take_unsent(),
                     releases=tuple(self._releases),
                     updates=tuple(self._updates),
-                    wait_ms=self.job.heartbeat_ms,
-                    summary=summary,
+                    wait_ms=wait_ms,
+                    summary=self.tally.summary(-1 if final_code is None else final_code),
                 )
             )
         )
@@ -481,7 +485,7 @@ class JobMaster:
                 pass  # the RM ends them with the application
             case m.UpdateContainers():
                 self._notice(f"a container could not be updated: {error.message}")
-            case m.Finish():
+            case m.Finish() | m.Kill():
                 self._notice(f"the ResourceManager could not be told of the job's end: {error.message}")
                 self._end()
             case m.Register() | m.Allocate():
@@ -550,6 +554,9 @@ class JobMaster:
             failed = self.tally.counts[TaskState.FAILED] > 0
             self._final_status = FinalApplicationStatus.FAILED if failed else FinalApplicationStatus.SUCCEEDED
         self.stage = Stage.FINISHING
+        if self._final_status is FinalApplicationStatus.KILLED:
+            self._kill()
+            return
         self._out.append(
             m.Finish(
                 FinishApplicationMasterRequest(
@@ -561,6 +568,13 @@ class JobMaster:
                 )
             )
         )
+
+    def _kill(self) -> None:
+        """A master that takes leave ends as FINISHED, whatever it says; what was stopped shall be KILLED."""
+        if self._registered:
+            self._allocate_now(wait_ms=0)  # the last word on what ran, and the exit code
+        application_id = str(ApplicationAttemptId.parse(self._attempt_id).application_id)
+        self._out.append(m.Kill(KillApplicationRequest(application_id, self._reason)))
 
     def _diagnostics(self) -> str:
         """YARN's sentence (``ApplicationMaster.finish``) and what it leaves out."""

@@ -53,18 +53,22 @@ class ShellOptions:
     max_preemptions: int = 100
 
 
+def check_one(*given: bool) -> None:
+    """Raise UsageError unless exactly one of command, script and argument vector is given."""
+    if sum(given) != 1:
+        raise UsageError(
+            "more than one command specified" if any(given) else "no shell command or shell script specified",
+            because="exactly one of --shell-command, --shell-script and a command after -- says what to run",
+            hint="yopp dshell --shell-command date --num-containers 2",
+        )
+
+
 def plan(options: ShellOptions, shell: str = "bash") -> JobSpec:
     """The job that these options ask for; ``shell`` runs the command.
 
     Raises UsageError where they contradict.
     """
-    given = sum((bool(options.shell_command), options.shell_script is not None, bool(options.argv)))
-    if given != 1:
-        raise UsageError(
-            "no shell command or shell script specified" if not given else "more than one command specified",
-            because="exactly one of --shell-command and --shell-script says what to run",
-            hint="yopp dshell --shell-command date --num-containers 2",
-        )
+    check_one(bool(options.shell_command), options.shell_script is not None, bool(options.argv))
     arguments = " ".join(options.shell_args)
     files: dict[str, str] = {}
     if options.argv:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from executor.records import ExecutionType
 
 from ...errors import YoppError
+from ...records.client_protocol import KillApplicationRequest, KillApplicationResponse
 from ...records.container_protocol import (
     StartContainersRequest,
     StartContainersResponse,
@@ -101,6 +102,13 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True)
+class Kill:
+    """Call forceKillApplication: this application shall count as KILLED, not FINISHED; ends in ``Killed``."""
+
+    request: KillApplicationRequest
+
+
+@dataclass(frozen=True, slots=True)
 class StartContainers:
     """Call startContainers of a node; ends in ``ContainersStarted``."""
 
@@ -160,7 +168,10 @@ class EndMaster:
 NodeCommand = StartContainers | StopContainers | UpdateContainers
 """Calls to a NodeManager."""
 
-Call = Register | Allocate | Finish | NodeCommand
+RMCommand = Register | Allocate | Finish | Kill
+"""Calls to the ResourceManager."""
+
+Call = RMCommand | NodeCommand
 """Commands that end in an event."""
 
 Command = Call | TaskChanged | Notice | EndMaster
@@ -195,6 +206,13 @@ class Unregistered:
     """The RM knows that this job has ended."""
 
     response: FinishApplicationMasterResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Killed:
+    """The RM has ended this application."""
+
+    response: KillApplicationResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +261,7 @@ Event = (
     | Registered
     | Allocated
     | Unregistered
+    | Killed
     | ContainersStarted
     | ContainersStopped
     | ContainersUpdated
