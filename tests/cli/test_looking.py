@@ -308,3 +308,19 @@ def test_verbose_tells_of_calls_and_twice_of_messages(cli: Cli, cluster: Cluster
     assert "GetClusterNodesResponse" not in once.err
     assert "GetClusterNodesResponse" in cli("node", "list", "-vv", "--json").err
     assert json.loads(cli("node", "list", "-vv", "--json").out)
+
+
+def test_watch_prints_again_until_ctrl_c(cli: Cli, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("yarnopp_cli.cli.listing.time.sleep", sleep)
+    ended = cli("ps", "-q", "-w", "2s")
+    assert ended.code == 130
+    assert pauses == [2.0] * 3
+    assert ended.out.split() == [container_id(2, 1), container_id(2, 2)] * 3
+    assert cli("ps", "-w", "0").code == 2
