@@ -19,7 +19,8 @@ from executor.linux.container_executor import LinuxContainerExecutor
 from executor.records import ContainerSpec, ContainerState, ExecutionType, Resource
 from executor.settings import ExecutorSettings
 
-WAIT = "echo $$ > pid; until [ -e go ]; do sleep 0.01; done; exit "
+# Slow enough that guaranteed ones leave something to opportunistic ones even of a slow, single processor.
+WAIT = "echo $$ > pid; until [ -e go ]; do sleep 0.1; done; exit "
 
 
 def spec(container_id: str, script: str, kind: ExecutionType = ExecutionType.GUARANTEED) -> ContainerSpec:
