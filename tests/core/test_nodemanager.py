@@ -742,6 +742,22 @@ def test_containers_that_would_not_end_are_killed_and_the_end_is_bounded(node: W
     assert node.machine.has_containers
 
 
+@pytest.mark.parametrize("trouble", ["none", "lost", "resync", "unheld"])
+def test_a_node_that_waits_for_its_containers_to_end_sleeps_meanwhile(node: World, trouble: str) -> None:
+    node.run_one(1)
+    if trouble == "lost":
+        node.tell(ResourceManagerLost("closed"))
+    elif trouble == "resync":
+        node.tell(HeartbeatRefused(node.unanswered[-1], YoppError("no")))
+    node.tell(NodeStopRequested("stop"))
+    while trouble == "unheld" and node.unanswered:
+        node.answer()
+    node.until(100.3)  # SIGKILL after SIGTERM
+    due = node.machine.next_deadline()
+    assert due is not None
+    assert due > 105
+
+
 def test_a_second_request_loses_patience(node: World) -> None:
     node.run_one(1)
     node.tell(NodeStopRequested("stop"))

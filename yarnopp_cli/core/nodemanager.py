@@ -192,18 +192,21 @@ class NodeManager:
         """When ``advance`` wants to be called, None for never."""
         if self._stopped:
             return None
-        due = [self._scheduler.next_deadline(), self._link.next_deadline()]
-        due += [deadline for deadline, _ in self._held[:1]]
-        due.append(self._ending.deadline if self._ending else self._patience_ends())
+        due = [self._scheduler.next_deadline()]
+        if self._ending is not None:
+            due.append(self._ending.deadline)
+        else:
+            due += [self._link.next_deadline(), self._patience_ends()]
+            due += [deadline for deadline, _ in self._held[:1]]
         return min((one for one in due if one is not None), default=None)
 
     def advance(self, now: float) -> list[Command]:
         """Do what was due by ``now``."""
         self._begin(now)
         self._collect(self._scheduler.advance(now))
-        if self._link.retry_due(now):
+        if self._ending is None and self._link.retry_due(now):
             self._connect()
-        elif self._link.registration_due(now):
+        elif self._ending is None and self._link.registration_due(now):
             self._register()
         while self._held and self._held[0][0] <= now:
             _, call = self._held.pop(0)
