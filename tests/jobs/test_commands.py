@@ -38,8 +38,8 @@ def test_commands_are_found_as_a_shell_finds_them(here: Path) -> None:
 
 @pytest.mark.parametrize(
     ("command", "code"),
-    [("nosuch", 127), ("./nosuch", 127), ("bin/tool/x", 127), ("", 127), ("bin", 127), ("./bin", 126), ("bin/plain", 126),
-     ("plain", 126)],
+    [("nosuch", 127), ("./nosuch", 127), ("bin/tool/x", 127), ("", 127), ("bin", 127), ("./bin", 126),
+     ("bin/plain", 126), ("plain", 126)],
 )  # fmt: skip
 def test_what_cannot_be_run_has_dockers_codes(here: Path, command: str, code: int) -> None:
     with pytest.raises(YoppError) as caught:
@@ -131,7 +131,6 @@ def test_failures_say_what_happened_and_where_to_look() -> None:
 
 
 # --- a pi job's files
-# -----------------------------------------------------------------------------------------
 
 
 def test_a_pi_directory_is_private_filled_and_gone(tmp_path: Path) -> None:

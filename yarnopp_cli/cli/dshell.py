@@ -89,7 +89,7 @@ def resources(text: str) -> Resource:
                 hint="write memory-mb=512,vcores=2",
             )
         if name in ("memory", "memory-mb"):
-            memory = size_mb(value) if match[2] else int(match[1])
+            memory = size_mb(match[1] + match[2]) if match[2] else int(match[1])
         elif name == "vcores" and not match[2]:
             vcores = int(match[1])
         else:

@@ -98,7 +98,6 @@ class JobConsole:
             )
 
     # --- what the loop tells
-    # ------------------------------------------------------------------------------------
 
     def task_changed(self, task: TaskReport) -> None:
         """Follow its output; remember how it ended."""
@@ -135,7 +134,6 @@ class JobConsole:
         return due if again is None else again if due is None else min(again, due)
 
     # --- progress
-    # -----------------------------------------------------------------------------------------------
 
     def _say_first(self, now: float) -> float | None:
         counts = self._master.tally.counts
@@ -197,7 +195,6 @@ class JobConsole:
         self._printer.note(text)
 
     # --- the end
-    # ------------------------------------------------------------------------------------------------
 
     def drain(self, signals: SignalWatch) -> None:
         """Copy what is left of the output, however long its reader takes; a signal ends that too."""

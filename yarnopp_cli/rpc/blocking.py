@@ -228,7 +228,7 @@ def _connect(address: str, peer: str, timeout: float) -> socket.socket:
             try:
                 made.settimeout(timeout)
                 made.connect(path)
-            except BaseException:
+            except OSError:
                 made.close()
                 raise
         else:

@@ -71,7 +71,8 @@ def ended(
 ) -> ContainerStatus:
     return ContainerStatus(
         container_id, ContainerState.DONE, ExecutionType.OPPORTUNISTIC, exit_status=exit_status,
-        exit_code=exit_code, diagnostics=diagnostics, queued_at_ms=1000, started_at_ms=1000 + wait_ms,
+        exit_code=exit_code, diagnostics=diagnostics, queued_at_ms=1000,
+        started_at_ms=0 if exit_status == -108 else 1000 + wait_ms,
     )  # fmt: skip
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from executor.records import ExecutionType
 from yarnopp_cli.core.masters import messages as m
-from yarnopp_cli.core.masters.common import RM_PATIENCE_SECONDS, JobMaster
+from yarnopp_cli.core.masters.common import JobMaster
+from yarnopp_cli.core.masters.conversation import PATIENCE_SECONDS
 from yarnopp_cli.core.masters.messages import TaskState
 from yarnopp_cli.errors import (
     ApplicationNotFoundError,
@@ -183,12 +184,26 @@ def test_a_full_queue_is_asked_again_later_and_later() -> None:
     assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]
 
 
+def test_who_is_shed_again_and_again_asks_later_and_later_until_it_ran() -> None:
+    script, ids = begin(job(1))
+    pauses = []
+    for _ in range(4):
+        shed = script.now
+        commands = script.news(completed=(ended(ids[0], -108, "De-queued"),))
+        due = script.master.next_deadline()
+        pauses.append(0.0 if due is None else round(due - shed, 3))
+        ids, _ = script.grant(asks_of(commands if due is None else script.at(due)))
+    assert pauses == [0.0, 0.05, 0.1, 0.2]
+    ids, _ = script.grant(asks_of(script.news(completed=(ended(ids[0], -102),))))
+    assert asks_of(script.news(completed=(ended(ids[0], -108, "De-queued"),)))
+
+
 def test_who_never_gets_through_fails_with_75_and_says_which_property_bounds_it() -> None:
     spec = JobSpec("job", "YARN", job(1).phases, max_preemptions=2)
     script, ids = begin(spec)
     for _ in range(2):
-        ids, _ = script.grant(asks_of(script.news(completed=(ended(ids[0], -108),))))
-    script.news(completed=(ended(ids[0], -108, "made room"),))
+        ids, _ = script.grant(asks_of(script.news(completed=(ended(ids[0], -102),))))
+    script.news(completed=(ended(ids[0], -102, "made room"),))
     end = end_of(script)
     assert end.exit_code == 75
     assert "yopp.am.max-preemptions-per-container = 2" in end.diagnostics and "made room" in end.diagnostics
@@ -342,7 +357,7 @@ def test_an_rm_that_stays_away_is_given_up() -> None:
     (held,) = only(m.Allocate, script.first)
     event = m.CallFailed(held, ConnectionFailedError("lost the connection"))
     script.tell(event)
-    while script.now < RM_PATIENCE_SECONDS:
+    while script.now < PATIENCE_SECONDS:
         due = script.master.next_deadline()
         assert due is not None
         for allocate in only(m.Allocate, script.at(due)):

@@ -22,17 +22,9 @@ from ...errors import (
     ShuttingDownError,
     YoppError,
 )
-from ...records.client_protocol import KillApplicationRequest
 from ...records.container_protocol import StopContainersRequest, UpdateContainersRequest
-from ...records.ids import ApplicationAttemptId
 from ...records.jobs import JobSpec
-from ...records.master_protocol import (
-    AllocateRequest,
-    AllocateResponse,
-    FinishApplicationMasterRequest,
-    RegisterApplicationMasterRequest,
-    RegisterApplicationMasterResponse,
-)
+from ...records.master_protocol import AllocateResponse, RegisterApplicationMasterResponse
 from ...records.reports import FinalApplicationStatus
 from ...records.requests import (
     Container,
@@ -42,14 +34,10 @@ from ...records.requests import (
     UpdatedContainer,
 )
 from . import messages as m
-from .asks import Asks
+from .conversation import RETRY_SECONDS, Conversation
 from .messages import ENDED, TaskState
 from .starts import Starts
-from .tasks import QUEUE_FULL, Tally, Task, exit_code_of
-
-RM_RETRY_SECONDS = 0.2
-RM_PATIENCE_SECONDS = 20.0
-"""How often a lost RM is tried again, and how long before the job gives up."""
+from .tasks import Tally, Task, exit_code_of
 
 STOP_PATIENCE_SECONDS = 5.0
 """How long a job that is being stopped waits for the ends of its containers before it leaves them to the RM.
@@ -57,10 +45,6 @@ STOP_PATIENCE_SECONDS = 5.0
 
 START_FAILURES = 3
 """How often a node may refuse to start one task's container before the task has failed."""
-
-FULL_BACKOFF_SECONDS = 0.05
-FULL_BACKOFF_LIMIT_SECONDS = 2.0
-"""After "queue is full": the first pause before asking again, doubled each time up to the limit."""
 
 _LIVE = frozenset({TaskState.STARTING, TaskState.QUEUED, TaskState.RUNNING})
 
@@ -82,8 +66,6 @@ class JobMaster:
         self.job = job
         self.stage = Stage.NEW
         self.tally = Tally(sum(len(phase.tasks) for phase in job.phases))
-        self._attempt_id = attempt_id
-        self._token = token
         self._out: list[m.Command] = []
         # tasks: the present phase's, and who holds which container
         self._phase_index = -1
@@ -93,16 +75,8 @@ class JobMaster:
         self._by_container: dict[str, Task] = {}
         self._seen: set[str] = set()
         self._launches = 0
-        # the RM
-        self._asks = Asks()
+        self._rm = Conversation(attempt_id, token, job.heartbeat_ms)
         self._starts = Starts(self._by_container.__contains__)
-        self._releases: list[str] = []
-        self._updates: list[UpdateContainerRequest] = []
-        self._registered = False
-        self._response_id = 0
-        self._allocates = 0
-        self._rm_retry_at: float | None = None
-        self._rm_lost_at: float | None = None
         self._noticed: set[str] = set()
         # the end
         self._timeout_at: float | None = None
@@ -113,7 +87,6 @@ class JobMaster:
         self._error: YoppError | None = None
 
     # --- the machine
-    # --------------------------------------------------------------------------------------------
 
     def handle(self, event: m.Event, now: float) -> list[m.Command]:
         """Take one event; answer with commands, in the order in which they are to be performed."""
@@ -121,12 +94,12 @@ class JobMaster:
             case m.MasterStarted():
                 if self.job.timeout_ms:
                     self._timeout_at = now + self.job.timeout_ms / 1000
-                self._register()
+                self._out.append(self._rm.register())
             case m.Registered():
                 self._on_registered(event.response, now)
             case m.Allocated():
-                self._allocates -= 1
-                self._rm_lost_at = None
+                self._rm.in_flight -= 1
+                self._rm.heard()
                 self._on_allocated(event.response, now)
             case m.ContainersStarted():
                 self._starts.reached(event.command.node_address)
@@ -148,11 +121,9 @@ class JobMaster:
         """When ``advance`` wants to be called, None for never."""
         if self.stage in (Stage.FINISHING, Stage.ENDED):
             return None
-        times = [self._rm_retry_at, self._starts.next_deadline()]
-        if self.stage is Stage.STOPPING:
-            times.append(self._stop_at)
-        else:
-            times.append(self._timeout_at)
+        times = [self._rm.retry_at, self._stop_at if self.stage is Stage.STOPPING else self._timeout_at]
+        if self.stage is Stage.WORKING and self._rm.registered:  # nothing is asked or started otherwise
+            times.append(self._starts.next_deadline())
             times += [task.not_before for task in self._waiting]
         return min((time for time in times if time is not None), default=None)
 
@@ -166,10 +137,10 @@ class JobMaster:
                 FinalApplicationStatus.KILLED,
                 now,
             )
-        if self._rm_retry_at is not None and now >= self._rm_retry_at:
-            self._rm_retry_at = None
-            if not self._registered and self.stage is not Stage.FINISHING:
-                self._register()
+        if self._rm.retry_at is not None and now >= self._rm.retry_at:
+            self._rm.retry_at = None
+            if not self._rm.registered and self.stage is not Stage.FINISHING:
+                self._out.append(self._rm.register())
         return self._pump(now)
 
     def validate(self) -> None:
@@ -186,15 +157,14 @@ class JobMaster:
             assert self.tally.counts[state] == counts[state], state
         assert sum(self.tally.counts.values()) == self.tally.total
         assert all(count >= 0 for count in self.tally.counts.values())
-        assert len(self._asks) == counts[TaskState.ASKED]
-        assert self._allocates >= 0
+        assert len(self._rm.asks) == counts[TaskState.ASKED]
+        assert self._rm.in_flight >= 0
 
     # --- one step
-    # -----------------------------------------------------------------------------------------------
 
     def _pump(self, now: float) -> list[m.Command]:
         """After every event: whatever can be said or done now."""
-        if self.stage is Stage.WORKING and self._registered:
+        if self.stage is Stage.WORKING and self._rm.registered:
             while not self._unfinished and self._phase_index + 1 < len(self.job.phases):
                 self._begin_phase(now)
             if not self._unfinished:
@@ -206,8 +176,11 @@ class JobMaster:
             not self._by_container or (self._stop_at is not None and now >= self._stop_at)
         ):
             self._finish()
-        if self.stage in (Stage.WORKING, Stage.STOPPING) and self._registered and self._rm_retry_at is None:
-            self._allocate()
+        if self.stage in (Stage.WORKING, Stage.STOPPING):
+            progress = self.tally.ended / self.tally.total if self.tally.total else 0.0
+            allocate = self._rm.allocate(progress, self.tally.summary())
+            if allocate is not None:
+                self._out.append(allocate)
         commands, self._out = self._out, []
         return commands
 
@@ -228,71 +201,37 @@ class JobMaster:
         self._waiting = [task for task in self._waiting if task.not_before > now]
         for task in due:
             self._move(task, TaskState.ASKED)
-        self._asks.add(due, now)
+        self._rm.asks.add(due, now)
         for task in due:
             if task.first_asked < 0:
                 task.first_asked = now
 
-    def _allocate(self) -> None:
-        if not self._allocates or self._asks.has_unsent or self._releases or self._updates:
-            self._allocate_now(self.job.heartbeat_ms)
-
-    def _allocate_now(self, wait_ms: int) -> None:
-        self._allocates += 1
-        final_code = self._exit_code if self.stage is Stage.FINISHING else None
-        self._out.append(
-            m.Allocate(
-                AllocateRequest(
-                    attempt_id=self._attempt_id,
-                    token=self._token,
-                    response_id=self._response_id,
-                    progress=self.tally.ended / self.tally.total if self.tally.total else 0.0,
-                    asks=self._asks.take_unsent(),
-                    releases=tuple(self._releases),
-                    updates=tuple(self._updates),
-                    wait_ms=wait_ms,
-                    summary=self.tally.summary(-1 if final_code is None else final_code),
-                )
-            )
-        )
-        self._releases.clear()
-        self._updates.clear()
-
     # --- the RM's answers
-    # ---------------------------------------------------------------------------------------
-
-    def _register(self) -> None:
-        self._out.append(m.Register(RegisterApplicationMasterRequest(self._attempt_id, self._token)))
 
     def _on_registered(self, response: RegisterApplicationMasterResponse, now: float) -> None:
-        again = self._registered or self.stage is not Stage.NEW
-        self._registered = True
-        self._rm_lost_at = None
+        self._rm.registered = True
+        self._rm.heard()
         # containers of an attempt that this master knows nothing of: whose tasks they were cannot be told
-        self._releases += [
+        self._rm.releases += [
             container.id
             for container in response.containers_from_previous_attempts
             if container.id not in self._by_container
         ]
-        if again:
-            self._asks.repeat_all()
-        else:
+        if self.stage is Stage.NEW:
             self.stage = Stage.WORKING
+        else:
+            self._rm.asks.repeat_all()
 
     def _on_allocated(self, response: AllocateResponse, now: float) -> None:
         if self.stage in (Stage.FINISHING, Stage.ENDED):
             return
         if response.command == "AM_RESYNC":
-            self._registered = False
-            self._response_id = 0
-            self._register()
+            self._out.append(self._rm.register())
             return
         if response.command == "AM_SHUTDOWN":
             self._expelled(YoppError("the ResourceManager ended this application", exit_code=143))
             return
-        self._response_id = max(self._response_id, response.response_id)
-        if response.token is not None:
-            self._token = response.token
+        self._rm.acknowledge(response)
         for container in response.allocated:
             self._on_granted(container)
         for container_id in response.queued:
@@ -310,9 +249,9 @@ class JobMaster:
         if container.id in self._seen:
             return
         self._seen.add(container.id)
-        task = self._asks.match(container)
+        task = self._rm.asks.match(container)
         if task is None or self.stage is not Stage.WORKING:
-            self._releases.append(container.id)
+            self._rm.releases.append(container.id)
             return
         self._launches += 1
         if task.phase.number_by_allocation:
@@ -337,7 +276,7 @@ class JobMaster:
             and container.execution_type is ExecutionType.OPPORTUNISTIC
         ):
             task.promoted = True
-            self._updates.append(
+            self._rm.updates.append(
                 UpdateContainerRequest(
                     container_id,
                     container.version,
@@ -371,7 +310,6 @@ class JobMaster:
             self._notice(f"{failed.container_id} could not be updated: {failed.message}")
 
     # --- ends of containers
-    # -------------------------------------------------------------------------------------
 
     def _on_completed(self, status: ContainerStatus, now: float) -> None:
         task = self._by_container.get(status.container_id)
@@ -385,7 +323,7 @@ class JobMaster:
             task.exit_code = exit_code_of(status)
             self._close(task, TaskState.KILLED if task.exit_code else TaskState.SUCCEEDED)
         elif status.exit_status in PREEMPTION_STATUSES:
-            self._on_preempted(task, now)
+            self._on_preempted(task, status, now)
         elif (code := exit_code_of(status)) == 0:
             task.exit_code = 0
             self._close(task, TaskState.SUCCEEDED)
@@ -393,7 +331,7 @@ class JobMaster:
             task.exit_code = code
             self._on_failed(task, code, now)
 
-    def _on_preempted(self, task: Task, now: float) -> None:
+    def _on_preempted(self, task: Task, status: ContainerStatus, now: float) -> None:
         task.preemptions += 1
         self.tally.preempted += 1
         if task.preemptions > self.job.max_preemptions:
@@ -405,13 +343,7 @@ class JobMaster:
             )
             self._fail(task, now)
             return
-        delay = 0.0
-        if QUEUE_FULL in task.diagnostics:
-            delay = min(FULL_BACKOFF_LIMIT_SECONDS, FULL_BACKOFF_SECONDS * 2 ** min(task.refusals, 10))
-            task.refusals += 1
-        else:
-            task.refusals = 0
-        self._again(task, now + delay)
+        self._again(task, now + task.backoff(status))
 
     def _on_failed(self, task: Task, code: int, now: float) -> None:
         task.attempts += 1
@@ -427,7 +359,7 @@ class JobMaster:
         task = self._by_container.pop(container_id, None)
         if task is None:
             return
-        self._releases.append(container_id)
+        self._rm.releases.append(container_id)
         task.diagnostics = message
         if self.stage is not Stage.WORKING:
             self._close(task, TaskState.KILLED)
@@ -437,7 +369,7 @@ class JobMaster:
             task.exit_code = EXIT_CANNOT_START
             self._fail(task, now)
         else:
-            self._again(task, now + RM_RETRY_SECONDS)
+            self._again(task, now + RETRY_SECONDS)
 
     def _again(self, task: Task, not_before: float) -> None:
         """Ask for another container; the task keeps the last one in its reports until it has another."""
@@ -470,7 +402,6 @@ class JobMaster:
             self._out.append(m.Notice(text))
 
     # --- what goes wrong
-    # ----------------------------------------------------------------------------------------
 
     def _on_call_failed(self, event: m.CallFailed, now: float) -> None:
         command, error = event.command, event.error
@@ -490,7 +421,7 @@ class JobMaster:
                 self._end()
             case m.Register() | m.Allocate():
                 if isinstance(command, m.Allocate):
-                    self._allocates -= 1
+                    self._rm.in_flight -= 1
                 self._on_rm_failed(error, now)
 
     def _on_rm_failed(self, error: YoppError, now: float) -> None:
@@ -503,13 +434,9 @@ class JobMaster:
             self._error = error
             self._stop(error.message, error.exit_code, FinalApplicationStatus.FAILED, now)
             return
-        if self._rm_lost_at is None:
-            self._rm_lost_at = now
-        if now - self._rm_lost_at >= RM_PATIENCE_SECONDS:
+        if not self._rm.lost(now):
             self._error = error
             self._stop(error.message, error.exit_code, FinalApplicationStatus.FAILED, now)
-        self._asks.repeat_all()
-        self._rm_retry_at = now + RM_RETRY_SECONDS
 
     def _expelled(self, error: YoppError) -> None:
         """The RM does not count this master among the living: there is nobody to take leave of."""
@@ -521,7 +448,6 @@ class JobMaster:
         self._end()
 
     # --- the end
-    # ------------------------------------------------------------------------------------------------
 
     def _stop(self, reason: str, exit_code: int | None, status: FinalApplicationStatus, now: float) -> None:
         """End what lives, then take leave. ``exit_code`` None: that of the tasks that failed."""
@@ -535,7 +461,7 @@ class JobMaster:
         self.stage = Stage.STOPPING
         self._stop_at = now + STOP_PATIENCE_SECONDS
         self._starts.clear()
-        self._asks.withdraw_all()
+        self._rm.asks.withdraw_all()
         self._waiting.clear()
         nodes: dict[tuple[str, str], list[str]] = {}
         for task in self._tasks:
@@ -554,27 +480,13 @@ class JobMaster:
             failed = self.tally.counts[TaskState.FAILED] > 0
             self._final_status = FinalApplicationStatus.FAILED if failed else FinalApplicationStatus.SUCCEEDED
         self.stage = Stage.FINISHING
+        summary = self.tally.summary(self._exit_code)
         if self._final_status is FinalApplicationStatus.KILLED:
-            self._kill()
+            if self._rm.registered:
+                self._out.append(self._rm.last_word(summary))
+            self._out.append(self._rm.kill(self._reason))
             return
-        self._out.append(
-            m.Finish(
-                FinishApplicationMasterRequest(
-                    self._attempt_id,
-                    self._token,
-                    self._final_status,
-                    self._diagnostics(),
-                    summary=self.tally.summary(self._exit_code),
-                )
-            )
-        )
-
-    def _kill(self) -> None:
-        """A master that takes leave ends as FINISHED, whatever it says; what was stopped shall be KILLED."""
-        if self._registered:
-            self._allocate_now(wait_ms=0)  # the last word on what ran, and the exit code
-        application_id = str(ApplicationAttemptId.parse(self._attempt_id).application_id)
-        self._out.append(m.Kill(KillApplicationRequest(application_id, self._reason)))
+        self._out.append(self._rm.finish(self._final_status, self._diagnostics(), summary))
 
     def _diagnostics(self) -> str:
         """YARN's sentence (``ApplicationMaster.finish``) and what it leaves out."""

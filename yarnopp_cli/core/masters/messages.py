@@ -77,7 +77,6 @@ class TaskReport:
 
 
 # --- commands
-# ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +178,6 @@ Command = Call | TaskChanged | Notice | EndMaster
 
 
 # --- events
-# -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,13 @@ from .messages import ENDED, TaskReport, TaskState
 QUEUE_FULL = "queue is full"
 """In a refused container's diagnostics: its node had no place for it, and asking at once again is in vain."""
 
+FIRST_BACKOFF_SECONDS = 0.05
+LONGEST_BACKOFF_SECONDS = 2.0
+"""The pauses before asking again for a container that was refused or shed:
+
+doubled each time, up to the longest.
+"""
+
 NOTICEABLE_WAIT_MS = 250
 """A container that waited this long at its node queued, even if no news of that reached the master in
 between.
@@ -114,6 +121,21 @@ class Task:
         """Whether a failure with this code leaves it another attempt (its failures are counted already)."""
         codes = self.phase.retry_codes
         return self.attempts < self.phase.max_attempts and (not codes or code in codes)
+
+    def backoff(self, status: ContainerStatus) -> float:
+        """Seconds to wait before asking again after a preemption.
+
+        None for a container that ran, or that was shed for the first time; more and more for one that comes
+        to a node again and again and never runs there.
+        """
+        if status.started_at_ms:
+            self.refusals = 0
+            return 0.0
+        self.refusals += 1
+        doublings = self.refusals - (1 if QUEUE_FULL in status.diagnostics else 2)
+        if doublings < 0:
+            return 0.0
+        return min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** min(doublings, 10))
 
     def note_wait(self, status: ContainerStatus) -> None:
         """Learn from an ended container how long it waited at its node."""

@@ -1,0 +1,97 @@
+"""The command lines of run, dshell and pi, as far as they need no cluster."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from executor.records import Resource
+from yarnopp_cli.cli import dshell, pi, run
+from yarnopp_cli.cli.argv import DSHELL_FLAGS, DSHELL_VALUES
+from yarnopp_cli.errors import UsageError, YoppError
+
+
+def options_of(name: str, module: object) -> set[str]:
+    """Every spelling of every option of a command."""
+    app = typer.Typer()
+    app.callback()(lambda: None)
+    module.register(app)  # type: ignore[attr-defined]
+    command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+    return {option for parameter in command.params for option in parameter.opts}
+
+
+def test_dshell_has_every_option_of_yarns() -> None:
+    ours = options_of("dshell", dshell)
+    hadoops = {"--" + name.replace("_", "-") for name in (DSHELL_VALUES | DSHELL_FLAGS) - {"help"}}
+    assert hadoops <= ours, hadoops - ours
+
+
+def test_every_option_that_does_nothing_says_why() -> None:
+    assert all(why for name, why in dshell.WITHOUT_MEANING.items() if name != "jar")
+
+
+@pytest.mark.parametrize(("name", "module"), [("run", run), ("dshell", dshell), ("pi", pi)])
+def test_help_ends_with_two_examples(name: str, module: object) -> None:
+    app = typer.Typer(rich_markup_mode=None)
+    app.callback()(lambda: None)
+    module.register(app)  # type: ignore[attr-defined]
+    shown = CliRunner().invoke(app, [name, "--help"])
+    assert shown.exit_code == 0
+    examples = shown.output.split("Examples:")[1].strip().splitlines()
+    assert len(examples) == 2 and all(line.strip().startswith(f"yopp {name}") for line in examples)
+
+
+def test_what_follows_the_command_belongs_to_it() -> None:
+    app = typer.Typer()
+    app.callback()(lambda: None)
+    run.register(app)
+    command = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
+    parsed = command.make_context("run", ["-n", "3", "-O", "sleep", "-n", "5", "--help"]).params
+    assert (parsed["count"], parsed["command"]) == (3, ["sleep", "-n", "5", "--help"])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("memory-mb=512,vcores=2", Resource(512, 2)), ("memory=2G", Resource(2048, -1)),
+     ("memory-mb=64Mi", Resource(64, -1)), ("vcores=3", Resource(-1, 3)), ("", Resource(-1, -1))],
+)  # fmt: skip
+def test_resources_in_yarns_form(text: str, expected: Resource) -> None:
+    assert dshell.resources(text) == expected
+
+
+@pytest.mark.parametrize("text", ["memory", "memory-mb=x", "gpu=1", "vcores=2G", "vcores=-1"])
+def test_resources_that_are_none(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        dshell.resources(text)
+    assert caught.value.because and caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("600000", 600_000), ("-1", -1), ("90s", 90_000), ("2m", 120_000)]
+)
+def test_timeouts_are_milliseconds_unless_they_say_otherwise(text: str, expected: int) -> None:
+    assert dshell.milliseconds(text) == expected
+
+
+def test_variables() -> None:
+    assert run.assignments(["A=1", "B", "C=x=y"]) == {"A": "1", "B": "", "C": "x=y"}
+    with pytest.raises(UsageError):
+        run.assignments(["=1"])
+
+
+def test_hadoops_exit_codes_only_where_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def usage() -> int:
+        raise UsageError("x")
+
+    def broken() -> int:
+        raise YoppError("x", exit_code=69)
+
+    monkeypatch.delenv(dshell.HADOOP_EXIT, raising=False)
+    assert dshell._in_hadoops_codes(lambda: 7) == 7
+    monkeypatch.setenv(dshell.HADOOP_EXIT, "1")
+    assert [dshell._in_hadoops_codes(lambda: 7), dshell._in_hadoops_codes(lambda: 0)] == [2, 0]
+    for function, code in ((usage, 255), (broken, 1)):
+        with pytest.raises(YoppError) as caught:
+            dshell._in_hadoops_codes(function)
+        assert caught.value.exit_code == code
