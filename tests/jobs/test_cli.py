@@ -48,7 +48,7 @@ def test_what_follows_the_command_belongs_to_it() -> None:
     run.register(app)
     command = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
     parsed = command.make_context("run", ["-n", "3", "-O", "sleep", "-n", "5", "--help"]).params
-    assert (parsed["count"], parsed["command"]) == (3, ["sleep", "-n", "5", "--help"])
+    assert (parsed["count"], list(parsed["command"])) == (3, ["sleep", "-n", "5", "--help"])
 
 
 @pytest.mark.parametrize(
