@@ -52,7 +52,9 @@ class InvalidResourceError(ExecutorError):
 class InvalidTransitionError(ExecutorError):
     """A container was told or seen to do what its state does not allow: a bug, with the container's story."""
 
-    def __init__(self, container_id: str, state: object, event: object, story: tuple[object, ...] = ()) -> None:
+    def __init__(
+        self, container_id: str, state: object, event: object, story: tuple[object, ...] = ()
+    ) -> None:
         lines = "\n".join(f"    {entry}" for entry in story)
         super().__init__(f"{container_id} is {state}, which cannot take {event}\n{lines}")
         self.container_id = container_id

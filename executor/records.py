@@ -170,7 +170,8 @@ class ContainerStatus:
 
     ``exit_status`` is YARN's number: the process's own code, or a negative ``ContainerExitStatus``. ``exit_code``
     is the process's own code as a shell reports it (128+n for signal n), None while it has none: a container over
-    its memory limit has exit_status -104 and exit_code 137. ``position`` is its place in its queue, 1 the head,
+    its memory limit has exit_status -104 and exit_code 137. ``pid`` is the container's own process where its node
+    was asked for it, else that of the shim above it. ``position`` is its place in its queue, 1 the head,
     0 for not queued. ``usage`` is the last measurement.
     """
 

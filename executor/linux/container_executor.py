@@ -395,8 +395,9 @@ class LinuxContainerExecutor:
         left = read_exit_file(held.exit_file)
         held.ended = True
         code = left.exit_code if left is not None else None
-        if code is None and held.killed:
-            code = 128 + signal.SIGKILL
+        if code is None and (held.killed or end.signal):
+            # Whoever kills the shim means the container: what was left of it has been killed after it.
+            code = 128 + (end.signal or signal.SIGKILL)
         usage = self._cgroups.usage(held.container_id, self._clock())
         if self._cgroups.mode == "none":
             usage = replace(usage, cpu_seconds=max(usage.cpu_seconds, end.cpu_seconds))

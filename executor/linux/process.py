@@ -63,12 +63,14 @@ class Launched:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The end of a process. ``cpu_seconds`` of it and its children, where it was ours.
+    """The end of a process. ``cpu_seconds`` of it and its children, where it was ours; ``signal`` is what
+    ended it, 0 where it ended by itself or was not ours.
 
     The kernel's maximum of resident memory is no use here: a child born by vfork begins with its parent's.
     """
 
     cpu_seconds: float = 0.0
+    signal: int = 0
 
 
 class Launcher(Protocol):
@@ -260,12 +262,13 @@ class ExitWatcher:
 def reap(pid: int) -> Ended:
     """Collect a child that has ended, and what it and its children used; nothing if it is not ours."""
     try:
-        found, _, used = os.wait4(pid, os.WNOHANG)
+        found, status, used = os.wait4(pid, os.WNOHANG)
     except ChildProcessError:
         return Ended()
     if found == 0:
         return Ended()
-    return Ended(used.ru_utime + used.ru_stime)
+    ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    return Ended(used.ru_utime + used.ru_stime, ended_by)
 
 
 def wait_until_gone(pid: int, start: int, seconds: float) -> bool:

@@ -18,6 +18,7 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from executor.core import commands as executor_commands
@@ -28,6 +29,7 @@ from executor.driver import Driver
 from executor.linux.capacity import HostLimits, host_limits
 from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.container_executor import LinuxContainerExecutor
+from executor.linux.process import command_pid
 from executor.records import CgroupLimits, Resource
 from executor.settings import ExecutorSettings
 
@@ -127,6 +129,8 @@ class NodeManagerDaemon:
 
     def _perform(self, command: Command) -> None:
         match command:
+            case Reply(call_id, container_protocol.GetContainerStatusesResponse() as response):
+                self._server.perform(Reply(call_id, with_command_pids(response)))
             case Reply() | ReplyError():
                 self._server.perform(command)
             case AnnounceReady():
@@ -204,6 +208,19 @@ class NodeManagerDaemon:
             return None
         period, quota = period_and_quota(cores)
         return CgroupLimits(cpu_quota_us=quota, cpu_period_us=period)
+
+
+def with_command_pids(
+    response: container_protocol.GetContainerStatusesResponse,
+) -> container_protocol.GetContainerStatusesResponse:
+    """The same with the pids of the commands themselves, which people look for, not of the shims above them."""
+    statuses = tuple(
+        status
+        if status.finished_at_ms or not status.pid
+        else replace(status, pid=command_pid(status.pid) or status.pid)
+        for status in response.statuses
+    )
+    return replace(response, statuses=statuses)
 
 
 def cores_of_node(total: Resource, host: HostLimits, percentage: int) -> int:
