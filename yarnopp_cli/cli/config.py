@@ -38,7 +38,13 @@ def register(app: typer.Typer) -> None:
     group.command("show", epilog=examples("yopp config show --origin", "yopp config show -a yarn.scheduler"))(
         show
     )
-    group.command("get", epilog=examples("yopp config get yarn.scheduler.maximum-allocation-mb"))(get)
+    group.command(
+        "get",
+        epilog=examples(
+            "yopp config get yarn.scheduler.maximum-allocation-mb",
+            "yopp config get --conf configs/pause.toml yopp.run.memory-mb",
+        ),
+    )(get)
     group.command(
         "check", epilog=examples("yopp config check", "yopp config check /etc/hadoop/yarn-site.xml")
     )(check)
