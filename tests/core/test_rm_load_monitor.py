@@ -32,7 +32,7 @@ def a_monitor(
 
 
 def a_node(name: str, queue: int = 0, capacity: int = 200, free: Resource | None = None) -> ClusterNode:
-    """A node of 1024 MB and 8 vcores with ``free`` of it (none by default) and ``queue`` containers queued."""
+    """A node of 1024 MB and 8 vcores with ``free`` of it and ``queue`` containers queued."""
     total = Resource(1024, 8)
     node = ClusterNode(name, name.split(":")[0], "/default-rack", (), total)
     node.guaranteed = total - (free or Resource())

@@ -149,10 +149,11 @@ _LISTENING = frozenset({AttemptState.ALLOCATED, AttemptState.LAUNCHED, AttemptSt
 class RMAppAttempt:
     """One run of an application's master, and all that is between it and the RM.
 
-    ``response_id`` numbers the answers; what stands in the mailboxes is repeated until acknowledged. ``held``
-    is the call that waits for an answer, ``answer_due`` says that it need not wait. ``connection_id`` is
-    the connection over which its master spoke last, -1 for none. ``since_call`` counts the opportunistic
-    containers that were allocated since its master last called.
+    ``response_id`` numbers the answers, ``sent_here`` is the last one on this connection; what stands in
+    the mailboxes is repeated until acknowledged. ``held`` is the call that waits for an answer,
+    ``answer_due`` says that it need not wait. ``connection_id`` is the connection over which its master
+    spoke last, -1 for none. ``since_call`` counts the opportunistic containers that were allocated since
+    its master last called.
     """
 
     id: str
@@ -165,6 +166,7 @@ class RMAppAttempt:
     connection_id: int = -1
     last_contact: float = 0.0
     response_id: int = 0
+    sent_here: int = 0
     held: HeldCall | None = None
     answer_due: bool = False
     since_call: int = 0

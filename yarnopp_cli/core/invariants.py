@@ -83,7 +83,7 @@ def _check_node(context: RMContext, node: RMNode) -> None:
         node.applications_to_cleanup,
     ]
     for box in boxes:
-        _check_mailbox(box)
+        box.validate()
     for container_id in (start.container.id for start in node.to_start.items()):
         assert node.containers[container_id].status is None
 
@@ -101,7 +101,7 @@ def _check_application(context: RMContext, app: RMApp) -> None:
             if container.phase is Phase.RUNNING:
                 running = running + container.resource
         for box in attempt.mailboxes():
-            _check_mailbox(box)
+            box.validate()
         if attempt is not app.attempt or ended:
             assert attempt.state in ENDED_ATTEMPT_STATES or app.finishing
             assert not attempt.guaranteed_asks.outstanding and not attempt.opportunistic_asks.outstanding
@@ -124,10 +124,6 @@ def _check_application(context: RMContext, app: RMApp) -> None:
         assert ("finishing", app.id) in context.deadlines
     if not ended and app.attempt.awaits_master:
         assert ("am", app.attempt.id) in context.deadlines, f"{app.attempt.id} could be silent for ever"
-
-
-def _check_mailbox(box: Mailbox[Any]) -> None:
-    assert box.fresh == len(box.unsent())
 
 
 def _sum(resources: Iterable[Resource]) -> Resource:

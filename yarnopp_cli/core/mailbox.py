@@ -14,14 +14,14 @@ ItemT = TypeVar("ItemT")
 
 
 class Mailbox(Generic[ItemT]):
-    """Items by key, in order of arrival. ``fresh`` is how many have not been sent."""
+    """Items by key, in order of arrival. ``fresh`` is how many are to be sent (again)."""
 
-    __slots__ = ("_items", "_sent", "fresh")
+    __slots__ = ("_fresh", "_items", "_sent")
 
     def __init__(self) -> None:
         self._items: OrderedDict[str, ItemT] = OrderedDict()
         self._sent: dict[str, int] = {}
-        self.fresh = 0
+        self._fresh: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._items)
@@ -29,11 +29,16 @@ class Mailbox(Generic[ItemT]):
     def __contains__(self, key: str) -> bool:
         return key in self._items
 
+    @property
+    def fresh(self) -> int:
+        """How many items are news: not sent yet, or sent over a connection that is lost."""
+        return len(self._fresh)
+
     def put(self, key: str, item: ItemT) -> None:
         """Tell this; it replaces what stood under the key, and is fresh."""
         self.drop(key)
         self._items[key] = item
-        self.fresh += 1
+        self._fresh.add(key)
 
     def put_new(self, key: str, item: ItemT) -> None:
         """Tell this unless something stands under the key already."""
@@ -42,14 +47,16 @@ class Mailbox(Generic[ItemT]):
 
     def drop(self, key: str) -> None:
         """Do not tell this any more."""
-        if self._items.pop(key, None) is not None and self._sent.pop(key, None) is None:
-            self.fresh -= 1
+        if key in self._items:
+            del self._items[key]
+            self._sent.pop(key, None)
+            self._fresh.discard(key)
 
     def clear(self) -> None:
         """Forget everything."""
         self._items.clear()
         self._sent.clear()
-        self.fresh = 0
+        self._fresh.clear()
 
     def keys_received(self, response_id: int) -> list[str]:
         """Keys of the items that stood in an answer up to ``response_id``."""
@@ -62,13 +69,16 @@ class Mailbox(Generic[ItemT]):
                 self.drop(key)
 
     def send_again(self) -> None:
-        """What was sent may be lost (its connection is): all of it is fresh."""
-        self._sent.clear()
-        self.fresh = len(self._items)
+        """What was sent may be lost (its connection is): all of it is fresh.
 
-    def unsent(self) -> list[ItemT]:
-        """The items that have stood in no answer yet."""
-        return [item for key, item in self._items.items() if key not in self._sent]
+        It is still remembered which answer held it first, since that answer may have arrived after all.
+        """
+        self._fresh.update(self._items)
+
+    def restart(self) -> None:
+        """The numbers of the answers begin anew: what was sent before counts as never sent."""
+        self._sent.clear()
+        self._fresh.update(self._items)
 
     def items(self) -> list[ItemT]:
         """All that is not acknowledged, oldest first."""
@@ -78,8 +88,13 @@ class Mailbox(Generic[ItemT]):
         """All that is not acknowledged, now sent with answer ``response_id``."""
         if not self._items:
             return ()
-        if self.fresh:
-            for key in self._items:
-                self._sent.setdefault(key, response_id)
-            self.fresh = 0
+        for key in self._fresh:
+            self._sent.setdefault(key, response_id)
+        self._fresh.clear()
         return tuple(self._items.values())
+
+    def validate(self) -> None:
+        """Assert that everything is either fresh or was sent, and nothing else is remembered."""
+        assert self._fresh <= self._items.keys()
+        assert self._sent.keys() <= self._items.keys()
+        assert self._fresh | self._sent.keys() == self._items.keys()

@@ -106,7 +106,7 @@ class ApplicationMasterService:
         if attempt.opportunistic_asks.outstanding:
             context.opportunistic_waiting.setdefault(attempt.id, attempt)
             context.opportunistic_dirty = True
-        attempt.held = HeldCall(call.call_id, call.connection_id)
+        attempt.held = HeldCall(call.call_id, request.response_id)
         if request.wait_ms > 0:
             wait_ms = min(request.wait_ms, context.settings.am_expiry_interval_ms)
             context.deadlines.set(("allocate", attempt.id), now + wait_ms / 1000)
@@ -180,7 +180,7 @@ class ApplicationMasterService:
         if held is None or not (attempt.answer_due or attempt.has_news()):
             return
         attempt.response_id += 1
-        number = attempt.response_id
+        number = attempt.sent_here = attempt.response_id
         scheduler = self._context.scheduler
         self._context.reply(
             held.call_id,
@@ -206,9 +206,10 @@ class ApplicationMasterService:
             self.answer(app.attempt, now)
 
     def _supersede(self, attempt: RMAppAttempt) -> None:
-        """Answer the held call without news: its number stays that of the last answer."""
+        """Answer the held call without news: its number is that of the last answer the master has."""
         if attempt.held is not None:
-            self._context.reply(attempt.held.call_id, AllocateResponse(attempt.response_id))
+            number = max(attempt.held.response_id, attempt.sent_here)
+            self._context.reply(attempt.held.call_id, AllocateResponse(number))
             self._forget_held(attempt, attempt.last_contact)
 
     def _forget_held(self, attempt: RMAppAttempt, now: float) -> None:
@@ -300,5 +301,6 @@ class ApplicationMasterService:
             for box in attempt.mailboxes():
                 box.send_again()
             attempt.connection_id = connection_id
+            attempt.sent_here = 0
         self._context.deadlines.clear(("gone", attempt.app.id))
         self._manager.expect_master(attempt, now)

@@ -35,10 +35,10 @@ _IDLE = ResourceUtilization()
 
 @dataclass(frozen=True, slots=True)
 class HeldCall:
-    """A call that waits for news, and the connection that its answer would take."""
+    """A call that waits for news, and the number of the last answer that its caller had."""
 
     call_id: int
-    connection_id: int
+    response_id: int
 
 
 @dataclass(slots=True, eq=False)
@@ -47,7 +47,8 @@ class RMNode:
     it.
 
     ``last_contact`` is in seconds, monotonic. ``response_id`` numbers the answers to its heartbeats from 0
-    at each registration. ``unregistered`` nodes will not come back by themselves.
+    at each registration, ``sent_here`` is the last one on this connection. ``unregistered`` nodes will not
+    come back by themselves.
     """
 
     node_id: str
@@ -68,6 +69,7 @@ class RMNode:
     containers_utilization: ResourceUtilization = _IDLE
     health_report: str = ""
     response_id: int = 0
+    sent_here: int = 0
     queue_limit: int = -1
     held: HeldCall | None = None
     answer_due: bool = False
@@ -125,6 +127,7 @@ class RMNode:
         """The node speaks over this connection; what was sent over another may be lost."""
         if connection_id != self.connection_id or not self.connected:
             self.send_again()
+            self.sent_here = 0
         self.connection_id = connection_id
         self.connected = True
 
@@ -134,6 +137,14 @@ class RMNode:
         self.to_cleanup.send_again()
         self.to_update.send_again()
         self.applications_to_cleanup.send_again()
+
+    def restart(self) -> None:
+        """It has registered again: the numbers of the answers begin anew."""
+        self.response_id = self.sent_here = 0
+        self.to_start.restart()
+        self.to_cleanup.restart()
+        self.to_update.restart()
+        self.applications_to_cleanup.restart()
 
     def forget(self) -> None:
         """Nothing will be told to it any more."""
@@ -159,6 +170,7 @@ class RMNode:
     def response(self, limit: ContainerQueuingLimit) -> NodeHeartbeatResponse:
         """The next answer, with everything that is not acknowledged."""
         self.response_id += 1
+        self.sent_here = self.response_id
         self.queue_limit = limit.max_queue_length
         number = self.response_id
         return NodeHeartbeatResponse(

@@ -116,8 +116,7 @@ class ResourceTrackerService:
         node.connection_id = connection_id
         node.connected, node.unregistered, node.shutdown_told = True, False, False
         node.state = NodeState.RUNNING
-        node.response_id = 0
-        node.send_again()
+        node.restart()
 
     def _reconcile(self, node: RMNode, request: RegisterNodeManagerRequest, now: float) -> list[str]:
         """Compare what a node says it has with what it should have; the ids of what belongs to nobody."""
@@ -178,7 +177,7 @@ class ResourceTrackerService:
         for application_id in request.running_applications:
             self._check_application(node, application_id)
         context.beating_nodes[node.node_id] = node
-        node.held = HeldCall(call.call_id, call.connection_id)
+        node.held = HeldCall(call.call_id, request.response_id)
         node.acknowledged = acknowledged
         if request.wait_ms > 0 and context.heartbeat_wait and not acknowledged:
             wait_ms = min(request.wait_ms, context.settings.nm_expiry_interval_ms // 2)
@@ -258,9 +257,10 @@ class ResourceTrackerService:
             self.answer(node)
 
     def _supersede(self, node: RMNode) -> None:
-        """Answer the held heartbeat without news: its number stays that of the last answer."""
+        """Answer the held heartbeat without news: its number is that of the last answer the node has."""
         if node.held is not None:
-            response = NodeHeartbeatResponse(node.response_id, queuing_limit=self._context.monitor.limit())
+            number = max(node.held.response_id, node.sent_here)
+            response = NodeHeartbeatResponse(number, queuing_limit=self._context.monitor.limit())
             self._context.reply(node.held.call_id, response)
             self._forget_held(node)
 
