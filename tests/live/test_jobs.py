@@ -31,6 +31,23 @@ def last_app(yopp: Yopp) -> dict:
     return dict(yopp.json("app", "list", "-a")["apps"]["app"][-1])
 
 
+def read_terminal(primary: int) -> str:
+    """Everything that comes out of a terminal until its other end is closed."""
+    seen = b""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if select.select([primary], [], [], 0.2)[0]:
+            try:
+                piece = os.read(primary, 65536)
+            except OSError:  # the other end has been closed
+                break
+            if not piece:
+                break
+            seen += piece
+    os.close(primary)
+    return seen.decode()
+
+
 def bash(yopp: Yopp, line: str) -> subprocess.CompletedProcess[str]:
     """A line of bash in which `yopp` is this program."""
     script = f'yopp() {{ {shlex.join(yopp.command)} "$@"; }}\nset -o pipefail\n{line}\n'
@@ -245,27 +262,24 @@ def test_ctrl_c_while_a_cluster_is_started_leaves_nothing(yopp: Yopp) -> None:
         wait_until(lambda: not yopp.leftovers(), timeout=15, what="all of it is gone")
 
 
+def test_on_a_terminal_the_last_word_begins_a_line_of_its_own(cluster: Yopp) -> None:
+    primary, secondary = pty.openpty()
+    job = cluster.start("run", "printf", "no end of line", stdout=secondary, stderr=secondary)
+    os.close(secondary)
+    seen = read_terminal(primary)
+    assert job.wait(30) == 0
+    assert re.search(r"no end of line\r\n(.*\r\n)?done in", seen, re.S), seen
+
+
 def test_on_a_terminal_progress_is_drawn_and_taken_away(cluster: Yopp) -> None:
     primary, secondary = pty.openpty()
     job = cluster.start(
         "run", "-n", "4", "-O", "sh", "-c", "sleep 0.6; echo out", stdout=subprocess.PIPE, stderr=secondary
     )
     os.close(secondary)
-    seen = b""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        if select.select([primary], [], [], 0.2)[0]:
-            try:
-                piece = os.read(primary, 65536)
-            except OSError:  # the other end has been closed
-                break
-            if not piece:
-                break
-            seen += piece
+    text = read_terminal(primary)
     out, _ = job.communicate(timeout=30)
-    os.close(primary)
     assert job.returncode == 0
     assert sorted(out.splitlines()) == [f"[{n}] out" for n in (1, 2, 3, 4)]
-    text = seen.decode()
     assert re.search(r"\r\x1b\[K\d+ s  2 running, 2 ok", text), text
     assert text.rstrip().split("\r\x1b[K")[-1].lstrip().startswith("done in"), text

@@ -190,8 +190,10 @@ class JobConsole:
     def say(self, text: str) -> None:
         """One line on stderr, around the progress line."""
         self.hide()
-        if self._err is not None and not self._err.at_line_start and is_terminal(sys.stderr):
-            self._err.write(b"\n")
+        if is_terminal(sys.stderr):  # what a container wrote last may have no end of line
+            for sink, stream in ((self._out, sys.stdout), (self._err, sys.stderr)):
+                if sink is not None and not sink.at_line_start and is_terminal(stream):
+                    sink.write(b"\n")
         self._printer.note(text)
 
     # --- the end
