@@ -155,8 +155,8 @@ def test_dshell_numbers_its_containers_and_localises_its_script(cluster: Yopp) -
     script = cluster.home / "script.sh"
     script.write_text('echo $COLOUR $1 $2 from $YARN_SHELL_ID; test -z "$SECRET"\n')
     ended = cluster(
-        "dshell", "-shell_script", str(script), "-shell_args", "a", "b", "-shell_env", "COLOUR=red", "-num_containers", "3",
-        "-container_type", "OPPORTUNISTIC", "-log_properties", "x", env={"SECRET": "1"},
+        "dshell", "-shell_script", str(script), "-shell_args", "a", "b", "-shell_env", "COLOUR=red",
+        "-num_containers", "3", "-container_type", "OPPORTUNISTIC", "-log_properties", "x", env={"SECRET": "1"},
     )  # fmt: skip
     assert ended.stdout == ""
     assert "--log-properties does nothing" in ended.stderr
