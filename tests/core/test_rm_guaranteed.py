@@ -234,6 +234,22 @@ def test_k3_released_containers_end_with_minus_100() -> None:
     assert (report.containers_failed, report.containers_preempted) == (0, 0)
 
 
+def test_a_released_container_whose_end_is_never_told_is_not_held_for_ever() -> None:
+    cluster = Cluster()
+    node = cluster.node(total=Resource(4096, 1))
+    master = cluster.master()
+    [one] = master.allocate(asks(1, ONE)).allocated
+    node.beat(status(one))
+    master.allocate(asks(1, ONE, allocation_request_id=1), releases=(one.id,))
+    cluster.at(59.9)
+    assert master.allocate().completed == (), "its resources are not free while it may run"
+    cluster.at(60.0)
+    response = master.allocate()
+    assert [ended.container_id for ended in response.completed] == [one.id]
+    assert len(response.allocated) == 1
+    assert node.beat(status(one)).containers_to_cleanup == (one.id,), "should it run after all"
+
+
 def test_an_unclaimed_container_is_taken_back() -> None:
     cluster = Cluster(allocation_expiry_interval_ms=1000)
     node = cluster.node(total=Resource(4096, 2))

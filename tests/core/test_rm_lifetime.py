@@ -23,7 +23,8 @@ def test_an_on_demand_cluster_ends_with_its_last_job() -> None:
     node = cluster.node()
     one, two = cluster.master(), cluster.master()
     one.finish()
-    assert node.beat().action == "NORMAL"
+    response = node.beat()
+    assert (response.action, response.lifetime) == ("NORMAL", "on-demand")
     held = node.send(wait_ms=60_000)
     two.finish()
     response = node.take(held)
@@ -107,6 +108,7 @@ def test_a_cluster_that_stays_stays_and_may_be_told_to_end_with_its_jobs() -> No
 
     cluster = Cluster(lifetime="on-demand")
     assert cluster.ask(SetLifetimeRequest("stay")).info.lifetime == "stay"
+    assert cluster.node().beat().lifetime == "stay"
     cluster.master().finish()
     cluster.at(1000.0)
     assert cluster.stopped is None

@@ -291,11 +291,8 @@ class RMAppManager:
                 context.touch_node(node)
 
     def _end_container(self, container: RMContainer, now: float) -> None:
-        """End one container at the RM's own wish; what its node never spoke of has ended at once."""
-        container.node.to_cleanup.put_new(container.id, container.id)
-        self._context.touch_node(container.node)
-        if container.status is None:
-            self._context.containers.abort(container, now, "Ended by the ResourceManager")
+        """End one container at the RM's own wish."""
+        self._context.containers.end_at_node(container, now, "Ended by the ResourceManager")
 
     def _retire(self, app: RMApp) -> None:
         """Move an application to the history, and the oldest out of it."""

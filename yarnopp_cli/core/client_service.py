@@ -68,15 +68,14 @@ class _Waiter:
 
 
 class ClientRMService:
-    """Answers clients. ``lifetime`` is shown to them; ``lifetime.py`` decides by it."""
+    """Answers clients, and keeps those that wait."""
 
-    def __init__(self, context: RMContext, manager: RMAppManager, lifetime: str) -> None:
+    def __init__(self, context: RMContext, manager: RMAppManager) -> None:
         self._context = context
         self._manager = manager
         self._waiters: dict[int, _Waiter] = {}
         self._last_application = 0
         self._promised: set[str] = set()
-        self.lifetime = lifetime
 
     # -- submission and kill ---------------------------------------------------------------------------------
 
@@ -230,7 +229,7 @@ class ClientRMService:
             cluster_timestamp=identity.cluster_timestamp,
             pid=identity.pid,
             version=identity.version,
-            lifetime=self.lifetime,
+            lifetime=context.lifetime,
             run_dir=identity.run_dir,
             address=identity.address,
             total=context.scheduler.total,

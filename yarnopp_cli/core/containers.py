@@ -54,6 +54,8 @@ _ON_REQUEST = frozenset(
 RELEASED = "Container released by application"
 EXPIRED = "Container expired since it was unused"
 LOST = "Container released on a *lost* node"
+ENDING_PATIENCE = 60.0
+"""Seconds after which a container that its node was told to end is taken to have ended unreported."""
 
 
 @dataclass(slots=True, eq=False)
@@ -241,6 +243,7 @@ class ContainerLedger:
             status = replace(status, exit_status=int(ContainerExitStatus.ABORTED), diagnostics=RELEASED)
         if container.status is None:
             self._claimed(container)
+        context.deadlines.clear(("unended", container.id))
         if container.phase in _NOT_SEEN_RUNNING and status.started_at_ms > 0:
             # It began and ended between two heartbeats.
             seconds = (status.finished_at_ms - status.started_at_ms) / 1000
@@ -295,6 +298,19 @@ class ContainerLedger:
             ),
             now,
         )
+
+    def end_at_node(self, container: RMContainer, now: float, diagnostics: str) -> None:
+        """Have the node end a container; what it never spoke of has ended at once.
+
+        The node's word is awaited, since until then its resources are not free; but not for ever.
+        """
+        context = self._context
+        container.node.to_cleanup.put_new(container.id, container.id)
+        context.touch_node(container.node)
+        if container.status is None:
+            self.abort(container, now, diagnostics)
+        else:
+            context.deadlines.set(("unended", container.id), now + ENDING_PATIENCE)
 
     def retype(
         self, container: RMContainer, execution_type: ExecutionType, resource: Resource, now: float

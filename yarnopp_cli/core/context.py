@@ -47,7 +47,13 @@ class RMContext:
     """Tables and books. ``touch`` marks who may have to be answered at the end of the step."""
 
     def __init__(
-        self, settings: ResourceManagerSettings, identity: Identity, *, secret: bytes, heartbeat_wait: bool
+        self,
+        settings: ResourceManagerSettings,
+        identity: Identity,
+        *,
+        secret: bytes,
+        lifetime: str,
+        heartbeat_wait: bool,
     ) -> None:
         self.settings = settings
         self.identity = identity
@@ -74,6 +80,7 @@ class RMContext:
         self.deadlines: Deadlines[tuple[str, str]] = Deadlines()
         self.out: list[Command] = []
         self.ending = False
+        self.lifetime = lifetime
         self.applications_started = 0
         self.opportunistic_waiting: OrderedDict[str, RMAppAttempt] = OrderedDict()
         self.opportunistic_dirty = False

@@ -44,7 +44,7 @@ class Lifetime:
         self._clients = clients
         self._stopped = False
         self._reason = ""
-        if clients.lifetime == ON_DEMAND:
+        if context.lifetime == ON_DEMAND:
             context.deadlines.set(_LIFETIME, started_at + FIRST_JOB_WITHIN)
 
     def set_lifetime(self, call: CallReceived, request: SetLifetimeRequest, now: float) -> None:
@@ -55,7 +55,7 @@ class Lifetime:
             )
         if self._context.ending:
             raise ShuttingDownError("the cluster is shutting down")
-        self._clients.lifetime = request.lifetime
+        self._context.lifetime = request.lifetime
         self._context.deadlines.clear(_LIFETIME)
         if request.lifetime == ON_DEMAND and not self._context.applications_started:
             self._context.deadlines.set(_LIFETIME, now + FIRST_JOB_WITHIN)
@@ -85,7 +85,7 @@ class Lifetime:
         if context.ending:
             self._stop_if_alone(now)
             return
-        if self._clients.lifetime != ON_DEMAND or not context.applications_started:
+        if self._context.lifetime != ON_DEMAND or not context.applications_started:
             return
         if context.live:
             context.deadlines.clear(_LIFETIME)
@@ -98,7 +98,7 @@ class Lifetime:
 
     def idle_for_long(self, now: float) -> None:
         """No job came in time."""
-        if self._clients.lifetime == ON_DEMAND and not self._context.live and not self._context.ending:
+        if self._context.lifetime == ON_DEMAND and not self._context.live and not self._context.ending:
             reason = "its last job has ended" if self._context.applications_started else "no job came"
             self._begin_to_end(reason, now)
 

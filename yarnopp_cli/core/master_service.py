@@ -168,9 +168,13 @@ class ApplicationMasterService:
         """A container that was allocated was never started at its node."""
         container = self._context.containers.live.get(container_id)
         if container is not None and container.status is None:
-            container.node.to_cleanup.put_new(container_id, container_id)
-            self._context.touch_node(container.node)
-            self._context.containers.abort(container, now, EXPIRED)
+            self._context.containers.end_at_node(container, now, EXPIRED)
+
+    def unended(self, container_id: str, now: float) -> None:
+        """A container that was to end at its node was never said to have ended."""
+        container = self._context.containers.live.get(container_id)
+        if container is not None:
+            self._context.containers.abort(container, now, "Its node did not tell of its end")
 
     # -- answers ---------------------------------------------------------------------------------------------
 
@@ -271,15 +275,10 @@ class ApplicationMasterService:
 
     def _release(self, attempt: RMAppAttempt, container_id: str, now: float) -> None:
         """The master does not want a container (any more)."""
-        context = self._context
         container = attempt.containers.get(container_id)
-        if container is None or container.is_am:
-            return
-        container.released = True
-        container.node.to_cleanup.put_new(container_id, container_id)
-        context.touch_node(container.node)
-        if container.status is None:
-            context.containers.abort(container, now, RELEASED)
+        if container is not None and not container.is_am:
+            container.released = True
+            self._context.containers.end_at_node(container, now, RELEASED)
 
     # -- who speaks ------------------------------------------------------------------------------------------
 

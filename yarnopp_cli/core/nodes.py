@@ -167,7 +167,7 @@ class RMNode:
                 if application_id not in running:
                     self.applications_to_cleanup.drop(application_id)
 
-    def response(self, limit: ContainerQueuingLimit) -> NodeHeartbeatResponse:
+    def response(self, limit: ContainerQueuingLimit, lifetime: str) -> NodeHeartbeatResponse:
         """The next answer, with everything that is not acknowledged."""
         self.response_id += 1
         self.sent_here = self.response_id
@@ -181,6 +181,7 @@ class RMNode:
             applications_to_cleanup=self.applications_to_cleanup.take(number),
             completed_acknowledged=self.acknowledged,
             queuing_limit=limit,
+            lifetime=lifetime,
         )
 
     def report(self, wall_offset: float) -> NodeReport:

@@ -151,15 +151,14 @@ class ResourceTrackerService:
         ):
             action = SHUTDOWN if context.ending else RESYNC
             text = "" if context.ending else f"{request.node_id} is not registered here: register again"
-            context.reply(
-                call.call_id,
-                NodeHeartbeatResponse(
-                    request.response_id,
-                    action,
-                    keep_containers=self.keep_containers,
-                    diagnostics=text,
-                ),
+            response = NodeHeartbeatResponse(
+                request.response_id,
+                action,
+                keep_containers=self.keep_containers,
+                diagnostics=text,
+                lifetime=context.lifetime,
             )
+            context.reply(call.call_id, response)
             return
         self._supersede(node)
         node.connect(call.connection_id)
@@ -237,7 +236,7 @@ class ResourceTrackerService:
         shutdown = context.ending and not node.shutdown_told
         if not (node.answer_due or shutdown or node.has_news()):
             return
-        response = node.response(context.monitor.limit())
+        response = node.response(context.monitor.limit(), context.lifetime)
         if shutdown:
             node.shutdown_told = True
             response = NodeHeartbeatResponse(
@@ -246,6 +245,7 @@ class ResourceTrackerService:
                 completed_acknowledged=response.completed_acknowledged,
                 keep_containers=self.keep_containers,
                 diagnostics="the cluster is shutting down",
+                lifetime=context.lifetime,
             )
         context.reply(held.call_id, response)
         self._forget_held(node)
@@ -260,14 +260,17 @@ class ResourceTrackerService:
         """Answer the held heartbeat without news: its number is that of the last answer the node has."""
         if node.held is not None:
             number = max(node.held.response_id, node.sent_here)
-            response = NodeHeartbeatResponse(number, queuing_limit=self._context.monitor.limit())
+            response = NodeHeartbeatResponse(
+                number, queuing_limit=self._context.monitor.limit(), lifetime=self._context.lifetime
+            )
             self._context.reply(node.held.call_id, response)
             self._forget_held(node)
 
     def _let_go(self, node: RMNode, action: str) -> None:
         """End the wait of a heartbeat whose registration is no longer valid."""
         if node.held is not None:
-            self._context.reply(node.held.call_id, NodeHeartbeatResponse(node.response_id, action))
+            response = NodeHeartbeatResponse(node.response_id, action, lifetime=self._context.lifetime)
+            self._context.reply(node.held.call_id, response)
             self._forget_held(node)
 
     def _forget_held(self, node: RMNode) -> None:

@@ -64,14 +64,16 @@ class ResourceManager:
         identity = Identity(
             cluster_timestamp, wall_offset, run_dir, address, log_dir, pid, version, properties
         )
-        context = RMContext(settings, identity, secret=secret, heartbeat_wait=heartbeat_wait)
+        context = RMContext(
+            settings, identity, secret=secret, lifetime=lifetime, heartbeat_wait=heartbeat_wait
+        )
         self._rng = rng
         self._context = context
         self._manager = RMAppManager(context)
         self._updates = ContainerUpdates(context)
         self._tracker = ResourceTrackerService(context)
         self._masters = ApplicationMasterService(context, self._manager, self._updates)
-        self._clients = ClientRMService(context, self._manager, lifetime)
+        self._clients = ClientRMService(context, self._manager)
         started_at = cluster_timestamp / 1000 - wall_offset
         self._lifetime = Lifetime(context, self._manager, self._tracker, self._clients, started_at)
         self._sorted_at = float("-inf")
@@ -162,6 +164,8 @@ class ResourceManager:
                 self._clients.wait_is_over(int(name), now)
             case "unclaimed":
                 self._masters.unclaimed(name, now)
+            case "unended":
+                self._masters.unended(name, now)
             case "sort":
                 self._context.monitor.compute()
                 self._sorted_at = now
