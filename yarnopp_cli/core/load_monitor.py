@@ -112,12 +112,15 @@ class FreeThenQueueLength:
     """
 
     def order(self, node: ClusterNode) -> tuple[float, ...]:
+        """Most free first, then the shortest queue, then the latest news."""
         return (-node.free_share, node.queue_length, -node.updated)
 
     def roomy(self, node: ClusterNode) -> bool:
+        """Whether anything is free, or the queue has a place."""
         return node.queue_room > 0 or node.free_memory > 0
 
     def fit(self, node: ClusterNode, resource: Resource) -> Claim | None:
+        """Free resources if they suffice, else a place in the queue if there is one."""
         if resource.memory <= node.free_memory and resource.vcores <= node.free_vcores:
             return Claim.FREE
         if node.queue_room > 0 and resource.fits_in(node.total):
@@ -131,13 +134,16 @@ class QueueLength:
     """
 
     def order(self, node: ClusterNode) -> tuple[float, ...]:
+        """The shortest queue first, then the latest news."""
         return (node.queue_length, -node.updated)
 
     def roomy(self, node: ClusterNode) -> bool:
+        """Whether the queue has a place; one of no capacity is never full, as in YARN."""
         capacity = node.status.queue_capacity
         return capacity <= 0 or node.queue_length < capacity
 
     def fit(self, node: ClusterNode, resource: Resource) -> Claim | None:
+        """A place in the queue, whatever is free."""
         return Claim.QUEUE if node.queue_length + 1 <= node.status.queue_capacity else None
 
 

@@ -51,12 +51,15 @@ class FifoQueue:
         return len(self._attempts)
 
     def add(self, attempt: RMAppAttempt) -> None:
+        """An attempt may ask from now on."""
         self._attempts[attempt.id] = attempt
 
     def remove(self, attempt: RMAppAttempt) -> None:
+        """An attempt has ended."""
         self._attempts.pop(attempt.id, None)
 
     def waiting(self) -> list[RMAppAttempt]:
+        """Attempts with outstanding guaranteed asks, the next to be served first."""
         asking = [attempt for attempt in self._attempts.values() if attempt.guaranteed_asks.outstanding]
         return sorted(asking, key=lambda attempt: (-attempt.app.context.priority, attempt.app.number))
 
