@@ -79,6 +79,28 @@ def test_f2_of_equal_nodes_the_one_heard_of_last_is_first() -> None:
     assert names(monitor) == ["h3:3", "h2:2", "h1:1"]
 
 
+def test_a_limit_is_told_only_where_another_node_could_take_what_is_shed() -> None:
+    monitor = a_monitor()
+    alone = a_node("h1:1", 8)
+    monitor.update(alone)
+    monitor.compute()
+    assert monitor.limit_for("h1:1").max_queue_length == -1
+    other = a_node("h2:2", 0)
+    monitor.update(other)
+    monitor.compute()
+    assert monitor.limit_for("h1:1") == monitor.limit()
+    assert monitor.limit_for("h2:2").max_queue_length == -1, "nothing below the limit but itself"
+    report(other, 200)
+    monitor.update(other)
+    monitor.compute()
+    assert monitor.limit_for("h1:1").max_queue_length == -1, "the other one is full"
+    report(other, 0)
+    monitor.update(other)
+    monitor.compute()
+    monitor.remove("h2:2")
+    assert monitor.limit_for("h1:1").max_queue_length == -1
+
+
 def test_f6_the_limit_is_between_its_bounds() -> None:
     monitor = a_monitor(sigma=0, minimum=6, maximum=100)
     nodes = [a_node(f"h{n}:{n}", queue) for n, queue in ((1, 15), (2, 5), (3, 10))]

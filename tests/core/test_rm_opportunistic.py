@@ -276,12 +276,13 @@ def test_no_allocation_on_unhealthy_or_unreachable_nodes() -> None:
     assert sick.beat(healthy=True).action == "NORMAL"
 
 
-def test_every_heartbeats_answer_tells_the_limit_of_the_queue() -> None:
+def test_heartbeats_answers_tell_the_limit_of_the_queue() -> None:
     cluster = Cluster(queue_limit_stdev=0.0)
     nodes = [full_node(cluster, f"h{n}:1", queue, 100) for n, queue in enumerate((15, 5, 10))]
-    assert nodes[0].beat().queuing_limit.max_queue_length == 5
+    assert nodes[0].beat().queuing_limit.max_queue_length == -1, "nothing is known of the others yet"
     cluster.at(1.0)
-    assert [node.beat().queuing_limit.max_queue_length for node in nodes] == [10, 10, 10]
+    told = [node.beat().queuing_limit.max_queue_length for node in nodes]
+    assert told == [10, -1, 10], "the one below it could only take from itself"
 
 
 def test_container_states_are_counted_for_the_application() -> None:
@@ -301,3 +302,25 @@ def test_container_states_are_counted_for_the_application() -> None:
     assert (report.containers_failed, report.containers_done, report.containers_allocated) == (1, 1, 1)
     assert report.opportunistic_allocated_total == 6
     assert report.allocated == Resource(100, 1), "what runs; nothing guaranteed"
+
+
+def test_nothing_is_queued_where_guaranteed_containers_wait_to_be_killed_for_them() -> None:
+    cluster = Cluster()
+    node = cluster.node(total=Resource(4096, 2), queue_capacity=10)
+    master = cluster.master()
+    response = master.allocate(asks(4, Resource(100, 1)), asks(20, Resource(100, 1), OPPORTUNISTIC))
+    guaranteed = list(response.allocated)
+    assert len(guaranteed) == 2, "two guaranteed ones run, two wait, and the others wait for them"
+    node.beat(*map(status, guaranteed))
+    for _ in range(2):
+        node.beat(done(guaranteed.pop(0)))
+        [following] = master.allocate().allocated
+        node.beat(status(following))
+        guaranteed.append(following)
+        if following.execution_type is OPPORTUNISTIC:
+            break
+    assert len(master.allocate().allocated) == 0
+    node.beat(done(guaranteed.pop(0)))
+    granted = master.allocate().allocated
+    assert {container.execution_type for container in granted} == {OPPORTUNISTIC}
+    assert len(granted) == 1 + 10

@@ -80,7 +80,10 @@ class JobConsole:
         self._response = response
         self._started = time.monotonic()
         self._first_said = False
-        self._plain_lines = options.plain_lines and not is_terminal(sys.stderr)
+        # One command whose output is shown and whose code is handed on needs no story in a pipe or a script.
+        only_one = sum(len(phase.tasks) for phase in job.phases) == 1
+        self._terse = options.stream and only_one and not printer.verbose and not is_terminal(sys.stderr)
+        self._plain_lines = options.plain_lines and not self._terse and not is_terminal(sys.stderr)
         self._shown = ""
         self._drawn_at = 0.0
         self._is_drawn = False
@@ -150,6 +153,8 @@ class JobConsole:
             self._first_said = True
             self._drawn_at = time.monotonic()
             self._shown = progress.states_text(self._master.tally)
+            if self._terse:
+                return
             self.say(
                 progress.first_line(
                     self._response.application_id, self._job, self._response.info.nodes_running, self._shown
@@ -214,6 +219,8 @@ class JobConsole:
     def say_end(self, end: EndMaster, options: JobOptions) -> None:
         """What came of it."""
         self.say_first_line()
+        if self._terse and end.final_status is FinalApplicationStatus.SUCCEEDED:
+            return
         tally = self._master.tally
         for line in progress.failure_lines(tally.failures, tally.total, self._response.log_directory):
             self.say(line)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import heapq
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from typing import Protocol
 
 from executor.records import ContainerQueuingLimit, OpportunisticContainersStatus, Resource
 
+NO_LIMIT = ContainerQueuingLimit()
 _NOTHING = Resource()
 _NO_STATUS = OpportunisticContainersStatus()
 
@@ -35,7 +37,7 @@ class ClusterNode:
     """One node's load (YARN's ``ClusterNode``). Memory in MiB.
 
     ``guaranteed`` is what the scheduler has allocated here. ``claims`` are the unreported opportunistic
-    containers. The last five fields follow from the others; ``recompute`` keeps them so.
+    containers. ``awaited``: a guaranteed container waits for room here. The last five fields follow from the others; ``recompute`` keeps them so.
     """
 
     node_id: str
@@ -47,6 +49,7 @@ class ClusterNode:
     status: OpportunisticContainersStatus = _NO_STATUS
     claims: dict[str, tuple[Claim, Resource]] = field(default_factory=dict)
     updated: int = 0
+    awaited: bool = False
     claimed_memory: int = 0
     claimed_vcores: int = 0
     claimed_queue: int = 0
@@ -108,7 +111,9 @@ class LoadComparator(Protocol):
 class FreeThenQueueLength:
     """Ours: first where most is free, then where the queue is shortest, then the most recently heard of.
 
-    What fits into free resources needs no place in the queue; what does not takes one.
+    What fits into free resources needs no place in the queue; what does not takes one. No place is taken
+    where a guaranteed container waits: the one that queues would start in the moment between two guaranteed
+    ones, only to be killed for the second.
     """
 
     def order(self, node: ClusterNode) -> tuple[float, ...]:
@@ -117,13 +122,13 @@ class FreeThenQueueLength:
 
     def roomy(self, node: ClusterNode) -> bool:
         """Whether anything is free, or the queue has a place."""
-        return node.queue_room > 0 or node.free_memory > 0
+        return (node.queue_room > 0 and not node.awaited) or node.free_memory > 0
 
     def fit(self, node: ClusterNode, resource: Resource) -> Claim | None:
         """Free resources if they suffice, else a place in the queue if there is one."""
         if resource.memory <= node.free_memory and resource.vcores <= node.free_vcores:
             return Claim.FREE
-        if node.queue_room > 0 and resource.fits_in(node.total):
+        if node.queue_room > 0 and not node.awaited and resource.fits_in(node.total):
             return Claim.QUEUE
         return None
 
@@ -200,6 +205,7 @@ class NodeQueueLoadMonitor:
         self._next = 0
         self._updates = 0
         self._limit = limit((), sigma, min_queue_length, max_queue_length)
+        self._takers: tuple[str, ...] = ()
         self.stale = False
         """Whether anything changed since the last sorting."""
         self.gained = False
@@ -240,6 +246,7 @@ class NodeQueueLoadMonitor:
             self._roomy.pop(node_id, None)
             self._idle.pop(node_id, None)
             self._candidates = [other for other in self._candidates if other is not node]
+            self._takers = tuple(taker for taker in self._takers if taker != node_id)
             self.stale = True
 
     def has_room(self) -> bool:
@@ -252,6 +259,8 @@ class NodeQueueLoadMonitor:
         if self._nodes:
             lengths = [node.queue_length for node in self._nodes.values()]
             self._limit = self._limit_of(lengths, self._sigma, *self._bounds)
+        takers = (node.node_id for node in self._roomy.values() if node.queue_length < self._limit)
+        self._takers = tuple(itertools.islice(takers, 2))
         self.stale = False
 
     def sorted_nodes(self) -> list[ClusterNode]:
@@ -259,8 +268,16 @@ class NodeQueueLoadMonitor:
         return sorted(self._roomy.values(), key=self._comparator.order)
 
     def limit(self) -> ContainerQueuingLimit:
-        """What every node is told in every heartbeat's answer."""
+        """The length that queues should not exceed, by the distribution of their lengths."""
         return ContainerQueuingLimit(max_queue_length=self._limit)
+
+    def limit_for(self, node_id: str) -> ContainerQueuingLimit:
+        """What that node is told in a heartbeat's answer: the limit, where another node had room below it.
+
+        Rebalancing moves containers. Where they could only come back to the node that sheds them, it is told no
+        limit (decision 17; YARN tells it all the same, and the containers are killed in vain).
+        """
+        return self.limit() if any(taker != node_id for taker in self._takers) else NO_LIMIT
 
     def select(
         self, resource: Resource, suitable: Callable[[ClusterNode], bool] | None = None

@@ -236,7 +236,7 @@ class ResourceTrackerService:
         shutdown = context.ending and not node.shutdown_told
         if not (node.answer_due or shutdown or node.has_news()):
             return
-        response = node.response(context.monitor.limit(), context.lifetime)
+        response = node.response(context.monitor.limit_for(node.node_id), context.lifetime)
         if shutdown:
             node.shutdown_told = True
             response = NodeHeartbeatResponse(
@@ -261,7 +261,9 @@ class ResourceTrackerService:
         if node.held is not None:
             number = max(node.held.response_id, node.sent_here)
             response = NodeHeartbeatResponse(
-                number, queuing_limit=self._context.monitor.limit(), lifetime=self._context.lifetime
+                number,
+                queuing_limit=self._context.monitor.limit_for(node.node_id),
+                lifetime=self._context.lifetime,
             )
             self._context.reply(node.held.call_id, response)
             self._forget_held(node)

@@ -18,6 +18,7 @@ from ..records.client_protocol import (
     GetClusterInfoRequest,
     GetClusterNodesRequest,
     GetClusterNodesResponse,
+    ShutdownClusterRequest,
     SubmitApplicationRequest,
     SubmitApplicationResponse,
 )
@@ -46,6 +47,7 @@ class Session:
     may_start: bool
     note: Callable[[str], None]
     connection: Connection | None = None
+    started_here: bool = False
 
     def open(self) -> Connection:
         """Connect, after starting a cluster if there is none. Raises YoppError."""
@@ -67,6 +69,7 @@ class Session:
         for warning in handle.warnings:
             self.note(f"warning: {warning}")
         if handle.started:
+            self.started_here = True
             size = ", ".join(f"{node.total.vcores} vcores, {node.total.memory} MB" for node in handle.nodes)
             self.note(f"no cluster was running: started one for this job ({size}), which ends with it")
         return Connection(self.run_dir.rm_socket)
@@ -78,13 +81,37 @@ class Session:
                 response: SubmitApplicationResponse = self.open().call(
                     "submitApplication", SubmitApplicationRequest(context)
                 )
+                if not response.info.nodes_running:
+                    self.note(
+                        "warning: no NodeManager is running, so the job waits: `yopp up` starts it again"
+                    )
                 return response
             except (ShuttingDownError, ConnectionFailedError) as error:
                 self.close()
                 if attempt == ATTEMPTS or not self.may_start:
                     raise
                 self._wait_for_its_end(error)
+            except YoppError:
+                self.abandon()
+                raise
         raise AssertionError("unreachable")
+
+    def abandon(self) -> None:
+        """Nothing was submitted: end the cluster that was started for it, unless another job has joined it."""
+        if self.started_here and self.connection is not None:
+            try:
+                info = self.connection.call(
+                    "getClusterInfo", GetClusterInfoRequest(), timeout=GONE_SECONDS
+                ).info
+                if info.lifetime == ON_DEMAND and not info.applications_running + info.applications_pending:
+                    self.connection.call("shutdownCluster", ShutdownClusterRequest(), timeout=GONE_SECONDS)
+                    self.close()
+                    from ..lifecycle import wait_until_gone
+
+                    wait_until_gone(self.run_dir, GONE_SECONDS)
+            except YoppError:
+                pass  # it has gone, or ends by itself, since no job comes
+        self.close()
 
     def _wait_for_its_end(self, error: YoppError) -> None:
         from ..lifecycle import wait_until_gone
@@ -109,6 +136,7 @@ class Session:
         matches = [node_id for node_id in running if node_id.endswith(name)]
         if len(matches) == 1:
             return matches[0]
+        self.abandon()
         raise NodeNotFoundError(
             f"{'several nodes are' if matches else 'no running node is'} named {name}",
             because=f"running: {', '.join(matches or running) or 'none'}",
