@@ -1,16 +1,37 @@
-"""The program ``yopp``: hands its arguments to the command line and ends with the code that comes back."""
+"""The program ``yopp``: hands its arguments to the command line and ends with the code that comes back.
+
+``yopp --help`` is what people type first and scripts type often: its text is kept ready (``cli/help.txt``, generated
+by ``yarnopp_cli.manual``), so that it costs a start of Python and not the import of a command line.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> None:
     """Run the command line that this process was started with, and exit."""
-    from .cli.app import run, secure_standard_streams
+    from .cli.streams import secure_standard_streams
 
     secure_standard_streams()
+    if sys.argv[1:] in (["--help"], ["-h"]) and _shows_ready_help():
+        sys.exit(0)
+    from .cli.app import run
+
     sys.exit(run(sys.argv[1:]))
+
+
+def _shows_ready_help() -> bool:
+    """Print the kept text; False where that is not to be had, and the command line itself shall see why."""
+    try:
+        with open(os.path.join(os.path.dirname(__file__), "cli", "help.txt"), encoding="utf-8") as kept:
+            text = kept.read()
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -205,10 +205,22 @@ def yopp_page() -> Page:
     return command_page(typer.main.get_command(build()))
 
 
+def root_help() -> str:
+    """What ``yopp --help`` prints, at 80 columns."""
+    import typer
+
+    from yarnopp_cli.cli.app import build
+
+    command = typer.main.get_command(build())
+    context = command.make_context("yopp", [], resilient_parsing=True, terminal_width=80)
+    return command.get_help(context).rstrip() + "\n"
+
+
 GENERATED: dict[str, Callable[[], str]] = {
     "configs/yarn-default.toml": default_toml,
     "man/yarn-site.toml.5": lambda: to_man(site_page()),
     "man/yopp.1": lambda: to_man(yopp_page()),
+    "yarnopp_cli/cli/help.txt": root_help,
 }
 """The generated files of the source tree, and what makes each."""
 
