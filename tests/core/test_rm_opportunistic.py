@@ -312,15 +312,10 @@ def test_nothing_is_queued_where_guaranteed_containers_wait_to_be_killed_for_the
     guaranteed = list(response.allocated)
     assert len(guaranteed) == 2, "two guaranteed ones run, two wait, and the others wait for them"
     node.beat(*map(status, guaranteed))
-    for _ in range(2):
-        node.beat(done(guaranteed.pop(0)))
-        [following] = master.allocate().allocated
-        node.beat(status(following))
-        guaranteed.append(following)
-        if following.execution_type is OPPORTUNISTIC:
-            break
-    assert len(master.allocate().allocated) == 0
-    node.beat(done(guaranteed.pop(0)))
-    granted = master.allocate().allocated
-    assert {container.execution_type for container in granted} == {OPPORTUNISTIC}
-    assert len(granted) == 1 + 10
+    node.beat(done(guaranteed[0]))
+    [third] = master.allocate().allocated
+    assert third.execution_type is not OPPORTUNISTIC
+    node.beat(status(third), done(guaranteed[1]))
+    fourth, *others = master.allocate().allocated
+    assert fourth.execution_type is not OPPORTUNISTIC
+    assert len(others) == 10, "no guaranteed one waits any more: the queue is filled"

@@ -255,6 +255,7 @@ class RMAppManager:
         attempt.updates.clear()
         attempt.am_ask = None
         context.scheduler.queue.remove(attempt)
+        context.scheduler.dirty = True
         context.opportunistic_waiting.pop(attempt.id, None)
         context.touched_attempts.pop(attempt.id, None)
         for kind, name in (("am", attempt.id), ("allocate", attempt.id), ("gone", attempt.app.id)):

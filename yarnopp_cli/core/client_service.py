@@ -55,6 +55,8 @@ from .calls import CallReceived
 from .containers import RMContainer
 from .context import RMContext
 
+MAX_PROMISED = 1000
+"""How many ids may be given out and not used yet; the oldest lapses."""
 _RANK = {state: rank for rank, state in enumerate(YarnApplicationState)}
 
 
@@ -75,7 +77,7 @@ class ClientRMService:
         self._manager = manager
         self._waiters: dict[int, _Waiter] = {}
         self._last_application = 0
-        self._promised: set[str] = set()
+        self._promised: dict[str, None] = {}
 
     # -- submission and kill ---------------------------------------------------------------------------------
 
@@ -83,7 +85,9 @@ class ClientRMService:
         """A fresh id, and the cluster in short."""
         self._refuse_if_ending()
         application_id = str(self._next_id())
-        self._promised.add(application_id)
+        self._promised[application_id] = None
+        if len(self._promised) > MAX_PROMISED:
+            del self._promised[next(iter(self._promised))]
         self._context.reply(call.call_id, GetNewApplicationResponse(application_id, self.info(now)))
 
     def submit(self, call: CallReceived, request: SubmitApplicationRequest, now: float) -> None:
@@ -105,7 +109,7 @@ class ClientRMService:
                         f"{submission.application_id} was not given out by this cluster",
                         hint="leave the id empty, or ask for a new one",
                     )
-                self._promised.discard(submission.application_id)
+                del self._promised[submission.application_id]
             else:
                 application_id = self._next_id()
             app = self._manager.submit(application_id, submission, user, call.connection_id, now)

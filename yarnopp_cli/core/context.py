@@ -66,7 +66,7 @@ class RMContext:
         self.live: dict[str, RMApp] = {}
         self.completed: deque[str] = deque()
         self.nodes: dict[str, RMNode] = {}
-        self.scheduler = GuaranteedScheduler(FifoQueue(DEFAULT_QUEUE))
+        self.scheduler = GuaranteedScheduler(FifoQueue(DEFAULT_QUEUE), self._guaranteed_awaited)
         self.monitor = NodeQueueLoadMonitor(
             nodes_used=settings.nodes_used,
             sigma=settings.queue_limit_stdev,
@@ -89,6 +89,14 @@ class RMContext:
         self.touched_nodes: dict[str, RMNode] = {}
         self.beating_nodes: dict[str, RMNode] = {}
         self.waiters_dirty = False
+
+    def _guaranteed_awaited(self, node: RMNode, waiting: bool) -> None:
+        """Guaranteed containers begin or cease to wait for room on ``node``.
+
+        With the plain beat it takes a heartbeat until one is there, and that is what queues are for.
+        """
+        node.load.awaited = waiting and self.heartbeat_wait
+        self.monitor.refresh(node.load)
 
     def ms(self, now: float) -> int:
         """``now`` as people's time, epoch milliseconds."""

@@ -37,7 +37,8 @@ class ClusterNode:
     """One node's load (YARN's ``ClusterNode``). Memory in MiB.
 
     ``guaranteed`` is what the scheduler has allocated here. ``claims`` are the unreported opportunistic
-    containers. ``awaited``: a guaranteed container waits for room here. The last five fields follow from the others; ``recompute`` keeps them so.
+    containers. ``awaited``: a guaranteed container waits for room here. What is claimed in sum, what is free
+    and how long the queue is follow from the other fields; ``recompute`` keeps them so.
     """
 
     node_id: str

@@ -79,11 +79,13 @@ class FifoQueue:
 class GuaranteedScheduler:
     """Cluster-wide books of guaranteed resources, and the choice of nodes.
 
-    ``dirty`` says that an assignment may find something to do: an ask came, or something was freed.
+    ``awaited`` is told when asks begin or cease to wait for room on a node. ``dirty`` says that an
+    assignment may find something to do: an ask came, or something was freed.
     """
 
-    def __init__(self, queue: FifoQueue) -> None:
+    def __init__(self, queue: FifoQueue, awaited: Callable[[RMNode, bool], None]) -> None:
         self.queue = queue
+        self._awaited = awaited
         self.nodes: dict[str, RMNode] = {}
         self.total = Resource()
         self.used = Resource()
@@ -129,6 +131,10 @@ class GuaranteedScheduler:
         for attempt in self.queue.waiting():
             for group in attempt.guaranteed_asks.groups():
                 self._serve(attempt, group, candidates, grant, passed, kept)
+        for node in candidates:
+            waiting = any(_could_serve(ask, attempt, node) for ask, attempt in passed)
+            if waiting is not node.load.awaited:
+                self._awaited(node, waiting)
 
     def _serve(
         self,

@@ -1,0 +1,142 @@
+"""The small parts under the ResourceManager: deadlines, mailboxes, asks."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from executor.records import Resource
+from yarnopp_cli.core.asks import AskTable, levels, normalise
+from yarnopp_cli.core.deadlines import Deadlines
+from yarnopp_cli.core.mailbox import Mailbox
+
+from .rm_harness import SETTINGS, asks
+
+KEYS = st.sampled_from("abcdef")
+
+
+@given(st.lists(st.tuples(KEYS, st.none() | st.integers(0, 20)), max_size=300))
+def test_deadlines_are_served_in_order_of_time_and_as_last_set(steps: list[tuple[str, int | None]]) -> None:
+    deadlines: Deadlines[str] = Deadlines()
+    model: dict[str, int] = {}
+    for key, time in steps:
+        if time is None:
+            deadlines.clear(key)
+            model.pop(key, None)
+        else:
+            deadlines.set(key, time)
+            model[key] = time
+        assert deadlines.next() == min(model.values(), default=None)
+        assert len(deadlines) == len(model)
+    served = []
+    while (key_due := deadlines.pop_due(20)) is not None:
+        served.append(model.pop(key_due))
+    assert served == sorted(served) and not model
+
+
+def test_a_deadline_that_is_moved_all_the_time_costs_no_memory() -> None:
+    deadlines: Deadlines[str] = Deadlines()
+    for time in range(10_000):
+        deadlines.set("a", time)
+        deadlines.ensure("b", 5)
+    assert len(deadlines._heap) < 200
+    assert deadlines.pop_due(4) is None and deadlines.pop_due(5) == "b"
+
+
+def test_a_mailbox_repeats_until_acknowledged() -> None:
+    box: Mailbox[int] = Mailbox()
+    box.put("a", 1)
+    assert box.take(1) == (1,) and box.fresh == 0
+    box.put("b", 2)
+    assert box.fresh == 1 and box.take(2) == (1, 2)
+    box.acknowledge(1)
+    assert box.take(3) == (2,)
+    box.send_again()
+    assert box.fresh == 1
+    box.acknowledge(2)
+    assert len(box) == 0 and box.fresh == 0
+    box.validate()
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("put"), KEYS),
+            st.tuples(st.just("drop"), KEYS),
+            st.tuples(st.just("take"), st.just("")),
+            st.tuples(st.just("lose"), st.just("")),
+            st.tuples(st.just("receive"), st.just("")),
+        ),
+        max_size=60,
+    )
+)
+def test_nothing_put_into_a_mailbox_is_lost_whatever_answers_are(steps: list[tuple[str, str]]) -> None:
+    box: Mailbox[tuple[str, int]] = Mailbox()
+    answers: dict[int, tuple[tuple[str, int], ...]] = {}
+    received: set[tuple[str, int]] = set()
+    current: dict[str, tuple[str, int]] = {}
+    number = last = version = 0
+    for step, key in steps:
+        if step == "put":
+            version += 1
+            current[key] = (key, version)
+            box.put(key, current[key])
+        elif step == "drop":
+            current.pop(key, None)
+            box.drop(key)
+        elif step == "take":
+            number += 1
+            answers[number] = box.take(number)
+        elif step == "lose":
+            answers.clear()
+            box.send_again()
+        elif answers:
+            last, items = max(answers.items())
+            received.update(items)
+            box.acknowledge(last)
+        box.validate()
+    received.update(box.take(number + 1))
+    assert set(current.values()) <= received
+
+
+def test_asks_of_one_shape_stand_together_and_the_important_first() -> None:
+    table = AskTable()
+    for number, priority in enumerate((20, 5, 20, 5)):
+        table.put(asks(2, priority=priority, allocation_request_id=number), Resource(100, 1))
+    groups = table.groups()
+    assert [[ask.key[1] for ask in group.values()] for group in groups] == [[1, 3], [0, 2]]
+    assert table.outstanding == 8
+    first = next(iter(groups[0].values()))
+    table.take(first, "*")
+    table.take(first, "*")
+    assert [ask.key[1] for ask in table.groups()[0].values()] == [3]
+    table.put(asks(0, priority=20, allocation_request_id=0), Resource(100, 1))
+    assert table.outstanding == 4 and len(table) == 2
+
+
+def test_places_are_tried_from_near_to_far() -> None:
+    table = AskTable()
+    for name in ("/r1", "h1", "*"):
+        table.put(asks(2, resource_name=name), Resource(100, 1))
+    [ask] = table
+    assert levels(ask) == [("h1",), ("/r1",), ("*",)] and ask.outstanding == 2
+    table.take(ask, "h1")
+    assert ask.locations == {"/r1": 2, "h1": 1}
+    table.take(ask, "h1")
+    assert len(table) == 0
+
+
+def test_places_alone_are_an_ask_of_their_own() -> None:
+    table = AskTable()
+    for name, number in (("h1", 2), ("h2", 1), ("/r1", 3)):
+        table.put(asks(number, resource_name=name, relax_locality=False), Resource(100, 1))
+    [ask] = table
+    assert ask.outstanding == 3 and not ask.relax
+
+
+@given(st.integers(0, 5000), st.integers(0, 20))
+def test_a_normalised_size_holds_what_was_asked_for(memory: int, vcores: int) -> None:
+    asked = Resource(memory, vcores)
+    given_size = normalise(asked, SETTINGS)
+    assert asked.fits_in(given_size)
+    assert normalise(given_size, SETTINGS) == given_size
