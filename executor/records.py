@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import enum
 import signal
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from .light import dataclass
 
 
 class ExecutionType(enum.StrEnum):

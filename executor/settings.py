@@ -6,8 +6,10 @@ nothing about a property is written twice. This module reads no file and no envi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, get_type_hints
+
+from .light import dataclass
 
 
 @dataclass(frozen=True, slots=True)

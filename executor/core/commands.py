@@ -6,8 +6,7 @@ that was done already. A StoreContainer stands before the command that it makes 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..light import dataclass
 from ..records import CgroupLimits, ContainerRecord, ContainerSpec, ContainerStatus
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..light import dataclass
 from ..records import (
     ContainerQueuingLimit,
     ContainerRecord,

@@ -6,8 +6,9 @@ node), so a request is an event and an answer is a command.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from executor.light import dataclass
 
 from ..errors import YoppError
 

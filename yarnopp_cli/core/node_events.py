@@ -8,7 +8,7 @@ made.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from executor.light import dataclass
 
 from ..errors import YoppError
 from ..records.tracker_protocol import (

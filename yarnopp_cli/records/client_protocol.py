@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from executor.light import dataclass
 
 from .reports import (
     ApplicationAttemptReport,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from executor.light import dataclass
 from executor.records import ContainerStatus, OpportunisticContainersStatus, Resource, ResourceUtilization
 
 from .requests import ContainerLaunchContext, Token

@@ -6,7 +6,8 @@ On the wire and in every record an identifier is its printed form, a ``str``; th
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from executor.light import dataclass
 
 from ..errors import InvalidIdError
 

@@ -7,8 +7,9 @@ A job is planned once (``core/masters/{run,distributedshell,pi}.py``) and then d
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from executor.light import dataclass
 from executor.records import ExecutionType, Resource
 
 from .requests import ANY

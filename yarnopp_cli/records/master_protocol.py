@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from executor.light import dataclass
 from executor.records import ContainerStatus, Resource
 
 from .reports import FinalApplicationStatus, JobSummary, NodeReport

@@ -6,8 +6,9 @@ Times are epoch milliseconds, 0 for none.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from executor.light import dataclass
 from executor.records import (
     ContainerState,
     ContainerUsage,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from executor.light import dataclass
 from executor.records import ExecutionType, Resource
 
 ANY = "*"

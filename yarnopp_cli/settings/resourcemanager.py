@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from executor.light import dataclass
 from executor.settings import setting
 
 

@@ -7,8 +7,8 @@ are to arrive there in the order of their commands.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
+from executor.light import dataclass
 from executor.records import ExecutionType
 
 from ...errors import YoppError
