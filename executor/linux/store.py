@@ -1,9 +1,10 @@
-"""What is written down of containers, so that the next life of this node finds them: one small JSON file
-each.
+"""What is written down of containers, so that the next life of this node finds them: one small file each.
 
-Each write goes to a temporary name and is renamed, so a record is the old one or the new one, never half
-of each. It is not synced to the disk: it has to survive this process, not the machine, whose end ends the
-containers too.
+Its first line is a whole record, each further one what has changed since, all of them JSON. The first goes to
+a temporary name and is renamed; a line that was cut short has no newline and does not count: so a record is the
+old one or the new one, never half of each. (Renaming over the file each time would be simpler, and makes ext4
+write the data out first: half a millisecond in which the node does nothing else, against ten microseconds.) It is
+not synced to the disk: it has to survive this process, not the machine, whose end ends the containers too.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +22,40 @@ from ..records import ContainerRecord, ContainerSpec, ContainerState, ExecutionT
 LOG = logging.getLogger(__name__)
 
 SUFFIX = ".json"
+MOST_CHANGES = 100
+"""Lines that are added to a file before it is written anew."""
+
+_FACTS = tuple(item.name for item in fields(ContainerRecord) if item.name != "spec")
+_SPEC = tuple(item.name for item in fields(ContainerSpec) if item.name != "resource")
 
 
 def encode(record: ContainerRecord) -> bytes:
     """A record as one line of JSON; text that is not UTF-8 (surrogate escapes) comes back as it was."""
-    return json.dumps(asdict(record), ensure_ascii=True, separators=(",", ":")).encode("ascii") + b"\n"
+    spec: dict[str, Any] = {name: getattr(record.spec, name) for name in _SPEC}
+    spec["resource"] = {"memory": record.spec.resource.memory, "vcores": record.spec.resource.vcores}
+    return _line({"spec": spec, **{name: getattr(record, name) for name in _FACTS}})
+
+
+def encode_change(record: ContainerRecord, before: ContainerRecord) -> bytes:
+    """What of a record is new since one of the same spec, as one line of JSON."""
+    new = {name: getattr(record, name) for name in _FACTS}
+    return _line({name: value for name, value in new.items() if value != getattr(before, name)})
+
+
+def _line(values: dict[str, Any]) -> bytes:
+    return json.dumps(values, ensure_ascii=True, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 def decode(text: bytes) -> ContainerRecord:
-    """The record in one line of JSON. Fields it does not know are passed over, missing ones have their
-    defaults.
+    """The record in a file's text: a line of JSON, and what changed since in further ones. Fields it does not
+    know are passed over, missing ones have their defaults.
 
     Raises ValueError, TypeError or KeyError where it is no record.
     """
-    values = json.loads(text)
+    first, *changes = text.split(b"\n")
+    values = json.loads(first)
+    for change in changes[:-1]:
+        values.update(json.loads(change))
     spec = dict(values["spec"])
     spec["resource"] = Resource(**_checked(Resource, spec["resource"]))
     spec["execution_type"] = ExecutionType(spec["execution_type"])
@@ -82,6 +103,8 @@ class StateStore:
         self.directory = Path(directory)
         self.complaints: list[str] = []
         """What ``load_all`` could not read, one sentence each."""
+        self._written: dict[str, tuple[ContainerRecord, int]] = {}
+        """What stands in the files that this process wrote, and how many changes."""
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -93,23 +116,47 @@ class StateStore:
 
     def store(self, record: ContainerRecord) -> None:
         """Write a record, replacing the one before. StateStoreError where it cannot be written."""
+        container_id = record.spec.container_id
+        before, changes = self._written.pop(container_id, (None, 0))
+        try:
+            if before is None or before.spec is not record.spec or changes >= MOST_CHANGES:
+                changes = 0
+                self._write(record)
+            elif self._append(record, before):
+                changes += 1
+            else:
+                self._write(record)
+        except OSError as error:
+            # What a cut append left is passed over when it is read, and the next write begins anew.
+            raise _store_error(f"cannot write {self.path(container_id)}", error) from error
+        self._written[container_id] = record, changes
+
+    def _write(self, record: ContainerRecord) -> None:
         path = self.path(record.spec.container_id)
         temporary = path + ".new"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            try:
-                text = encode(record)
-                while text:
-                    text = text[os.write(fd, text) :]
-            finally:
-                os.close(fd)
-            os.rename(temporary, path)
-        except OSError as error:
-            raise _store_error(f"cannot write {path}", error) from error
+            _write_all(fd, encode(record))
+        finally:
+            os.close(fd)
+        os.rename(temporary, path)
+
+    def _append(self, record: ContainerRecord, before: ContainerRecord) -> bool:
+        """Add what changed; False where there is no file to add to any more."""
+        try:
+            fd = os.open(self.path(record.spec.container_id), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            _write_all(fd, encode_change(record, before))
+        finally:
+            os.close(fd)
+        return True
 
     def forget(self, container_id: str) -> None:
         """Remove a record, if there is one. StateStoreError where it cannot be removed."""
         path = self.path(container_id)
+        self._written.pop(container_id, None)
         try:
             os.unlink(path)
         except FileNotFoundError:
@@ -157,6 +204,11 @@ class StateStore:
             os.rename(path, aside)
         except OSError as failed:
             LOG.error("cannot set %s aside: %s", path, failed.strerror)
+
+
+def _write_all(fd: int, text: bytes) -> None:
+    while text:
+        text = text[os.write(fd, text) :]
 
 
 def _store_error(message: str, error: OSError) -> StateStoreError:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from executor.errors import StateStoreError
-from executor.linux.store import StateStore, decode, encode
+from executor.linux.store import MOST_CHANGES, StateStore, decode, encode
 from executor.records import ContainerRecord, ContainerSpec, ContainerState, ExecutionType, Resource
 
 text = st.text(st.characters(min_codepoint=1, max_codepoint=0xFFFF), max_size=20)
@@ -99,6 +101,53 @@ def test_a_write_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
     Path(store.path("c1") + ".new").write_bytes(b"{half")
     assert store.load_all() == [a_record()]
     assert os.listdir(tmp_path) == ["c1.json"]
+
+
+def test_what_changed_is_added_and_a_line_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
+    store = StateStore(tmp_path)
+    record = a_record()
+    store.store(record)
+    inode = os.stat(store.path("c1")).st_ino
+    done = replace(record, state=ContainerState.DONE, exit_code=3, diagnostics="Exit code 3")
+    store.store(done)
+    assert os.stat(store.path("c1")).st_ino == inode, "it was written anew"
+    assert store.load_all() == [done]
+    with open(store.path("c1"), "ab") as file:
+        file.write(b'{"exit_code":4')
+    assert StateStore(tmp_path).load_all() == [done]
+
+
+def test_a_record_goes_on_after_a_write_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = StateStore(tmp_path)
+    record = a_record()
+    store.store(record)
+    real = os.write
+
+    def half(fd: int, text: bytes) -> int:
+        real(fd, text[: len(text) // 2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("executor.linux.store.os.write", half)
+    with pytest.raises(StateStoreError):
+        store.store(replace(record, pid=8))
+    monkeypatch.setattr("executor.linux.store.os.write", real)
+    assert StateStore(tmp_path).load_all() == [record]
+    store.store(replace(record, pid=9))
+    assert StateStore(tmp_path).load_all() == [replace(record, pid=9)]
+
+
+def test_a_file_that_was_taken_away_and_one_of_very_many_changes(tmp_path: Path) -> None:
+    store = StateStore(tmp_path)
+    record = a_record()
+    store.store(record)
+    os.unlink(store.path("c1"))
+    store.store(replace(record, pid=8))
+    assert store.load_all() == [replace(record, pid=8)]
+    for pid in range(1000, 1000 + 2 * MOST_CHANGES):
+        record = replace(record, pid=pid)
+        store.store(record)
+    assert store.load_all() == [record]
+    assert Path(store.path("c1")).read_bytes().count(b"\n") <= MOST_CHANGES + 1
 
 
 def test_what_cannot_be_written_raises(tmp_path: Path) -> None:
