@@ -17,8 +17,8 @@ PURE_STDLIB = {
     "functools", "hashlib", "heapq", "hmac", "html", "itertools", "json", "math", "operator", "random", "re", "shlex",
     "signal", "statistics", "string", "textwrap", "typing", "unicodedata",
 }  # fmt: skip
-PURE_OURS = ("executor.records", "executor.light", "executor.errors", "executor.settings", "executor.core", "yarnopp_cli.records",
-             "yarnopp_cli.core", "yarnopp_cli.errors", "yarnopp_cli.settings.resourcemanager",
+PURE_OURS = ("executor.records", "executor.light", "executor.errors", "executor.settings", "executor.core",
+             "yarnopp_cli.records", "yarnopp_cli.core", "yarnopp_cli.errors", "yarnopp_cli.settings.resourcemanager",
              "yarnopp_cli.settings.nodemanager", "yarnopp_cli.settings.applications", "yarnopp_cli.views")  # fmt: skip
 IMPURE_CALLS = {
     ("random", name) for name in ("random", "choice", "shuffle", "randrange", "randint", "sample")

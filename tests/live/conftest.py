@@ -102,7 +102,8 @@ class Yopp:
                 if ours and process.pid != os.getpid():
                     left.append(f"process {process.pid}: {line}")
         tag = hashlib.sha256(str(self.run_dir).encode()).hexdigest()[:8]
-        left += [f"cgroup {path}" for path in Path("/sys/fs/cgroup").glob(f"**/{tag}") if path.is_dir()]
+        for folder, folders, _ in os.walk("/sys/fs/cgroup"):  # which takes it well when others remove theirs
+            left += [f"cgroup {folder}/{tag}"] if tag in folders else []
         return left
 
     def close(self) -> list[str]:

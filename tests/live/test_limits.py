@@ -71,8 +71,8 @@ def test_a_strict_container_of_one_vcore_uses_one_core(yopp: Yopp) -> None:
     # Less on a busy machine, never more; but YARN's periods are of a second, and three seconds touch four of them.
     assert used["cpuSeconds"] <= allowed * 4 / 3 * 1.15
     assert used["cpuSeconds"] >= allowed * 0.25
-    if cores >= 2:
-        assert used["throttledMs"] > 100
+    if used["cpuSeconds"] > allowed * 0.95:  # on a busy machine it may never have come up to its quota
+        assert used["throttledMs"] > 0
 
 
 @needs_cgroups
