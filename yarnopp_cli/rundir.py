@@ -26,6 +26,7 @@ SUN_PATH_BYTES = 107
 """The longest path of a Unix socket: sockaddr_un has 108 bytes, the last of which is NUL (unix(7))."""
 _LONGEST_SOCKET = f"/nm-{LAST_PORT}.sock"
 _PID_FILE = re.compile(r"(rm|nm-(\d{1,5}))\.pid")
+_PROXY_SOCKET = re.compile(r"am-(\d{1,5})\.sock")
 _LOCK_POLL_SECONDS = 0.01
 
 
@@ -99,6 +100,10 @@ class RunDir:
     def nm_socket(self, port: int) -> str:
         """Where an NM listens."""
         return os.path.join(self.socket_dir, f"nm-{port}.sock")
+
+    def proxy_socket(self, port: int) -> str:
+        """Where an NM's AMRMProxy listens."""
+        return os.path.join(self.socket_dir, f"am-{port}.sock")
 
     def socket(self, name: str) -> str:
         """Where the daemon called ``rm`` or ``nm-<port>`` listens."""
@@ -207,7 +212,8 @@ class RunDir:
             except (FileNotFoundError, NotADirectoryError):
                 continue
             for name in names:
-                daemon = name.removesuffix(ending)
+                proxy = _PROXY_SOCKET.fullmatch(name)
+                daemon = f"nm-{proxy[1]}" if proxy and ending == ".sock" else name.removesuffix(ending)
                 if daemon == name or not _PID_FILE.fullmatch(f"{daemon}.pid") or self.daemon(daemon):
                     continue
                 found.append(os.path.join(directory, name))

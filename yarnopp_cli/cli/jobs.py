@@ -27,6 +27,7 @@ from ..records.reports import ApplicationReport, FinalApplicationStatus
 from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext
 from ..rpc.plain import encode
 from ..settings.applications import ApplicationSettings
+from ..settings.resourcemanager import ResourceManagerSettings
 from .context import Context
 from .output import Printer, is_terminal
 
@@ -280,7 +281,8 @@ def run_foreground(session: Session, job: JobSpec, printer: Printer, options: Jo
     master = JobMaster(job, response.attempt_id, response.am_token)
     console = JobConsole(printer, job, master, response, options)
     with SignalWatch() as signals:
-        loop = MasterLoop(master, session.open(), console, signals)
+        scheduler = session.configuration.settings(ResourceManagerSettings).scheduler_address
+        loop = MasterLoop(master, session.open(), console, signals, scheduler)
         try:
             end = loop.run()
             session.connection = loop.rm

@@ -263,7 +263,7 @@ class RMAppManager:
         if attempt.held is not None:
             # A master that has unregistered knows that it is to end.
             command = "" if attempt.state is AttemptState.FINISHING else AM_SHUTDOWN
-            context.reply(attempt.held.call_id, AllocateResponse(attempt.response_id, command=command))
+            context.reply_to_master(attempt.held, AllocateResponse(attempt.response_id, command=command))
             attempt.held = None
 
     def _clean_up(self, app: RMApp, now: float, *, spare_master: bool) -> None:

@@ -25,7 +25,7 @@ from ..records.requests import Container, Token
 from .applications import AttemptEvent, AttemptState, Phase
 from .asks import Ask, AskKey
 from .load_monitor import Claim
-from .tokens import CONTAINER_TOKEN, sign
+from .tokens import CONTAINER_TOKEN, container_token
 
 if TYPE_CHECKING:
     from .applications import RMApp, RMAppAttempt
@@ -160,13 +160,12 @@ class ContainerLedger:
         claim: Claim | None = None,
     ) -> RMContainer:
         """Allocate one container of ``ask`` on ``node``; its token is good until it expires unclaimed."""
-        context, app = self._context, attempt.app
         attempt.last_container += 1
         self._sequence += 1
         container_id = str(ContainerId(attempt.record, attempt.last_container))
         container = RMContainer(
             id=container_id,
-            app=app,
+            app=attempt.app,
             attempt=attempt,
             node=node,
             resource=ask.resource,
@@ -180,40 +179,72 @@ class ContainerLedger:
             is_am=ask is attempt.am_ask,
         )
         container.token = self.token_for(container, now)
+        self._take(container, claim, now)
+        return container
+
+    def adopt(
+        self,
+        container_id: str,
+        attempt: RMAppAttempt,
+        node: RMNode,
+        resource: Resource,
+        ask_key: AskKey,
+        claim: Claim | None,
+        now: float,
+    ) -> RMContainer:
+        """Take in an opportunistic container that a DistributedScheduler allocated on ``node``."""
+        self._sequence += 1
+        container = RMContainer(
+            id=container_id,
+            app=attempt.app,
+            attempt=attempt,
+            node=node,
+            resource=resource,
+            execution_type=ExecutionType.OPPORTUNISTIC,
+            priority=ask_key[0],
+            allocation_request_id=ask_key[1],
+            token=_NO_TOKEN,
+            ask_key=ask_key,
+            allocated_at=now,
+            sequence=self._sequence,
+        )
+        container.token = self.token_for(container, now)
+        self._take(container, claim, now)
+        return container
+
+    def _take(self, container: RMContainer, claim: Claim | None, now: float) -> None:
+        """Enter a new container into every book. Its node has to speak of it before it expires."""
+        context, app, node = self._context, container.app, container.node
+        container_id, execution_type = container.id, container.execution_type
         self.live[container_id] = container
-        attempt.containers[container_id] = container
+        container.attempt.containers[container_id] = container
         node.take(container)
         app.nodes.add(node.node_id)
         app.count(Phase.ALLOCATED, 1)
         if execution_type is ExecutionType.GUARANTEED:
             self._guaranteed(container, 1)
         elif claim is not None:
-            node.load.claim(container_id, claim, ask.resource)
+            node.load.claim(container_id, claim, container.resource)
         context.monitor.refresh(node.load)
         if not container.is_am:
             app.count_granted(execution_type)
         context.deadlines.set(("unclaimed", container_id), now + context.allocation_expiry)
-        return container
 
     def token_for(self, container: RMContainer, now: float) -> Token:
         """The signed facts of a container, as its node is to enforce them."""
         context = self._context
-        return sign(
+        return container_token(
             context.container_key,
-            CONTAINER_TOKEN,
-            {
-                "container_id": container.id,
-                "node_id": container.node.node_id,
-                "application_id": container.app.id,
-                "attempt_id": container.attempt.id,
-                "user": container.app.user,
-                "memory": container.resource.memory,
-                "vcores": container.resource.vcores,
-                "execution_type": container.execution_type.value,
-                "priority": container.priority,
-                "version": container.version,
-                "expires_ms": context.ms(now + context.allocation_expiry),
-            },
+            container_id=container.id,
+            node_id=container.node.node_id,
+            attempt_id=container.attempt.id,
+            application_id=container.app.id,
+            user=container.app.user,
+            resource=container.resource,
+            execution_type=container.execution_type,
+            priority=container.priority,
+            version=container.version,
+            expires_ms=context.ms(now + context.allocation_expiry),
         )
 
     def observe(self, container: RMContainer, status: ContainerStatus, now: float) -> None:

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import YoppError
+from ..records.distributed_protocol import DistributedSchedulingAllocateResponse, RemoteNode
+from ..records.master_protocol import AllocateResponse
 from ..settings.resourcemanager import ResourceManagerSettings
 from .applications import RMApp, RMAppAttempt
 from .calls import Reply, ReplyError, StopDaemon
 from .containers import ContainerLedger, RMContainer
 from .deadlines import Deadlines
 from .load_monitor import NodeQueueLoadMonitor
-from .nodes import RMNode
+from .nodes import HeldCall, RMNode
 from .opportunistic import OpportunisticContainerAllocator
 from .scheduler import FifoQueue, GuaranteedScheduler
 from .tokens import AMRM_TOKEN, CONTAINER_TOKEN, derive_key
@@ -54,10 +56,12 @@ class RMContext:
         secret: bytes,
         lifetime: str,
         heartbeat_wait: bool,
+        distributed: bool = False,
     ) -> None:
         self.settings = settings
         self.identity = identity
         self.heartbeat_wait = heartbeat_wait
+        self.distributed = distributed
         self.secret = secret
         self.container_key = derive_key(secret, CONTAINER_TOKEN)
         self.am_key = derive_key(secret, AMRM_TOKEN)
@@ -73,7 +77,7 @@ class RMContext:
             min_queue_length=settings.min_queue_length,
             max_queue_length=settings.max_queue_length,
         )
-        self.allocator = OpportunisticContainerAllocator(
+        self.allocator = OpportunisticContainerAllocator[RMAppAttempt, RMNode](
             self.monitor, self.nodes, max_per_call=settings.max_allocations_per_heartbeat
         )
         self.containers = ContainerLedger(self)
@@ -105,6 +109,18 @@ class RMContext:
     def reply(self, call_id: int, response: Any) -> None:
         """Answer a call."""
         self.out.append(Reply(call_id, response))
+
+    def reply_to_master(self, held: HeldCall, response: AllocateResponse) -> None:
+        """Answer an allocate call, in the protocol over which it came."""
+        if held.distributed:
+            nodes = self.nodes_for_scheduling()
+            self.reply(held.call_id, DistributedSchedulingAllocateResponse(response, nodes))
+        else:
+            self.reply(held.call_id, response)
+
+    def nodes_for_scheduling(self) -> tuple[RemoteNode, ...]:
+        """The least loaded nodes, as DistributedSchedulers see them."""
+        return tuple(self.nodes[load.node_id].remote() for load in self.monitor.least_loaded())
 
     def refuse(self, call_id: int, error: YoppError) -> None:
         """Refuse a call."""

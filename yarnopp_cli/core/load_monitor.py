@@ -268,6 +268,19 @@ class NodeQueueLoadMonitor:
         """All nodes that have room, the least loaded first."""
         return sorted(self._roomy.values(), key=self._comparator.order)
 
+    def least_loaded(self) -> list[ClusterNode]:
+        """The nodes to allocate to as of the last sorting, with the figures of now; idle ones beyond them too.
+
+        Sorted anew where some are full now, or were not there then, so that the list is as long as it may be.
+        """
+        found = [node for node in self._candidates if node.node_id in self._roomy]
+        if len(found) < min(self._nodes_used, len(self._roomy)):
+            self._refill()
+            found = list(self._candidates)
+        known = {node.node_id for node in found}
+        beyond = (node for node in self._idle.values() if node.node_id in self._roomy and node.node_id not in known)
+        return found + list(itertools.islice(beyond, self._nodes_used))
+
     def limit(self) -> ContainerQueuingLimit:
         """The length that queues should not exceed, by the distribution of their lengths."""
         return ContainerQueuingLimit(max_queue_length=self._limit)

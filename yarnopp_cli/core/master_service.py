@@ -18,6 +18,11 @@ from ..errors import (
     InvalidTokenError,
     NodeNotFoundError,
 )
+from ..records.distributed_protocol import (
+    DistributedSchedulingAllocateRequest,
+    RegisterDistributedSchedulingAMRequest,
+    RegisterDistributedSchedulingAMResponse,
+)
 from ..records.ids import ApplicationAttemptId
 from ..records.master_protocol import (
     AllocateRequest,
@@ -27,7 +32,7 @@ from ..records.master_protocol import (
     RegisterApplicationMasterRequest,
     RegisterApplicationMasterResponse,
 )
-from ..records.requests import ANY, ResourceRequest, Token
+from ..records.requests import ANY, Container, ResourceRequest, Token
 from .app_manager import AM_SHUTDOWN, RMAppManager
 from .applications import AttemptState, RMAppAttempt
 from .asks import AskKey, check_request, key_of
@@ -35,6 +40,7 @@ from .calls import CallReceived
 from .containers import EXPIRED, RELEASED
 from .context import RMContext
 from .nodes import HeldCall
+from .remote_containers import REMOTE_ID_START, adopt_reported
 from .tokens import AMRM_TOKEN, verify
 from .updates import ContainerUpdates
 
@@ -47,7 +53,14 @@ class ApplicationMasterService:
         self._manager = manager
         self._updates = updates
 
-    def register(self, call: CallReceived, request: RegisterApplicationMasterRequest, now: float) -> None:
+    def register(
+        self,
+        call: CallReceived,
+        request: RegisterApplicationMasterRequest,
+        now: float,
+        *,
+        distributed: bool = False,
+    ) -> None:
         """The master of an attempt is there."""
         context = self._context
         attempt = self._attempt(request.attempt_id, request.token, now)
@@ -60,33 +73,80 @@ class ApplicationMasterService:
         self._spoke(attempt, call.connection_id, now)
         self._manager.registered(attempt, now)
         settings, scheduler = context.settings, context.scheduler
+        response = RegisterApplicationMasterResponse(
+            minimum=Resource(settings.minimum_allocation_mb, settings.minimum_allocation_vcores),
+            maximum=Resource(settings.maximum_allocation_mb, settings.maximum_allocation_vcores),
+            largest_node=scheduler.largest,
+            queue=scheduler.queue.name,
+            opportunistic_enabled=settings.opportunistic_enabled,
+            containers_from_previous_attempts=tuple(
+                container.container() for container in attempt.containers.values() if not container.is_am
+            ),
+        )
+        if not distributed:
+            context.reply(call.call_id, response)
+            return
         context.reply(
             call.call_id,
-            RegisterApplicationMasterResponse(
-                minimum=Resource(settings.minimum_allocation_mb, settings.minimum_allocation_vcores),
-                maximum=Resource(settings.maximum_allocation_mb, settings.maximum_allocation_vcores),
-                largest_node=scheduler.largest,
-                queue=scheduler.queue.name,
-                opportunistic_enabled=settings.opportunistic_enabled,
-                containers_from_previous_attempts=tuple(
-                    container.container() for container in attempt.containers.values() if not container.is_am
-                ),
+            RegisterDistributedSchedulingAMResponse(
+                response,
+                minimum=response.minimum,
+                maximum=response.maximum,
+                increment=response.minimum,
+                container_token_expiry_ms=settings.allocation_expiry_interval_ms,
+                container_id_start=REMOTE_ID_START,
+                user=attempt.app.user,
+                nodes_for_scheduling=context.nodes_for_scheduling(),
             ),
         )
 
-    def allocate(self, call: CallReceived, request: AllocateRequest, now: float) -> None:
-        """A master's heartbeat and asks. All asks are checked before any is taken."""
+    def register_distributed(
+        self, call: CallReceived, request: RegisterDistributedSchedulingAMRequest, now: float
+    ) -> None:
+        """The same by way of its node's DistributedScheduler."""
+        self._check_distributed()
+        self.register(call, request.request, now, distributed=True)
+
+    def allocate_distributed(
+        self, call: CallReceived, request: DistributedSchedulingAllocateRequest, now: float
+    ) -> None:
+        """An allocate call by way of a DistributedScheduler, with what that has allocated itself."""
+        self._check_distributed()
+        self.allocate(call, request.request, now, remote=request.allocated_containers)
+
+    def _check_distributed(self) -> None:
+        if not self._context.distributed:
+            raise InvalidStateError(
+                "Distributed Scheduling is not enabled.",
+                because="yarn.nodemanager.distributed-scheduling.enabled is false at the ResourceManager",
+            )
+
+    def allocate(
+        self,
+        call: CallReceived,
+        request: AllocateRequest,
+        now: float,
+        *,
+        remote: tuple[Container, ...] | None = None,
+    ) -> None:
+        """A master's heartbeat and asks. All asks are checked before any is taken.
+
+        ``remote`` are containers that its node's DistributedScheduler allocated; None where it has none.
+        """
         context = self._context
         attempt = self._attempt(request.attempt_id, request.token, now)
+        held = HeldCall(call.call_id, request.response_id, remote is not None)
         self._supersede(attempt)
         if attempt.ended or attempt.state is AttemptState.FINISHING:
-            context.reply(call.call_id, AllocateResponse(attempt.response_id, command=AM_SHUTDOWN))
+            context.reply_to_master(held, AllocateResponse(attempt.response_id, command=AM_SHUTDOWN))
             return
         if attempt.state is not AttemptState.RUNNING:
             raise InvalidStateError(f"the master of {attempt.app.id} has not registered yet")
         self._spoke(attempt, call.connection_id, now)
         for box in attempt.mailboxes():
             box.acknowledge(request.response_id)
+        for container in remote or ():
+            adopt_reported(context, attempt, container, now)
         sizes = self._check(request)
         app = attempt.app
         if math.isfinite(request.progress):
@@ -106,7 +166,7 @@ class ApplicationMasterService:
         if attempt.opportunistic_asks.outstanding:
             context.opportunistic_waiting.setdefault(attempt.id, attempt)
             context.opportunistic_dirty = True
-        attempt.held = HeldCall(call.call_id, request.response_id)
+        attempt.held = held
         if request.wait_ms > 0:
             wait_ms = min(request.wait_ms, context.settings.am_expiry_interval_ms)
             context.deadlines.set(("allocate", attempt.id), now + wait_ms / 1000)
@@ -186,8 +246,8 @@ class ApplicationMasterService:
         attempt.response_id += 1
         number = attempt.sent_here = attempt.response_id
         scheduler = self._context.scheduler
-        self._context.reply(
-            held.call_id,
+        self._context.reply_to_master(
+            held,
             AllocateResponse(
                 number,
                 allocated=tuple(container for _, container in attempt.allocated.take(number)),
@@ -213,7 +273,7 @@ class ApplicationMasterService:
         """Answer the held call without news: its number is that of the last answer the master has."""
         if attempt.held is not None:
             number = max(attempt.held.response_id, attempt.sent_here)
-            self._context.reply(attempt.held.call_id, AllocateResponse(number))
+            self._context.reply_to_master(attempt.held, AllocateResponse(number))
             self._forget_held(attempt, attempt.last_contact)
 
     def _forget_held(self, attempt: RMAppAttempt, now: float) -> None:

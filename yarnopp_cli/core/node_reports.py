@@ -5,6 +5,7 @@ It only reads the scheduler. Pure; when something is told is ``node_link``'s bus
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,7 +34,10 @@ class NodeFacts:
 
 
 class NodeReporter:
-    """``address`` is where the node listens, ``log_dir`` where its containers' output goes."""
+    """``address`` is where the node listens, ``log_dir`` where its containers' output goes.
+
+    ``proxied`` gives the applications whose masters go through the node's AMRMProxy.
+    """
 
     def __init__(
         self,
@@ -43,6 +47,7 @@ class NodeReporter:
         facts: NodeFacts,
         scheduler: ContainerScheduler,
         containers: NodeContainers,
+        proxied: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         self._node_id = node_id
         self._address = address
@@ -50,6 +55,7 @@ class NodeReporter:
         self._facts = facts
         self._scheduler = scheduler
         self._containers = containers
+        self._proxied = proxied
         self._meter = UtilizationMeter()
         self._node_utilization = ResourceUtilization()
         self._usage_told_at = float("-inf")
@@ -74,7 +80,7 @@ class NodeReporter:
             resource=self._scheduler.total,
             http_address=self._facts.http_address,
             containers=self._containers.all_statuses(),
-            running_applications=self._containers.running_applications,
+            running_applications=self._applications(),
             opportunistic=self._scheduler.opportunistic_status(),
             version=self._facts.version,
             pid=self._facts.pid,
@@ -98,9 +104,13 @@ class NodeReporter:
             opportunistic=self._scheduler.opportunistic_status(),
             node_utilization=self._node_utilization,
             containers_utilization=self._meter.containers,
-            running_applications=self._containers.running_applications,
+            running_applications=self._applications(),
             wait_ms=link.wait_ms,
         )
+
+    def _applications(self) -> tuple[str, ...]:
+        """Those that have a container here, or a master that goes through this node."""
+        return tuple(dict.fromkeys((*self._containers.running_applications, *self._proxied())))
 
     def node_info(self, link: ResourceManagerLink) -> GetNodeInfoResponse:
         """The node, for people."""

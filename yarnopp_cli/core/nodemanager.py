@@ -25,6 +25,7 @@ from executor.settings import ExecutorSettings
 
 from ..errors import InvalidStateError, NotYetSupportedError, ShuttingDownError, YoppError
 from ..records import container_protocol as protocol
+from ..records import master_protocol
 from ..records.requests import ContainerLaunchContext
 from ..records.tracker_protocol import (
     NodeHeartbeatResponse,
@@ -33,6 +34,7 @@ from ..records.tracker_protocol import (
 )
 from ..settings.nodemanager import NodeManagerSettings
 from . import node_calls
+from .amrmproxy import AMRMProxyService
 from .calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
 from .node_calls import Grant
 from .node_containers import NodeContainers
@@ -56,11 +58,19 @@ from .node_events import (
 from .node_link import LinkState, ResourceManagerLink
 from .node_reports import NodeFacts, NodeReporter
 from .node_service import ContainerService
+from .proxy_events import (
+    ProxyCommand,
+    ProxyEvent,
+    UpstreamAnswered,
+    UpstreamConnected,
+    UpstreamLost,
+    UpstreamRefused,
+)
 
-Event = executor_events.Event | CallReceived | ConnectionLost | NodeEvent
+Event = executor_events.Event | CallReceived | ConnectionLost | NodeEvent | ProxyEvent
 """Everything a NodeManager may be told."""
 
-Command = executor_commands.Command | Reply | ReplyError | StopDaemon | NodeCommand
+Command = executor_commands.Command | Reply | ReplyError | StopDaemon | NodeCommand | ProxyCommand
 """Everything a NodeManager may answer with."""
 
 HOLD_SECONDS: Final = 10.0
@@ -97,7 +107,7 @@ class NodeManager:
 
     ``address`` is where it listens (``unix:/path``), ``log_dir`` where containers' output goes.
     ``wall_offset`` is the epoch seconds at the machine's time 0. It speaks with the RM only after
-    RecoveryCompleted.
+    RecoveryCompleted. ``proxy``, where there is one, is what masters of this node go through.
     """
 
     def __init__(
@@ -113,8 +123,10 @@ class NodeManager:
         enforce_memory_by_polling: bool = False,
         log_dir: str,
         facts: NodeFacts | None = None,
+        proxy: AMRMProxyService | None = None,
     ) -> None:
         self.node_id = node_id
+        self._proxy = proxy
         self._settings = settings
         self._executor_settings = executor_settings
         self._wall_offset = wall_offset
@@ -130,7 +142,13 @@ class NodeManager:
         self._link = ResourceManagerLink(periodic=settings.heartbeat_mode == "periodic")
         self._service = ContainerService(node_id, log_dir, self._scheduler, self._containers, self._pass)
         self._reporter = NodeReporter(
-            node_id, address, log_dir, facts or NodeFacts(), self._scheduler, self._containers
+            node_id,
+            address,
+            log_dir,
+            facts or NodeFacts(),
+            self._scheduler,
+            self._containers,
+            (lambda: proxy.applications) if proxy is not None else tuple,
         )
         self._token_key: bytes | None = None
         self._lifetime = "stay"
@@ -160,6 +178,8 @@ class NodeManager:
                 self._on_call(event)
             case ConnectionLost():
                 self._held = [held for held in self._held if held[1].connection_id != event.connection_id]
+                if self._proxy is not None:
+                    self._commands += self._proxy.handle(event, now)
             case ResourceManagerConnected():
                 self._register()
             case ResourceManagerLost():
@@ -178,6 +198,9 @@ class NodeManager:
                 self._link.unregistered()
             case NodeStopRequested():
                 self._on_stop_requested(event)
+            case UpstreamConnected() | UpstreamLost() | UpstreamAnswered() | UpstreamRefused():
+                if self._proxy is not None:
+                    self._commands += self._proxy.handle(event, now)
             case executor_events.RecoveryCompleted():
                 self._pass(event)
                 self._connect()
@@ -197,6 +220,7 @@ class NodeManager:
             due.append(self._ending.deadline)
         else:
             due += [self._link.next_deadline(), self._patience_ends()]
+            due += [self._proxy.next_deadline()] if self._proxy is not None else []
             due += [deadline for deadline, _ in self._held[:1]]
         return min((one for one in due if one is not None), default=None)
 
@@ -204,6 +228,8 @@ class NodeManager:
         """Do what was due by ``now``."""
         self._begin(now)
         self._collect(self._scheduler.advance(now))
+        if self._proxy is not None and self._ending is None:
+            self._commands += self._proxy.advance(now)
         if self._ending is None and self._link.retry_due(now):
             self._connect()
         elif self._ending is None and self._link.registration_due(now):
@@ -225,6 +251,8 @@ class NodeManager:
         self._scheduler.validate()
         self._containers.validate()
         self._link.validate()
+        if self._proxy is not None:
+            self._proxy.validate()
         assert self._token_key is None or self._link.was_registered
         assert not (self._held and self._token_key is not None and self._ending is None)
 
@@ -286,6 +314,8 @@ class NodeManager:
         interval = max(response.heartbeat_interval_ms, 10) / 1000
         self._link.registered(self._now, secret=response.secret, interval=interval)
         self._token_key = bytes.fromhex(response.container_token_key)
+        if self._proxy is not None:
+            self._proxy.registered(self._token_key)
         self._clean_up_containers(response.containers_to_cleanup)
         self._clean_up_applications(response.applications_to_cleanup)
         if first:
@@ -344,6 +374,8 @@ class NodeManager:
         for start in response.containers_to_start:
             grant = node_calls.granted_by(start.container, start.application_id, start.user)
             self._start_for_resource_manager(grant, start.launch_context)
+        if self._proxy is not None and response.nodes_for_scheduling is not None:
+            self._commands += self._proxy.nodes_changed(response.nodes_for_scheduling, self._now)
         if response.queuing_limit.max_queue_length >= 0:
             self._pass(executor_events.QueuingLimitReceived(response.queuing_limit))
 
@@ -351,6 +383,9 @@ class NodeManager:
         """Start a master. One that cannot be started ends as any container does that cannot."""
         if self._scheduler.status(grant.container_id) is not None:
             return  # told twice
+        if self._proxy is not None:
+            context = self._proxy.force_through(context)
+            self._commands += self._proxy.flush()
         try:
             spec = node_calls.spec_of(grant, context, self._log_dir)
         except YoppError as error:
@@ -391,6 +426,8 @@ class NodeManager:
     def _clean_up_applications(self, application_ids: Iterable[str]) -> None:
         for application_id in application_ids:
             self._containers.ended_applications.add(application_id)
+            if self._proxy is not None:
+                self._commands += self._proxy.application_ended(application_id)
             for container_id in self._containers.waiting_first(
                 self._containers.of_application(application_id)
             ):
@@ -481,6 +518,14 @@ class NodeManager:
                         self._reply(
                             call, self._service.update_containers(request, self._token_key, self._epoch_ms)
                         )
+                case (
+                    master_protocol.RegisterApplicationMasterRequest()
+                    | master_protocol.AllocateRequest()
+                    | master_protocol.FinishApplicationMasterRequest()
+                ):
+                    if self._ending is not None or self._proxy is None:
+                        raise self._is_ending() if self._ending else NotYetSupportedError("no AMRMProxy here")
+                    self._commands += self._proxy.handle(call, self._now)
                 case protocol.StopContainersRequest():
                     self._reply(call, self._service.stop_containers(request))
                 case protocol.GetContainerStatusesRequest():

@@ -15,6 +15,7 @@ from executor.records import (
     ResourceUtilization,
 )
 
+from ..records.distributed_protocol import RemoteNode
 from ..records.ids import NodeId
 from ..records.reports import NodeReport, NodeState
 from ..records.tracker_protocol import (
@@ -35,10 +36,14 @@ _IDLE = ResourceUtilization()
 
 @dataclass(frozen=True, slots=True)
 class HeldCall:
-    """A call that waits for news, and the number of the last answer that its caller had."""
+    """A call that waits for news, and the number of the last answer that its caller had.
+
+    ``distributed``: the caller is a node's DistributedScheduler, which is told the least loaded nodes too.
+    """
 
     call_id: int
     response_id: int
+    distributed: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -182,6 +187,21 @@ class RMNode:
             completed_acknowledged=self.acknowledged,
             queuing_limit=limit,
             lifetime=lifetime,
+        )
+
+    def remote(self) -> RemoteNode:
+        """As a DistributedScheduler sees it. Where a guaranteed container waits the queue has no room."""
+        load = self.load
+        return RemoteNode(
+            node_id=self.node_id,
+            address=self.registration.address,
+            rack=load.rack,
+            labels=load.labels,
+            total=load.total,
+            free=Resource(load.free_memory, load.free_vcores),
+            queue_length=load.queue_length,
+            queue_room=0 if load.awaited else max(0, load.queue_room),
+            http_address=self.registration.http_address,
         )
 
     def report(self, wall_offset: float) -> NodeReport:

@@ -1,7 +1,8 @@
 """The allocator of opportunistic containers: outstanding asks onto the least loaded nodes, no feedback
 awaited.
 
-YARN's ``OpportunisticContainerAllocator`` (the centralized one). Attempts take turns, so that one with
+YARN's ``OpportunisticContainerAllocator``; the RM and the nodes' DistributedSchedulers use the same one.
+Attempts take turns, so that one with
 50,000 asks does not shut out one with five; an attempt's own asks go by priority, then age. What finds no
 room stays outstanding, and is tried again as soon as any node has some. It decides; granting is the
 caller's.
@@ -11,29 +12,49 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, Protocol, TypeVar
 
 from ..records.requests import ANY
-from .applications import RMAppAttempt
-from .asks import Ask, admits, levels
+from .asks import Ask, AskTable, Place, admits, levels
 from .load_monitor import Claim, ClusterNode, NodeQueueLoadMonitor
-from .nodes import RMNode
-
-Grant = Callable[[RMAppAttempt, Ask, RMNode, Claim], None]
 
 
-class OpportunisticContainerAllocator:
+class Asker(Protocol):
+    """Whoever wants containers: the RM's attempt, or a DistributedScheduler's.
+
+    ``since_call`` counts what was allocated since its master last called.
+    """
+
+    opportunistic_asks: AskTable
+    blacklist: set[str]
+    since_call: int
+
+
+class Placed(Protocol):
+    """A node, as far as an ask may speak of it."""
+
+    place: Place
+
+
+AskerT = TypeVar("AskerT", bound=Asker)
+NodeT = TypeVar("NodeT", bound=Placed)
+
+
+class OpportunisticContainerAllocator(Generic[AskerT, NodeT]):
     """``max_per_call`` bounds what one attempt gets between two calls of its master; 0 or less for no
     bound.
     """
 
     def __init__(
-        self, monitor: NodeQueueLoadMonitor, nodes: Mapping[str, RMNode], *, max_per_call: int
+        self, monitor: NodeQueueLoadMonitor, nodes: Mapping[str, NodeT], *, max_per_call: int
     ) -> None:
         self._monitor = monitor
         self._nodes = nodes
         self._max_per_call = max_per_call
 
-    def allocate(self, attempts: Iterable[RMAppAttempt], grant: Grant) -> None:
+    def allocate(
+        self, attempts: Iterable[AskerT], grant: Callable[[AskerT, Ask, NodeT, Claim], None]
+    ) -> None:
         """Serve what can be served, one container an attempt and turn."""
         turns = deque(_Turn(attempt) for attempt in attempts if attempt.opportunistic_asks.outstanding)
         while turns and self._monitor.has_room():
@@ -41,7 +62,7 @@ class OpportunisticContainerAllocator:
             if self._serve_one(turn, grant):
                 turns.append(turn)
 
-    def _serve_one(self, turn: _Turn, grant: Grant) -> bool:
+    def _serve_one(self, turn: _Turn[AskerT], grant: Callable[[AskerT, Ask, NodeT, Claim], None]) -> bool:
         """Allocate one container; False if this attempt can get none now."""
         attempt = turn.attempt
         if 0 < self._max_per_call <= attempt.since_call:
@@ -67,7 +88,7 @@ class OpportunisticContainerAllocator:
             return True
         return False
 
-    def _choose(self, ask: Ask, attempt: RMAppAttempt) -> tuple[RMNode, Claim, str] | None:
+    def _choose(self, ask: Ask, attempt: AskerT) -> tuple[NodeT, Claim, str] | None:
         """A node at the nearest level that has room, and the location it counts for."""
         nodes, blacklist = self._nodes, attempt.blacklist
         for level in levels(ask):
@@ -83,11 +104,11 @@ class OpportunisticContainerAllocator:
         return None
 
 
-class _Turn:
+class _Turn(Generic[AskerT]):
     """One attempt's place in the rotation, and the shapes it has not failed with yet."""
 
     __slots__ = ("attempt", "groups")
 
-    def __init__(self, attempt: RMAppAttempt) -> None:
+    def __init__(self, attempt: AskerT) -> None:
         self.attempt = attempt
         self.groups = deque(attempt.opportunistic_asks.groups())

@@ -7,6 +7,7 @@ answers the older at once, without news. Nothing here starts or ends a container
 from __future__ import annotations
 
 import hmac
+from dataclasses import replace
 
 from executor.records import ContainerState, ContainerStatus
 
@@ -23,6 +24,7 @@ from .calls import CallReceived
 from .containers import LOST
 from .context import RMContext
 from .nodes import HeldCall, RMNode, new_node
+from .remote_containers import adopt_observed
 from .tokens import derive_key
 
 NORMAL, RESYNC, SHUTDOWN = "NORMAL", "RESYNC", "SHUTDOWN"
@@ -128,7 +130,9 @@ class ResourceTrackerService:
                 ledger.abort(container, now, "Container not found at its node after the node's restart")
         to_cleanup: list[str] = []
         for status in request.containers:
-            known = node.containers.get(status.container_id)
+            known = node.containers.get(status.container_id) or adopt_observed(
+                self._context, node, status, now
+            )
             if known is None:
                 if status.state is not ContainerState.DONE:
                     to_cleanup.append(status.container_id)
@@ -188,7 +192,7 @@ class ResourceTrackerService:
     def _take(self, node: RMNode, status: ContainerStatus, now: float) -> bool:
         """One container's news; True if it has ended, so that the node need not tell again."""
         context = self._context
-        container = node.containers.get(status.container_id)
+        container = node.containers.get(status.container_id) or adopt_observed(context, node, status, now)
         ended = status.state is ContainerState.DONE
         if container is None:
             if not ended and status.state is not ContainerState.KILLING:
@@ -237,6 +241,8 @@ class ResourceTrackerService:
         if not (node.answer_due or shutdown or node.has_news()):
             return
         response = node.response(context.monitor.limit_for(node.node_id), context.lifetime)
+        if context.distributed:
+            response = replace(response, nodes_for_scheduling=context.nodes_for_scheduling())
         if shutdown:
             node.shutdown_told = True
             response = NodeHeartbeatResponse(

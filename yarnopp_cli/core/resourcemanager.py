@@ -14,6 +14,7 @@ from executor.records import ExecutionType
 
 from ..errors import NotYetSupportedError, YoppError
 from ..records import client_protocol as client
+from ..records import distributed_protocol as distributed
 from ..records import master_protocol as master
 from ..records import tracker_protocol as tracker
 from ..settings.resourcemanager import ResourceManagerSettings
@@ -41,7 +42,9 @@ class ResourceManager:
     ``wall_offset`` is what to add to ``now`` for people's time, in seconds. ``secret`` is the root of all
     keys. Without ``heartbeat_wait`` heartbeats are answered at once, and guaranteed containers are
     allocated only when their node has just spoken: YARN's plain beat, for those who study the delay it
-    makes. ``rng`` is for policies that draw lots; the default ones do not.
+    makes.
+    With ``distributed_scheduling`` nodes may allocate opportunistic containers themselves.
+    ``rng`` is for policies that draw lots; the default ones do not.
     """
 
     def __init__(
@@ -60,12 +63,18 @@ class ResourceManager:
         version: str,
         properties: dict[str, str],
         heartbeat_wait: bool = True,
+        distributed_scheduling: bool = False,
     ) -> None:
         identity = Identity(
             cluster_timestamp, wall_offset, run_dir, address, log_dir, pid, version, properties
         )
         context = RMContext(
-            settings, identity, secret=secret, lifetime=lifetime, heartbeat_wait=heartbeat_wait
+            settings,
+            identity,
+            secret=secret,
+            lifetime=lifetime,
+            heartbeat_wait=heartbeat_wait,
+            distributed=distributed_scheduling,
         )
         self._rng = rng
         self._context = context
@@ -123,6 +132,10 @@ class ResourceManager:
                 self._clients.submit(call, request, now)
             case master.RegisterApplicationMasterRequest() as request:
                 self._masters.register(call, request, now)
+            case distributed.DistributedSchedulingAllocateRequest() as request:
+                self._masters.allocate_distributed(call, request, now)
+            case distributed.RegisterDistributedSchedulingAMRequest() as request:
+                self._masters.register_distributed(call, request, now)
             case master.FinishApplicationMasterRequest() as request:
                 self._masters.finish(call, request, now)
             case tracker.RegisterNodeManagerRequest() as request:

@@ -11,6 +11,8 @@ import hmac
 import json
 from typing import Any
 
+from executor.records import ExecutionType, Resource
+
 from ..errors import InvalidTokenError
 from ..records.requests import Token
 
@@ -22,6 +24,9 @@ AMRM_TOKEN = "AMRMToken"
 
 YARN's own kind is ``YARN_AM_RM_TOKEN``; here kinds name the class of token, as the container's does.
 """
+
+AMRM_PROXY_TOKEN = "AMRMProxyToken"
+"""Kind of the tokens that a node's AMRMProxy gives masters in place of the RM's: the RM accepts none of them."""
 
 
 def derive_key(secret: bytes, purpose: str) -> bytes:
@@ -35,6 +40,37 @@ def sign(key: bytes, kind: str, payload: dict[str, Any]) -> Token:
     """
     identifier = json.dumps(payload, separators=(",", ":"), ensure_ascii=True)
     return Token(kind, identifier, _password(key, kind, identifier))
+
+
+def container_token(
+    key: bytes,
+    *,
+    container_id: str,
+    node_id: str,
+    attempt_id: str,
+    application_id: str,
+    user: str,
+    resource: Resource,
+    execution_type: ExecutionType,
+    priority: int,
+    expires_ms: int,
+    version: int = 0,
+) -> Token:
+    """The facts of a container as its node is to enforce them (``ContainerTokenIdentifier``)."""
+    payload = {
+        "container_id": container_id,
+        "node_id": node_id,
+        "application_id": application_id,
+        "attempt_id": attempt_id,
+        "user": user,
+        "memory": resource.memory,
+        "vcores": resource.vcores,
+        "execution_type": execution_type.value,
+        "priority": priority,
+        "version": version,
+        "expires_ms": expires_ms,
+    }
+    return sign(key, CONTAINER_TOKEN, payload)
 
 
 def verify(key: bytes, token: Token, kind: str, *, now_ms: int) -> dict[str, Any]:

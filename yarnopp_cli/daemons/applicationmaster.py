@@ -23,6 +23,7 @@ from ..jobs.loop import Left, MasterLoop, SignalWatch
 from ..jobs.pifiles import read_result, remove_directory
 from ..records.ids import ApplicationAttemptId
 from ..records.jobs import JobSpec
+from ..records.master_protocol import SCHEDULER_ADDRESS_VARIABLE
 from ..records.reports import FinalApplicationStatus
 from ..records.requests import Token
 from ..rpc.blocking import Connection
@@ -72,10 +73,13 @@ def _read_json(path: str) -> object:
         raise MessageError(f"cannot read {path}", because=str(error)) from None
 
 
-def run_job(job: JobSpec, attempt_id: str, token: Token, observer: LogObserver) -> m.EndMaster:
+def run_job(
+    job: JobSpec, attempt_id: str, token: Token, observer: LogObserver, scheduler_address: str = ""
+) -> m.EndMaster:
     """See a job through. Raises YoppError where the RM cannot be reached at all."""
     with SignalWatch() as signals, Connection(job.rm_address) as connection:
-        end = MasterLoop(JobMaster(job, attempt_id, token), connection, observer, signals).run()
+        master = JobMaster(job, attempt_id, token)
+        end = MasterLoop(master, connection, observer, signals, scheduler_address).run()
     observer.notice(
         f"{end.final_status.value}, exit code {end.exit_code}: {end.diagnostics or 'all is well'}"
     )
@@ -113,7 +117,9 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     try:
         job = read_job(argv[0])
         token = decode(Token, _read_json(TOKEN_FILE))
-        end = run_job(job, environ[ATTEMPT_VARIABLE], token, observer)
+        # Where the node has an AMRMProxy, it has put that one's token there and says where it listens.
+        scheduler = environ.get(SCHEDULER_ADDRESS_VARIABLE, "")
+        end = run_job(job, environ[ATTEMPT_VARIABLE], token, observer, scheduler)
         ended = True
         if job.pi is not None:
             report_pi(job, end, environ[ATTEMPT_VARIABLE], time.monotonic() - started)

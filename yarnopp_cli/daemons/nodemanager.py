@@ -38,6 +38,7 @@ from ..core.calls import Reply, ReplyError, StopDaemon
 from ..core.node_events import AnnounceReady, NodeStopRequested
 from ..core.node_reports import NodeFacts
 from ..core.nodemanager import Command, Event, NodeManager
+from ..core.proxy_events import CallUpstream, CloseUpstream, ConnectUpstream, StorePipelines
 from ..errors import YoppError
 from ..records import container_protocol
 from ..records.ids import NodeId
@@ -45,6 +46,8 @@ from ..rpc.server import RpcServer
 from ..rundir import RunDir
 from ..settings.loading import Configuration
 from ..settings.nodemanager import NodeManagerSettings
+from ..settings.resourcemanager import ResourceManagerSettings
+from .amrmproxy import AMRMProxyShell
 from .process import DaemonProcess, argument_parser, run
 from .retention import applications_with_records, remove_old_logs
 from .rm_connection import ResourceManagerConnection
@@ -73,6 +76,8 @@ class NodeManagerDaemon:
         self._host = host
         self._cgroups = self._find_cgroups(process.run_dir, port)
         report = self._cgroups.describe()
+        wall_offset = time.time() - time.monotonic()
+        self._proxy = self._make_proxy(process.run_dir, node_id, configuration, wall_offset)
         self.machine = NodeManager(
             str(node_id),
             f"unix:{self._socket}",
@@ -80,10 +85,11 @@ class NodeManagerDaemon:
             self._executor_settings,
             self._settings,
             physical_cores=self._cores,
-            wall_offset=time.time() - time.monotonic(),
+            wall_offset=wall_offset,
             enforce_memory_by_polling=not self._cgroups.enforces_memory,
             log_dir=self._settings.log_dirs,
             facts=NodeFacts(os.getpid(), __version__, report.mode, (*report.weaker, *report.hints)),
+            proxy=self._proxy.service if self._proxy is not None else None,
         )
         self._driver: Driver[Event, Command] = Driver(
             self.machine,
@@ -103,6 +109,23 @@ class NodeManagerDaemon:
             raise _unusable(self._state_dir, error) from None
         remember = os.path.join(self._state_dir, "cgroups.json")
         return discover(self._executor_settings, group=run_dir.nm_group(port), remember=Path(remember))
+
+    def _make_proxy(
+        self, run_dir: RunDir, node_id: NodeId, configuration: Configuration, wall_offset: float
+    ) -> AMRMProxyShell | None:
+        """The AMRMProxy, which distributed scheduling switches on as well."""
+        if not (self._settings.amrmproxy_enabled or self._settings.distributed_scheduling_enabled):
+            return None
+        return AMRMProxyShell(
+            str(node_id),
+            run_dir.proxy_socket(node_id.port),
+            run_dir.rm_socket,
+            self._state_dir,
+            self._settings,
+            configuration.settings(ResourceManagerSettings),
+            wall_offset=wall_offset,
+            post=lambda event: self._driver.post(event),
+        )
 
     def _make_executor(self, run_dir: RunDir, node_id: NodeId) -> LinuxContainerExecutor:
         # Two clusters of one user may share yarn.nodemanager.local-dirs; what is in a node's own is its own.
@@ -131,6 +154,11 @@ class NodeManagerDaemon:
         match command:
             case Reply(call_id, container_protocol.GetContainerStatusesResponse() as response):
                 self._server.perform(Reply(call_id, with_command_pids(response)))
+            case Reply() | ReplyError() if self._proxy is not None and self._proxy.owns(command.call_id):
+                self._proxy.perform(command)
+            case ConnectUpstream() | CallUpstream() | CloseUpstream() | StorePipelines():
+                if self._proxy is not None:
+                    self._proxy.perform(command)
             case Reply() | ReplyError():
                 self._server.perform(command)
             case AnnounceReady():
@@ -153,6 +181,8 @@ class NodeManagerDaemon:
         try:
             self._executor.start(self._node_limits())
             await self._server.listen_unix(self._socket)
+            if self._proxy is not None:
+                await self._proxy.listen()
             self._recover()
             cleaning = asyncio.create_task(self._remove_old_logs())
             return await self._process.until_stopped()
@@ -188,6 +218,8 @@ class NodeManagerDaemon:
         self._driver.close()
         self._connection.close()
         await self._server.close()
+        if self._proxy is not None:
+            await self._proxy.close(forget=not (self._process.has_crashed or self.machine.has_containers))
         await self._executor.close()
         if self._process.has_crashed or self.machine.has_containers:
             return

@@ -54,6 +54,7 @@ class ResourceManagerDaemon:
             version=__version__,
             properties=configuration.non_default(),
             heartbeat_wait=node_settings.heartbeat_mode == "event-driven",
+            distributed_scheduling=node_settings.distributed_scheduling_enabled,
         )
         self._driver: Driver[Event, Command] = Driver(
             self.machine,

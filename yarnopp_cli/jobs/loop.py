@@ -93,14 +93,24 @@ def _noted(number: int, frame: object) -> None:
 
 
 class MasterLoop:
-    """Runs one master to its end. ``rm`` is the connection over which the application was submitted."""
+    """Runs one master to its end. ``rm`` is the connection over which the application was submitted.
+
+    ``scheduler_address`` is where its scheduler is, "" for the RM itself.
+    """
 
     def __init__(
-        self, master: JobMaster, rm: Connection, observer: Observer, signals: SignalWatch | None = None
+        self,
+        master: JobMaster,
+        rm: Connection,
+        observer: Observer,
+        signals: SignalWatch | None = None,
+        scheduler_address: str = "",
     ) -> None:
         self.master = master
         self.rm: Connection | None = rm
         self._rm_address = rm.address
+        self._scheduler_address = scheduler_address
+        self._scheduler: Connection | None = None
         self._observer = observer
         self._signals = signals
         self._nodes: dict[str, Connection] = {}
@@ -119,6 +129,8 @@ class MasterLoop:
         finally:
             for connection in self._nodes.values():
                 connection.close()
+            if self._scheduler is not None:
+                self._scheduler.close()
 
     def _step(self) -> None:
         now = time.monotonic()
@@ -136,7 +148,7 @@ class MasterLoop:
         self._drain()
 
     def _wait(self, seconds: float) -> None:
-        connections = [c for c in (self.rm, *self._nodes.values()) if c is not None]
+        connections = [c for c in (self.rm, self._scheduler, *self._nodes.values()) if c is not None]
         if any(connection.has_answers for connection in connections):
             seconds = 0
         poller = select.poll()
@@ -172,6 +184,8 @@ class MasterLoop:
         connection.close()
         if connection is self.rm:
             self.rm = None
+        elif connection is self._scheduler:
+            self._scheduler = None
         else:
             self._nodes = {address: c for address, c in self._nodes.items() if c is not connection}
         lost = [key for key in self._calls if key[0] is connection]
@@ -226,6 +240,10 @@ class MasterLoop:
 
     def _connection_for(self, command: m.Call) -> Connection:
         if isinstance(command, m.RMCommand):
+            if self._scheduler_address and not isinstance(command, m.Kill):
+                if self._scheduler is None:
+                    self._scheduler = Connection(self._scheduler_address, peer="the AMRMProxy")
+                return self._scheduler
             if self.rm is None:
                 self.rm = Connection(self._rm_address)
             return self.rm

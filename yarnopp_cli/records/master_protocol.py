@@ -15,6 +15,9 @@ from .requests import (
     UpdatedContainer,
 )
 
+SCHEDULER_ADDRESS_VARIABLE = "YOPP_SCHEDULER_ADDRESS"
+"""The environment variable in which a master finds the address of the AMRMProxy that it has to speak with."""
+
 
 @dataclass(frozen=True, slots=True)
 class RegisterApplicationMasterRequest:
@@ -30,7 +33,8 @@ class RegisterApplicationMasterRequest:
 class RegisterApplicationMasterResponse:
     """``maximum`` is what the scheduler allows, ``largest_node`` what the largest running node could ever hold.
 
-    ``containers_from_previous_attempts`` are alive and now this attempt's.
+    ``containers_from_previous_attempts`` are alive and now this attempt's. ``token``, where there is one (an
+    AMRMProxy's), stands for the attempt in every later call instead of the one shown here.
     """
 
     minimum: Resource
@@ -39,6 +43,7 @@ class RegisterApplicationMasterResponse:
     queue: str
     opportunistic_enabled: bool
     containers_from_previous_attempts: tuple[Container, ...] = ()
+    token: Token | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from executor.records import (
     ResourceUtilization,
 )
 
+from .distributed_protocol import RemoteNode
 from .requests import Container, ContainerLaunchContext, Token
 
 
@@ -98,6 +99,7 @@ class NodeHeartbeatResponse:
 
     ``applications_to_cleanup`` have ended: what runs of them is to be killed (-107). ``lifetime`` is the cluster's
     ("stay" or "on-demand"): a node of an on-demand cluster ends itself when its RM is gone for good.
+    ``nodes_for_scheduling``, with distributed scheduling, are the least loaded nodes; None for no news of them.
     """
 
     response_id: int
@@ -111,6 +113,7 @@ class NodeHeartbeatResponse:
     keep_containers: bool = False
     diagnostics: str = ""
     lifetime: str = "stay"
+    nodes_for_scheduling: tuple[RemoteNode, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

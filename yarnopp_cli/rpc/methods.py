@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from ..records import client_protocol, container_protocol, master_protocol, tracker_protocol
+from ..records import (
+    client_protocol,
+    container_protocol,
+    distributed_protocol,
+    master_protocol,
+    tracker_protocol,
+)
 
 Methods = dict[str, tuple[type, type]]
 """Method -> (request, response)."""
@@ -16,11 +22,16 @@ def _merge(*tables: Methods) -> Methods:
     return merged
 
 
-RM_METHODS: Methods = _merge(client_protocol.METHODS, master_protocol.METHODS, tracker_protocol.METHODS)
+RM_METHODS: Methods = _merge(
+    client_protocol.METHODS, master_protocol.METHODS, tracker_protocol.METHODS, distributed_protocol.METHODS
+)
 """What the ResourceManager answers: clients, masters and nodes, on one socket."""
 
 NM_METHODS: Methods = _merge(container_protocol.METHODS)
 """What a NodeManager answers: masters and people."""
+
+PROXY_METHODS: Methods = _merge(master_protocol.METHODS)
+"""What a node's AMRMProxy answers: masters only."""
 
 METHODS: Methods = _merge(RM_METHODS, NM_METHODS)
 """All of them: no two protocols share a method's name."""

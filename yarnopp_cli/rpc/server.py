@@ -22,7 +22,7 @@ from typing import Final
 from ..core.calls import CallReceived, ConnectionLost, Reply, ReplyError
 from ..errors import RemoteError, YoppError
 from .codec import INVALID_REQUEST, MAX_LINE_BYTES, CallId, Codec, Methods, WireError
-from .tcp import loopback_address, peer_uid
+from .tcp import any_address, loopback_address, peer_uid
 
 _log = logging.getLogger(__name__)
 
@@ -39,15 +39,25 @@ _PEERCRED = struct.Struct("3i")
 
 
 class RpcServer:
-    """Serves one daemon's methods. ``post`` takes what happens; ``perform`` takes the answers."""
+    """Serves one daemon's methods. ``post`` takes what happens; ``perform`` takes the answers.
 
-    def __init__(self, methods: Methods, post: Post, *, max_line_bytes: int = MAX_LINE_BYTES) -> None:
+    ``numbers_from`` keeps the calls and connections of two servers of one machine apart.
+    """
+
+    def __init__(
+        self,
+        methods: Methods,
+        post: Post,
+        *,
+        max_line_bytes: int = MAX_LINE_BYTES,
+        numbers_from: int = 1,
+    ) -> None:
         self.codec = Codec(methods)
         self.post = post
         self.max_line_bytes = max_line_bytes
         self._calls: dict[int, tuple[_Connection, CallId]] = {}
-        self._next_call = 1
-        self._next_connection = 1
+        self._next_call = numbers_from
+        self._next_connection = numbers_from
         self._connections: set[_Connection] = set()
         self._servers: list[asyncio.AbstractServer] = []
         self._socket_paths: list[tuple[str, int]] = []
@@ -78,13 +88,14 @@ class RpcServer:
         self._servers.append(server)
         self._socket_paths.append((path, inode))
 
-    async def listen_tcp(self, address: str) -> str:
-        """Listen on ``host:port``, loopback only; the address it got. Raises YoppError.
+    async def listen_tcp(self, address: str, *, loopback_only: bool = True) -> str:
+        """Listen on ``host:port``, loopback only unless told otherwise; the address it got. Raises YoppError.
 
-        Port 0 takes a free one.
+        Port 0 takes a free one. Without ``loopback_only`` callers whose user the kernel cannot tell are served too:
+        only for methods that ask for a token each.
         """
-        where = loopback_address(address)
-        server = await where.listen(self._accept)
+        where = loopback_address(address) if loopback_only else any_address(address)
+        server = await where.listen(self._accept if loopback_only else self._accept_anybody)
         self._servers.append(server)
         name = server.sockets[0].getsockname()
         return f"{where.host}:{name[1]}"
@@ -131,6 +142,11 @@ class RpcServer:
         self._next_connection += 1
         return connection
 
+    def _accept_anybody(self) -> _Connection:
+        connection = self._accept()
+        connection.known_only = False
+        return connection
+
     def _opened(self, connection: _Connection) -> None:
         self._connections.add(connection)
 
@@ -168,6 +184,7 @@ class _Connection(asyncio.Protocol):
         self.uid = -1
         self.user = ""
         self.called = False
+        self.known_only = True
         self.unanswered: set[int] = set()
         self.gone = asyncio.Event()
         self._server = server
@@ -183,7 +200,7 @@ class _Connection(asyncio.Protocol):
         self._server._opened(self)
         transport.set_write_buffer_limits(high=1024 * 1024)
         self.uid = _uid_of(transport)
-        if self.uid not in (os.geteuid(), 0):
+        if self.uid not in (os.geteuid(), 0) and (self.known_only or self.uid >= 0):
             _log.warning("refused a connection of user %d", self.uid)
             error = YoppError(
                 "this daemon serves its own user only",

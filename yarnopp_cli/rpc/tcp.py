@@ -1,8 +1,7 @@
-"""Listening by TCP, where ``yarn.resourcemanager.address`` asks for it: on loopback only, and for known users
-only.
+"""Listening by TCP, where a property asks for it: on loopback only, and for known users only.
 
 The kernel tells whose a loopback connection is by /proc/net/tcp, so the rule is the Unix socket's: the
-daemon's own user, and root. Nothing here ever listens on another interface.
+daemon's own user, and root. Only an AMRMProxy that was told so listens on other interfaces (``any_address``).
 """
 
 from __future__ import annotations
@@ -62,6 +61,20 @@ def loopback_address(address: str) -> LoopbackAddress:
             hint=f"-D{_PROPERTY}=localhost:{port_text}",
         )
     return LoopbackAddress(host, ip, int(port_text))
+
+
+def any_address(address: str) -> LoopbackAddress:
+    """``host:port`` on whatever interface. Raises InvalidPropertyError if it is none."""
+    host, _, port_text = address.rpartition(":")
+    host = host.strip("[]")
+    ip = "127.0.0.1" if host == "localhost" else host
+    try:
+        ipaddress.ip_address(ip)
+        return LoopbackAddress(host, ip, int(port_text))
+    except ValueError:
+        raise InvalidPropertyError(
+            f"{address!r} is no address to listen on", because="it looks like 0.0.0.0:8049"
+        ) from None
 
 
 def peer_uid(own: tuple[object, ...], peer: tuple[object, ...]) -> int:

@@ -81,7 +81,30 @@ class NodeManagerSettings:
     amrmproxy_address: str = setting(
         "yarn.nodemanager.amrmproxy.address",
         "0.0.0.0:8049",
-        doc="The address/port to which the AMRMProxyService is bound to.",
+        doc="""The address/port to which the AMRMProxyService is bound to. 0.0.0.0 means 127.0.0.1 here, unless
+        yopp.nodemanager.amrmproxy.loopback-only is false. Of several NMs on one host the first to start has
+        it; each has a Unix socket besides, which the masters in its containers use.""",
+    )
+    amrmproxy_loopback_only: bool = setting(
+        "yopp.nodemanager.amrmproxy.loopback-only",
+        True,
+        doc="""The AMRMProxy listens on loopback only, and serves its own user and root only. False binds it to
+        the address as written, and whoever reaches it there is known by a token alone.""",
+    )
+    amrmproxy_pipeline: str = setting(
+        "yarn.nodemanager.amrmproxy.interceptor-class.pipeline",
+        "DefaultRequestInterceptor",
+        doc="""The interceptors that a master's calls pass, separated by commas: ThrottleInterceptor,
+        DistributedScheduler, import paths of your own (package.module.Class), and at last
+        DefaultRequestInterceptor, which calls the RM. With distributed scheduling, a DistributedScheduler that is
+        not named stands before the last.""",
+    )
+    amrmproxy_calls_per_second: int = setting(
+        "yopp.nodemanager.amrmproxy.calls-per-second",
+        100,
+        at_least=1,
+        doc="""How many allocate calls a second the ThrottleInterceptor lets one master make; more of them wait. It
+        has an effect where the pipeline names it.""",
     )
     amrmproxy_thread_count: int = setting(
         "yarn.nodemanager.amrmproxy.client.thread-count",

@@ -210,6 +210,7 @@ class JobMaster:
 
     def _on_registered(self, response: RegisterApplicationMasterResponse, now: float) -> None:
         self._rm.registered = True
+        self._rm.take_token(response.token)
         self._rm.heard()
         # containers of an attempt that this master knows nothing of: whose tasks they were cannot be told
         self._rm.releases += [

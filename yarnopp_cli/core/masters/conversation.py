@@ -80,6 +80,11 @@ class Conversation:
         self.updates.clear()
         return m.Allocate(request)
 
+    def take_token(self, token: Token | None) -> None:
+        """An AMRMProxy speaks for this master at the RM from now on: this token is for it."""
+        if token is not None:
+            self._token = token
+
     def heard(self) -> None:
         """The RM has answered something: it is there."""
         self._lost_at = None

@@ -1,0 +1,208 @@
+"""What an AMRMProxy needs of the world: where masters call it, its connections to the RM, what it writes down.
+
+The machine is in ``core/amrmproxy.py``; this performs its commands and posts what comes of them. It decides only
+which of several NMs of one host has the TCP port: the first to ask the kernel for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from ..core.amrmproxy import AMRMProxyService
+from ..core.calls import CallReceived, ConnectionLost, Reply, ReplyError
+from ..core.proxy_events import (
+    CallUpstream,
+    CloseUpstream,
+    ConnectUpstream,
+    ProxyCommand,
+    ProxyEvent,
+    StoredPipeline,
+    StorePipelines,
+    UpstreamAnswered,
+    UpstreamConnected,
+    UpstreamLost,
+    UpstreamRefused,
+)
+from ..errors import ConnectionFailedError, YoppError
+from ..rpc.client import RpcClient
+from ..rpc.codec import Codec
+from ..rpc.methods import PROXY_METHODS, RM_METHODS
+from ..rpc.plain import MessageError, decode, encode
+from ..rpc.server import RpcServer
+from ..settings.nodemanager import NodeManagerSettings
+from ..settings.resourcemanager import ResourceManagerSettings
+from .interceptors import load_chain
+
+LOG = logging.getLogger(__name__)
+
+NUMBERS_FROM: Final = 1 << 40
+"""Calls and connections of this server are numbered from here, those of the node's own from 1."""
+STATE_FILE: Final = "amrmproxy.json"
+
+Post = Callable[[CallReceived | ConnectionLost | ProxyEvent], None]
+
+
+class AMRMProxyShell:
+    """``socket_path`` is its Unix socket; ``state_dir``, the node's, is where its state file is.
+
+    Raises YoppError for an interceptor chain that makes no sense.
+    """
+
+    def __init__(
+        self,
+        node_id: str,
+        socket_path: str,
+        rm_socket: str,
+        state_dir: str,
+        settings: NodeManagerSettings,
+        scheduler_settings: ResourceManagerSettings,
+        *,
+        wall_offset: float,
+        post: Post,
+    ) -> None:
+        self._socket_path = socket_path
+        self._rm_socket = rm_socket
+        self._state_file = os.path.join(state_dir, STATE_FILE)
+        self._settings = settings
+        self._post = post
+        chain = load_chain(settings.amrmproxy_pipeline, distributed=settings.distributed_scheduling_enabled)
+        self._key, stored = self._read() if settings.recovery_enabled else (os.urandom(32), ())
+        self.service = AMRMProxyService(
+            node_id,
+            f"unix:{socket_path}",
+            settings,
+            scheduler_settings,
+            interceptors=chain,
+            key=self._key,
+            wall_offset=wall_offset,
+            stored=stored,
+        )
+        self._server = RpcServer(PROXY_METHODS, post, numbers_from=NUMBERS_FROM)
+        self._codec = Codec(RM_METHODS)
+        self._upstream: dict[str, RpcClient] = {}
+        self._connecting: dict[str, asyncio.Task[None]] = {}
+        self._closed = False
+        self.warning = ""
+
+    async def listen(self) -> None:
+        """Listen on the Unix socket, and by TCP where no other node of this host does. Raises YoppError."""
+        await self._server.listen_unix(self._socket_path)
+        address, loopback_only = self._settings.amrmproxy_address, self._settings.amrmproxy_loopback_only
+        host, _, port = address.rpartition(":")
+        if loopback_only and host.strip("[]") in ("0.0.0.0", "::"):
+            address = f"127.0.0.1:{port}"
+        try:
+            bound = await self._server.listen_tcp(address, loopback_only=loopback_only)
+        except YoppError as error:
+            # Masters in containers use the Unix socket; only those in clients need a port, and one is enough.
+            self.warning = f"no AMRMProxy port on this node: {error.message}: {error.because}"
+            LOG.warning("%s", self.warning)
+        else:
+            LOG.info("the AMRMProxy listens on %s", bound)
+
+    def owns(self, call_id: int) -> bool:
+        """Whether that call came to this server."""
+        return call_id >= NUMBERS_FROM
+
+    def perform(self, command: Reply | ReplyError | ProxyCommand) -> None:
+        """Begin to do it."""
+        match command:
+            case Reply() | ReplyError():
+                self._server.perform(command)
+            case ConnectUpstream(attempt_id):
+                task = asyncio.get_running_loop().create_task(self._connect(attempt_id))
+                self._connecting[attempt_id] = task
+            case CallUpstream():
+                self._call(command)
+            case CloseUpstream(attempt_id):
+                connecting = self._connecting.pop(attempt_id, None)
+                if connecting is not None:
+                    connecting.cancel()
+                if (client := self._upstream.pop(attempt_id, None)) is not None:
+                    client.close()
+            case StorePipelines():
+                if self._settings.recovery_enabled:
+                    self._write(command)
+
+    async def close(self, *, forget: bool) -> None:
+        """Close everything; with ``forget`` nothing is left for another life."""
+        self._closed = True
+        for task in self._connecting.values():
+            task.cancel()
+        for client in self._upstream.values():
+            client.close()
+        await self._server.close()
+        if forget:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._state_file)
+
+    # -- the ResourceManager ---------------------------------------------------------------------------
+
+    async def _connect(self, attempt_id: str) -> None:
+        client: RpcClient | None = None
+
+        def lost(reason: str) -> None:
+            if self._upstream.get(attempt_id) is client and not self._closed:
+                self._upstream.pop(attempt_id, None)
+                self._post(UpstreamLost(attempt_id, reason))
+
+        try:
+            client = await RpcClient.connect(self._rm_socket, self._codec, lost)
+        except ConnectionFailedError as error:
+            self._connecting.pop(attempt_id, None)
+            if not self._closed:
+                self._post(UpstreamLost(attempt_id, error.because))
+            return
+        self._connecting.pop(attempt_id, None)
+        self._upstream[attempt_id] = client
+        if not self._closed:
+            self._post(UpstreamConnected(attempt_id))
+
+    def _call(self, wish: CallUpstream) -> None:
+        client = self._upstream.get(wish.attempt_id)
+        if client is None:
+            return  # UpstreamLost was, or is about to be, posted
+        client.call(wish.method, wish.request, partial(self._answered, client, wish))
+
+    def _answered(
+        self, client: RpcClient, wish: CallUpstream, response: Any, error: YoppError | None
+    ) -> None:
+        if self._closed or self._upstream.get(wish.attempt_id) is not client:
+            return
+        if error is None:
+            self._post(UpstreamAnswered(wish.attempt_id, wish.sequence, response))
+        elif not isinstance(error, ConnectionFailedError):  # UpstreamLost says so for all calls together
+            self._post(UpstreamRefused(wish.attempt_id, wish.sequence, error))
+
+    # -- what is written down --------------------------------------------------------------------------
+
+    def _read(self) -> tuple[bytes, tuple[StoredPipeline, ...]]:
+        """The key and the pipelines of an earlier life of this node; a new key where there is nothing legible."""
+        try:
+            with open(self._state_file, encoding="utf-8") as file:
+                document = json.load(file)
+            key = bytes.fromhex(document["key"])
+            return key, tuple(decode(StoredPipeline, one) for one in document["pipelines"])
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, KeyError, TypeError, MessageError) as error:
+            LOG.warning("%s is not legible: %s", self._state_file, error)
+        return os.urandom(32), ()
+
+    def _write(self, command: StorePipelines) -> None:
+        document = {"key": self._key.hex(), "pipelines": [encode(one) for one in command.pipelines]}
+        temporary = f"{self._state_file}.new"
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with open(descriptor, "w", encoding="utf-8") as file:
+                json.dump(document, file)
+            os.replace(temporary, self._state_file)
+        except OSError as error:
+            LOG.warning("cannot write %s: %s", self._state_file, error)

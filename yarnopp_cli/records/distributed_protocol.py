@@ -1,0 +1,92 @@
+"""DistributedSchedulingAMProtocol: what a node's DistributedScheduler asks of the ResourceManager for a master.
+
+ApplicationMasterProtocol with two additions: the containers that were allocated at the node go to the RM, and the
+least loaded nodes of the cluster come back.
+"""
+
+from __future__ import annotations
+
+from executor.light import dataclass
+from executor.records import Resource
+
+from .master_protocol import (
+    AllocateRequest,
+    AllocateResponse,
+    RegisterApplicationMasterRequest,
+    RegisterApplicationMasterResponse,
+)
+from .requests import Container
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteNode:
+    """A node to which containers may be allocated (YARN's record, and its load).
+
+    ``free`` is what neither guaranteed nor opportunistic containers have of it, ``queue_length`` how many containers
+    wait there, ``queue_room`` how many more opportunistic ones may. ``address`` is where its NM listens.
+    """
+
+    node_id: str
+    address: str
+    rack: str = "/default-rack"
+    labels: tuple[str, ...] = ()
+    total: Resource = Resource()
+    free: Resource = Resource()
+    queue_length: int = 0
+    queue_room: int = 0
+    http_address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterDistributedSchedulingAMRequest:
+    """The master's own request, passed on with the RM's token."""
+
+    request: RegisterApplicationMasterRequest
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterDistributedSchedulingAMResponse:
+    """What to allocate by: sizes between ``minimum`` and ``maximum`` in steps of ``increment``.
+
+    Tokens are good for ``container_token_expiry_ms``; ids count down from ``container_id_start``. ``user`` is whose
+    containers they are.
+    """
+
+    response: RegisterApplicationMasterResponse
+    minimum: Resource
+    maximum: Resource
+    increment: Resource
+    container_token_expiry_ms: int
+    container_id_start: int
+    user: str = ""
+    nodes_for_scheduling: tuple[RemoteNode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DistributedSchedulingAllocateRequest:
+    """``allocated_containers`` were allocated at the node; they are repeated until a request that held them is
+    answered."""
+
+    request: AllocateRequest
+    allocated_containers: tuple[Container, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DistributedSchedulingAllocateResponse:
+    """``nodes_for_scheduling`` counts every container of the request answered, and replaces the list before it."""
+
+    response: AllocateResponse
+    nodes_for_scheduling: tuple[RemoteNode, ...] = ()
+
+
+METHODS: dict[str, tuple[type, type]] = {
+    "registerApplicationMasterForDistributedScheduling": (
+        RegisterDistributedSchedulingAMRequest,
+        RegisterDistributedSchedulingAMResponse,
+    ),
+    "allocateForDistributedScheduling": (
+        DistributedSchedulingAllocateRequest,
+        DistributedSchedulingAllocateResponse,
+    ),
+}
+"""Method -> (request, response)."""
