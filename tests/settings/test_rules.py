@@ -113,7 +113,10 @@ def test_what_this_version_lacks_may_be_switched_off(problems_of: Problems, name
     assert not problems_of(defines=[f"{name}={value}"])
 
 
-def test_a_switched_on_feature_in_hadoops_xml_is_refused_too(problems_of: Problems, write: Write) -> None:
+def test_a_switched_on_feature_in_hadoops_xml_is_refused_too(
+    problems_of: Problems, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(NOT_IN_THIS_VERSION, DISTRIBUTED, "distributed scheduling")
     path = write(
         "a.xml",
         f"<configuration><property><name>{OPPORTUNISTIC}</name><value>true</value></property>\n"

@@ -1,0 +1,523 @@
+"""The AMRMProxy's machine between a master and a ResourceManager's machine: literal times, no daemons.
+
+The RM is the real one; the test carries the calls, and may cut the connection.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+
+from executor.records import ContainerState, ExecutionType, Resource
+from yarnopp_cli.core.amrmproxy import AMRMProxyService
+from yarnopp_cli.core.calls import CallReceived, ConnectionLost, Reply, ReplyError
+from yarnopp_cli.core.distributed_scheduler import DistributedScheduler
+from yarnopp_cli.core.interceptors import (
+    DefaultRequestInterceptor,
+    RequestInterceptor,
+    ThrottleInterceptor,
+)
+from yarnopp_cli.core.proxy_events import (
+    CallUpstream,
+    CloseUpstream,
+    ConnectUpstream,
+    StoredPipeline,
+    StorePipelines,
+    UpstreamAnswered,
+    UpstreamConnected,
+    UpstreamLost,
+    UpstreamRefused,
+)
+from yarnopp_cli.errors import (
+    ApplicationNotFoundError,
+    ConnectionFailedError,
+    InvalidResourceRequestError,
+    InvalidStateError,
+    InvalidTokenError,
+    YoppError,
+)
+from yarnopp_cli.records.client_protocol import SubmitApplicationRequest
+from yarnopp_cli.records.distributed_protocol import DistributedSchedulingAllocateRequest
+from yarnopp_cli.records.master_protocol import (
+    SCHEDULER_ADDRESS_VARIABLE,
+    AllocateRequest,
+    AllocateResponse,
+    FinishApplicationMasterRequest,
+    RegisterApplicationMasterRequest,
+)
+from yarnopp_cli.records.reports import FinalApplicationStatus
+from yarnopp_cli.records.requests import (
+    ApplicationSubmissionContext,
+    Container,
+    ContainerLaunchContext,
+    ResourceRequest,
+    Token,
+)
+from yarnopp_cli.settings.nodemanager import NodeManagerSettings
+
+from .rm_harness import GUARANTEED, OPPORTUNISTIC, Cluster, asks, done, status
+
+KEY = b"p" * 32
+ADDRESS = "unix:/run/yopp/am-1.sock"
+
+
+class World:
+    """An RM, its nodes, one proxy and one application whose master is the test."""
+
+    def __init__(self, *chain: Any, distributed: bool = True, nodes: int = 2, **settings: Any) -> None:
+        self.cluster = Cluster()
+        self.cluster.rm._context.distributed = distributed
+        self.nodes = [self.cluster.node(f"h{number}:{number}") for number in range(1, nodes + 1)]
+        for node in self.nodes:
+            node.beat()
+        self.cluster.at(1.5)
+        self.node_settings = NodeManagerSettings(distributed_scheduling_enabled=distributed, **settings)
+        default = (
+            (DistributedScheduler, DefaultRequestInterceptor) if distributed else (DefaultRequestInterceptor,)
+        )
+        self.chain = chain or default
+        self.up = True
+        self.log: list[CallUpstream] = []
+        self.stored: tuple[StoredPipeline, ...] = ()
+        self.answers: dict[int, Any] = {}
+        self.made: dict[str, int] = {}
+        self.open: dict[str, int] = {}
+        self.waiting: dict[int, CallUpstream] = {}
+        self.calls = 0
+        self.proxy = self.new_proxy()
+        self.connection = 7
+        submission = ApplicationSubmissionContext(application_id="", name="job", unmanaged=True)
+        response = self.cluster.ask(SubmitApplicationRequest(submission), self.cluster.connection())
+        self.app, self.attempt, self.token = response.application_id, response.attempt_id, response.am_token
+        self.rm_token: Token = response.am_token
+        self.response_id = 0
+
+    def new_proxy(self) -> AMRMProxyService:
+        proxy = AMRMProxyService(
+            "h1:1", ADDRESS, self.node_settings, self.cluster.settings, interceptors=self.chain, key=KEY,
+            wall_offset=1_765_400_000.0, stored=self.stored,
+        )  # fmt: skip
+        proxy.registered(self.cluster.rm._context.container_key)
+        return proxy
+
+    # -- the wire --------------------------------------------------------------------------------------
+
+    def perform(self, commands: list[Any]) -> None:
+        for command in commands:
+            match command:
+                case Reply(call_id, response):
+                    assert call_id not in self.answers
+                    self.answers[call_id] = response
+                case ReplyError(call_id, error):
+                    assert call_id not in self.answers
+                    self.answers[call_id] = error
+                case ConnectUpstream(attempt):
+                    assert attempt not in self.open
+                    if self.up:
+                        self.open[attempt] = self.cluster.connection()
+                        self.event(UpstreamConnected(attempt))
+                    else:
+                        self.event(UpstreamLost(attempt, "refused"))
+                case CloseUpstream(attempt):
+                    self.waiting.clear()
+                    self.cluster.lose(self.open.pop(attempt))
+                case CallUpstream():
+                    self.log.append(command)
+                    number = self.cluster.send(command.request, self.open[command.attempt_id])
+                    self.waiting[number] = command
+                case StorePipelines(pipelines):
+                    self.stored = pipelines
+        self.deliver()
+
+    def deliver(self) -> None:
+        """Hand the RM's answers over."""
+        for number, call in list(self.waiting.items()):
+            if number in self.waiting and self.cluster.answered(number):
+                del self.waiting[number]
+                try:
+                    answer = self.cluster.take(number)
+                except YoppError as error:
+                    self.event(UpstreamRefused(call.attempt_id, call.sequence, error))
+                else:
+                    self.event(UpstreamAnswered(call.attempt_id, call.sequence, answer))
+
+    def event(self, event: Any) -> None:
+        self.perform(self.proxy.handle(event, self.cluster.now))
+        self.proxy.validate()
+
+    def cut(self) -> None:
+        """The RM is away."""
+        self.up = False
+        self.waiting.clear()
+        for attempt in list(self.open):
+            self.cluster.lose(self.open.pop(attempt))
+            self.event(UpstreamLost(attempt, "gone"))
+
+    def at(self, time: float) -> None:
+        """Let the time pass at both."""
+        while True:
+            due = self.proxy.next_deadline()
+            rm = self.cluster.rm.next_deadline()
+            following = min(one for one in (due, rm, time) if one is not None)
+            if following >= time:
+                break
+            self.cluster.at(max(following, self.cluster.now) + 1e-6)
+            self.perform(self.proxy.advance(self.cluster.now))
+        self.cluster.at(time)
+        self.perform(self.proxy.advance(time))
+
+    # -- the master ------------------------------------------------------------------------------------
+
+    def send(self, request: Any, connection: int | None = None) -> int:
+        self.calls += 1
+        call = CallReceived(self.calls, self.connection if connection is None else connection, "", request)
+        self.event(call)
+        return self.calls
+
+    def take(self, call: int) -> Any:
+        answer = self.answers.pop(call, None)
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, AllocateResponse):
+            self.response_id = max(self.response_id, answer.response_id)
+        return answer
+
+    def register(self) -> Any:
+        response = self.take(self.send(RegisterApplicationMasterRequest(self.attempt, self.token)))
+        if response is not None:
+            self.token = response.token
+        return response
+
+    def call(self, *requests: ResourceRequest, wait_ms: int = 1000, **more: Any) -> int:
+        request = AllocateRequest(
+            self.attempt, self.token, self.response_id, asks=requests, wait_ms=wait_ms, **more
+        )
+        return self.send(request)
+
+    def allocate(self, *requests: ResourceRequest, **more: Any) -> AllocateResponse:
+        answer = self.take(self.call(*requests, **more))
+        assert isinstance(answer, AllocateResponse), "not answered at once"
+        return answer
+
+    def reports(self) -> list[str]:
+        """The containers that the RM was told of, in all."""
+        return [
+            container.id
+            for call in self.log
+            if isinstance(call.request, DistributedSchedulingAllocateRequest)
+            for container in call.request.allocated_containers
+        ]
+
+
+def test_a_master_in_a_client_shows_the_rms_token_once_and_gets_the_proxys() -> None:
+    world = World()
+    response = world.register()
+    assert response.token.kind == "AMRMProxyToken"
+    assert response.opportunistic_enabled
+    with pytest.raises(InvalidTokenError):  # useless at the RM directly
+        world.cluster.ask(AllocateRequest(world.attempt, world.token))
+    with pytest.raises(InvalidTokenError):  # and the RM's is of no more use here
+        world.take(world.send(AllocateRequest(world.attempt, world.rm_token)))
+
+
+def test_a_forged_registration_is_refused_by_the_rm_and_leaves_nothing() -> None:
+    world = World()
+    forged = replace(world.rm_token, password="00" * 32)
+    with pytest.raises(InvalidTokenError):
+        world.take(world.send(RegisterApplicationMasterRequest(world.attempt, forged)))
+    assert not world.proxy.applications
+    world.register()
+    with pytest.raises(InvalidTokenError):  # nor does it disturb a master that is there
+        world.take(world.send(RegisterApplicationMasterRequest(world.attempt, forged), 99))
+    assert world.allocate(asks(1, execution_type=OPPORTUNISTIC)).allocated
+
+
+def test_a_master_of_this_node_is_forced_through() -> None:
+    world = World()
+    context = ContainerLaunchContext(
+        ("am",), {"APPLICATION_ATTEMPT_ID": world.attempt, "A": "b"},
+        files={"am-token.json": json.dumps(asdict(world.rm_token)), "job.json": "{}"},
+    )  # fmt: skip
+    forced = world.proxy.force_through(context)
+    token = Token(**json.loads(forced.files["am-token.json"]))
+    assert token.kind == "AMRMProxyToken"
+    assert forced.environment == {
+        "APPLICATION_ATTEMPT_ID": world.attempt,
+        "A": "b",
+        SCHEDULER_ADDRESS_VARIABLE: ADDRESS,
+    }
+    assert forced.files["job.json"] == "{}"
+    world.perform(world.proxy.flush())
+    assert world.stored[0].token == world.rm_token
+    world.token = token
+    assert world.register().token == token
+    assert world.allocate(asks(1, execution_type=OPPORTUNISTIC)).allocated
+
+
+def test_what_is_no_masters_is_left_alone() -> None:
+    context = ContainerLaunchContext(("sleep", "1"))
+    assert World().proxy.force_through(context) is context
+
+
+def test_opportunistic_asks_are_served_here_and_guaranteed_ones_by_the_rm() -> None:
+    world = World()
+    world.register()
+    call = world.call(asks(3, execution_type=OPPORTUNISTIC), asks(1, allocation_request_id=1))
+    mine = world.take(call)
+    assert [one.execution_type for one in mine.allocated] == [OPPORTUNISTIC] * 3
+    seen = [ask for sent in world.log[1:] for ask in sent.request.request.asks]
+    assert {ask.execution_type_request.execution_type for ask in seen} == {GUARANTEED}
+    theirs = world.allocate()
+    assert [one.execution_type for one in theirs.allocated if one.id.endswith("_000001")] == [GUARANTEED]
+    known = world.cluster.containers()
+    assert len(known) == 4
+    assert {one.node_id for one in known.values() if one.execution_type is OPPORTUNISTIC} == {"h1:1", "h2:2"}
+
+
+def test_what_was_allocated_is_told_until_it_is_acknowledged() -> None:
+    world = World()
+    world.register()
+    first = world.allocate(asks(2, execution_type=OPPORTUNISTIC))
+    world.response_id = 0  # as if the answer had been lost
+    again = world.allocate(wait_ms=0)
+    assert again.allocated == first.allocated
+    assert not world.allocate(wait_ms=0).allocated
+
+
+def test_an_ask_repeated_after_a_lost_answer_is_not_served_twice() -> None:
+    world = World()
+    world.register()
+    ask = asks(2, execution_type=OPPORTUNISTIC)
+    world.allocate(ask)
+    world.response_id, world.connection = 0, 8
+    assert len(world.allocate(ask).allocated) == 2, "the same two"
+    world.at(3)
+    assert len(world.cluster.containers()) == 2
+
+
+def test_opportunistic_containers_while_the_rm_is_away_are_reported_when_it_is_back() -> None:
+    world = World()
+    world.register()
+    world.cut()
+    granted = world.allocate(
+        asks(3, execution_type=OPPORTUNISTIC), asks(1, allocation_request_id=5)
+    ).allocated
+    assert len(granted) == 3
+    assert not world.cluster.containers()
+    later = world.call()
+    world.at(2.0)
+    assert world.take(later) is None, "held, not refused"
+    world.up = True
+    world.at(4.5)
+    known = world.cluster.containers()
+    assert {one.id for one in granted} <= known.keys()
+    assert len(known) == 4, "and the guaranteed ask was not lost"
+    assert sorted(set(world.reports())) == sorted(one.id for one in granted)
+
+
+def test_a_container_that_its_node_speaks_of_first_is_not_killed() -> None:
+    world = World()
+    world.register()
+    world.cut()
+    granted = world.allocate(asks(2, execution_type=OPPORTUNISTIC)).allocated
+    node = next(one for one in world.nodes if one.name == granted[0].node_id)
+    response = node.beat(replace(status(granted[0]), application_id=world.app))
+    assert not response.containers_to_cleanup
+    known = world.cluster.containers()
+    assert known[granted[0].id].state is ContainerState.RUNNING
+    world.up = True
+    world.call()
+    world.at(4.0)
+    assert len(world.cluster.containers()) == 2
+    while world.take(world.call()) is not None:
+        pass  # what is known already
+    node.beat(replace(done(granted[0]), application_id=world.app))
+    world.deliver()
+    ended = [one for answer in world.answers.values() for one in getattr(answer, "completed", ())]
+    assert [one.container_id for one in ended] == [granted[0].id]
+
+
+def test_a_strangers_container_is_still_killed() -> None:
+    world = World()
+    world.register()
+    stranger = Container(
+        "container_1_0009_01_1099511627775", "h1:1", "", Resource(100, 1), Token("", "", ""),
+        execution_type=OPPORTUNISTIC,
+    )  # fmt: skip
+    response = world.nodes[0].beat(replace(status(stranger), application_id="application_1_0009"))
+    assert response.containers_to_cleanup == (stranger.id,)
+
+
+def test_the_rm_takes_no_forged_report() -> None:
+    world = World()
+    world.register()
+    granted = world.allocate(asks(1, execution_type=OPPORTUNISTIC)).allocated[0]
+    forged = replace(granted, id=granted.id[:-1] + "4")
+    request = AllocateRequest(world.attempt, world.rm_token)
+    with pytest.raises(InvalidTokenError):
+        world.cluster.ask(DistributedSchedulingAllocateRequest(request, (forged,)))
+
+
+def test_the_rm_refuses_the_distributed_protocol_where_it_is_off() -> None:
+    world = World()
+    world.cluster.rm._context.distributed = False
+    with pytest.raises(InvalidStateError, match="Distributed Scheduling is not enabled"):
+        world.register()
+
+
+def test_without_distributed_scheduling_the_proxy_only_passes_on() -> None:
+    world = World(distributed=False)
+    world.register()
+    first = world.call(asks(2, execution_type=OPPORTUNISTIC), asks(1, allocation_request_id=1))
+    answer = world.take(first)
+    assert {one.execution_type for one in answer.allocated} == {GUARANTEED, OPPORTUNISTIC}
+    assert {sent.method for sent in world.log} == {"registerApplicationMaster", "allocate"}
+
+
+def test_an_ask_that_no_node_could_serve_is_refused_here() -> None:
+    world = World()
+    world.register()
+    sent = len(world.log)
+    with pytest.raises(InvalidResourceRequestError):
+        world.allocate(asks(1, Resource(1 << 19, 1), OPPORTUNISTIC))
+    assert len(world.log) == sent
+
+
+def test_an_error_of_the_rm_reaches_the_master() -> None:
+    world = World()
+    world.register()
+    with pytest.raises(InvalidResourceRequestError):
+        world.allocate(asks(1, Resource(1 << 19, 1), GUARANTEED))
+
+
+def test_a_newer_call_answers_the_older_without_news() -> None:
+    world = World()
+    world.register()
+    first = world.call()
+    assert world.take(first) is None
+    second = world.call()
+    assert world.take(first) == AllocateResponse(0)
+    world.at(3.0)
+    assert world.take(second) is not None, "its time was up"
+
+
+def test_the_end_of_the_master_is_seen_by_the_rm() -> None:
+    world = World()
+    world.register()
+    world.call()
+    world.event(ConnectionLost(world.connection))
+    assert not world.open
+    world.at(10.0)
+    assert world.cluster.app(world.app).final_status is FinalApplicationStatus.FAILED
+
+
+def test_a_master_that_connects_again_goes_on() -> None:
+    world = World()
+    world.register()
+    world.call()
+    world.event(ConnectionLost(world.connection))
+    world.connection = 8
+    assert world.allocate(asks(1, execution_type=OPPORTUNISTIC)).allocated
+    world.at(10.0)
+    assert world.cluster.app(world.app).final_status is FinalApplicationStatus.UNDEFINED
+
+
+def test_finishing_ends_the_pipeline() -> None:
+    world = World()
+    world.register()
+    finish = FinishApplicationMasterRequest(world.attempt, world.token, FinalApplicationStatus.SUCCEEDED)
+    assert world.take(world.send(finish)).is_unregistered
+    assert not world.proxy.applications
+    assert world.stored == ()
+    assert not world.open
+    with pytest.raises(ApplicationNotFoundError, match="pipeline is not initialized for app"):
+        world.take(world.call())
+
+
+def test_an_application_that_was_killed_is_forgotten() -> None:
+    world = World()
+    world.register()
+    waiting = world.call()
+    world.perform(world.proxy.application_ended(world.app))
+    assert not world.proxy.applications
+    with pytest.raises(ApplicationNotFoundError):
+        world.take(waiting)
+
+
+def test_a_farewell_does_not_wait_for_ever() -> None:
+    world = World()
+    world.register()
+    world.cut()
+    finish = FinishApplicationMasterRequest(world.attempt, world.token, FinalApplicationStatus.SUCCEEDED)
+    call = world.send(finish)
+    world.at(8.0)
+    with pytest.raises(ConnectionFailedError):
+        world.take(call)
+
+
+def test_another_life_of_the_node_goes_on_where_the_last_one_was() -> None:
+    world = World()
+    world.register()
+    first = world.allocate(asks(1, execution_type=OPPORTUNISTIC)).allocated[0]
+    world.waiting.clear()
+    world.cluster.lose(world.open.pop(world.attempt))
+    world.proxy = world.new_proxy()
+    world.perform(world.proxy.nodes_changed(world.cluster.rm._context.nodes_for_scheduling(), 2.0))
+    world.connection = 8
+    second = world.allocate(asks(1, execution_type=OPPORTUNISTIC, allocation_request_id=2)).allocated
+    mine = [one for one in second if one.allocation_request_id == 2]
+    assert len(mine) == 1
+    assert mine[0].id != first.id
+    world.at(2.5)
+    assert {first.id, mine[0].id} <= world.cluster.containers().keys()
+
+
+def test_the_throttle_delays_and_loses_nothing() -> None:
+    world = World(
+        ThrottleInterceptor, DistributedScheduler, DefaultRequestInterceptor, amrmproxy_calls_per_second=10
+    )
+    world.register()
+    numbers = [
+        world.call(asks(1, execution_type=OPPORTUNISTIC, allocation_request_id=number))
+        for number in range(12)
+    ]
+    assert sum(number in world.answers for number in numbers) == 10, "a second's worth at once"
+    start = world.cluster.now
+    world.at(start + 0.05)
+    assert numbers[10] not in world.answers
+    world.at(start + 0.25)
+    assert numbers[10] in world.answers
+    assert numbers[11] in world.answers
+    world.at(start + 1)
+    assert len(world.cluster.containers()) == 12
+
+
+class OnlyTwo(RequestInterceptor):
+    """An interceptor of somebody's own."""
+
+    def forward(self, request: AllocateRequest, now: float) -> AllocateRequest:
+        asks = (replace(ask, num_containers=min(ask.num_containers, 2)) for ask in request.asks)
+        return replace(request, asks=tuple(asks))
+
+    def answer(self, response: AllocateResponse, now: float) -> AllocateResponse:
+        return replace(response, num_nodes=77)
+
+
+def test_an_interceptor_of_ones_own_sees_requests_and_responses() -> None:
+    world = World(OnlyTwo, DistributedScheduler, DefaultRequestInterceptor)
+    world.register()
+    answer = world.allocate(asks(9, execution_type=OPPORTUNISTIC))
+    assert len(answer.allocated) == 2
+    assert answer.num_nodes == 77
+
+
+def test_the_types_of_containers_that_the_rm_counts() -> None:
+    world = World()
+    world.register()
+    world.allocate(asks(2, execution_type=OPPORTUNISTIC))
+    world.at(2.0)
+    types = {one.execution_type for one in world.cluster.containers().values()}
+    assert types == {ExecutionType.OPPORTUNISTIC}

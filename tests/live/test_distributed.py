@@ -1,0 +1,185 @@
+"""Distributed allocation with real daemons: two NMs with an AMRMProxy each, jobs that go through them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import ROOT, Yopp, wait_until
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
+
+CONFIGS = ROOT / "configs"
+ADDRESS = "yarn.nodemanager.amrmproxy.address"
+FIRST_REMOTE = 1 << 39
+
+
+@pytest.fixture
+def port() -> int:
+    """A TCP port of loopback that is free."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def up(yopp: Yopp, port: int, *more: str, env: dict[str, str] | None = None) -> None:
+    yopp(
+        "up", "--nodes", "2", "--vcores", "1", "--memory", "1024",
+        "--conf", str(CONFIGS / "distributed.toml"), f"-D{ADDRESS}=0.0.0.0:{port}", *more, env=env,
+    )  # fmt: skip
+
+
+def through(port: int) -> tuple[str, ...]:
+    """The client's side, as the document has it."""
+    return (
+        "--conf", str(CONFIGS / "distributed-client.toml"),
+        f"-Dyarn.resourcemanager.scheduler.address=localhost:{port}",
+    )  # fmt: skip
+
+
+def number(container: dict[str, object]) -> int:
+    return int(str(container["id"]).rsplit("_", 1)[1])
+
+
+@contextlib.contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """A daemon that answers nobody for a while."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_job_on_two_nodes_through_the_proxy_killing_nothing(yopp: Yopp, port: int) -> None:
+    # Without a limit on the queues: shedding is rebalancing's, and tested elsewhere.
+    up(yopp, port, "-Dyarn.resourcemanager.nm-container-queuing.min-queue-length=15")
+    document = _json(
+        yopp, "run", "--json", *through(port), "-n", "20", "-O", "--memory", "16", "--", "sleep", "0.1"
+    )
+    tasks = document["app"]["yopp"]["tasks"]
+    assert [task["state"] for task in tasks] == ["SUCCEEDED"] * 20
+    assert sum(task["preemptions"] for task in tasks) == 0
+    assert set(Counter(task["node"] for task in tasks)) == {f"{_host()}:45454", f"{_host()}:45455"}
+    assert all(int(task["container"].rsplit("_", 1)[1]) > FIRST_REMOTE for task in tasks)
+    containers = yopp.containers("-a")
+    assert len(containers) == 20
+    mixed = _json(yopp, "run", "--json", *through(port), "-n", "3", "--memory", "16", "--", "true")["app"][
+        "yopp"
+    ]["tasks"]
+    assert all(int(task["container"].rsplit("_", 1)[1]) < FIRST_REMOTE for task in mixed), "the RM's own"
+
+
+def test_a_detached_jobs_master_is_forced_through_its_nodes_proxy(yopp: Yopp, port: int) -> None:
+    up(yopp, port)
+    application = yopp(
+        "run", "--detach", "--conf", str(CONFIGS / "distributed.toml"), "-n", "6", "-O", "--memory", "16",
+        "--", "sleep", "0.1",
+    ).stdout.strip()  # fmt: skip
+    yopp("wait", application)
+    containers = yopp.containers("-a")
+    assert len(containers) == 7
+    assert sum(number(one) > FIRST_REMOTE for one in containers) == 6
+
+
+def test_opportunistic_containers_while_the_rm_answers_nobody(yopp: Yopp, port: int) -> None:
+    up(yopp, port)
+    rm = next(one for one in _daemons(yopp) if one[0] == "rm")[1]
+    process = yopp.start(
+        "run", *through(port), "-n", "2", "--memory", "16", "-O", "--",
+        "sh", "-c", "echo ran > $0/$YOPP_TASK; while [ ! -e $0/go ]; do sleep 0.05; done", str(yopp.home),
+    )  # fmt: skip
+    ran = [Path(yopp.home, name) for name in ("1", "2")]
+    wait_until(lambda: all(path.exists() for path in ran), what="both tasks run")
+    sockets = sorted(Path(yopp.run_dir).glob("am-*.sock"))
+    assert len(sockets) == 2
+    from executor.records import ExecutionType, Resource
+    from yarnopp_cli.records.client_protocol import SubmitApplicationRequest
+    from yarnopp_cli.records.master_protocol import AllocateRequest, RegisterApplicationMasterRequest
+    from yarnopp_cli.records.requests import (
+        ApplicationSubmissionContext,
+        ExecutionTypeRequest,
+        ResourceRequest,
+    )
+    from yarnopp_cli.rpc.blocking import Connection
+
+    with Connection(str(yopp.run_dir / "rm.sock")) as client, Connection(f"localhost:{port}") as proxy:
+        context = ApplicationSubmissionContext(application_id="", name="held", unmanaged=True)
+        made = client.call("submitApplication", SubmitApplicationRequest(context))
+        registered = proxy.call(
+            "registerApplicationMaster", RegisterApplicationMasterRequest(made.attempt_id, made.am_token)
+        )
+        wanted = ResourceRequest(
+            4, Resource(16, 1), execution_type_request=ExecutionTypeRequest(ExecutionType.OPPORTUNISTIC)
+        )
+        with stopped(rm):
+            answer = proxy.call(
+                "allocate", AllocateRequest(made.attempt_id, registered.token, asks=(wanted,), wait_ms=5000)
+            )
+            assert len(answer.allocated) == 4
+        granted = {one.id for one in answer.allocated}
+        wait_until(lambda: granted <= {str(one["id"]) for one in yopp.containers()}, what="they are reported")
+    Path(yopp.home, "go").touch()
+    assert process.wait(30) == 0
+
+
+def test_a_third_interceptor_of_ones_own_and_the_throttle(yopp: Yopp, port: int) -> None:
+    (yopp.home / "polite.py").write_text(
+        "from dataclasses import replace\n"
+        "from yarnopp_cli.core.interceptors import RequestInterceptor\n"
+        "class AtMostTwo(RequestInterceptor):\n"
+        "    def forward(self, request, now):\n"
+        "        asks = (replace(ask, num_containers=min(ask.num_containers, 2)) for ask in request.asks)\n"
+        "        return replace(request, asks=tuple(asks))\n"
+    )
+    pipeline = "yarn.nodemanager.amrmproxy.interceptor-class.pipeline"
+    up(
+        yopp, port, f"-D{pipeline}=ThrottleInterceptor,polite.AtMostTwo,DefaultRequestInterceptor",
+        env={"PYTHONPATH": f"{yopp.home}:{ROOT}"},
+    )  # fmt: skip
+    yopp("run", *through(port), "-n", "5", "-O", "--memory", "16", "--timeout", "2s", "--", "true", code=124)
+    assert len(yopp.containers("-a")) == 2
+
+
+def test_an_interceptor_that_is_not_there_is_refused_when_the_node_starts(yopp: Yopp, port: int) -> None:
+    pipeline = "yarn.nodemanager.amrmproxy.interceptor-class.pipeline"
+    ended = yopp(
+        "up", "--conf", str(CONFIGS / "distributed.toml"), f"-D{ADDRESS}=localhost:{port}",
+        f"-D{pipeline}=no.such.Thing,DefaultRequestInterceptor", code=78,
+    )  # fmt: skip
+    assert "names no.such.Thing, which is no interceptor" in ended.stderr
+
+
+def test_distributed_without_opportunistic_is_refused_with_yarns_sentence(yopp: Yopp) -> None:
+    ended = yopp(
+        "up", "-Dyarn.nodemanager.distributed-scheduling.enabled=true",
+        "-Dyarn.resourcemanager.opportunistic-container-allocation.enabled=false", code=78,
+    )  # fmt: skip
+    assert (
+        "opportunistic container allocation has to be enabled when distributed scheduling is enabled."
+        in ended.stderr
+    )
+
+
+def _json(yopp: Yopp, *args: str) -> Any:
+    """The document of a command whose last arguments are another's."""
+    return json.loads(yopp(*args).stdout)
+
+
+def _host() -> str:
+    return socket.gethostname()
+
+
+def _daemons(yopp: Yopp) -> list[tuple[str, int]]:
+    return [
+        (path.stem, int(path.read_text())) for path in yopp.run_dir.glob("*.pid") if path.read_text().strip()
+    ]
