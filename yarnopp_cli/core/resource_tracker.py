@@ -65,6 +65,7 @@ class ResourceTrackerService:
         to_cleanup = self._reconcile(node, request, now)
         node.load.recompute()
         self._heard(node, now)
+        context.nodes_changed(now, node if known is None else None)
         for application_id in request.running_applications:
             self._check_application(node, application_id)
         context.reply(
@@ -167,7 +168,7 @@ class ResourceTrackerService:
         node.load.status = request.opportunistic
         node.node_utilization = request.node_utilization
         node.containers_utilization = request.containers_utilization
-        self._health(node, request)
+        self._health(node, request, now)
         acknowledged = tuple(
             status.container_id for status in request.containers if self._take(node, status, now)
         )
@@ -199,12 +200,13 @@ class ResourceTrackerService:
             context.containers.observe(container, status, now)
         return ended
 
-    def _health(self, node: RMNode, request: NodeHeartbeatRequest) -> None:
+    def _health(self, node: RMNode, request: NodeHeartbeatRequest, now: float) -> None:
         node.health_report = request.health_report
         state = NodeState.RUNNING if request.healthy else NodeState.UNHEALTHY
         if state is not node.state:
             node.state = state
             self._context.waiters_dirty = True
+            self._context.nodes_changed(now, node)
 
     def _heard(self, node: RMNode, now: float) -> None:
         """A node has spoken: it is alive, and may be allocated to."""
@@ -334,3 +336,4 @@ class ResourceTrackerService:
             context.containers.abort(container, now, LOST)
         context.scheduler.remove_node(node)
         node.forget()
+        context.nodes_changed(now, node)
