@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -436,6 +437,8 @@ def _end_daemons(
     run_dir: RunDir, daemons: Sequence[Daemon], keep_containers: bool, force: bool, timeout: float
 ) -> None:
     processes = [daemon.process for daemon in daemons]
+    for process in processes:
+        process.send(signal.SIGCONT)  # one that somebody stopped could not even be asked
     asked = daemons[0].name == "rm" and _ask_to_end(run_dir, keep_containers)
     left = wait_for_end(processes, timeout) if asked else tuple(processes)
     grace = min(TERM_SECONDS, timeout)
