@@ -318,3 +318,20 @@ def test_masters_are_told_of_nodes_that_come_and_go() -> None:
     told = {node.node_id: node.state for node in master.allocate().updated_nodes}
     assert told == {"h2:1": NodeState.RUNNING, "h1:1": NodeState.SHUTDOWN}
     assert master.allocate().updated_nodes == ()
+
+
+def test_masters_waiting_are_told_of_a_node_whose_connection_is_lost_and_comes_again() -> None:
+    cluster = Cluster()
+    node = cluster.node("h1:1")
+    master = cluster.master()
+    call = master.send(wait_ms=60_000)
+    cluster.lose(node.connection)
+    [told] = master.take(call).updated_nodes  # type: ignore[union-attr]
+    assert (told.node_id, told.state, told.connected) == ("h1:1", NodeState.RUNNING, False)
+    call = master.send(wait_ms=60_000)
+    node.register()
+    [told] = master.take(call).updated_nodes  # type: ignore[union-attr]
+    assert told.connected
+    call = master.send(wait_ms=60_000)
+    node.register(node.connection)
+    assert not cluster.answered(call), "a resync is no news"

@@ -123,11 +123,17 @@ class RMContext:
         """
         self.deadlines.ensure(HOPELESS, now + NODES_SETTLE)
         if node is not None:
-            report = node.report(self.identity.wall_offset)
-            for app in self.live.values():
-                if app.attempt.awaits_master:
-                    app.attempt.updated_nodes.put(node.node_id, report)
-                    self.touch(app.attempt)
+            self.tell_masters(node)
+
+    def tell_masters(self, node: RMNode) -> None:
+        """Something changed with a node: masters are told what it is like now, unless all nodes end."""
+        if self.ending:
+            return
+        report = node.report(self.identity.wall_offset)
+        for app in self.live.values():
+            if app.attempt.awaits_master:
+                app.attempt.updated_nodes.put(node.node_id, report)
+                self.touch(app.attempt)
 
     def touch_node(self, node: RMNode) -> None:
         """There may be news for this node."""

@@ -52,6 +52,7 @@ class ResourceTrackerService:
         if refusal:
             context.reply(call.call_id, RegisterNodeManagerResponse(SHUTDOWN, diagnostics=refusal))
             return
+        is_news = known is None or not known.connected
         self._registrations += 1
         secret = derive_key(context.secret, f"node {request.node_id} {self._registrations}").hex()
         if known is None:
@@ -65,7 +66,7 @@ class ResourceTrackerService:
         to_cleanup = self._reconcile(node, request, now)
         node.load.recompute()
         self._heard(node, now)
-        context.nodes_changed(now, node if known is None else None)
+        context.nodes_changed(now, node if is_news else None)
         for application_id in request.running_applications:
             self._check_application(node, application_id)
         context.reply(
@@ -325,6 +326,7 @@ class ResourceTrackerService:
         self._forget_held(node)
         self._context.monitor.remove(node.node_id)
         self._context.waiters_dirty = True
+        self._context.tell_masters(node)
 
     def _remove(self, node: RMNode, state: NodeState, now: float) -> None:
         """A node is no more, and its containers with it."""
