@@ -32,7 +32,7 @@ def test_get_of_an_unknown_name(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["config", "get", NAME[:-1]]) == 78
     out, err = capfd.readouterr()
     assert out == ""
-    assert err == f"error: unknown property {NAME[:-1]}\n  hint: did you mean {NAME}?\n"
+    assert err == f"error: unknown property {NAME[:-1]}\n  because: no property has that name\n  hint: did you mean {NAME}?\n"
 
 
 def test_show_what_is_set_with_origins(capfd: pytest.CaptureFixture[str], write: Write) -> None:

@@ -194,7 +194,9 @@ def unknown_property(name: str, origin: str = "") -> UnknownPropertyError:
     else:
         hint = f"did you mean {near}?" if near else "`yopp config show --all` lists every property"
     where = f"{origin}: " if origin else ""
-    return UnknownPropertyError(f"{where}unknown property {printable_path(name)}", hint=hint)
+    return UnknownPropertyError(
+        f"{where}unknown property {printable_path(name)}", because="no property has that name", hint=hint
+    )
 
 
 class _Layers:
