@@ -53,3 +53,13 @@ def test_a_job_without_any_node_is_told_so(yopp: Yopp) -> None:
     yopp("rm", "start")
     job = yopp("run", "--timeout", "3", "true", code=124)
     assert "no NodeManager is running" in job.stderr
+
+
+def test_a_job_whose_rm_was_started_anew_is_told_so(cluster: Yopp) -> None:
+    job = cluster.start("run", "sleep", "100")
+    wait_until(cluster.containers)
+    os.kill(daemon(cluster, "rm"), signal.SIGKILL)
+    cluster("up", "--vcores", "2", "--memory", "1024")
+    _, err = job.communicate(timeout=30)
+    assert job.returncode == 66 and "the ResourceManager was started anew" in err
+    wait_until(lambda: not cluster.containers(), what="its containers are ended")

@@ -332,10 +332,17 @@ class ApplicationMasterService:
     def _attempt(self, attempt_id: str, token: Token, now: float) -> RMAppAttempt:
         """The attempt that a genuine token speaks for."""
         context = self._context
+        application_id = ApplicationAttemptId.parse(attempt_id).application_id
+        if application_id.cluster_timestamp != context.identity.cluster_timestamp:
+            raise ApplicationNotFoundError(
+                f"Application attempt {attempt_id} doesn't exist in the RM",
+                because="the ResourceManager was started anew, and knows no application of its earlier life",
+                hint="submit the job again",
+            )
         payload = verify(context.am_key, token, AMRM_TOKEN, now_ms=context.ms(now))
         if payload.get("attempt_id") != attempt_id:
             raise InvalidTokenError(f"this AMRMToken does not speak for {attempt_id}")
-        app = context.applications.get(str(ApplicationAttemptId.parse(attempt_id).application_id))
+        app = context.applications.get(str(application_id))
         if app is not None:
             for attempt in reversed(app.attempts):
                 if attempt.id == attempt_id:
