@@ -315,6 +315,11 @@ class _Start:
                 seen = _look(connection, self.run_dir)
         if seen.info.nodes_running < wanted:
             self.warnings.append(f"{seen.info.nodes_running} of {wanted} nodes are ready: see `yopp status`")
+        fresh = [node.port for node in plan.nodes if node.name in started]
+        if fresh:
+            from .inspection import weaker_limits
+
+            self.warnings += weaker_limits(self.run_dir, fresh[0])  # all nodes of a host are alike in this
         return ClusterHandle(self.run_dir, seen.info, seen.nodes, started, tuple(self.warnings))
 
 

@@ -31,7 +31,7 @@ LEAF = "yopp-self"
 """The group below a delegated one into which we move ourselves: v2 wants processes in leaves only."""
 
 DELEGATE = "start it as `systemd-run --user --scope -p Delegate=yes -- yopp ...`"
-ROOT_HINT = "run as root, or have root give you directories: `mkdir -p {paths} && chown -R {uid} {paths}`"
+ROOT_HINT = "run as root, or have root give you directories: `mkdir -p {paths} && chown {uid} {paths}`"
 
 _probe_numbers = itertools.count()
 
