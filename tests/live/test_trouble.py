@@ -63,3 +63,11 @@ def test_a_job_whose_rm_was_started_anew_is_told_so(cluster: Yopp) -> None:
     _, err = job.communicate(timeout=30)
     assert job.returncode == 66 and "the ResourceManager was started anew" in err
     wait_until(lambda: not cluster.containers(), what="its containers are ended")
+
+
+def test_a_job_that_finds_the_rm_dead_starts_it_again_and_says_so(cluster: Yopp) -> None:
+    killed = daemon(cluster, "rm")
+    os.kill(killed, signal.SIGKILL)
+    job = cluster("run", "echo", "there")
+    assert (job.stdout, job.stderr) == ("there\n", "started again what was missing of the cluster: rm\n")
+    assert cluster("status").stdout and daemon(cluster, "rm") != killed

@@ -75,7 +75,10 @@ class Session:
         if handle.started:
             self.started_here = True
             size = ", ".join(f"{node.total.vcores} vcores, {node.total.memory} MB" for node in handle.nodes)
-            self.note(f"no cluster was running: started one for this job ({size}), which ends with it")
+            if handle.info.lifetime == ON_DEMAND:
+                self.note(f"no cluster was running: started one for this job ({size}), which ends with it")
+            else:
+                self.note(f"started again what was missing of the cluster: {', '.join(handle.started)}")
         return Connection(self.run_dir.rm_socket)
 
     def submit(self, context: ApplicationSubmissionContext) -> SubmitApplicationResponse:
