@@ -21,7 +21,7 @@ from ..errors import EXIT_FAILURE, EXIT_INTERRUPTED, YoppError
 from ..jobs import progress
 from ..jobs.loop import Left, MasterLoop, SignalWatch
 from ..jobs.output import OutputFollower, Sink
-from ..jobs.session import Session
+from ..jobs.session import ON_DEMAND, Session
 from ..records.client_protocol import SubmitApplicationResponse
 from ..records.jobs import JobSpec
 from ..records.reports import ApplicationReport, FinalApplicationStatus
@@ -390,10 +390,11 @@ def submit_detached(
         printer.document({"app": _app_document(application_id, report)})
     else:
         printer.text(application_id)
-        printer.note(
-            f"detached: {progress.kinds_text(job)}; `yopp logs -f {application_id}` shows its output, "
-            f"`yopp wait {application_id}` waits for its end"
-        )
+        shows = f"detached: {progress.kinds_text(job)}; `yopp logs -f {application_id}` shows its output"
+        if response.info.lifetime == ON_DEMAND:  # afterwards nobody is there who could be asked for its end
+            printer.note(f"{shows}, also when this cluster has ended with it; after `yopp up` one stays")
+        else:
+            printer.note(f"{shows}, `yopp wait {application_id}` waits for its end")
     return response
 
 
