@@ -447,6 +447,19 @@ def test_an_application_that_was_killed_is_forgotten() -> None:
         world.take(waiting)
 
 
+def test_the_news_of_the_end_may_overtake_the_answer_to_the_farewell() -> None:
+    world = World()
+    world.register()
+    finish = FinishApplicationMasterRequest(world.attempt, world.token, FinalApplicationStatus.SUCCEEDED)
+    deliver, world.deliver = world.deliver, lambda: None  # type: ignore[method-assign]
+    call = world.send(finish)
+    world.perform(world.proxy.application_ended(world.app))
+    assert world.take(call) is None
+    deliver()
+    assert world.take(call).is_unregistered
+    assert not world.proxy.applications
+
+
 def test_a_farewell_does_not_wait_for_ever() -> None:
     world = World()
     world.register()

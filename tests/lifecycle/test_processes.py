@@ -83,3 +83,12 @@ def test_ending_in_order_and_by_force(
     assert end_processes(processes, grace=0.2, force=False) == (processes[1],)
     assert end_processes(processes, grace=0.05, force=True) == ()
     assert end_processes(processes, grace=0.05, force=True) == ()
+
+
+def test_a_stopped_process_takes_its_end_too(sleeper: subprocess.Popen[bytes]) -> None:
+    sleeper.send_signal(signal.SIGSTOP)
+    stopped = known(sleeper)
+    started = time.monotonic()
+    assert end_processes([stopped], grace=5, force=False) == ()
+    assert not stopped.alive()
+    assert time.monotonic() - started < 4, "by SIGTERM and SIGCONT, not by patience"

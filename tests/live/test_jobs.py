@@ -99,9 +99,15 @@ def test_a_slow_reader_gets_everything(cluster: Yopp) -> None:
 
 
 def test_a_closed_stdout_is_an_error_of_three_lines_or_quiet(cluster: Yopp) -> None:
-    ended = bash(cluster, "yopp run echo hello >&-; echo $?")
-    assert "Traceback" not in ended.stderr
-    assert ended.stdout.strip() != ""
+    assert bash(cluster, "yopp run true >&-; echo $? >&2").stderr == "0\n"
+    for stream, because in (("&-", "it is closed"), ("/dev/full", "No space left on device")):
+        ended = bash(cluster, f"yopp run echo hello >{stream}; echo $? >&2")
+        first, second, third, code = ended.stderr.splitlines()
+        assert (first, second) == ("error: cannot write to standard output", f"  because: {because}")
+        logs = Path(third.split()[-1])
+        assert [file.read_text() for file in logs.glob("*/stdout")] == ["hello\n"]
+        assert code == "1"
+    assert bash(cluster, "yopp run sh -c 'echo hello; exit 7' >/dev/full; echo $? >&2").stderr.endswith("7\n")
     assert not cluster.containers()
 
 
@@ -283,3 +289,11 @@ def test_on_a_terminal_progress_is_drawn_and_taken_away(cluster: Yopp) -> None:
     assert sorted(out.splitlines()) == [f"[{n}] out" for n in (1, 2, 3, 4)]
     assert re.search(r"\r\x1b\[K\d+ s  2 running, 2 ok", text), text
     assert text.rstrip().split("\r\x1b[K")[-1].lstrip().startswith("done in"), text
+
+
+def test_a_detached_job_larger_than_any_node_is_refused_at_once(cluster: Yopp) -> None:
+    refused = cluster("run", "--detach", "--memory", "2G", "true", code=1)
+    assert "the largest node has <memory:1024, vCores:2>" in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 3
+    assert refused.stdout == ""
+    assert not cluster.json("app", "list", "-a")["apps"]

@@ -47,6 +47,7 @@ class Seen:
     final: str
     code: int | None
     reached: bool
+    why: str = ""
 
 
 def wait(
@@ -102,7 +103,11 @@ def _target(state: str | None) -> str:
     word = state.upper()
     word = "QUEUED" if word == "SCHEDULED" else word
     if word not in _ORDER and word not in _ENDS:
-        raise UsageError(f"--for has no {state}", hint="choose from " + ", ".join((*_ORDER, *_ENDS)))
+        raise UsageError(
+            f"--for has no {state}",
+            because="no such state is known",
+            hint="choose from " + ", ".join((*_ORDER, *_ENDS)),
+        )
     return word
 
 
@@ -179,6 +184,7 @@ class _Waiting:
             report.final_status.value,
             app_view.exit_code(report),
             reached,
+            " ".join(report.diagnostics.split()) if ended else "",
         )
 
     def _container(self, report: ContainerReport) -> Seen:
@@ -216,3 +222,5 @@ def _print(printer: Printer, seen: list[Seen], code: int) -> None:
                 else f", exit {one.code}"
             )
         printer.text(told)
+        if one.code and one.why:
+            printer.note(f"{one.id}: {one.why}")

@@ -145,9 +145,12 @@ class AMRMProxyService:
         return self._finish()
 
     def application_ended(self, application_id: str) -> list[Command]:
-        """The RM says that this application has ended."""
+        """The RM says that this application has ended, again and again until nothing of it is here.
+
+        That may overtake its answer to the master's own farewell, which is awaited then.
+        """
         for attempt_id, pipeline in list(self._pipelines.items()):
-            if pipeline.application_id == application_id:
+            if pipeline.application_id == application_id and not pipeline.takes_leave:
                 self._remove(attempt_id)
         return self._finish()
 

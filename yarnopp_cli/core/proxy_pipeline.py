@@ -155,6 +155,11 @@ class Pipeline:
         self._retry_at: float | None = None
         self._backoff = BACKOFF_MIN
 
+    @property
+    def takes_leave(self) -> bool:
+        """Whether the master's farewell is with the RM."""
+        return self._handshake_sent and self._handshake is not None and self.registered
+
     # -- the master ------------------------------------------------------------------------------------
 
     def call(self, call: CallReceived, now: float) -> None:

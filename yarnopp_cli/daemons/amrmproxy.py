@@ -179,6 +179,7 @@ class AMRMProxyShell:
         if error is None:
             self._post(UpstreamAnswered(wish.attempt_id, wish.sequence, response))
         elif not isinstance(error, ConnectionFailedError):  # UpstreamLost says so for all calls together
+            LOG.warning("the ResourceManager refused %s of %s: %s", wish.method, wish.attempt_id, error)
             self._post(UpstreamRefused(wish.attempt_id, wish.sequence, error))
 
     # -- what is written down --------------------------------------------------------------------------
