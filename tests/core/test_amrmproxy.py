@@ -6,6 +6,7 @@ The RM is the real one; the test carries the calls, and may cut the connection.
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -67,8 +68,10 @@ ADDRESS = "unix:/run/yopp/am-1.sock"
 class World:
     """An RM, its nodes, one proxy and one application whose master is the test."""
 
-    def __init__(self, *chain: Any, distributed: bool = True, nodes: int = 2, **settings: Any) -> None:
-        self.cluster = Cluster()
+    def __init__(
+        self, *chain: Any, distributed: bool = True, nodes: int = 2, grace_ms: int = 2000, **settings: Any
+    ) -> None:
+        self.cluster = Cluster(client_am_grace_ms=grace_ms)
         self.cluster.rm._context.distributed = distributed
         self.nodes = [self.cluster.node(f"h{number}:{number}") for number in range(1, nodes + 1)]
         for node in self.nodes:
@@ -534,3 +537,50 @@ def test_the_types_of_containers_that_the_rm_counts() -> None:
     world.at(2.0)
     types = {one.execution_type for one in world.cluster.containers().values()}
     assert types == {ExecutionType.OPPORTUNISTIC}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_the_wire_does_every_ask_is_served_once(seed: int) -> None:
+    """Calls, cuts of the connection to the RM and of the master's in any order; at the end all is told and known."""
+    rng = random.Random(seed)
+    world = World(nodes=3, grace_ms=1_000_000)
+    world.register()
+    granted: set[str] = set()
+    waiting: list[int] = []
+    wanted = 0
+    for step in range(60):
+        match rng.randrange(5):
+            case 0:
+                kind = rng.choice((OPPORTUNISTIC, GUARANTEED))
+                count = rng.randrange(1, 3) if wanted < 30 else 0
+                if count:
+                    wanted += count if kind is OPPORTUNISTIC else 0
+                    ask = asks(count, Resource(10, 0), kind, allocation_request_id=step)
+                    waiting.append(world.call(ask, wait_ms=rng.choice((0, 500))))
+            case 1:
+                waiting.append(world.call(wait_ms=rng.choice((0, 500))))
+            case 2 if world.up:
+                world.cut()
+            case 2 | 3:
+                world.up = True
+            case 4:
+                world.at(world.cluster.now + rng.random())
+        for number in list(waiting):
+            if number in world.answers:
+                waiting.remove(number)
+                granted |= {
+                    one.id for one in world.take(number).allocated if one.execution_type is OPPORTUNISTIC
+                }
+    world.up = True
+    for _ in range(20):
+        number = world.call(wait_ms=0)
+        world.at(world.cluster.now + 1.5)
+        granted |= {one.id for one in world.take(number).allocated if one.execution_type is OPPORTUNISTIC}
+    known = {
+        one.container_id for one in world.cluster.containers().values() if one.execution_type is OPPORTUNISTIC
+    }
+    assert len(granted) == wanted
+    assert known == granted
+    (scheduler,) = (one for one in world.proxy._pipelines.values() if one.distributed is not None)
+    assert scheduler.distributed is not None
+    assert not scheduler.distributed.unreported

@@ -133,21 +133,17 @@ def test_opportunistic_containers_while_the_rm_answers_nobody(yopp: Yopp, port: 
 
 
 def test_a_third_interceptor_of_ones_own_and_the_throttle(yopp: Yopp, port: int) -> None:
-    (yopp.home / "polite.py").write_text(
-        "from dataclasses import replace\n"
-        "from yarnopp_cli.core.interceptors import RequestInterceptor\n"
-        "class AtMostTwo(RequestInterceptor):\n"
-        "    def forward(self, request, now):\n"
-        "        asks = (replace(ask, num_containers=min(ask.num_containers, 2)) for ask in request.asks)\n"
-        "        return replace(request, asks=tuple(asks))\n"
-    )
+    text = (ROOT / "docs" / "interceptors.md").read_text()
+    documented = text.partition("```python\n")[2].partition("```")[0]
+    assert len([line for line in documented.splitlines() if line.strip()]) <= 10
+    (yopp.home / "polite.py").write_text(documented)
     pipeline = "yarn.nodemanager.amrmproxy.interceptor-class.pipeline"
     up(
-        yopp, port, f"-D{pipeline}=ThrottleInterceptor,polite.AtMostTwo,DefaultRequestInterceptor",
+        yopp, port, f"-D{pipeline}=ThrottleInterceptor,polite.AtMostTen,DefaultRequestInterceptor",
         env={"PYTHONPATH": f"{yopp.home}:{ROOT}"},
     )  # fmt: skip
-    yopp("run", *through(port), "-n", "5", "-O", "--memory", "16", "--timeout", "2s", "--", "true", code=124)
-    assert len(yopp.containers("-a")) == 2
+    yopp("run", *through(port), "-n", "15", "-O", "--memory", "16", "--timeout", "2s", "--", "true", code=124)
+    assert len(yopp.containers("-a")) == 10
 
 
 def test_an_interceptor_that_is_not_there_is_refused_when_the_node_starts(yopp: Yopp, port: int) -> None:
