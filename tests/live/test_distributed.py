@@ -179,3 +179,19 @@ def _daemons(yopp: Yopp) -> list[tuple[str, int]]:
     return [
         (path.stem, int(path.read_text())) for path in yopp.run_dir.glob("*.pid") if path.read_text().strip()
     ]
+
+
+def test_a_detached_job_outlives_the_death_of_its_nodes_proxy(yopp: Yopp, port: int) -> None:
+    up(yopp, port)
+    application = yopp(
+        "run", "--detach", "--conf", str(CONFIGS / "distributed.toml"), "-n", "8", "-O", "--memory", "16",
+        "--", "sleep", "0.7",
+    ).stdout.strip()  # fmt: skip
+    wait_until(lambda: any(number(one) > FIRST_REMOTE for one in yopp.containers()), what="a task is there")
+    for name, pid in _daemons(yopp):
+        if name.startswith("nm-"):
+            os.kill(pid, signal.SIGKILL)
+    up(yopp, port)
+    yopp("wait", application)
+    tasks = [one for one in yopp.containers("-a") if number(one) > FIRST_REMOTE]
+    assert len(tasks) == 8, "none was lost, and none run twice"

@@ -278,7 +278,9 @@ class NodeQueueLoadMonitor:
             self._refill()
             found = list(self._candidates)
         known = {node.node_id for node in found}
-        beyond = (node for node in self._idle.values() if node.node_id in self._roomy and node.node_id not in known)
+        beyond = (
+            node for node in self._idle.values() if node.node_id in self._roomy and node.node_id not in known
+        )
         return found + list(itertools.islice(beyond, self._nodes_used))
 
     def limit(self) -> ContainerQueuingLimit:
