@@ -658,7 +658,9 @@ def test_updates_need_a_newer_token_and_room(node: World) -> None:
     promote = token(1, version=1, execution_type="GUARANTEED")
     assert node.call("updateContainers", UpdateContainersRequest((promote,))).updated == (cid(1),)
     assert node.status(1).execution_type is ExecutionType.GUARANTEED
-    (failed,) = node.call("updateContainers", UpdateContainersRequest((promote,))).failed
+    again = node.call("updateContainers", UpdateContainersRequest((promote,)))
+    assert again.updated == (cid(1),), "what is so already needs no second token"
+    (failed,) = node.call("updateContainers", UpdateContainersRequest((token(1, version=1, memory=9),))).failed
     assert "version 1 already" in failed.message
     too_large = token(1, version=2, execution_type="GUARANTEED", memory=99999)
     (failed,) = node.call("updateContainers", UpdateContainersRequest((too_large,))).failed

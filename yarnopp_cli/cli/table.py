@@ -39,7 +39,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("logs", "logs", "Print or follow the output of containers", "Jobs"),
     Entry("app", "application", "List, show and kill applications", "Looking", group=True),
     Entry("attempt", "attempt", "List and show the attempts of an application", "Looking", group=True),
-    Entry("container", "container", "List, show, kill and signal containers", "Looking", group=True),
+    Entry("container", "container", "List, show, kill, pause, promote and resize containers", "Looking", group=True),
     Entry("node", "node", "List and show nodes", "Looking", group=True),
     Entry("queue", "queue", "List and show queues", "Looking", group=True),
     Entry("ps", "ps", "The containers that run, queue or are paused now", "Looking"),

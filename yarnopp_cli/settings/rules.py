@@ -22,7 +22,6 @@ _ALLOCATION_EXPIRY = "yarn.resourcemanager.rm.container-allocation.expiry-interv
 NOT_IN_THIS_VERSION: dict[str, str] = {
     DISTRIBUTED: "distributed scheduling",
     "yarn.nodemanager.amrmproxy.enabled": "the AMRMProxy",
-    "yarn.resourcemanager.auto-update.containers": "delivery of container updates by the RM itself",
     "yarn.resourcemanager.scheduler.address": "redirecting masters to an AMRMProxy",
 }
 """Features by the property that switches them on. Whoever builds one deletes its line."""

@@ -78,6 +78,7 @@ class JobMaster:
         self._rm = Conversation(attempt_id, token, job.heartbeat_ms)
         self._starts = Starts(self._by_container.__contains__)
         self._noticed: set[str] = set()
+        self._promotions: set[str] = set()
         # the end
         self._timeout_at: float | None = None
         self._stop_at: float | None = None
@@ -257,6 +258,7 @@ class JobMaster:
         if task.phase.number_by_allocation:
             task.shown_number = self._launches
         task.container = container
+        task.upgraded = task.execution_type is not container.execution_type
         self._by_container[container.id] = task
         self._move(task, TaskState.STARTING)
         self._starts.add(task)
@@ -291,6 +293,8 @@ class JobMaster:
         if task is None or task.container is None or task.container.version >= container.version:
             return
         task.container = container
+        if updated.update_type is ContainerUpdateType.PROMOTE_EXECUTION_TYPE:
+            self._promotions.add(container.id)
         self._out.append(
             m.UpdateContainers(
                 container.node_id,
@@ -303,7 +307,9 @@ class JobMaster:
     def _on_updated(self, event: m.ContainersUpdated) -> None:
         for container_id in event.response.updated:
             task = self._by_container.get(container_id)
-            self.tally.promoted += 1
+            if container_id in self._promotions:
+                self._promotions.discard(container_id)
+                self.tally.promoted += 1
             if task is not None:
                 self._out.append(m.TaskChanged(task.report()))
         for failed in event.response.failed:
