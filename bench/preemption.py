@@ -53,7 +53,11 @@ class Bench:
     def run(self, *words: str) -> str:
         """One call that must succeed; what it printed."""
         ended = subprocess.run(
-            [*self.yopp, *words], env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
+            [*self.yopp, *words],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
         )
         if ended.returncode:
             raise RuntimeError(f"{words}: {ended.stderr}")
@@ -74,8 +78,11 @@ class Bench:
 
     def once(self) -> float:
         """Milliseconds from a guaranteed container's arrival at its node to its first instruction."""
-        stamp = float(self.run("run", "--vcores", "2", "--memory", "100", "bash", "-c", "echo $EPOCHREALTIME")) * 1e3
-        arrived = [c for c in self.containers("-a", "--type", "G")][-1]["yopp"]["queuedSince"]
+        stamp = (
+            float(self.run("run", "--vcores", "2", "--memory", "100", "bash", "-c", "echo $EPOCHREALTIME"))
+            * 1e3
+        )
+        arrived = self.containers("-a", "--type", "G")[-1]["yopp"]["queuedSince"]
         return stamp - arrived
 
 
@@ -110,7 +117,10 @@ def measure(name: str, spinners: str, properties: tuple[str, ...], runs: int) ->
             job.wait()
         if bench is not None:
             subprocess.run(
-                [*bench.yopp, "down", "-y", "--force"], env=bench.environment, capture_output=True, check=False
+                [*bench.yopp, "down", "-y", "--force"],
+                env=bench.environment,
+                capture_output=True,
+                check=False,
             )
         shutil.rmtree(home, ignore_errors=True)
 

@@ -72,7 +72,9 @@ def reports(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 def test_a_full_node_of_spinners_pauses_for_a_guaranteed_one_and_goes_on(pausing: Yopp) -> None:
     starts = pausing.home / "starts"
-    job = pausing.start("run", "--json", "-O", "-n", "2", "--memory", "200", "sh", "-c", COUNT, "sh", str(starts))
+    job = pausing.start(
+        "run", "--json", "-O", "-n", "2", "--memory", "200", "sh", "-c", COUNT, "sh", str(starts)
+    )
     wait_until(lambda: list(states(pausing).values()).count("RUNNING") == 2, what="both spin")
     guaranteed = pausing.start("run", "--vcores", "2", "--memory", "100", "sleep", "1.2")
     wait_until(lambda: list(states(pausing).values()).count("PAUSED") == 2, what="both are paused")
@@ -134,7 +136,9 @@ def test_the_hundredth_pause_of_a_program_that_forks_meanwhile(pausing: Yopp, cl
     wait_until(lambda: client.container(report.container_id).state == "PAUSED", what="paused")
     cpu = client.container(report.container_id).usage.cpu_seconds
     sampled = client.container(report.container_id).usage.sampled_at
-    wait_until(lambda: client.container(report.container_id).usage.sampled_at > sampled + 1, what="two samples")
+    wait_until(
+        lambda: client.container(report.container_id).usage.sampled_at > sampled + 1, what="two samples"
+    )
     assert client.container(report.container_id).usage.cpu_seconds <= cpu + 0.05, "nobody runs on"
 
 
@@ -202,7 +206,9 @@ def test_a_paused_one_survives_its_nodemanager(pausing: Yopp) -> None:
     assert found is not None
     found.send(signal.SIGKILL)
     assert not wait_for_end([found], 10)
-    pausing("up", "--conf", PAUSE, "-D", f"{MECHANISM}={_mechanism(pausing)}", "--vcores", "2", "--memory", "1024")
+    pausing(
+        "up", "--conf", PAUSE, "-D", f"{MECHANISM}={_mechanism(pausing)}", "--vcores", "2", "--memory", "1024"
+    )
     wait_until(lambda: states(pausing)[container["id"]] == "PAUSED", what="found again as paused")
     assert members(container) == family
     pausing("container", "resume", container["id"])
@@ -232,7 +238,9 @@ def test_unused_memory_is_reclaimed_where_memory_is_short(pausing: Yopp) -> None
     container = one_running(pausing)
     assert _limit(container) == 800
     wait_until(
-        lambda: pausing.json("container", "status", container["id"])["container"]["yopp"]["used"]["rssMB"] > 50,
+        lambda: (
+            pausing.json("container", "status", container["id"])["container"]["yopp"]["used"]["rssMB"] > 50
+        ),
         what="its memory has been measured",
     )
     pausing("run", "--memory", "600", "true")

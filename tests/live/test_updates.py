@@ -30,7 +30,9 @@ def limits(container: dict[str, Any]) -> dict[str, int]:
     """What the kernel holds it to now: cpu shares (or weight) and MB of memory."""
     folder = Path(container["yopp"]["cgroup"])
     lines = Path(f"/proc/{container['yopp']['pid']}/cgroup").read_text().splitlines()
-    where = {name: path for _, names, path in (line.split(":", 2) for line in lines) for name in names.split(",")}
+    where = {
+        name: path for _, names, path in (line.split(":", 2) for line in lines) for name in names.split(",")
+    }
     cpu = Path("/sys/fs/cgroup/cpu" + where.get("cpu", "/nowhere")) / "cpu.shares"
     weight, memory = folder / "cpu.weight", folder / "memory.limit_in_bytes"
     if not weight.exists() and not (cpu.exists() and memory.exists()):
@@ -78,7 +80,10 @@ def test_what_cannot_be_is_refused(cluster: Yopp) -> None:
     ):
         refused = cluster("container", *arguments, code=code)
         assert refused.stdout == "" and refused.stderr.startswith("error: "), arguments
-    assert "RESOURCE_OUTSIDE_ALLOWED_RANGE" in cluster("container", "resize", "--memory", "9G", name, code=1).stderr
+    assert (
+        "RESOURCE_OUTSIDE_ALLOWED_RANGE"
+        in cluster("container", "resize", "--memory", "9G", name, code=1).stderr
+    )
     job.send_signal(signal.SIGINT)
     job.communicate(timeout=20)
     assert "has ended" in cluster("container", "promote", name, code=1).stderr
@@ -108,9 +113,12 @@ def test_promotion_after_the_start(yopp: Yopp, auto: str) -> None:
         "-container_type", "OPPORTUNISTIC", "-container_memory", "100", "-promote_opportunistic_after_start",
     )  # fmt: skip
     wait_until(
-        lambda: [c["executionType"] for c in documents(yopp).values()] == ["GUARANTEED"] * 2, what="both promoted"
+        lambda: [c["executionType"] for c in documents(yopp).values()] == ["GUARANTEED"] * 2,
+        what="both promoted",
     )
-    wait_until(lambda: [limits(c)["cpu"] > 2 for c in yopp.containers()] == [True, True], what="limits changed")
+    wait_until(
+        lambda: [limits(c)["cpu"] > 2 for c in yopp.containers()] == [True, True], what="limits changed"
+    )
     error = job.communicate(timeout=30)[1]
     assert job.returncode == 0 and "could not be updated" not in error, error
     counted = summary(yopp)
@@ -138,7 +146,9 @@ def test_only_enforced_types_are_kept_where_they_need_not_be(yopp: Yopp) -> None
     )  # fmt: skip
     counted = summary(yopp)
     assert (counted["upgraded"], counted["guaranteed"], counted["opportunistic"]) == (0, 0, 3)
-    assert "asked for as opportunistic" not in yopp("run", "-O", "--enforce", "--memory", "100", "true").stderr
+    assert (
+        "asked for as opportunistic" not in yopp("run", "-O", "--enforce", "--memory", "100", "true").stderr
+    )
 
 
 def test_by_default_the_type_asked_for_is_given(cluster: Yopp) -> None:

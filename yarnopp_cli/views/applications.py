@@ -243,7 +243,8 @@ def summary_text(summary: JobSummary) -> str:
     mean = summary.wait_ms_total / summary.completed if summary.completed else 0
     return (
         f"{summary.opportunistic} opportunistic, {summary.guaranteed} guaranteed; {summary.queued} queued, "
-        f"{summary.preempted} preempted, {summary.promoted} promoted; waited {span(mean)} on average, {span(summary.wait_ms_max)} at most"
+        f"{summary.preempted} preempted, {summary.promoted} promoted; "
+        f"waited {span(mean)} on average, {span(summary.wait_ms_max)} at most"
     )
 
 

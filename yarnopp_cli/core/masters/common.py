@@ -30,7 +30,6 @@ from ...records.requests import (
     Container,
     ContainerUpdateType,
     Token,
-    UpdateContainerRequest,
     UpdatedContainer,
 )
 from . import messages as m
@@ -38,6 +37,7 @@ from .conversation import RETRY_SECONDS, Conversation
 from .messages import ENDED, TaskState
 from .starts import Starts
 from .tasks import Tally, Task, exit_code_of
+from .update_requests import update_request
 
 STOP_PATIENCE_SECONDS = 5.0
 """How long a job that is being stopped waits for the ends of its containers before it leaves them to the RM.
@@ -278,14 +278,7 @@ class JobMaster:
             and container.execution_type is ExecutionType.OPPORTUNISTIC
         ):
             task.promoted = True
-            self._rm.updates.append(
-                UpdateContainerRequest(
-                    container_id,
-                    container.version,
-                    ContainerUpdateType.PROMOTE_EXECUTION_TYPE,
-                    execution_type=ExecutionType.GUARANTEED,
-                )
-            )
+            self._rm.updates.append(update_request(container, ContainerUpdateType.PROMOTE_EXECUTION_TYPE))
 
     def _on_update_granted(self, updated: UpdatedContainer) -> None:
         container = updated.container
