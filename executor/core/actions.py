@@ -121,7 +121,7 @@ class ContainerActions(ContainerBook):
         held = container.allocated.memory
         if self._settings.paused_memory == "release":
             return held
-        if not self._reclaims or container.usage.memory_bytes <= 0:
+        if not self._reclaims or container.unreclaimable or container.usage.memory_bytes <= 0:
             return 0
         used = -(-container.usage.memory_bytes // outcome.MIB)
         return max(0, held - used - PAUSED_SLACK)

@@ -131,6 +131,8 @@ class Container:
     making_room: bool = False
     #: MiB of memory that its pause is expected to give back, beside its vcores
     gives_memory: int = 0
+    #: less of its memory could be reclaimed than was expected, so that is not counted on again
+    unreclaimable: bool = False
     #: its pause did not take in time, so nobody counts on it any more
     pause_overdue: bool = False
     #: a pause of it failed, so it is not tried again

@@ -248,14 +248,15 @@ class ContainerScheduler(ContainerActions):
             return
         container.deadlines.clear()
         container.making_room = container.pause_overdue = False
+        held, expected = container.allocated, container.gives_memory
         container.gives_memory = 0
-        held = container.allocated
         kept = held.memory
         if self._settings.paused_memory == "release":
             kept = 0
         elif 0 <= event.memory < kept:
             kept = event.memory
             self._say(container, outcome.memory_reclaimed(kept, held.memory))
+        container.unreclaimable = container.unreclaimable or held.memory - kept < expected
         self._release(container, Resource(held.memory - kept, held.vcores))
         self._enqueue(container)
         self._store(container)
