@@ -265,9 +265,7 @@ class RandomWorld(RuleBasedStateMachine):
                 # sometimes less than was expected comes back, sometimes nothing
                 before = self.records[container_id].spec.resource.memory
                 process.lowered_to = min(before, (110, 640, before)[self.count % 3])
-            self.tell(
-                ContainerPaused(container_id, -1 if process.lowered_to is None else process.lowered_to)
-            )
+            self.tell(ContainerPaused(container_id, -1 if process.lowered_to is None else process.lowered_to))
         else:
             process.stopped = False
             self.tell(ContainerResumed(container_id))
