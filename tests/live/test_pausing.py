@@ -78,8 +78,12 @@ def test_a_full_node_of_spinners_pauses_for_a_guaranteed_one_and_goes_on(pausing
     )
     wait_until(lambda: list(states(pausing).values()).count("RUNNING") == 2, what="both spin")
     guaranteed = pausing.start("run", "--vcores", "2", "--memory", "100", "sleep", "1.2")
-    wait_until(lambda: list(states(pausing).values()).count("PAUSED") == 2, what="both are paused")
-    paused = [c for c in pausing.containers() if c["yopp"]["state"] == "PAUSED"]
+
+    def both_paused() -> list[dict[str, Any]]:
+        found = [c for c in pausing.containers() if c["yopp"]["state"] == "PAUSED"]
+        return found if len(found) == 2 else []
+
+    paused = wait_until(both_paused, what="both are paused")
     assert all("Paused to make room for Guaranteed Container" in c["diagnostics"] for c in paused)
     used = [c["yopp"]["used"]["cpuSeconds"] for c in paused]
     assert guaranteed.wait(timeout=30) == 0
@@ -256,15 +260,15 @@ def test_unused_memory_is_reclaimed_where_memory_is_short(pausing: Yopp) -> None
 
 def test_used_memory_costs_the_container_its_life(pausing: Yopp) -> None:
     held = pausing.home / "held"
-    program = HOLDER.format(mb=500, path=str(held), seconds=300)
+    program = HOLDER.format(mb=150, path=str(held), seconds=300)
     job = pausing.start("run", "-O", "--memory", "800", "python3", "-c", program)
     wait_until(held.exists, what="it holds its memory")
     container = one_running(pausing)["id"]
     wait_until(
-        lambda: pausing.json("container", "status", container)["container"]["yopp"]["used"]["rssMB"] > 500,
+        lambda: pausing.json("container", "status", container)["container"]["yopp"]["used"]["rssMB"] > 150,
         what="its memory has been measured",
     )
-    pausing("run", "--memory", "600", "true")
+    pausing("run", "--memory", "900", "true")
     ended = pausing.json("container", "status", container)["container"]
     assert ended["exitCode"] == -108
     assert "Killed to make room for Guaranteed Container." in ended["diagnostics"]
