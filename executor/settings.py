@@ -83,6 +83,22 @@ class ExecutorSettings:
         False,
         doc="Pause running opportunistic containers to make room for guaranteed ones, instead of killing them.",
     )
+    pause_mechanism: str = setting(
+        "yopp.nodemanager.pause-mechanism",
+        "signal",
+        choices=("signal", "freezer"),
+        doc="""How a container is paused: by SIGSTOP to each of its processes (signal), or by the freezer of its
+        cgroup (freezer), which its processes can neither see nor outrun. A host without a freezer refuses the
+        second.""",
+    )
+    paused_memory: str = setting(
+        "yopp.nodemanager.paused-memory",
+        "reclaim",
+        choices=("reclaim", "keep", "release"),
+        doc="""What becomes of a paused container's memory where memory is what is short: the kernel takes back
+        what it can and the rest is kept (reclaim), all of it is kept and containers are killed instead (keep),
+        or all of it counts as given back although nothing was freed, as in YARN (release).""",
+    )
     max_overtakes: int = setting(
         "yopp.nodemanager.opportunistic-queue.max-overtakes",
         100,

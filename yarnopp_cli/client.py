@@ -27,6 +27,7 @@ from .records.reports import (
     QueueReport,
     YarnApplicationState,
 )
+from .records.requests import UpdateContainerRequest
 from .rpc.blocking import DEFAULT_TIMEOUT, Connection
 
 if TYPE_CHECKING:
@@ -231,6 +232,31 @@ class YarnClient:
             nm.SignalContainerRequest(report.container_id, signal),
         )
         return response.status
+
+    def pause_container(self, report: ContainerReport) -> ContainerStatus:
+        """Begin to pause a container; as it was then."""
+        from .records import container_protocol as nm
+
+        response: nm.PauseContainerResponse = self.node_call(
+            self.node(report.node_id), "pauseContainer", nm.PauseContainerRequest(report.container_id)
+        )
+        return response.status
+
+    def resume_container(self, report: ContainerReport) -> ContainerStatus:
+        """Let a paused container go on as soon as there is room; as it was then."""
+        from .records import container_protocol as nm
+
+        response: nm.ResumeContainerResponse = self.node_call(
+            self.node(report.node_id), "resumeContainer", nm.ResumeContainerRequest(report.container_id)
+        )
+        return response.status
+
+    def update_container(self, update: UpdateContainerRequest) -> rm.ChangeContainerResponse:
+        """Promote, demote or resize a container. Raises InvalidStateError with YARN's word for a refusal."""
+        response: rm.ChangeContainerResponse = self._call(
+            self._rm, "updateContainer", rm.ChangeContainerRequest(update)
+        )
+        return response
 
     def node_call(
         self, node: NodeReport, method: str, request: Any, *, timeout: float = DEFAULT_TIMEOUT

@@ -129,6 +129,10 @@ class Container:
     pause_wanted: bool = False
     #: its pause makes room for a guaranteed container, which waits for it
     making_room: bool = False
+    #: MiB of memory that its pause is expected to give back, beside its vcores
+    gives_memory: int = 0
+    #: less of its memory could be reclaimed than was expected, so that is not counted on again
+    unreclaimable: bool = False
     #: its pause did not take in time, so nobody counts on it any more
     pause_overdue: bool = False
     #: a pause of it failed, so it is not tried again
@@ -174,12 +178,18 @@ class Container:
 
     @property
     def is_giving_back(self) -> Resource:
-        """What it holds now and is about to give back: all when being killed, vcores when being paused."""
+        """What it holds now and is about to give back: all when being killed, vcores (and what memory is
+        expected of it) when being paused."""
         if self.state is KILLING:
             return self.allocated
         if (self.state is PAUSING or self.pause_wanted) and not self.pause_overdue:
-            return Resource(0, self.allocated.vcores)
+            return Resource(self.gives_memory, self.allocated.vcores)
         return Resource()
+
+    @property
+    def gave_memory(self) -> bool:
+        """Whether it is paused and has given some of its memory back."""
+        return self.state is PAUSED and self.allocated.memory < self.spec.resource.memory
 
     def after(self, trigger: type) -> ContainerState:
         """The state that ``trigger`` leads to. Raises InvalidTransitionError, with the story, if none
@@ -275,4 +285,5 @@ class Container:
             ran_ms=round(self.ran_before_state * 1000),
             state_since_ms=self.state_since_ms,
             held=self.held,
+            paused_memory=self.allocated.memory if self.gave_memory else -1,
         )

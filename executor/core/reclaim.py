@@ -26,8 +26,8 @@ class Reclaimable:
     """An opportunistic container that could make room.
 
     ``by_kill`` is what its end would give back beyond what it is giving back already. ``by_pause`` is what
-    pausing it would: vcores and no memory, for a stopped process keeps its pages (design decision 1); nothing
-    if it cannot be paused.
+    pausing it would: vcores, and of its memory only what is expected to be reclaimed, for a stopped process
+    keeps its pages (design decision 1); nothing if it cannot be paused.
     """
 
     container_id: str
@@ -35,8 +35,11 @@ class Reclaimable:
     by_pause: Resource = NOTHING
 
 
-def reclaimable(container: Container) -> Reclaimable:
-    """What an opportunistic container that holds resources could give beyond what is on its way back."""
+def reclaimable(container: Container, memory_by_pause: int = 0) -> Reclaimable:
+    """What an opportunistic container that holds resources could give beyond what is on its way back.
+
+    ``memory_by_pause`` is how much memory, in MiB, a pause of it is expected to give back.
+    """
     coming = container.is_giving_back
     if container.state is KILLING:
         return Reclaimable(container.container_id, by_kill=Resource())
@@ -46,7 +49,7 @@ def reclaimable(container: Container) -> Reclaimable:
         and not container.unpausable
         and not container.pause_wanted
     ):
-        by_pause = Resource(0, container.allocated.vcores)
+        by_pause = Resource(memory_by_pause, container.allocated.vcores)
     return Reclaimable(container.container_id, by_kill=container.allocated - coming, by_pause=by_pause)
 
 
@@ -64,13 +67,13 @@ def plan(
 ) -> list[PauseContainer | KillContainer]:
     """The smallest set that suffices, newest first among equals; empty if none does or nothing is short.
 
-    Where pausing is allowed and memory is not short, containers are paused, and killed only if pausing all
-    does not suffice. Where memory is short, those whose memory is needed are killed, and the others are
-    paused.
+    Where pausing is allowed containers are paused, and killed only if pausing all does not suffice. Where
+    memory is short and pausing gives too little of it back, those whose memory is needed are killed, and the
+    others are paused.
     """
     if short == Resource():
         return []
-    if can_pause and short.memory <= 0:
+    if can_pause:
         chosen = _fewest([candidate.by_pause for candidate in running], short)
         if chosen:
             return [PauseContainer(running[index].container_id) for index in chosen]

@@ -12,7 +12,7 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ..records import ContainerExitStatus, ContainerRecord, ContainerState, ContainerUsage
+from ..records import ContainerExitStatus, ContainerRecord, ContainerState, ContainerUsage, Resource
 from .container import UNMEASURED, Container, StoryEntry
 from .events import ContainerRecovered, Event, RecoveryCompleted
 
@@ -84,6 +84,16 @@ def standing(event: ContainerRecovered) -> Standing:
     if state in (ContainerState.SCHEDULED, ContainerState.LAUNCHING):
         return Standing.QUEUED
     return Standing.ENDED
+
+
+def holding(event: ContainerRecovered) -> Resource:
+    """What a recovered container that lives holds of the node: a paused one no vcores, and what memory it
+    had kept."""
+    resource = event.record.spec.resource
+    if standing(event) is not Standing.PAUSED:
+        return resource
+    kept = event.record.paused_memory
+    return Resource(resource.memory if kept < 0 else min(kept, resource.memory), 0)
 
 
 _STATES = {

@@ -14,7 +14,7 @@ from ..records import ContainerExitStatus, ContainerUsage, ExecutionType, Resour
 from . import outcome, recovery
 from .actions import BY_SCHEDULER, ContainerActions
 from .commands import CleanUpContainer, Command, KillContainer, SetLimits, SignalContainer
-from .container import KILLING, LAUNCHING, PAUSED, RESUMING, RUNNING, SCHEDULED, Container
+from .container import KILLING, LAUNCHING, PAUSED, PAUSING, RESUMING, RUNNING, SCHEDULED, Container
 from .deadlines import DeadlineKind
 from .events import (
     ContainerExited,
@@ -97,7 +97,7 @@ class ContainerScheduler(ContainerActions):
             case ContainerLaunchFailed():
                 self._on_launch_failed(container, event)
             case ContainerPaused():
-                self._on_paused(container)
+                self._on_paused(container, event)
             case ContainerPauseFailed():
                 self._on_pause_failed(container, event)
             case ContainerResumed():
@@ -242,13 +242,22 @@ class ContainerScheduler(ContainerActions):
                 assert_never(kind)
         self._start_pending()
 
-    def _on_paused(self, container: Container) -> None:
+    def _on_paused(self, container: Container, event: ContainerPaused) -> None:
         self._move(container, ContainerPaused)
         if container.state is KILLING:
             return
         container.deadlines.clear()
         container.making_room = container.pause_overdue = False
-        self._release(container, Resource(0, container.allocated.vcores))
+        held, expected = container.allocated, container.gives_memory
+        container.gives_memory = 0
+        kept = held.memory
+        if self._settings.paused_memory == "release":
+            kept = 0
+        elif 0 <= event.memory < kept:
+            kept = event.memory
+            self._say(container, outcome.memory_reclaimed(kept, held.memory))
+        container.unreclaimable = container.unreclaimable or held.memory - kept < expected
+        self._release(container, Resource(held.memory - kept, held.vcores))
         self._enqueue(container)
         self._store(container)
         self._start_pending()
@@ -262,6 +271,7 @@ class ContainerScheduler(ContainerActions):
         container.deadlines.pop(DeadlineKind.PAUSE, None)
         container.unpausable = True
         container.making_room = container.pause_overdue = container.held = False
+        container.gives_memory = 0
         self._say(container, f"Container could not be paused: {event.reason}")
         self._store(container)
         self._report(container)
@@ -307,16 +317,19 @@ class ContainerScheduler(ContainerActions):
         self._dequeue(container)
         if execution_type is not container.execution_type:
             self._change_type(container, execution_type)
+        gave_memory, kept = container.gave_memory, container.allocated.memory
         container.change(version=event.version, resource=resource)
         if container.state is not SCHEDULED:
-            holds = Resource(resource.memory, 0 if container.state is PAUSED else resource.vcores)
+            holds = resource
+            if container.state is PAUSED:
+                holds = Resource(min(kept, resource.memory) if gave_memory else resource.memory, 0)
             self._release(container, container.allocated)
             self._acquire(container, holds)
         self._enqueue(container)
         self._store(container)
         if container.state is LAUNCHING:
             container.limits_stale = True
-        elif container.state is not SCHEDULED:
+        elif container.state is not SCHEDULED and not gave_memory:  # else when it goes on
             self._emit(SetLimits(container.container_id, self._limits(container)))
         self._start_pending()
         self._report(container)
@@ -329,7 +342,7 @@ class ContainerScheduler(ContainerActions):
         if container.state is SCHEDULED or growth == Resource():
             return True
         if container.state is PAUSED:
-            growth = Resource(growth.memory, 0)
+            growth = Resource(0 if container.gave_memory else growth.memory, 0)
         if self._tracker.fits(growth):
             return True
         if execution_type is ExecutionType.OPPORTUNISTIC:
@@ -387,8 +400,9 @@ class ContainerScheduler(ContainerActions):
             return
         if where is not recovery.Standing.QUEUED:
             self._active[container_id] = container
-            paused = where is recovery.Standing.PAUSED
-            self._acquire(container, Resource(container.resource.memory, 0) if paused else container.resource)
+            self._acquire(container, recovery.holding(event))
+            if event.record.state is PAUSING:  # its memory may have been lowered a moment before the crash
+                self._emit(SetLimits(container_id, self._limits(container)))
         if where is recovery.Standing.KILLING:
             self._order_kill(container, force=False)
             return

@@ -40,7 +40,7 @@ _SHELL_VARIABLES = ("SHLVL", "OLDPWD", "_", "PWD")
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
-    """All that starting one process takes. ``join`` are the ``cgroup.procs`` files it enters before it
+    """All that starting one process takes. ``join`` are the ``cgroup.procs`` (v1: ``tasks``) files it enters before it
     begins.
     """
 

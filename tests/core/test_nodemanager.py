@@ -50,6 +50,8 @@ from yarnopp_cli.errors import (
 from yarnopp_cli.records.container_protocol import (
     GetContainerStatusesRequest,
     GetNodeInfoRequest,
+    PauseContainerRequest,
+    ResumeContainerRequest,
     SignalContainerRequest,
     StartContainerRequest,
     StartContainersRequest,
@@ -667,13 +669,41 @@ def test_updates_need_a_newer_token_and_room(node: World) -> None:
     promote = token(1, version=1, execution_type="GUARANTEED")
     assert node.call("updateContainers", UpdateContainersRequest((promote,))).updated == (cid(1),)
     assert node.status(1).execution_type is ExecutionType.GUARANTEED
-    (failed,) = node.call("updateContainers", UpdateContainersRequest((promote,))).failed
+    again = node.call("updateContainers", UpdateContainersRequest((promote,)))
+    assert again.updated == (cid(1),), "what is so already needs no second token"
+    (failed,) = node.call(
+        "updateContainers", UpdateContainersRequest((token(1, version=1, memory=9),))
+    ).failed
     assert "version 1 already" in failed.message
     too_large = token(1, version=2, execution_type="GUARANTEED", memory=99999)
     (failed,) = node.call("updateContainers", UpdateContainersRequest((too_large,))).failed
     assert "no room" in failed.message
     (failed,) = node.call("updateContainers", UpdateContainersRequest((token(5, version=1),))).failed
     assert failed.container_id == cid(5)
+
+
+def test_people_pause_and_resume(node: World) -> None:
+    node.run_one(1)
+    node.start(to_start(2), to_start(3))
+    with pytest.raises(InvalidStateError, match="waits in a queue"):
+        node.call("pauseContainer", PauseContainerRequest(cid(3)))
+    with pytest.raises(InvalidStateError, match="is not paused"):
+        node.call("resumeContainer", ResumeContainerRequest(cid(1)))
+    answer = node.call("pauseContainer", PauseContainerRequest(cid(1)))
+    assert answer.status.state is ContainerState.PAUSING
+    assert do.PauseContainer(cid(1)) in node.commands
+    node.tell(happened.ContainerPaused(cid(1)))
+    assert node.call("pauseContainer", PauseContainerRequest(cid(1))).status.state is ContainerState.PAUSED
+    assert "paused by a person" in node.status(1).diagnostics
+    node.launched(2)
+    node.exited(2)
+    answer = node.call("resumeContainer", ResumeContainerRequest(cid(1)))
+    assert answer.status.state in (ContainerState.RESUMING, ContainerState.PAUSED)
+    with pytest.raises(ContainerNotFoundError):
+        node.call("pauseContainer", PauseContainerRequest(cid(7)))
+    node.exited(1)
+    with pytest.raises(InvalidStateError, match="has ended"):
+        node.call("resumeContainer", ResumeContainerRequest(cid(1)))
 
 
 def test_the_node_tells_of_itself(node: World) -> None:

@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 
 from executor.records import ExecutionType, Resource
-from yarnopp_cli.records.client_protocol import GetClusterInfoRequest
-from yarnopp_cli.records.requests import Container, ContainerUpdateType, UpdateContainerRequest
+from yarnopp_cli.errors import ContainerNotFoundError, InvalidStateError
+from yarnopp_cli.records.client_protocol import ChangeContainerRequest, GetClusterInfoRequest
+from yarnopp_cli.records.requests import (
+    Container,
+    ContainerUpdateType,
+    ExecutionTypeRequest,
+    ResourceRequest,
+    UpdateContainerRequest,
+)
 
 from .rm_harness import OPPORTUNISTIC, Cluster, Node, asks, done, status
 
@@ -154,3 +161,68 @@ def test_the_rm_may_deliver_updates_itself() -> None:
     assert (update.container_id, update.version) == (one.id, 1)
     assert update.execution_type is ExecutionType.GUARANTEED
     assert node.beat().containers_to_update == ()
+
+
+def test_a_persons_update_is_delivered_by_the_rm_and_told_to_the_master() -> None:
+    cluster = Cluster()
+    node = cluster.node()
+    master = cluster.master()
+    [one] = master.allocate(asks(1, SIZE, OPPORTUNISTIC)).allocated
+    node.beat(status(one))
+    answer = cluster.ask(ChangeContainerRequest(wish(one, PROMOTE, -1)))
+    assert (answer.version, answer.pending) == (1, False)
+    assert answer.container.execution_type is ExecutionType.GUARANTEED
+    [update] = node.beat().containers_to_update
+    assert (update.container_id, update.version) == (one.id, 1)
+    [updated] = master.allocate().updated
+    assert updated.container.version == 1
+    again = cluster.ask(ChangeContainerRequest(wish(one, PROMOTE, -1)))
+    assert (again.version, again.pending) == (1, False), "it is so already"
+    for request, fault in (
+        (wish(one, PROMOTE, 0), "INCORRECT_CONTAINER_VERSION_ERROR"),
+        (wish(one, INCREASE, -1, Resource(99_999, 1)), "RESOURCE_OUTSIDE_ALLOWED_RANGE"),
+        (
+            UpdateContainerRequest(one.id, -1, PROMOTE, execution_type=OPPORTUNISTIC),
+            "INVALID_EXECUTION_TYPE",
+        ),
+    ):
+        with pytest.raises(InvalidStateError, match=fault):
+            cluster.ask(ChangeContainerRequest(request))
+    node.beat(done(one))
+    with pytest.raises(InvalidStateError, match="has ended"):
+        cluster.ask(ChangeContainerRequest(wish(one, DEMOTE, -1)))
+    with pytest.raises(ContainerNotFoundError):
+        cluster.ask(ChangeContainerRequest(UpdateContainerRequest("container_9_0001_01_000001", -1, DEMOTE)))
+
+
+def test_what_was_started_by_an_older_token_is_told_again() -> None:
+    cluster = Cluster(auto_update_containers=True)
+    node = cluster.node()
+    master = cluster.master()
+    [one] = master.allocate(asks(1, SIZE, OPPORTUNISTIC)).allocated
+    master.allocate(updates=(wish(one, PROMOTE),))
+    assert len(node.beat().containers_to_update) == 1, "the node knows nothing of it and forgets this"
+    node.beat()
+    [update] = node.beat(status(one)).containers_to_update
+    assert update.version == 1
+
+
+def served(cluster: Cluster, *, enforce: bool, number: int = 3) -> list[ExecutionType]:
+    """The types that an ask for opportunistic containers is served by."""
+    request = ResourceRequest(
+        number, SIZE, execution_type_request=ExecutionTypeRequest(OPPORTUNISTIC, enforce)
+    )
+    return [one.execution_type for one in cluster.master().allocate(request).allocated]
+
+
+def test_an_ask_may_be_served_better_than_it_wished_unless_it_enforces_its_type() -> None:
+    guaranteed = ExecutionType.GUARANTEED
+    cluster = Cluster(may_be_guaranteed=True)
+    cluster.node(total=Resource(2048, 2))
+    assert served(cluster, enforce=False) == [guaranteed, guaranteed, OPPORTUNISTIC]
+    cluster = Cluster(may_be_guaranteed=True)
+    cluster.node(total=Resource(2048, 2))
+    assert served(cluster, enforce=True) == [OPPORTUNISTIC] * 3
+    cluster = Cluster()
+    cluster.node(total=Resource(2048, 2))
+    assert served(cluster, enforce=False) == [OPPORTUNISTIC] * 3, "YARN's rule is the default"

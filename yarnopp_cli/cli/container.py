@@ -1,4 +1,4 @@
-"""``yopp container list|status|kill|signal``, and ``yopp ps``."""
+"""``yopp container list|status|kill|signal``, and ``yopp ps``. Its other commands are in ``container_changes``."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ..errors import EXIT_TIMEOUT, ConnectionFailedError, InvalidStateError, Usa
 from ..records.client_protocol import GetContainersRequest
 from ..records.reports import ContainerReport, NodeReport
 from ..views import containers as view
+from . import container_changes
 from .application import now_ms
 from .context import Context
 from .listing import Choice, Documents, repeat, show, words_of
@@ -70,7 +71,7 @@ _PIDS = "yopp.nodemanager.container.pids-max"
 def register(app: typer.Typer) -> None:
     """Add the group ``container``."""
     group = new_typer(
-        help="List, show, kill and signal containers.",
+        help="List, show, kill, signal, pause, promote and resize containers.",
         no_args_is_help=True,
         epilog=examples("yopp container list -a", "yopp container status last"),
     )
@@ -86,6 +87,7 @@ def register(app: typer.Typer) -> None:
     group.command(
         "signal", epilog=examples("yopp container signal --signal USR1 3.2", "yopp container signal last")
     )(signal)
+    container_changes.add_to(group)
     app.add_typer(group, name="container")
 
 
@@ -261,10 +263,11 @@ def status(
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         found = [client.container(one) for one in containers(client, ids)]
         facts = node_facts(client, client.nodes(), found)
-    _details(printer, found, facts)
+    show_details(printer, found, facts)
 
 
-def _details(printer: Printer, found: list[ContainerReport], facts: dict[str, view.NodeFacts]) -> None:
+def show_details(printer: Printer, found: list[ContainerReport], facts: dict[str, view.NodeFacts]) -> None:
+    """Print everything about these containers in the form chosen."""
     now = now_ms()
     printer.details(
         found,
@@ -308,7 +311,7 @@ def kill(
             await_containers(client, named, lambda one: not view.is_live(one), bound, "end")
         after = [client.container(one) for one in named]
     if printer.form not in ("table", "wide") or quiet:
-        _details(printer, after, {})
+        show_details(printer, after, {})
         return 0
     for report in after:
         if view.is_live(before[report.container_id]):
@@ -399,7 +402,7 @@ def signal(
             client.signal_container(report, number)
         after = [client.container(one) for one in named]
     if printer.form not in ("table", "wide") or quiet:
-        _details(printer, after, {})
+        show_details(printer, after, {})
     else:
         for report in after:
             printer.text(f"{report.container_id} was sent {signals.Signals(number).name}")

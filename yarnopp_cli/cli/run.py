@@ -29,6 +29,7 @@ from .options import (
     RunDirOption,
     Timeout,
     Verbose,
+    duration,
     examples,
     size_mb,
 )
@@ -55,6 +56,15 @@ Environment = Annotated[
 ]
 Directory = Annotated[
     str | None, typer.Option("-C", "--cwd", metavar="DIR", help="Where it runs. [default: here]")
+]
+TimeLimit = Annotated[
+    float | None,
+    typer.Option(
+        "--container-timeout",
+        metavar="DUR",
+        parser=duration,
+        help="End each container that has run for so long; the time it is paused does not count.",
+    ),
 ]
 Retries = Annotated[int, typer.Option("--retries", metavar="N", help="Run a failing container again.")]
 Detach = Annotated[
@@ -90,6 +100,7 @@ def run(
     cwd: Directory = None,
     name: Name = "",
     timeout: Timeout = None,
+    container_timeout: TimeLimit = None,
     retries: Retries = 0,
     detach: Detach = False,
     promote: Promote = False,
@@ -152,6 +163,7 @@ def run(
             node=where,
             name=name,
             timeout_ms=round((timeout or 0) * 1000),
+            container_timeout_ms=round((container_timeout or 0) * 1000),
             retries=retries,
             max_preemptions=settings.max_preemptions,
         )

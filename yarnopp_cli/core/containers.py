@@ -22,6 +22,7 @@ from executor.records import (
 from ..records.ids import ContainerId
 from ..records.reports import ContainerReport
 from ..records.requests import Container, Token
+from ..records.tracker_protocol import ContainerToUpdate
 from .applications import AttemptEvent, AttemptState, Phase
 from .asks import Ask, AskKey
 from .load_monitor import Claim
@@ -63,7 +64,9 @@ class RMContainer:
     """One container. ``allocated_at`` in seconds, monotonic, ``sequence`` the order of allocation;
     ``status`` is what its node said last.
 
-    ``ask_key`` is the ask it answered. ``released`` ones are ended at their master's wish.
+    ``ask_key`` is the ask it answered, ``asked_type`` that ask's type.
+    ``released`` ones are ended at their master's wish.
+    ``delivers``: the RM itself tells the node what it has become.
     """
 
     id: str
@@ -82,7 +85,9 @@ class RMContainer:
     version: int = 0
     phase: Phase = Phase.ALLOCATED
     status: ContainerStatus | None = None
+    asked_type: ExecutionType = ExecutionType.GUARANTEED
     released: bool = False
+    delivers: bool = False
     started_told: bool = False
     finished_ms: int = 0
 
@@ -174,6 +179,7 @@ class ContainerLedger:
             allocation_request_id=ask.request.allocation_request_id,
             token=_NO_TOKEN,
             ask_key=ask.key,
+            asked_type=ask.request.execution_type_request.execution_type,
             allocated_at=now,
             sequence=self._sequence,
             is_am=ask is attempt.am_ask,
@@ -251,6 +257,8 @@ class ContainerLedger:
         """Its node speaks of a container that has not ended."""
         if container.status is None:
             self._claimed(container)
+            if container.delivers and status.version < container.version:
+                self.deliver_update(container)  # it was started by a token older than the update
         container.status = status
         self._move(container, _PHASES[status.state], now)
         attempt = container.attempt
@@ -366,6 +374,19 @@ class ContainerLedger:
             container.node.change_used(resource, 1)
         self._context.monitor.refresh(container.node.load)
         self._context.scheduler.dirty = True
+
+    def deliver_update(self, container: RMContainer) -> None:
+        """Tell its node what the container has become, instead of leaving that to its master."""
+        container.delivers = True
+        update = ContainerToUpdate(
+            container.id,
+            container.version,
+            container.execution_type,
+            container.resource,
+            container.token,
+        )
+        container.node.to_update.put(container.id, update)
+        self._context.touch_node(container.node)
 
     def _claimed(self, container: RMContainer) -> None:
         """The node knows of it (or it ended unclaimed): it does not expire, and reports count it now."""

@@ -370,7 +370,7 @@ class ApplicationMasterService:
         if not asks:
             return
         unknown: Counter[tuple[ExecutionType, AskKey]] = Counter(
-            (container.execution_type, container.ask_key) for container, _ in attempt.allocated.items()
+            (container.asked_type, container.ask_key) for container, _ in attempt.allocated.items()
         )
         for ask, size in zip(asks, sizes, strict=True):
             execution_type = ask.execution_type_request.execution_type

@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from executor.core.events import (
     ContainerKillRequested,
+    ContainerPauseRequested,
+    ContainerResumeRequested,
     ContainerScheduled,
     ContainerSignalRequested,
     ContainerUpdated,
@@ -24,6 +26,7 @@ from . import node_calls
 from .node_calls import Grant
 from .node_containers import NodeContainers
 
+BY_PERSON = "Container paused by a person."
 BY_MASTER = "Container killed by the ApplicationMaster."
 
 
@@ -94,6 +97,9 @@ class ContainerService:
     def _update_container(self, token: Token, key: bytes, now_ms: int) -> str:
         grant = node_calls.verified_grant(key, token, self._node_id, now_ms)
         before = self._live_status(grant.container_id)
+        same = (grant.version, grant.execution_type, grant.resource)
+        if same == (before.version, before.execution_type, before.resource):
+            return grant.container_id  # the RM has delivered it already
         if grant.version <= before.version:
             raise InvalidStateError(
                 f"container {grant.container_id} is not updated",
@@ -149,6 +155,42 @@ class ContainerService:
             raise InvalidStateError(f"{request.signal} is no signal", because="signals are 1 to 64")
         self._pass(ContainerSignalRequested(request.container_id, request.signal))
         return protocol.SignalContainerResponse(status)
+
+    def pause_container(self, request: protocol.PauseContainerRequest) -> protocol.PauseContainerResponse:
+        """Begin to pause a container, whatever its type; one that is paused already stays so from now on."""
+        container_id = request.container_id
+        status = self._live_status(container_id)
+        if status.state is ContainerState.SCHEDULED:
+            raise InvalidStateError(
+                f"container {container_id} cannot be paused", because="it waits in a queue"
+            )
+        if status.state is ContainerState.KILLING:
+            raise InvalidStateError(f"container {container_id} cannot be paused", because="it is being ended")
+        if not self._scheduler.is_held(container_id):
+            self._pass(ContainerPauseRequested(container_id, request.diagnostics or BY_PERSON))
+        return protocol.PauseContainerResponse(self._status_now(container_id))
+
+    def resume_container(self, request: protocol.ResumeContainerRequest) -> protocol.ResumeContainerResponse:
+        """Let a container go on that a person paused. Raises InvalidStateError for any other."""
+        container_id = request.container_id
+        status = self._live_status(container_id)
+        if not self._scheduler.is_held(container_id):
+            paused = status.state in (ContainerState.PAUSING, ContainerState.PAUSED)
+            raise InvalidStateError(
+                f"container {container_id} cannot be resumed",
+                because="it made room for a guaranteed container, and goes on when that has ended"
+                if paused
+                else f"it is not paused: it is {status.state.value}",
+                hint="`yopp container promote` makes it guaranteed" if paused else "",
+            )
+        self._pass(ContainerResumeRequested(container_id))
+        return protocol.ResumeContainerResponse(self._status_now(container_id))
+
+    def _status_now(self, container_id: str) -> ContainerStatus:
+        status = self._scheduler.status(container_id)
+        if status is None:
+            raise node_calls.not_here(container_id, self._node_id)
+        return status
 
     def _live_status(self, container_id: str) -> ContainerStatus:
         status = self._scheduler.status(container_id)

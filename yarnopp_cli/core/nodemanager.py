@@ -522,6 +522,10 @@ class NodeManager:
                     self._reply(call, self._service.container_statuses(request))
                 case protocol.SignalContainerRequest():
                     self._reply(call, self._service.signal_container(request))
+                case protocol.PauseContainerRequest():
+                    self._reply(call, self._service.pause_container(request))
+                case protocol.ResumeContainerRequest():
+                    self._reply(call, self._service.resume_container(request))
                 case protocol.GetNodeInfoRequest():
                     self._reply(call, self._reporter.node_info(self._link))
                 case _:

@@ -156,6 +156,8 @@ class ResourceManager:
                 self._clients.get_nodes(call, request)
             case client.GetContainersRequest() as request:
                 self._clients.get_containers(call, request)
+            case client.ChangeContainerRequest() as request:
+                self._updates.change(call, request, now)
             case client.GetQueueInfoRequest() as request:
                 self._clients.get_queues(call, request)
             case client.GetClusterInfoRequest():
@@ -239,7 +241,7 @@ class ResourceManager:
         scheduler = context.scheduler
         beating = None if context.heartbeat_wait else list(context.beating_nodes.values())
         if scheduler.dirty or beating:
-            self._updates.grant(now)
+            self._updates.grant(now, beating)
 
             def grant(attempt: RMAppAttempt, ask: Ask, node: RMNode) -> None:
                 self._grant(attempt, ask, node, ExecutionType.GUARANTEED, None, now)
@@ -248,7 +250,10 @@ class ResourceManager:
         if context.opportunistic_waiting and (context.opportunistic_dirty or context.monitor.gained):
 
             def grant_opportunistic(attempt: RMAppAttempt, ask: Ask, node: RMNode, claim: Claim) -> None:
-                self._grant(attempt, ask, node, ExecutionType.OPPORTUNISTIC, claim, now)
+                if self._may_be_guaranteed(ask, node):
+                    self._grant(attempt, ask, node, ExecutionType.GUARANTEED, None, now)
+                else:
+                    self._grant(attempt, ask, node, ExecutionType.OPPORTUNISTIC, claim, now)
                 # The next turn is another's.
                 context.opportunistic_waiting.move_to_end(attempt.id)
 
@@ -258,6 +263,15 @@ class ResourceManager:
                     del context.opportunistic_waiting[attempt.id]
         context.opportunistic_dirty = False
         context.monitor.gained = False
+
+    def _may_be_guaranteed(self, ask: Ask, node: RMNode) -> bool:
+        """Whether an opportunistic ask is served better than it wished: what ``node`` has free is free for
+        all, nobody is preempted for it, and no guaranteed ask waits for it."""
+        if not self._context.settings.may_be_guaranteed or ask.request.execution_type_request.enforce:
+            return False
+        load, size = node.load, ask.resource
+        free = size.memory <= load.free_memory and size.vcores <= load.free_vcores
+        return free and node.fits_guaranteed(size) and not load.awaited
 
     def _grant(
         self,

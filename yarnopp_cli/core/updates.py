@@ -9,21 +9,24 @@ version of the container and one new token, which its master takes to the node (
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from executor.records import ExecutionType, Resource
 
+from ..errors import ContainerNotFoundError, InvalidStateError
+from ..records.client_protocol import ChangeContainerRequest, ChangeContainerResponse
 from ..records.requests import (
     ContainerUpdateType,
     UpdateContainerError,
     UpdateContainerRequest,
     UpdatedContainer,
 )
-from ..records.tracker_protocol import ContainerToUpdate
-from .applications import RMAppAttempt
+from .applications import Phase, RMAppAttempt
 from .asks import normalise
+from .calls import CallReceived
 from .containers import RMContainer
 from .context import RMContext
+from .nodes import RMNode
 
 INVALID_CONTAINER_ID = "INVALID_CONTAINER_ID"
 INCORRECT_CONTAINER_VERSION_ERROR = "INCORRECT_CONTAINER_VERSION_ERROR"
@@ -51,6 +54,7 @@ class PendingUpdate:
     update_type: ContainerUpdateType
     execution_type: ExecutionType
     resource: Resource
+    by_person: bool = False
 
     def needs(self) -> Resource:
         """What its node must have free beyond what guaranteed containers have of it."""
@@ -91,12 +95,88 @@ class ContainerUpdates:
                 attempt.updates[request.container_id] = update
                 self._context.scheduler.dirty = True
 
-    def grant(self, now: float) -> None:
-        """Carry out every pending update whose node has room now, the oldest of each attempt first."""
+    def change(self, call: CallReceived, request: ChangeContainerRequest, now: float) -> None:
+        """A person's update: the same rules, an error instead of a refusal, and the RM delivers it.
+
+        Its master is told as of its own updates. Raises InvalidStateError, ContainerNotFoundError.
+        """
+        context, wish = self._context, request.update
+        container = context.containers.live.get(wish.container_id)
+        if container is None:
+            self._refuse_ended(wish.container_id)
+            return
+        attempt = container.attempt
+        if wish.container_version == -1:
+            wish = replace(wish, container_version=container.version)
+        fault = self._fault(attempt, wish, set())
+        update = None if fault else self._update(attempt, wish)
+        if not fault and update is not None and not self._node_has_room(update):
+            fault = RESOURCE_OUTSIDE_ALLOWED_RANGE
+        if fault:
+            raise InvalidStateError(
+                f"{fault}: container {container.id} is not updated",
+                because=_explained(fault, container, wish),
+            )
+        pending = False
+        if update is not None:
+            update = replace(update, by_person=True)
+            attempt.updates.pop(container.id, None)
+            if self._has_room(update):
+                self._carry_out(update, now)
+            else:
+                pending = True
+                attempt.updates[container.id] = update
+                context.scheduler.dirty = True
+        context.reply(
+            call.call_id,
+            ChangeContainerResponse(
+                container.report(context.identity.wall_offset),
+                version=container.version + 1 if pending else container.version,
+                pending=pending,
+            ),
+        )
+
+    def _refuse_ended(self, container_id: str) -> None:
+        if container_id in self._context.containers.finished:
+            raise InvalidStateError(
+                f"{INVALID_CONTAINER_ID}: container {container_id} is not updated", because="it has ended"
+            )
+        raise ContainerNotFoundError(
+            f"Container with id '{container_id}' doesn't exist in RM.", hint="yopp ps -a"
+        )
+
+    def _has_room(self, update: PendingUpdate) -> bool:
+        """Whether an update may be made now. With the plain beat, only when its node has just spoken."""
+        node, context = update.container.node, self._context
+        gives_back = update.needs() == Resource()
+        spoke = context.heartbeat_wait or node.node_id in context.beating_nodes
+        return node.usable and (gives_back or (spoke and node.fits_guaranteed(update.needs())))
+
+    def _node_has_room(self, update: PendingUpdate) -> bool:
+        """Whether an opportunistic container may grow so far now: nothing is preempted for it."""
+        container = update.container
+        if update.execution_type is ExecutionType.GUARANTEED or container.execution_type is not (
+            update.execution_type
+        ):
+            return True
+        growth = (update.resource - container.resource).at_least_zero()
+        if growth == Resource() or container.phase not in (Phase.RUNNING, Phase.PAUSED):
+            return True
+        load = container.node.load
+        return growth.memory <= load.free_memory and growth.vcores <= load.free_vcores
+
+    def grant(self, now: float, nodes: Iterable[RMNode] | None = None) -> None:
+        """Carry out every pending update whose node has room now, the oldest of each attempt first.
+
+        ``nodes`` are those that may be looked at, all by default.
+        """
+        among = None if nodes is None else {node.node_id for node in nodes}
         for app in self._context.live.values():
             attempt = app.attempt
             for update in list(attempt.updates.values()):
                 node = update.container.node
+                if among is not None and node.node_id not in among:
+                    continue
                 if node.usable and (node.fits_guaranteed(update.needs())):
                     del attempt.updates[update.container.id]
                     self._carry_out(update, now)
@@ -155,15 +235,27 @@ class ContainerUpdates:
         context.containers.retype(container, update.execution_type, update.resource, now)
         attempt.updated.put(container.id, UpdatedContainer(update.update_type, container.container()))
         context.touch(attempt)
-        if context.settings.auto_update_containers:
-            container.node.to_update.put(
-                container.id,
-                ContainerToUpdate(
-                    container.id,
-                    container.version,
-                    container.execution_type,
-                    container.resource,
-                    container.token,
-                ),
-            )
-            context.touch_node(container.node)
+        if context.settings.auto_update_containers or update.by_person:
+            context.containers.deliver_update(container)
+
+
+def _explained(fault: str, container: RMContainer, wish: UpdateContainerRequest) -> str:
+    """YARN's word for a refusal as a sentence for people."""
+    target = _TARGETS.get(wish.update_type)
+    if container.is_am:
+        return "it is its application's master"
+    if container.released:
+        return "it is being ended"
+    if fault == INCORRECT_CONTAINER_VERSION_ERROR:
+        return f"it has version {container.version}, and not {wish.container_version}"
+    if fault == UPDATE_OUTSTANDING_ERROR:
+        return "an update of it is under way, and waits for room on its node"
+    if fault == INVALID_EXECUTION_TYPE and target is not None:
+        other = next(one for one in ExecutionType if one is not target)
+        return f"target should be {target.value} and original should be {other.value}"
+    return f"it has {container.resource} and its node {container.node.total}, of which {_free(container)} is free"
+
+
+def _free(container: RMContainer) -> Resource:
+    load = container.node.load
+    return Resource(load.free_memory, load.free_vcores)

@@ -61,7 +61,8 @@ def end_line(status: FinalApplicationStatus, seconds: float, tally: Tally, diagn
 
 def summary_line(summary: JobSummary, *, always: bool = False) -> str:
     """Which types ran, who queued and for how long, who was preempted; "" where there is nothing to tell."""
-    if not (always or summary.queued or summary.preempted or summary.promoted):
+    told = summary.queued or summary.preempted or summary.promoted or summary.upgraded
+    if not (always or told):
         return ""
     parts = [f"ran {summary.opportunistic} opportunistic, {summary.guaranteed} guaranteed"]
     if summary.queued:
@@ -73,6 +74,8 @@ def summary_line(summary: JobSummary, *, always: bool = False) -> str:
     parts.append(f"{summary.preempted} preempted" + (" and asked for again" if summary.preempted else ""))
     if summary.promoted:
         parts.append(f"{summary.promoted} promoted")
+    if summary.upgraded:
+        parts.append(f"{summary.upgraded} asked for as opportunistic ran guaranteed, since there was room")
     return ", ".join(parts)
 
 

@@ -13,7 +13,7 @@ from .reports import (
     QueueReport,
     YarnApplicationState,
 )
-from .requests import ApplicationSubmissionContext, Token
+from .requests import ApplicationSubmissionContext, Token, UpdateContainerRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +154,28 @@ class GetContainersResponse:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeContainerRequest:
+    """A person's wish to promote, demote or resize a container; the RM has it delivered to the node itself.
+
+    ``update.container_version`` -1 stands for the version that the container has now.
+    """
+
+    update: UpdateContainerRequest
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeContainerResponse:
+    """``container`` is as the RM has it now. ``version`` is what its node will say once it has happened.
+
+    ``pending``: the change waits for room on the container's node, and is made as soon as there is some.
+    """
+
+    container: ContainerReport
+    version: int
+    pending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class GetQueueInfoRequest:
     """One queue, or all for an empty name."""
 
@@ -235,6 +257,7 @@ METHODS: dict[str, tuple[type, type]] = {
     "getApplicationAttempts": (GetApplicationAttemptsRequest, GetApplicationAttemptsResponse),
     "getClusterNodes": (GetClusterNodesRequest, GetClusterNodesResponse),
     "getContainers": (GetContainersRequest, GetContainersResponse),
+    "updateContainer": (ChangeContainerRequest, ChangeContainerResponse),
     "getQueueInfo": (GetQueueInfoRequest, GetQueueInfoResponse),
     "getClusterInfo": (GetClusterInfoRequest, GetClusterInfoResponse),
     "waitForNodes": (WaitForNodesRequest, WaitForNodesResponse),

@@ -89,6 +89,35 @@ class SignalContainerResponse:
 
 
 @dataclass(frozen=True, slots=True)
+class PauseContainerRequest:
+    """Make every process of a running container stand still, until a person resumes it."""
+
+    container_id: str
+    diagnostics: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PauseContainerResponse:
+    """As it is now: PAUSING, or PAUSED already."""
+
+    status: ContainerStatus
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeContainerRequest:
+    """Let a container that a person paused go on as soon as there is room for it."""
+
+    container_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeContainerResponse:
+    """As it is now: RESUMING, or PAUSED still, where it waits for room."""
+
+    status: ContainerStatus
+
+
+@dataclass(frozen=True, slots=True)
 class UpdateContainersRequest:
     """Changes that the RM granted, as tokens of a higher version."""
 
@@ -132,6 +161,8 @@ METHODS: dict[str, tuple[type, type]] = {
     "stopContainers": (StopContainersRequest, StopContainersResponse),
     "getContainerStatuses": (GetContainerStatusesRequest, GetContainerStatusesResponse),
     "signalContainer": (SignalContainerRequest, SignalContainerResponse),
+    "pauseContainer": (PauseContainerRequest, PauseContainerResponse),
+    "resumeContainer": (ResumeContainerRequest, ResumeContainerResponse),
     "updateContainers": (UpdateContainersRequest, UpdateContainersResponse),
     "getNodeInfo": (GetNodeInfoRequest, GetNodeInfoResponse),
 }

@@ -67,6 +67,7 @@ class JobSummary:
 
     ``total`` tasks; ``completed`` ended for good (``failed`` of them not with 0); ``guaranteed`` and ``opportunistic``
     say in which type the completed ones ran; ``queued`` how many waited in a node's queue before they ran;
+    ``upgraded`` how many asked for an opportunistic container and were given a guaranteed one;
     ``preempted`` how often one was killed, shed or refused and asked for again; ``wait_ms_total`` and
     ``wait_ms_max`` from arrival at the node to the start, over completed ones. ``exit_code`` is the job's.
     """
@@ -80,6 +81,7 @@ class JobSummary:
     queued: int = 0
     preempted: int = 0
     promoted: int = 0
+    upgraded: int = 0
     wait_ms_total: int = 0
     wait_ms_max: int = 0
     exit_code: int = -1

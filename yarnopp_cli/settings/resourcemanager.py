@@ -23,6 +23,12 @@ class ResourceManagerSettings:
         dispatching containers during container allocation. A higher value can improve load balance in large
         clusters.""",
     )
+    may_be_guaranteed: bool = setting(
+        "yopp.resourcemanager.opportunistic-container-allocation.may-be-guaranteed",
+        False,
+        doc="""Serve an opportunistic ask that does not enforce its execution type by a guaranteed container
+        where a node has room for one at once. With false, as in YARN, the type asked for is always given.""",
+    )
     max_allocations_per_heartbeat: int = setting(
         "yarn.resourcemanager.opportunistic.max.container-allocation.per.am.heartbeat",
         -1,

@@ -19,9 +19,7 @@ DISTRIBUTED = "yarn.nodemanager.distributed-scheduling.enabled"
 _ALLOCATION_EXPIRY = "yarn.resourcemanager.rm.container-allocation.expiry-interval-ms"
 
 
-NOT_IN_THIS_VERSION: dict[str, str] = {
-    "yarn.resourcemanager.auto-update.containers": "delivery of container updates by the RM itself",
-}
+NOT_IN_THIS_VERSION: dict[str, str] = {}
 """Features by the property that switches them on. Whoever builds one deletes its line."""
 
 OF_ANOTHER_CLUSTER: frozenset[str] = frozenset(

@@ -126,6 +126,7 @@ def summary_document(summary: JobSummary) -> dict[str, Any]:
         "queued": summary.queued,
         "preempted": summary.preempted,
         "promoted": summary.promoted,
+        "upgraded": summary.upgraded,
         "waitMsTotal": summary.wait_ms_total,
         "waitMsMax": summary.wait_ms_max,
     }
@@ -242,7 +243,8 @@ def summary_text(summary: JobSummary) -> str:
     mean = summary.wait_ms_total / summary.completed if summary.completed else 0
     return (
         f"{summary.opportunistic} opportunistic, {summary.guaranteed} guaranteed; {summary.queued} queued, "
-        f"{summary.preempted} preempted; waited {span(mean)} on average, {span(summary.wait_ms_max)} at most"
+        f"{summary.preempted} preempted, {summary.promoted} promoted; "
+        f"waited {span(mean)} on average, {span(summary.wait_ms_max)} at most"
     )
 
 

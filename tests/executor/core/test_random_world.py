@@ -65,6 +65,8 @@ class Process:
     """A container's processes. ``under_way`` is the command that has yet to end in its event."""
 
     limits_of: Resource
+    lowered_to: int | None = None
+    reclaims: bool = False
     under_way: str = "launch"
     alive: bool = False
     stopped: bool = False
@@ -81,16 +83,20 @@ class RandomWorld(RuleBasedStateMachine):
     """The rules are the things that can happen; ``crash_after`` cuts a list of commands short."""
 
     @initialize(
-        pause=st.booleans(), queue=st.sampled_from([0, 2, 10]), overtakes=st.sampled_from([0, 1, 100])
+        pause=st.booleans(),
+        queue=st.sampled_from([0, 2, 10]),
+        overtakes=st.sampled_from([0, 1, 100]),
+        memory=st.sampled_from(["polled", "reclaim", "keep"]),
     )
-    def begin(self, pause: bool, queue: int, overtakes: int) -> None:
+    def begin(self, pause: bool, queue: int, overtakes: int, memory: str) -> None:
         self.node: dict[str, Any] = {
             "memory": TOTAL.memory,
             "vcores": TOTAL.vcores,
             "use_pause_for_preemption": pause,
             "max_queue_length": queue,
             "max_overtakes": overtakes,
-            "polling": True,
+            "polling": memory == "polled",
+            "paused_memory": "keep" if memory == "keep" else "reclaim",
         }
         self.now = 0.0
         self.count = 0
@@ -126,16 +132,19 @@ class RandomWorld(RuleBasedStateMachine):
                 assert self.records[spec.container_id].state is ContainerState.LAUNCHING, "not written"
                 assert spec.container_id not in self.processes, f"{spec.container_id} launched twice"
                 self.processes[spec.container_id] = Process(spec.resource)
-            case PauseContainer(container_id):
+            case PauseContainer(container_id, reclaim_memory):
                 assert self.records[container_id].state is ContainerState.PAUSING, "not written"
                 self.begin_act(container_id, "pause")
+                self.processes[container_id].reclaims = reclaim_memory
             case ResumeContainer(container_id):
                 assert self.records[container_id].state is ContainerState.RESUMING, "not written"
+                assert self.processes[container_id].lowered_to is None, "it would be short of memory"
                 self.begin_act(container_id, "resume")
             case KillContainer(container_id):
                 self.processes[container_id].killed = True
             case SetLimits(container_id):
                 self.processes[container_id].limits_of = self.records[container_id].spec.resource
+                self.processes[container_id].lowered_to = None
             case SignalContainer(container_id):
                 assert container_id in self.processes
             case CleanUpContainer(container_id):
@@ -252,7 +261,11 @@ class RandomWorld(RuleBasedStateMachine):
             self.tell(ContainerPauseFailed(container_id, "it would not stop"))
         elif act == "pause":
             process.stopped = not process.killed
-            self.tell(ContainerPaused(container_id))
+            if process.reclaims:
+                # sometimes less than was expected comes back, sometimes nothing
+                before = self.records[container_id].spec.resource.memory
+                process.lowered_to = min(before, (110, 640, before)[self.count % 3])
+            self.tell(ContainerPaused(container_id, -1 if process.lowered_to is None else process.lowered_to))
         else:
             process.stopped = False
             self.tell(ContainerResumed(container_id))
@@ -341,7 +354,9 @@ class RandomWorld(RuleBasedStateMachine):
         if not hasattr(self, "machine") or self.grew:
             return
         sizes = {name: record.spec.resource for name, record in self.records.items()}
-        memory = sum(sizes[name].memory for name in self.processes)
+        memory = sum(
+            sizes[name].memory if p.lowered_to is None else p.lowered_to for name, p in self.processes.items()
+        )
         vcores = sum(sizes[name].vcores for name, p in self.processes.items() if p.uses_vcores)
         assert memory <= TOTAL.memory, memory
         assert vcores <= TOTAL.vcores, vcores

@@ -153,8 +153,8 @@ def test_v1_goes_below_its_own_cgroup_in_each_hierarchy(host: Host) -> None:
     driver.create_parent()
     joins = driver.create("c1", CgroupLimits(cpu_shares=512, memory_max=1 << 26, pids_max=9))
     assert joins == (
-        f"{cpu}/system/yopp/hadoop-yarn/cluster/nm-1/c1/cgroup.procs",
-        f"{memory}/hadoop-yarn/cluster/nm-1/c1/cgroup.procs",
+        f"{cpu}/system/yopp/hadoop-yarn/cluster/nm-1/c1/tasks",
+        f"{memory}/hadoop-yarn/cluster/nm-1/c1/tasks",
     ), "a joined mount is joined once"
     group = Path(joins[0]).parent
     assert (group / "cpu.shares").read_text() == "512"

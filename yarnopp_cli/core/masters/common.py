@@ -30,7 +30,6 @@ from ...records.requests import (
     Container,
     ContainerUpdateType,
     Token,
-    UpdateContainerRequest,
     UpdatedContainer,
 )
 from . import messages as m
@@ -39,6 +38,7 @@ from .messages import ENDED, TaskState
 from .nodes import NodeNews
 from .starts import Starts
 from .tasks import Tally, Task, exit_code_of
+from .update_requests import update_request
 
 STOP_PATIENCE_SECONDS = 5.0
 """How long a job that is being stopped waits for the ends of its containers before it leaves them to the RM.
@@ -79,6 +79,7 @@ class JobMaster:
         self._rm = Conversation(attempt_id, token, job.heartbeat_ms)
         self._starts = Starts(self._by_container.__contains__)
         self._noticed: set[str] = set()
+        self._promotions: set[str] = set()
         self._nodes = NodeNews()
         # the end
         self._timeout_at: float | None = None
@@ -263,6 +264,7 @@ class JobMaster:
         if task.phase.number_by_allocation:
             task.shown_number = self._launches
         task.container = container
+        task.upgraded = task.execution_type is not container.execution_type
         self._by_container[container.id] = task
         self._move(task, TaskState.STARTING)
         self._starts.add(task)
@@ -282,14 +284,7 @@ class JobMaster:
             and container.execution_type is ExecutionType.OPPORTUNISTIC
         ):
             task.promoted = True
-            self._rm.updates.append(
-                UpdateContainerRequest(
-                    container_id,
-                    container.version,
-                    ContainerUpdateType.PROMOTE_EXECUTION_TYPE,
-                    execution_type=ExecutionType.GUARANTEED,
-                )
-            )
+            self._rm.updates.append(update_request(container, ContainerUpdateType.PROMOTE_EXECUTION_TYPE))
 
     def _on_update_granted(self, updated: UpdatedContainer) -> None:
         container = updated.container
@@ -297,6 +292,8 @@ class JobMaster:
         if task is None or task.container is None or task.container.version >= container.version:
             return
         task.container = container
+        if updated.update_type is ContainerUpdateType.PROMOTE_EXECUTION_TYPE:
+            self._promotions.add(container.id)
         self._out.append(
             m.UpdateContainers(
                 container.node_id,
@@ -309,7 +306,9 @@ class JobMaster:
     def _on_updated(self, event: m.ContainersUpdated) -> None:
         for container_id in event.response.updated:
             task = self._by_container.get(container_id)
-            self.tally.promoted += 1
+            if container_id in self._promotions:
+                self._promotions.discard(container_id)
+                self.tally.promoted += 1
             if task is not None:
                 self._out.append(m.TaskChanged(task.report()))
         for failed in event.response.failed:

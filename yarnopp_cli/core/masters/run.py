@@ -17,7 +17,10 @@ COUNT_VARIABLE = "YOPP_TASKS"
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What ``yopp run`` was asked for. ``retries`` is how often a failing container is run again."""
+    """What ``yopp run`` was asked for. ``retries`` is how often a failing container is run again.
+
+    ``timeout_ms`` bounds the whole job, ``container_timeout_ms`` what each container runs (paused time left out).
+    """
 
     command: tuple[str, ...]
     resource: Resource
@@ -31,6 +34,7 @@ class RunOptions:
     node: str = ANY
     name: str = ""
     timeout_ms: int = 0
+    container_timeout_ms: int = 0
     retries: int = 0
     max_preemptions: int = 100
 
@@ -53,6 +57,7 @@ def plan(options: RunOptions) -> JobSpec:
         command=options.command,
         environment={**options.environment, COUNT_VARIABLE: str(options.containers)},
         working_directory=options.working_directory,
+        timeout_ms=options.container_timeout_ms,
         max_attempts=options.retries + 1,
         number_variable=NUMBER_VARIABLE,
         promote=options.promote,

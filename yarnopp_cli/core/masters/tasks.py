@@ -91,6 +91,7 @@ class Task:
     diagnostics: str = ""
     has_queued: bool = False
     promoted: bool = False
+    upgraded: bool = False
     wait_ms: int = 0
 
     @classmethod
@@ -160,6 +161,7 @@ class Tally:
         self.failures: list[TaskReport] = []
         self._by_type = dict.fromkeys(ExecutionType, 0)
         self._queued = 0
+        self._upgraded = 0
         self._wait_total = 0
         self._wait_max = 0
 
@@ -175,6 +177,7 @@ class Tally:
             self.failures.append(task.report())
         if task.container is not None and state is not TaskState.KILLED:
             self._by_type[task.container.execution_type] += 1
+            self._upgraded += task.upgraded
             if task.has_queued:  # what others took to be launched is no waiting
                 self._queued += 1
                 self._wait_total += task.wait_ms
@@ -198,6 +201,7 @@ class Tally:
             queued=self._queued,
             preempted=self.preempted,
             promoted=self.promoted,
+            upgraded=self._upgraded,
             wait_ms_total=self._wait_total,
             wait_ms_max=self._wait_max,
             exit_code=exit_code,

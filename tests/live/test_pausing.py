@@ -1,0 +1,277 @@
+"""Pausing on real daemons (YARN-5292): to make room and on request, by signals and by the freezer."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from executor.linux.pausing import standing
+from executor.records import ContainerUsage
+from yarnopp_cli.client import YarnClient
+from yarnopp_cli.processes import ProcessId, wait_for_end
+
+from .conftest import ROOT, Yopp, wait_until
+
+pytestmark = pytest.mark.live
+
+PAUSE = str(ROOT / "configs" / "pause.toml")
+MECHANISM = "yopp.nodemanager.pause-mechanism"
+COUNT = "echo start >> $1; i=0; while [ $i -lt 1500000 ]; do i=$((i+1)); done; echo counted $i"
+
+
+@pytest.fixture(params=["signal", "freezer"])
+def pausing(yopp: Yopp, request: pytest.FixtureRequest) -> Yopp:
+    """A node of 2 vcores and 1024 MB that pauses to make room."""
+    up = yopp("up", "--conf", PAUSE, "-D", f"{MECHANISM}={request.param}", "--vcores", "2", "--memory", "1024",
+              code=None)  # fmt: skip
+    if up.returncode and "freezer" in up.stderr:
+        pytest.skip("this host has no freezer")
+    assert up.returncode == 0, up.stderr
+    return yopp
+
+
+@pytest.fixture
+def client(pausing: Yopp) -> Iterator[YarnClient]:
+    """What asks the cluster of ``pausing`` without a process for each call."""
+    with YarnClient(str(pausing.run_dir / "rm.sock")) as one:
+        yield one
+
+
+def states(yopp: Yopp) -> dict[str, str]:
+    return {c["id"]: c["yopp"]["state"] for c in yopp.containers("-a")}
+
+
+def one_running(yopp: Yopp) -> dict[str, Any]:
+    """The document of the only container, once it runs."""
+    return dict(
+        wait_until(
+            lambda: next(iter(c for c in yopp.containers() if c["yopp"]["state"] == "RUNNING"), None),
+            what="it runs",
+        )
+    )
+
+
+def members(container: dict[str, Any]) -> list[int]:
+    """The processes of a container, by its cgroup."""
+    return [int(pid) for pid in Path(container["yopp"]["cgroup"], "cgroup.procs").read_text().split()]
+
+
+def reports(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """The document that ``yopp run --json`` printed."""
+    out, error = process.communicate(timeout=60)
+    assert process.returncode == 0, error
+    return dict(json.loads(out)["app"])
+
+
+def test_a_full_node_of_spinners_pauses_for_a_guaranteed_one_and_goes_on(pausing: Yopp) -> None:
+    starts = pausing.home / "starts"
+    job = pausing.start(
+        "run", "--json", "-O", "-n", "2", "--memory", "200", "sh", "-c", COUNT, "sh", str(starts)
+    )
+    wait_until(lambda: list(states(pausing).values()).count("RUNNING") == 2, what="both spin")
+    guaranteed = pausing.start("run", "--vcores", "2", "--memory", "100", "sleep", "1.2")
+
+    def both_paused() -> list[dict[str, Any]]:
+        found = [c for c in pausing.containers() if c["yopp"]["state"] == "PAUSED"]
+        return found if len(found) == 2 else []
+
+    paused = wait_until(both_paused, what="both are paused")
+    assert all("Paused to make room for Guaranteed Container" in c["diagnostics"] for c in paused)
+    used = [c["yopp"]["used"]["cpuSeconds"] for c in paused]
+    assert guaranteed.wait(timeout=30) == 0
+    app = reports(job)
+    assert app["yopp"]["summary"]["preempted"] == 0
+    assert starts.read_text() == "start\n" * 2, "none was started again"
+    logs = sorted(Path(app["yopp"]["logDirectory"]).glob("*/stdout"))
+    assert [path.read_text() for path in logs] == ["counted 1500000\n"] * 2
+    ended = [c for c in pausing.containers("-a") if c["executionType"] == "OPPORTUNISTIC"]
+    assert all(c["yopp"]["used"]["cpuSeconds"] >= min(used) for c in ended), "it went on where it was"
+
+
+FAMILY = "i=0; while [ $i -lt 50 ]; do sleep 300 & i=$((i+1)); done; echo ready > $1; wait"
+
+
+def test_twenty_rounds_with_fifty_children_lose_and_leave_none(pausing: Yopp, client: YarnClient) -> None:
+    ready = pausing.home / "ready"
+    pausing.start("run", "-O", "sh", "-c", FAMILY, "sh", str(ready))
+    wait_until(ready.exists, what="the children are there")
+    container = one_running(pausing)
+    family = sorted(members(container))
+    assert len(family) == 51
+    report = client.container(container["id"])
+    for turn in range(20):
+        client.pause_container(report)
+        wait_until(lambda: client.container(report.container_id).state == "PAUSED", what="paused")
+        if _mechanism(pausing) == "signal":
+            assert all(standing(pid) for pid in family), f"turn {turn}: one still runs"
+        client.resume_container(report)
+        wait_until(lambda: client.container(report.container_id).state == "RUNNING", what="runs")
+        assert sorted(members(container)) == family, f"turn {turn}: one is lost"
+    stopped = [pid for pid in family if psutil.Process(pid).status() == psutil.STATUS_STOPPED]
+    assert stopped == []
+
+
+def _mechanism(yopp: Yopp) -> str:
+    """What the running cluster pauses by."""
+    return "freezer" if '"freezer"' in (yopp.run_dir / "site.json").read_text() else "signal"
+
+
+FORKING = "echo ready > $1; while :; do (sleep 0.001 & sleep 0.001 & wait); done"
+
+
+def test_the_hundredth_pause_of_a_program_that_forks_meanwhile(pausing: Yopp, client: YarnClient) -> None:
+    ready = pausing.home / "ready"
+    pausing.start("run", "-O", "sh", "-c", FORKING, "sh", str(ready))
+    wait_until(ready.exists, what="it forks")
+    report = client.container(one_running(pausing)["id"])
+    for _ in range(100):
+        client.pause_container(report)
+        wait_until(lambda: client.container(report.container_id).state == "PAUSED", what="paused")
+        client.resume_container(report)
+        wait_until(lambda: client.container(report.container_id).state == "RUNNING", what="runs")
+    client.pause_container(report)
+    wait_until(lambda: client.container(report.container_id).state == "PAUSED", what="paused")
+    first = next_usage(client, report.container_id)
+    assert next_usage(client, report.container_id).cpu_seconds <= first.cpu_seconds + 0.05, "nobody runs on"
+
+
+def next_usage(client: YarnClient, container_id: str) -> ContainerUsage:
+    """The next measurement that the node makes of it."""
+    before = client.container(container_id).usage.sampled_at
+    wait_until(lambda: client.container(container_id).usage.sampled_at > before, what="a sample")
+    return client.container(container_id).usage
+
+
+def test_people_pause_and_resume_and_paused_time_does_not_count(pausing: Yopp) -> None:
+    job = pausing.start("run", "--container-timeout", "2s", "sh", "-c", "sleep 1; echo done")
+    container = one_running(pausing)["id"]
+    said = pausing("container", "pause", container).stdout
+    assert said == f"{container} PAUSED\n"
+    document = pausing.json("container", "status", container)["container"]
+    assert document["yopp"]["subState"] == "PAUSED" and "by a person" in document["diagnostics"]
+    since = document["yopp"]["pausedSince"] / 1000
+    wait_until(lambda: time.time() > since + 2.2, what="more than its time limit has passed")
+    assert pausing.json("container", "resume", container)["container"]["yopp"]["state"] in ("RUNNING", "DONE")
+    assert job.wait(timeout=20) == 0
+    pausing("container", "pause", container, code=1)
+    pausing("run", "--container-timeout", "300ms", "sleep", "30", code=124)
+
+
+def test_who_is_not_paused_by_a_person_is_not_resumed_by_one(pausing: Yopp) -> None:
+    pausing.start("run", "-O", "--memory", "100", "sleep", "300")
+    container = one_running(pausing)["id"]
+    refused = pausing("container", "resume", container, code=1)
+    assert "it is not paused" in refused.stderr
+    guaranteed = pausing.start("run", "--vcores", "2", "--memory", "100", "sleep", "300")
+    wait_until(lambda: states(pausing)[container] == "PAUSED", what="it makes room")
+    refused = pausing("container", "resume", container, code=1)
+    assert "made room for a guaranteed container" in refused.stderr
+    pausing("container", "pause", container)  # from now on it is a person's
+    guaranteed.send_signal(signal.SIGINT)
+    guaranteed.communicate(timeout=20)
+    assert states(pausing)[container] == "PAUSED"
+    pausing("container", "resume", container)
+    assert states(pausing)[container] == "RUNNING"
+
+
+def test_a_paused_one_is_killed_and_another_promoted(pausing: Yopp) -> None:
+    trap = "trap 'echo told; exit 9' TERM; while :; do sleep 0.05; done"
+    job = pausing.start("run", "-O", "--memory", "100", "-n", "2", "sh", "-c", trap)
+    wait_until(lambda: list(states(pausing).values()).count("RUNNING") == 2, what="both run")
+    first, second = sorted(states(pausing))
+    pausing("container", "pause", first)
+    pausing("container", "kill", first)
+    ended = pausing.json("container", "status", first)["container"]
+    assert ended["yopp"]["exit"] == 9, "it was told politely, and could answer"
+    guaranteed = pausing.start("run", "--vcores", "1", "--memory", "100", "sleep", "300")
+    other = pausing.start("run", "--vcores", "1", "--memory", "100", "sleep", "300")
+    wait_until(lambda: states(pausing)[second] == "PAUSED", what="the other makes room")
+    guaranteed.send_signal(signal.SIGINT)
+    guaranteed.communicate(timeout=20)
+    pausing("container", "promote", second)
+    wait_until(lambda: states(pausing)[second] == "RUNNING", what="it goes on as a guaranteed one")
+    assert pausing.json("container", "status", second)["container"]["executionType"] == "GUARANTEED"
+    for process in (other, job):
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+
+
+def test_a_paused_one_survives_its_nodemanager(pausing: Yopp) -> None:
+    job = pausing.start("run", "-O", "-n", "1", "--memory", "100", "sh", "-c", "sleep 2; echo done")
+    container = one_running(pausing)
+    pausing("container", "pause", container["id"])
+    family = members(container)
+    node = pausing.json("status", code=None)["clusterInfo"]["yopp"]
+    found = ProcessId.of(_pid_of_node(node))
+    assert found is not None
+    found.send(signal.SIGKILL)
+    assert not wait_for_end([found], 10)
+    pausing(
+        "up", "--conf", PAUSE, "-D", f"{MECHANISM}={_mechanism(pausing)}", "--vcores", "2", "--memory", "1024"
+    )
+    wait_until(lambda: states(pausing)[container["id"]] == "PAUSED", what="found again as paused")
+    assert members(container) == family
+    pausing("container", "resume", container["id"])
+    assert job.communicate(timeout=30)[0] == "done\n" and job.returncode == 0
+
+
+def _pid_of_node(document: dict[str, Any]) -> int:
+    return int(next(node["pid"] for node in document["nms"]))
+
+
+HOLDER = "import time; kept = bytearray({mb} << 20); open({path!r}, 'w').close(); time.sleep({seconds})"
+
+
+def _limit(container: dict[str, Any]) -> int:
+    folder = Path(container["yopp"]["cgroup"])
+    for name in ("memory.limit_in_bytes", "memory.max"):
+        if (folder / name).exists():
+            return int((folder / name).read_text()) >> 20
+    pytest.skip("no memory cgroup here")
+
+
+def test_unused_memory_is_reclaimed_where_memory_is_short(pausing: Yopp) -> None:
+    held = pausing.home / "held"
+    program = HOLDER.format(mb=50, path=str(held), seconds=4)
+    job = pausing.start("run", "--json", "-O", "--memory", "800", "python3", "-c", program)
+    wait_until(held.exists, what="it holds its memory")
+    container = one_running(pausing)
+    assert _limit(container) == 800
+    wait_until(
+        lambda: (
+            pausing.json("container", "status", container["id"])["container"]["yopp"]["used"]["rssMB"] > 50
+        ),
+        what="its memory has been measured",
+    )
+    pausing("run", "--memory", "600", "true")
+    app = reports(job)
+    assert app["yopp"]["summary"]["preempted"] == 0
+    ended = pausing.json("container", "status", container["id"])["container"]
+    assert "were reclaimed" in ended["diagnostics"] and ended["yopp"]["used"]["oomKills"] == 0
+
+
+def test_used_memory_costs_the_container_its_life(pausing: Yopp) -> None:
+    held = pausing.home / "held"
+    program = HOLDER.format(mb=150, path=str(held), seconds=300)
+    job = pausing.start("run", "-O", "--memory", "800", "python3", "-c", program)
+    wait_until(held.exists, what="it holds its memory")
+    container = one_running(pausing)["id"]
+    wait_until(
+        lambda: pausing.json("container", "status", container)["container"]["yopp"]["used"]["rssMB"] > 150,
+        what="its memory has been measured",
+    )
+    pausing("run", "--memory", "900", "true")
+    ended = pausing.json("container", "status", container)["container"]
+    assert ended["exitCode"] == -108
+    assert "Killed to make room for Guaranteed Container." in ended["diagnostics"]
+    assert "pausing would not have freed enough" in ended["diagnostics"]
+    job.send_signal(signal.SIGINT)
+    job.communicate(timeout=20)

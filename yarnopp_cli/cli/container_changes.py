@@ -1,0 +1,310 @@
+"""``yopp container pause|resume|promote|demote|resize``: each returns when it has happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from executor.records import ContainerState, ExecutionType, Resource
+
+from ..errors import InvalidStateError, UsageError
+from ..records.client_protocol import GetContainersRequest
+from ..records.reports import ContainerReport
+from ..records.requests import ContainerUpdateType, UpdateContainerRequest
+from ..views import containers as view
+from .context import Context
+from .naming import containers, words
+from .options import (
+    Color,
+    Conf,
+    Define,
+    Ids,
+    Json,
+    NoWait,
+    Output,
+    Quiet,
+    RunDirOption,
+    Timeout,
+    Verbose,
+    examples,
+    size_mb,
+)
+from .output import Printer
+
+if TYPE_CHECKING:
+    from ..client import YarnClient
+
+CHANGE_SECONDS = 20.0
+_REFUSED_BY_NODE = "Container cannot become"
+_NOT_PAUSED = "Container could not be paused"
+
+
+def add_to(group: typer.Typer) -> None:
+    """Add these commands to the group ``container``."""
+    group.command(
+        "pause",
+        epilog=examples("yopp container pause 3.2", "yopp container list -q | yopp container pause -"),
+    )(pause)
+    group.command("resume", epilog=examples("yopp container resume 3.2", "yopp container resume last"))(
+        resume
+    )
+    group.command(
+        "promote", epilog=examples("yopp container promote 3.2", "yopp container promote last --json")
+    )(promote)
+    group.command("demote", epilog=examples("yopp container demote 3.2", "yopp container demote last"))(
+        demote
+    )
+    group.command(
+        "resize",
+        epilog=examples("yopp container resize --memory 2G 3.2", "yopp container resize --vcores 2 last"),
+    )(resize)
+
+
+def pause(
+    ids: Ids,
+    no_wait: NoWait = False,
+    timeout: Timeout = None,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> None:
+    """Make every process of a container stand still until `resume`; it gives its vcores back meanwhile.
+
+    The time that it is paused does not count against its time limit. Whatever started a job still counts the
+    job's own time limit.
+    """
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
+        named = containers(client, words(ids))
+        for one in named:
+            client.pause_container(_alive(client.container(one)))
+        after = _finish(client, named, no_wait, timeout, _is_paused, "pause")
+    _tell(printer, after)
+
+
+def resume(
+    ids: Ids,
+    no_wait: NoWait = False,
+    timeout: Timeout = None,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> None:
+    """Let a container that `pause` stopped go on, as soon as its node has room for it."""
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
+        named = containers(client, words(ids))
+        for one in named:
+            client.resume_container(_alive(client.container(one)))
+        after = _finish(client, named, no_wait, timeout, _goes_on, "go on")
+    _tell(printer, after)
+
+
+def promote(
+    ids: Ids,
+    no_wait: NoWait = False,
+    timeout: Timeout = None,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> None:
+    """Make an opportunistic container guaranteed, as soon as its node can promise it its resources.
+
+    From then on nobody preempts it. One that waits in a queue or is paused starts or goes on before all
+    opportunistic ones.
+    """
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
+        _change_type(client, printer, ids, ExecutionType.GUARANTEED, no_wait, timeout)
+
+
+def demote(
+    ids: Ids,
+    no_wait: NoWait = False,
+    timeout: Timeout = None,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> None:
+    """Make a guaranteed container opportunistic: it goes on, and gives way where guaranteed ones need room."""
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
+        _change_type(client, printer, ids, ExecutionType.OPPORTUNISTIC, no_wait, timeout)
+
+
+def resize(
+    ids: Ids,
+    memory: Annotated[
+        int | None,
+        typer.Option("--memory", metavar="SIZE", parser=size_mb, help="Its new memory: 512, 512M, 2G."),
+    ] = None,
+    vcores: Annotated[int | None, typer.Option("--vcores", metavar="V", help="Its new vcores.")] = None,
+    no_wait: NoWait = False,
+    timeout: Timeout = None,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> None:
+    """Give a container more or less memory or vcores while it runs; its limits change with them."""
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    if memory is None and vcores is None:
+        raise UsageError("no new size was given", hint="--memory 2G, --vcores 2, or both")
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
+        named = containers(client, words(ids))
+        for one in named:
+            report = _alive(_at_the_rm(client, one))
+            now_has = report.resource
+            wanted = Resource(
+                now_has.memory if memory is None else memory, now_has.vcores if vcores is None else vcores
+            )
+            # Less of one and more of the other are two updates: what gives back is first.
+            smaller = Resource(min(wanted.memory, now_has.memory), min(wanted.vcores, now_has.vcores))
+            if wanted == now_has:
+                printer.note(f"{one} has {wanted} already")
+            if smaller != now_has:
+                _update(client, one, ContainerUpdateType.DECREASE_RESOURCE, no_wait, timeout, size=smaller)
+            if wanted != smaller:
+                _update(client, one, ContainerUpdateType.INCREASE_RESOURCE, no_wait, timeout, size=wanted)
+        after = [client.container(one) for one in named]
+    _tell(printer, after, lambda one: f"{one.resource.memory} MB, {one.resource.vcores} vcores")
+
+
+def _change_type(
+    client: YarnClient,
+    printer: Printer,
+    ids: Sequence[str],
+    target: ExecutionType,
+    no_wait: bool,
+    timeout: float | None,
+) -> None:
+    guaranteed = target is ExecutionType.GUARANTEED
+    kind = (
+        ContainerUpdateType.PROMOTE_EXECUTION_TYPE
+        if guaranteed
+        else ContainerUpdateType.DEMOTE_EXECUTION_TYPE
+    )
+    named = containers(client, words(ids))
+    for one in named:
+        if _alive(_at_the_rm(client, one)).execution_type is target:
+            printer.note(f"{one} is {target.value} already")
+        else:
+            _update(client, one, kind, no_wait, timeout, target=target)
+    _tell(printer, [client.container(one) for one in named], lambda one: one.execution_type.value)
+
+
+def _update(
+    client: YarnClient,
+    container_id: str,
+    kind: ContainerUpdateType,
+    no_wait: bool,
+    timeout: float | None,
+    *,
+    size: Resource | None = None,
+    target: ExecutionType | None = None,
+) -> None:
+    """Ask the RM for one update and wait until the container's node has made it."""
+    response = client.update_container(UpdateContainerRequest(container_id, -1, kind, size, target))
+
+    def has_happened(report: ContainerReport) -> bool:
+        _still_alive(report)
+        if report.version < response.version and _last_line(report).startswith(_REFUSED_BY_NODE):
+            raise InvalidStateError(f"{container_id} is not updated", because=_last_line(report))
+        return report.version >= response.version
+
+    what = "get room on its node for that" if response.pending else "change"
+    _finish(client, [container_id], no_wait, timeout, has_happened, what)
+
+
+def _at_the_rm(client: YarnClient, container_id: str) -> ContainerReport:
+    """A container as the RM counts it, which may be ahead of its node."""
+    request = GetContainersRequest(container_ids=(container_id,), finished=True)
+    return next(iter(client.container_reports(request)))
+
+
+def _alive(report: ContainerReport) -> ContainerReport:
+    if not view.is_live(report):
+        raise InvalidStateError(
+            f"{report.container_id} has ended",
+            because=view.exit_text(report),
+            hint="`yopp ps` shows what lives",
+        )
+    return report
+
+
+def _still_alive(report: ContainerReport) -> None:
+    if not view.is_live(report):
+        raise InvalidStateError(
+            f"{report.container_id} has ended meanwhile", because=report.diagnostics.strip()
+        )
+
+
+def _is_paused(report: ContainerReport) -> bool:
+    _still_alive(report)
+    if report.state is ContainerState.RUNNING and _last_line(report).startswith(_NOT_PAUSED):
+        raise InvalidStateError(f"{report.container_id} still runs", because=_last_line(report))
+    return report.state is ContainerState.PAUSED
+
+
+def _goes_on(report: ContainerReport) -> bool:
+    return report.state not in (ContainerState.PAUSING, ContainerState.PAUSED, ContainerState.RESUMING)
+
+
+def _last_line(report: ContainerReport) -> str:
+    return report.diagnostics.strip().rpartition("\n")[2]
+
+
+def _finish(
+    client: YarnClient,
+    named: Sequence[str],
+    no_wait: bool,
+    timeout: float | None,
+    condition: Callable[[ContainerReport], bool],
+    what: str,
+) -> list[ContainerReport]:
+    from .container import await_containers
+
+    if no_wait:
+        return [client.container(one) for one in named]
+    bound = CHANGE_SECONDS if timeout is None else timeout
+    return await_containers(client, named, condition, bound, what)
+
+
+def _tell(
+    printer: Printer,
+    after: list[ContainerReport],
+    text: Callable[[ContainerReport], str] = view.shown_state,
+) -> None:
+    from .container import show_details
+
+    if printer.form not in ("table", "wide") or printer.quiet:
+        show_details(printer, after, {})
+        return
+    for report in after:
+        printer.text(f"{report.container_id} {text(report)}")
