@@ -20,7 +20,7 @@ from .commands import (
 )
 from .container import DONE, KILLING, RUNNING, SCHEDULED, Container
 from .deadlines import DeadlineKind
-from .reclaim import plan, reclaimable
+from .reclaim import PreemptionPolicy, Reclaimable, plan, reclaimable
 
 PAUSE_PATIENCE = 2.0
 """Seconds that a pause may take before nobody counts on it. A SIGSTOP takes a millisecond; a process that a
@@ -47,6 +47,8 @@ class ContainerActions(ContainerBook):
                 self._store(container)
                 self._emit(LaunchContainer(container.spec, self._limits(container)))
             else:
+                if self._settings.preemption_policy == "NEWEST_FIRST":  # what is resumed has started last
+                    self._active[container.container_id] = self._active.pop(container.container_id)
                 self._move(container, ResumeContainer)
                 self._store(container)
                 self._emit(ResumeContainer(container.container_id))
@@ -55,12 +57,18 @@ class ContainerActions(ContainerBook):
             self._report(container)
 
     def _next_to_start(self) -> Container | None:
-        """The guaranteed head if it fits; else the first opportunistic one that takes nothing from it."""
+        """The guaranteed head if it fits; else an opportunistic one that takes nothing from it.
+
+        Where preemption may be in vain, nothing opportunistic starts beside a guaranteed one that waits, as
+        in YARN: it would be the next to be preempted in vain.
+        """
         head = self._guaranteed.head
-        if head is not None and self._tracker.fits(head.needed):
+        if head is not None and (self._forces_guaranteed or self._tracker.fits(head.needed)):
             return head
+        if head is not None and self._guaranteed_bar:
+            return None
         spare = (self._tracker.available - self._guaranteed.needed).at_least_zero()
-        return self._opportunistic.next_fitting(spare)
+        return self._opportunistic.next_fitting(spare, self._epoch_ms)
 
     def _reclaim(self) -> None:
         """Preempt for the guaranteed containers that wait, in their order, until one cannot be helped.
@@ -90,8 +98,13 @@ class ContainerActions(ContainerBook):
         """Preempt to gain ``short``; False, and nothing is touched, if that cannot be."""
         if short == Resource():
             return True
-        running = [reclaimable(c) for c in reversed(self._active.values()) if c.is_opportunistic]
-        steps = plan(running, short, can_pause=self._settings.use_pause_for_preemption)
+        running = [self._reclaimable(c) for c in reversed(self._active.values()) if c.is_opportunistic]
+        steps = plan(
+            running,
+            short,
+            can_pause=self._settings.use_pause_for_preemption,
+            policy=PreemptionPolicy(self._settings.preemption_policy),
+        )
         for step in steps:
             victim = self._live[step.container_id]
             if isinstance(step, KillContainer):
@@ -100,6 +113,18 @@ class ContainerActions(ContainerBook):
                 victim.making_room = True
                 self._pause(victim, outcome.PAUSED_TO_MAKE_ROOM)
         return bool(steps)
+
+    def _reclaimable(self, container: Container) -> Reclaimable:
+        """What it could give, and what the policies of preemption look at."""
+        match self._settings.preemption_policy:
+            case "LEAST_WORK_LOST":
+                lost = container.ran_seconds(self._now) * max(container.resource.vcores, 1)
+                return reclaimable(container, work=lost)
+            case "SPARE_NEARLY_DONE":
+                share = self._applications.share_done(container.spec.application_id, self._now)
+                return reclaimable(container, spare=100 * share >= self._settings.nearly_done_percentage)
+            case _:
+                return reclaimable(container)
 
     def _pause(self, container: Container, diagnostics: str = "") -> None:
         """Pause it, as soon as it runs if it does not yet."""
@@ -158,6 +183,8 @@ class ContainerActions(ContainerBook):
         self._release(container, container.allocated)
         self._active.pop(container.container_id, None)
         del self._live[container.container_id]
+        did_its_work = end.exit_status == 0 and end.exit_code == 0
+        self._applications.ended(container, container.ran_seconds(self._now) if did_its_work else None)
         self._finished[container.container_id] = container
 
     def _tell_end(self, container: Container, *, clean_up: bool = True) -> None:
@@ -181,7 +208,10 @@ class ContainerActions(ContainerBook):
     def _end_if_impossible(self, container: Container) -> bool:
         """End it if this node could never run it. (YARN lets it wait for ever.)"""
         resource = container.resource
-        if resource.fits_in(self.total) and Resource().fits_in(resource):
+        waits = not self._settings.refuse_oversized or (
+            self._forces_guaranteed and not container.is_opportunistic
+        )
+        if (waits or resource.fits_in(self.total)) and Resource().fits_in(resource):
             return False
         self._kill(
             container, outcome.EXECUTOR_FAILURE, outcome.larger_than_node(resource, self.total), force=True

@@ -137,6 +137,8 @@ class Container:
     limits_stale: bool = False
     #: it was over its memory in the last sample, too
     over_memory: bool = False
+    #: a pause of it gives back its memory, too (YARN's rule)
+    pause_releases_memory: bool = False
     #: how many later arrivals had started before it was last paused
     overtaken_before: int = 0
     deadlines: dict[DeadlineKind, float] = field(default_factory=dict)
@@ -173,12 +175,22 @@ class Container:
         return self.state is SCHEDULED or (self.state is PAUSED and not self.held)
 
     @property
+    def kept_while_paused(self) -> Resource:
+        """What it holds of the node while it stands still: its memory, but for YARN's rule."""
+        return Resource(0 if self.pause_releases_memory else self.spec.resource.memory, 0)
+
+    @property
+    def released_by_pause(self) -> Resource:
+        """What it would give back if it were paused now."""
+        return (self.allocated - self.kept_while_paused).at_least_zero()
+
+    @property
     def is_giving_back(self) -> Resource:
         """What it holds now and is about to give back: all when being killed, vcores when being paused."""
         if self.state is KILLING:
             return self.allocated
         if (self.state is PAUSING or self.pause_wanted) and not self.pause_overdue:
-            return Resource(0, self.allocated.vcores)
+            return self.released_by_pause
         return Resource()
 
     def after(self, trigger: type) -> ContainerState:

@@ -39,7 +39,7 @@ def check(
             assert container.allocated == Resource() and not container.deadlines, container_id
     guaranteed.validate()
     opportunistic.validate()
-    waiting = len(guaranteed) + len(opportunistic) + len(opportunistic.paused)
+    waiting = len(guaranteed) + sum(1 for _ in opportunistic) + len(opportunistic.paused)
     assert waiting == sum(container.is_waiting for container in live.values()), "a queue holds a stranger"
 
 
@@ -48,7 +48,7 @@ def _check_allocation(container: Container) -> None:
     if container.state is SCHEDULED:
         expected = Resource()
     elif container.state is PAUSED:
-        expected = Resource(container.resource.memory, 0)
+        expected = container.kept_while_paused
     elif container.state is KILLING:
         expected = container.allocated  # it may have been paused when its end was decided
     assert container.allocated == expected, (

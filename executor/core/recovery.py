@@ -96,7 +96,9 @@ _STATES = {
 }
 
 
-def restore(event: ContainerRecovered, now: float, epoch_ms: int) -> Container:
+def restore(
+    event: ContainerRecovered, now: float, epoch_ms: int, *, pause_releases_memory: bool = False
+) -> Container:
     """The container as it was, in the state where it stands; it holds no resources yet.
 
     The time that passed without us counts as running time where it ran before and after.
@@ -119,6 +121,7 @@ def restore(event: ContainerRecovered, now: float, epoch_ms: int) -> Container:
         exit_code=record.exit_code,
         diagnostics=record.diagnostics,
         held=record.held and where is Standing.PAUSED,
+        pause_releases_memory=pause_releases_memory,
     )
     if where is Standing.FINISHED:
         container.exit_status = record.exit_status

@@ -150,32 +150,55 @@ class ContainerScheduler(ContainerActions):
         if any(spec.container_id in containers for containers in known):
             return
         container = Container(
-            spec, self._take_sequence(), queued_at_ms=self._epoch_ms, state_since_ms=self._epoch_ms
+            spec,
+            self._take_sequence(),
+            queued_at_ms=self._epoch_ms,
+            state_since_ms=self._epoch_ms,
+            pause_releases_memory=self._settings.pause_releases_memory,
         )
-        self._live[spec.container_id] = container
+        self._add_live(container)
         if self._end_if_impossible(container):
             return
         if container.is_opportunistic:
             self._last_asked = spec.resource
+            if self._is_turned_away(container):
+                self._kill(container, BY_SCHEDULER, outcome.QUEUE_FULL)
+                return
         self._enqueue(container)
         self._start_fitting()
         if container.state is SCHEDULED:
-            if self._is_refused(container):
+            if self._finds_no_place(container):
                 self._kill(container, BY_SCHEDULER, outcome.QUEUE_FULL)
                 return
             self._store(container)
             self._report(container)
             self._reclaim()
 
-    def _is_refused(self, container: Container) -> bool:
-        """Whether the queue, where it stands last, is too long for it. Guaranteed ones always wait.
+    def _is_turned_away(self, container: Container) -> bool:
+        """Whether an opportunistic container is refused whatever is free, by a rule of YARN.
+
+        BY_RESOURCES: all that runs and waits, and it, do not fit on the node together. All pass through the
+        queue: that is full.
+        """
+        if self._recovering:
+            return False
+        if self._settings.admission == "BY_RESOURCES":
+            promised = self.allocated + self._guaranteed.needed + self._opportunistic.needed
+            return not (promised + container.needed).fits_in(self.total)
+        if not self._settings.all_pass_through_queue:
+            return False
+        return len(self._opportunistic) >= self._queue_capacity
+
+    def _finds_no_place(self, container: Container) -> bool:
+        """Whether the queue is too long for one that came last and does not start. Guaranteed ones always
+        wait.
 
         The limit that the RM sent does not count here, as in YARN: it sheds at the next heartbeat.
         """
         return (
             container.is_opportunistic
             and not self._recovering
-            and len(self._opportunistic) > self._settings.max_queue_length
+            and len(self._opportunistic) > self._queue_capacity
         )
 
     def _on_queuing_limit(self, event: QueuingLimitReceived) -> None:
@@ -248,7 +271,9 @@ class ContainerScheduler(ContainerActions):
             return
         container.deadlines.clear()
         container.making_room = container.pause_overdue = False
-        self._release(container, Resource(0, container.allocated.vcores))
+        self._release(container, container.released_by_pause)
+        if self._settings.paused_place == "TAIL":
+            container.sequence = self._take_sequence()
         self._enqueue(container)
         self._store(container)
         self._start_pending()
@@ -309,9 +334,8 @@ class ContainerScheduler(ContainerActions):
             self._change_type(container, execution_type)
         container.change(version=event.version, resource=resource)
         if container.state is not SCHEDULED:
-            holds = Resource(resource.memory, 0 if container.state is PAUSED else resource.vcores)
             self._release(container, container.allocated)
-            self._acquire(container, holds)
+            self._acquire(container, container.kept_while_paused if container.state is PAUSED else resource)
         self._enqueue(container)
         self._store(container)
         if container.state is LAUNCHING:
@@ -329,7 +353,7 @@ class ContainerScheduler(ContainerActions):
         if container.state is SCHEDULED or growth == Resource():
             return True
         if container.state is PAUSED:
-            growth = Resource(growth.memory, 0)
+            growth = Resource(0 if container.pause_releases_memory else growth.memory, 0)
         if self._tracker.fits(growth):
             return True
         if execution_type is ExecutionType.OPPORTUNISTIC:
@@ -368,7 +392,12 @@ class ContainerScheduler(ContainerActions):
 
     def _on_recovered(self, event: ContainerRecovered) -> None:
         """Take a container back. Nothing is started before RecoveryCompleted."""
-        container = recovery.restore(event, self._now, self._epoch_ms)
+        container = recovery.restore(
+            event,
+            self._now,
+            self._epoch_ms,
+            pause_releases_memory=self._settings.pause_releases_memory,
+        )
         container_id = container.container_id
         if container_id in self._live or container_id in self._finished:
             return
@@ -380,7 +409,7 @@ class ContainerScheduler(ContainerActions):
             self._emit(CleanUpContainer(container_id))  # the crash may have come between the record and this
             self._report(container)
             return
-        self._live[container_id] = container
+        self._add_live(container)
         if where is recovery.Standing.ENDED:
             self._settle(container, outcome.outcome_of_exit(container, event.exit_code, event.usage))
             self._tell_end(container)
@@ -388,7 +417,7 @@ class ContainerScheduler(ContainerActions):
         if where is not recovery.Standing.QUEUED:
             self._active[container_id] = container
             paused = where is recovery.Standing.PAUSED
-            self._acquire(container, Resource(container.resource.memory, 0) if paused else container.resource)
+            self._acquire(container, container.kept_while_paused if paused else container.resource)
         if where is recovery.Standing.KILLING:
             self._order_kill(container, force=False)
             return
