@@ -36,34 +36,40 @@ def cheapest(gains: Sequence[Resource], costs: Sequence[float], short: Resource)
     if not short.fits_in(sum(capped, Resource())):
         return []
     price = [costs[index] for index in useful]
-    chosen = _cheapest_of_all(capped, price, short)
-    if chosen is None:
-        chosen = _cheap(capped, price, short)
-    return [useful[index] for index in chosen]
+    chosen = _cheap(capped, price, short)
+    better = _cheapest_of_all(capped, price, short, chosen)
+    return [useful[index] for index in (chosen if better is None else better)]
 
 
 Found = tuple[float, int, tuple[int, ...]]
 """A set of gains: what it costs, how many they are, and which."""
 
 
-def _cheapest_of_all(gains: Sequence[Resource], costs: Sequence[float], short: Resource) -> list[int] | None:
+def _cheapest_of_all(
+    gains: Sequence[Resource], costs: Sequence[float], short: Resource, known: Sequence[int]
+) -> list[int] | None:
     """As ``cheapest``, by way of the best set for each sum that can be had; None where those are too many.
 
-    What is left over beyond ``short`` does not count, so that many containers of few sizes have few sums.
+    ``known`` is a set that suffices: what costs more is not pursued. What is left over beyond ``short`` does
+    not count, so that many containers of few sizes have few sums.
     """
-    best: dict[Resource, Found] = {Resource(): (0.0, 0, ())}
+    wanted = short.memory, short.vcores
+    best: dict[tuple[int, int], Found] = {(0, 0): (0.0, 0, ())}
+    # sums of the same costs in another order may differ by a rounding
+    limit = sum(costs[index] for index in known) * (1 + 1e-9)
+    effort = 0
     for index, gain in enumerate(gains):
+        effort += len(best) * len(known)
+        if effort > EXACT_EFFORT:
+            return None
         for had, (cost, count, members) in list(best.items()):
-            if had == short:
+            if had == wanted or cost + costs[index] > limit:
                 continue
-            total = had + gain
-            total = Resource(min(total.memory, short.memory), min(total.vcores, short.vcores))
+            total = min(had[0] + gain.memory, wanted[0]), min(had[1] + gain.vcores, wanted[1])
             found = (cost + costs[index], count + 1, (*members, index))
             if total not in best or found < best[total]:
                 best[total] = found
-        if len(best) * len(gains) > EXACT_EFFORT:
-            return None
-    return list(best[short][2])
+    return list(best[wanted][2])
 
 
 def _cheap(gains: Sequence[Resource], costs: Sequence[float], short: Resource) -> list[int]:
