@@ -2,6 +2,6 @@
 # yopp from a fresh clone: makes .venv on the first call, then runs the command `yopp` in it.
 #   ./yopp.sh pi -Dmapreduce.job.num-opportunistic-maps-percent=40 50 100
 set -eu
-root=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
 "$root/scripts/venv.sh"
 exec "$root/.venv/bin/yopp" "$@"

@@ -4,7 +4,7 @@
 # Prints nothing on stdout. Everything it installs goes into .venv; system packages are installed only as root,
 # and only if Python cannot make virtual environments without them.
 set -eu
-root=$(cd "$(dirname "$0")/.." && pwd)
+root=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
 extra=${1:-}
 venv=$root/.venv
 stamp=$venv/.yopp-${extra:-run}
@@ -51,6 +51,7 @@ if [ ! -x "$venv/bin/pip" ]; then
 fi
 echo "installing yopp into $venv" >&2
 if [ -n "$extra" ]; then target="$root[$extra]"; else target=$root; fi
-"$venv/bin/python" -m pip install -q --disable-pip-version-check -e "$target" >&2 ||
+# cgroupspy has no pyproject.toml: built as if it had one, pip has nothing to warn of.
+"$venv/bin/python" -m pip install -q --disable-pip-version-check --use-pep517 -e "$target" >&2 ||
     fail "yopp could not be installed" "pip says why, above" "look at the network, then run this again"
 printf '%s\n' "$want" >"$stamp"

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 ANSWER_GRACE = 10.0
 """Seconds that an answer may take beyond the time that a call asks the daemon to hold it."""
 
+NODE_SECONDS = 2.0
+"""Seconds that a node has to tell fresh figures; without them the RM's knowledge is shown."""
+
 _FROM_NODE = frozenset(field.name for field in dataclasses.fields(ContainerStatus)) & frozenset(
     field.name for field in dataclasses.fields(ContainerReport)
 ) - {"container_id", "application_id", "user", "command", "log_directory"}
@@ -69,10 +72,10 @@ class YarnClient:
             connection.close()
         self._nodes.clear()
 
-    def cluster_info(self) -> ClusterInfo:
+    def cluster_info(self, *, timeout: float = DEFAULT_TIMEOUT) -> ClusterInfo:
         """The cluster in short."""
         response: rm.GetClusterInfoResponse = self._call(
-            self._rm, "getClusterInfo", rm.GetClusterInfoRequest()
+            self._rm, "getClusterInfo", rm.GetClusterInfoRequest(), timeout=timeout
         )
         return response.info
 
@@ -173,7 +176,10 @@ class YarnClient:
 
         try:
             response: nm.GetContainerStatusesResponse = self.node_call(
-                node, "getContainerStatuses", nm.GetContainerStatusesRequest(container_ids, finished=True)
+                node,
+                "getContainerStatuses",
+                nm.GetContainerStatusesRequest(container_ids, finished=True),
+                timeout=NODE_SECONDS,
             )
         except ConnectionFailedError:
             return ()
@@ -226,13 +232,15 @@ class YarnClient:
         )
         return response.status
 
-    def node_call(self, node: NodeReport, method: str, request: Any) -> Any:
+    def node_call(
+        self, node: NodeReport, method: str, request: Any, *, timeout: float = DEFAULT_TIMEOUT
+    ) -> Any:
         """One call of a node. Raises ConnectionFailedError, or what it refused."""
         if not node.address:
             raise ConnectionFailedError(f"node {node.node_id} has told no address")
         if node.node_id not in self._nodes:
             self._nodes[node.node_id] = Connection(node.address, peer=f"node {node.node_id}")
-        return self._call(self._nodes[node.node_id], method, request)
+        return self._call(self._nodes[node.node_id], method, request, timeout=timeout)
 
     def _call(
         self, connection: Connection, method: str, request: Any, *, timeout: float = DEFAULT_TIMEOUT

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from .errors import YoppError
 from .lifecycle import ClusterHandle, PlannedNode, read_plan
 from .records.client_protocol import GetClusterInfoRequest, GetClusterNodesRequest
+from .records.container_protocol import GetNodeInfoRequest
 from .records.reports import ClusterInfo, NodeReport, NodeState
 from .rpc.blocking import Connection
 from .rundir import Daemon, RunDir
@@ -82,6 +83,25 @@ def inspect_cluster(run_dir: RunDir) -> ClusterStatus:
     warnings += [line for node in nodes if (line := _node_warning(node, seen is not None))]
     state = RUNNING if seen is not None and nodes and all(node.ready for node in nodes) else PARTLY
     return ClusterStatus(run_dir, state, rm, seen.info if seen is not None else None, nodes, tuple(warnings))
+
+
+def weaker_limits(run_dir: RunDir, port: int) -> tuple[str, ...]:
+    """What people have to know of how a node holds its containers: nothing where it can do all that it is
+    asked for, or where it was told to go without cgroups."""
+    try:
+        with Connection(run_dir.nm_socket(port), timeout=CALL_SECONDS) as connection:
+            node = connection.call("getNodeInfo", GetNodeInfoRequest(), timeout=CALL_SECONDS)
+    except YoppError:
+        return ()  # it has gone again, and the RM tells of that
+    if not node.warnings or "switched off" in node.warnings[0]:
+        return ()
+    advice = "`yopp doctor` says why, and what to type"
+    if node.cgroups == "none":
+        return (
+            "no cgroups can be written here: memory limits are enforced by polling, and processors are not "
+            f"shared out; {advice}",
+        )
+    return (f"limits are weaker here than they could be (cgroups: {node.cgroups}); {advice}",)
 
 
 def _ask(run_dir: RunDir, rm: Daemon | None, warnings: list[str]) -> ClusterHandle | None:

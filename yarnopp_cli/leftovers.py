@@ -76,9 +76,8 @@ def records(run_dir: RunDir, ports: frozenset[int] | None = None) -> tuple[Lefto
     """The records that nodes keep of containers that have not ended; of ``ports``, or of all."""
     found = []
     for port, store in _stores(run_dir, ports):
-        found += [
-            Leftover(port, record) for record in store.load_all() if record.state is not ContainerState.DONE
-        ]
+        stored = store.load_all(tidy=False)
+        found += [Leftover(port, record) for record in stored if record.state is not ContainerState.DONE]
     return tuple(found)
 
 

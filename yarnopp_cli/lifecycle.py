@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -314,6 +315,11 @@ class _Start:
                 seen = _look(connection, self.run_dir)
         if seen.info.nodes_running < wanted:
             self.warnings.append(f"{seen.info.nodes_running} of {wanted} nodes are ready: see `yopp status`")
+        fresh = [node.port for node in plan.nodes if node.name in started]
+        if fresh:
+            from .inspection import weaker_limits
+
+            self.warnings += weaker_limits(self.run_dir, fresh[0])  # all nodes of a host are alike in this
         return ClusterHandle(self.run_dir, seen.info, seen.nodes, started, tuple(self.warnings))
 
 
@@ -436,6 +442,8 @@ def _end_daemons(
     run_dir: RunDir, daemons: Sequence[Daemon], keep_containers: bool, force: bool, timeout: float
 ) -> None:
     processes = [daemon.process for daemon in daemons]
+    for process in processes:
+        process.send(signal.SIGCONT)  # one that somebody stopped could not even be asked
     asked = daemons[0].name == "rm" and _ask_to_end(run_dir, keep_containers)
     left = wait_for_end(processes, timeout) if asked else tuple(processes)
     grace = min(TERM_SECONDS, timeout)

@@ -100,10 +100,14 @@ def _reap(pid: int) -> None:
 
 
 def end_processes(processes: Iterable[ProcessId], *, grace: float, force: bool) -> tuple[ProcessId, ...]:
-    """SIGTERM, ``grace`` seconds, and with ``force`` SIGKILL. Returns those that still run."""
+    """SIGTERM, ``grace`` seconds, and with ``force`` SIGKILL. Returns those that still run.
+
+    One that was stopped is continued: it takes its SIGTERM only then.
+    """
     chosen = tuple(processes)
     for process in chosen:
         process.send(signal.SIGTERM)
+        process.send(signal.SIGCONT)
     left = wait_for_end(chosen, grace)
     if left and force:
         for process in left:

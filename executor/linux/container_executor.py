@@ -226,7 +226,7 @@ class LinuxContainerExecutor:
             ContainerLaunched(container_id, launched.pid, launched.start, self._cgroups.path(container_id))
         )
         # Only now: an exit that is instant must not overtake the launch.
-        self._watch(self._held[container_id])
+        self._watch(self._held[container_id], is_child=True)
 
     def _request(self, spec: ContainerSpec, join: tuple[str, ...]) -> LaunchRequest:
         private = self._directories.private(spec.container_id)
@@ -366,8 +366,8 @@ class LinuxContainerExecutor:
         except (CgroupError, OSError) as error:
             LOG.warning("%s", error)
 
-    def _watch(self, held: Held) -> None:
-        self._watcher.watch(held.pid, held.start, lambda end: self._shim_ended(held, end))
+    def _watch(self, held: Held, *, is_child: bool = False) -> None:
+        self._watcher.watch(held.pid, held.start, lambda end: self._shim_ended(held, end), is_child=is_child)
 
     def _shim_ended(self, held: Held, end: Ended) -> None:
         try:

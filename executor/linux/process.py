@@ -18,6 +18,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -223,8 +224,11 @@ class ExitWatcher:
         self._loop = loop
         self._fds: dict[int, int] = {}
 
-    def watch(self, pid: int, start: int, ended: Callable[[Ended], None]) -> None:
-        """Call ``ended`` once when that process has ended, from the loop; soon, if it has already."""
+    def watch(self, pid: int, start: int, ended: Callable[[Ended], None], *, is_child: bool = False) -> None:
+        """Call ``ended`` once when that process has ended, from the loop; soon, if it has already.
+
+        ``is_child``: it is ours and was not waited for, so nobody else can have been given its pid.
+        """
         try:
             fd = os.pidfd_open(pid)
         except ProcessLookupError:
@@ -232,14 +236,16 @@ class ExitWatcher:
             return
         except OSError as error:
             LOG.warning("cannot watch %d yet: %s", pid, error.strerror)
-            self._loop.call_later(RETRY_SECONDS, self.watch, pid, start, ended)
+            again = partial(self.watch, pid, start, ended, is_child=is_child)
+            self._loop.call_later(RETRY_SECONDS, again)
             return
-        found = read_stat(pid)
-        if found is None or (start and found.start != start):
-            # The pid is somebody else's by now.
-            os.close(fd)
-            self._loop.call_soon(ended, Ended())
-            return
+        if not is_child:
+            found = read_stat(pid)
+            if found is None or (start and found.start != start):
+                # The pid is somebody else's by now.
+                os.close(fd)
+                self._loop.call_soon(ended, Ended())
+                return
         self._fds[pid] = fd
         self._loop.add_reader(fd, self._readable, pid, ended)
 

@@ -164,11 +164,12 @@ class StateStore:
         except OSError as error:
             raise _store_error(f"cannot remove {path}", error) from error
 
-    def load_all(self) -> list[ContainerRecord]:
+    def load_all(self, *, tidy: bool = True) -> list[ContainerRecord]:
         """All records, in the order in which their containers arrived.
 
         One that cannot be read is set aside (``.garbled``) with a sentence in ``complaints``: it must
-        neither stop the node nor be taken for "no container".
+        neither stop the node nor be taken for "no container". Who only looks says ``tidy=False``, and
+        changes nothing: a node may have come to life meanwhile.
         """
         records = []
         try:
@@ -178,7 +179,8 @@ class StateStore:
         for name in names:
             path = os.path.join(self.directory, name)
             if name.endswith(SUFFIX + ".new"):
-                os.unlink(path)
+                if tidy:
+                    os.unlink(path)
                 continue
             if not name.endswith(SUFFIX):
                 continue
@@ -188,7 +190,8 @@ class StateStore:
                 if record.spec.container_id + SUFFIX != name:
                     raise ValueError(f"it speaks of {record.spec.container_id!r}")
             except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-                self._set_aside(path, error)
+                if tidy:
+                    self._set_aside(path, error)
                 continue
             records.append(record)
         return sorted(records, key=lambda record: (record.sequence, record.queued_at_ms))

@@ -141,6 +141,7 @@ class Cluster:
         self.queues = [QueueReport("default", used=Resource(512, 1), applications=1)]
         self.statuses: dict[str, ContainerStatus] = {}
         self.cgroups = "v1"
+        self.node_warnings: tuple[str, ...] = ()
         self.rm = Daemon(run_dir / "rm.sock", rm.METHODS, self._rm())
         self.nm = Daemon(run_dir / "nm-45454.sock", nm.METHODS, self._nm())
 
@@ -216,6 +217,7 @@ class Cluster:
                 TIMESTAMP,
                 "0.1.0",
                 self.cgroups,
+                self.node_warnings,
             ),
             "stopContainers": self._stop,
             "signalContainer": self._signal,

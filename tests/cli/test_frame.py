@@ -199,8 +199,78 @@ def test_what_the_system_refuses_is_no_bug(cli: Cli, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(module, "cgroup_version", refused)
     ended = cli("version")
-    assert ended.code == 1
-    assert "Permission denied (/etc/x)" in ended.err
+    assert ended.code == 77
+    assert ended.err.splitlines()[:2] == ["error: cannot use /etc/x", "  because: permission denied"]
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        (
+            "rn true",
+            (
+                "no such command: rn",
+                "`yopp` has no command of that name",
+                "did you mean 'run'? `yopp --help` lists what it takes",
+            ),
+        ),
+        (
+            "dshell -shell_comand ls",
+            (
+                "no such option: --shell_comand",
+                "`yopp dshell` has no option of that name",
+                "did you mean --shell-args, --shell-command or --shell-env? `yopp dshell --help` lists what it takes",
+            ),
+        ),
+        (
+            "run --memory -5 true",
+            (
+                "invalid value for '--memory'",
+                "'-5' is not a size; write 512 (MB), 512M or 2G",
+                "`yopp run --help` lists what it takes",
+            ),
+        ),
+        (
+            "pi 10",
+            ("missing argument 'NSAMPLES'", "`yopp pi` needs it", "`yopp pi --help` lists what it takes"),
+        ),
+        (
+            "up --memory",
+            (
+                "option '--memory' requires an argument",
+                "nothing follows it",
+                "`yopp --help` lists what it takes",
+            ),
+        ),
+        (
+            "up now",
+            (
+                "got unexpected extra argument(s) (now)",
+                "`yopp up` does not take that",
+                "`yopp up --help` lists what it takes",
+            ),
+        ),
+    ],
+)
+def test_a_usage_error_says_what_why_and_what_to_type(
+    cli: Cli, words: str, lines: tuple[str, str, str]
+) -> None:
+    ended = cli(*words.split())
+    assert ended.code == 2
+    assert ended.err == "error: {}\n  because: {}\n  hint: {}\n".format(*lines)
+
+
+@pytest.mark.parametrize("words", [("--help",), ("run", "--help"), ("dshell", "-h")])
+@pytest.mark.parametrize(
+    ("shell", "because"), [(">&-", "it is closed"), (">/dev/full", "No space left on device")]
+)
+def test_help_that_nobody_can_have_is_an_error(words: tuple[str, ...], shell: str, because: str) -> None:
+    ended = yopp(*words, shell=shell)
+    assert ended.returncode == 1
+    assert ended.stderr.decode().splitlines()[:2] == [
+        "error: cannot write to standard output",
+        f"  because: {because}",
+    ]
 
 
 def test_version(cli: Cli) -> None:

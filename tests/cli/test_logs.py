@@ -77,6 +77,26 @@ def test_several_containers_are_told_apart(cli: Cli, logged: Cluster) -> None:
     assert all(abs(one["t"] / 1000 - time.time()) < 600 for one in lines)
 
 
+def test_a_master_keeps_its_log_to_itself_while_its_job_goes_well(cli: Cli, logged: Cluster) -> None:
+    logged.containers = [
+        dataclasses.replace(one, is_am=one.container_id == container_id(2, 1)) for one in logged.containers
+    ]
+    write(logged.run_dir, 2, 1, b"result\n", b"what the master did\n")
+    assert cli("logs", "2").out.splitlines() == ["[am] result", "[2] second", "[2] alas"]
+    assert cli("logs", "2", "--am").out.splitlines() == ["result", "what the master did"]
+    assert "what the master did" in cli("logs", "2", "--stderr").out
+    assert "what the master did" in cli("logs", "2.1").out
+    write(logged.run_dir, 2, 1, b"", b"what the master did\n")
+    assert cli("logs", "2").out.splitlines() == ["second", "alas"]
+    logged.applications = [
+        dataclasses.replace(
+            one, state=YarnApplicationState.FINISHED, final_status=FinalApplicationStatus.FAILED
+        )
+        for one in logged.applications
+    ]
+    assert cli("logs", "2").out.splitlines()[0] == "[am] what the master did"
+
+
 @pytest.mark.parametrize(
     ("count", "expected"),
     [(0, ""), (1, "three"), (2, "two\nthree"), (3, "one\ntwo\nthree"), (99, "one\ntwo\nthree")],

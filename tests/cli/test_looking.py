@@ -324,3 +324,34 @@ def test_watch_prints_again_until_ctrl_c(cli: Cli, cluster: Cluster, monkeypatch
     assert pauses == [2.0] * 3
     assert ended.out.split() == [container_id(2, 1), container_id(2, 2)] * 3
     assert cli("ps", "-w", "0").code == 2
+
+
+@pytest.mark.parametrize(
+    ("cgroups", "told", "said"),
+    [
+        ("v1", (), ""),
+        ("none", ("cgroup v1 cpu cannot be written (/x)", "polling"), "enforced by polling"),
+        (
+            "v2",
+            ("the controller pids is not delegated to /x",),
+            "weaker here than they could be (cgroups: v2)",
+        ),
+        ("none", ("cgroups are switched off by yopp.nodemanager.cgroups.mode = none",), ""),
+    ],
+)
+def test_what_is_weaker_on_a_node(cluster: Cluster, cgroups: str, told: tuple[str, ...], said: str) -> None:
+    from yarnopp_cli.inspection import weaker_limits
+    from yarnopp_cli.rundir import RunDir
+
+    cluster.cgroups, cluster.node_warnings = cgroups, told
+    lines = weaker_limits(RunDir.of(str(cluster.run_dir)), 45454)
+    assert len(lines) == bool(said)
+    assert said in "".join(lines)
+    assert not lines or "`yopp doctor`" in lines[0]
+
+
+def test_a_node_that_has_gone_has_nothing_to_say(cluster: Cluster) -> None:
+    from yarnopp_cli.inspection import weaker_limits
+    from yarnopp_cli.rundir import RunDir
+
+    assert weaker_limits(RunDir.of(str(cluster.run_dir)), 45999) == ()

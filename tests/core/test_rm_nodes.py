@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from executor.records import ContainerState, ContainerStatus, ExecutionType, Resource, ResourceUtilization
-from yarnopp_cli.errors import InvalidIdError
+from yarnopp_cli.errors import InvalidIdError, InvalidResourceRequestError, NodeNotFoundError
 from yarnopp_cli.records.client_protocol import GetClusterInfoRequest, GetClusterNodesRequest
-from yarnopp_cli.records.reports import NodeReport, NodeState
+from yarnopp_cli.records.reports import FinalApplicationStatus, NodeReport, NodeState
 from yarnopp_cli.records.requests import ContainerLaunchContext
 
 from .rm_harness import OPPORTUNISTIC, TIMESTAMP, Cluster, asks, done, queued, status
@@ -229,3 +229,109 @@ def test_a_container_seen_on_another_node_is_not_believed() -> None:
     here.beat(status(one))
     assert there.beat(status(one)).containers_to_cleanup == (one.id,)
     assert cluster.containers()[one.id].node_id == "h1:1"
+
+
+def test_a_node_whose_connection_is_down_does_not_count_as_running() -> None:
+    cluster = Cluster()
+    node = cluster.node()
+    cluster.lose(node.connection)
+    assert cluster.ask(GetClusterInfoRequest()).info.nodes_running == 0
+    node.register()
+    assert cluster.ask(GetClusterInfoRequest()).info.nodes_running == 1
+
+
+def test_an_ask_from_before_the_first_node_that_no_node_can_serve_is_refused() -> None:
+    cluster = Cluster()
+    master = cluster.master()
+    call = master.send(asks(1, Resource(9000, 1)), asks(2, ONE), wait_ms=60_000)
+    cluster.node("h1:1", Resource(4096, 4))
+    assert len(master.take(call).allocated) == 2  # type: ignore[union-attr]
+    call = master.send(wait_ms=60_000)
+    cluster.at(2.9)
+    assert not cluster.answered(call), "a larger node may be on its way"
+    cluster.at(3.1)
+    with pytest.raises(InvalidResourceRequestError, match="larger than any node"):
+        master.take(call)
+    assert cluster.app(master.app_id).pending_containers == 0
+    assert master.allocate().allocated == (), "what was fine goes on"
+
+
+def test_a_larger_node_that_comes_soon_serves_it() -> None:
+    cluster = Cluster()
+    master = cluster.master()
+    call = master.send(asks(1, Resource(9000, 1), OPPORTUNISTIC), wait_ms=60_000)
+    cluster.node("h1:1", Resource(4096, 4))
+    assert master.take(call).allocated == ()  # type: ignore[union-attr]
+    cluster.at(2.0)
+    cluster.node("h2:1", Resource(16384, 4))
+    cluster.at(10.0)
+    [one] = master.allocate().allocated
+    assert one.node_id == "h2:1"
+
+
+def test_a_master_that_was_not_waiting_hears_of_hopeless_asks_at_its_next_call() -> None:
+    cluster = Cluster()
+    master = cluster.master()
+    master.allocate(asks(1, Resource(9000, 1), OPPORTUNISTIC))
+    master.allocate(asks(1, ONE, resource_name="h9", relax_locality=False, allocation_request_id=1))
+    cluster.node("h1:1", Resource(4096, 4))
+    cluster.at(3.1)
+    with pytest.raises((InvalidResourceRequestError, NodeNotFoundError)):
+        master.allocate()
+    assert cluster.app(master.app_id).pending_containers == 0
+    master.finish(FinalApplicationStatus.FAILED)
+
+
+def test_a_master_that_can_run_nowhere_ends_its_application() -> None:
+    cluster = Cluster()
+    app_id = cluster.submit(am_resource=Resource(9000, 1))
+    cluster.node("h1:1", Resource(4096, 4))
+    cluster.at(3.1)
+    app = cluster.app(app_id)
+    assert (app.state.value, app.final_status) == ("FAILED", FinalApplicationStatus.FAILED)
+    assert "larger than any node" in app.diagnostics
+
+
+def test_an_ask_that_only_a_lost_node_could_serve_is_refused() -> None:
+    cluster = Cluster()
+    cluster.node("h1:1", Resource(4096, 4))
+    large = cluster.node("h2:1", Resource(16384, 4))
+    master = cluster.master()
+    master.allocate(asks(2, Resource(9000, 1)))
+    large.unregister()
+    call = master.send(wait_ms=60_000)
+    assert not cluster.answered(call) or master.take(call) is not None
+    cluster.at(1.0)
+    call = master.send(wait_ms=60_000)
+    cluster.at(3.1)
+    with pytest.raises(InvalidResourceRequestError, match="larger than any node"):
+        master.take(call)
+
+
+def test_masters_are_told_of_nodes_that_come_and_go() -> None:
+    cluster = Cluster()
+    first = cluster.node("h1:1")
+    master = cluster.master()
+    assert master.allocate().updated_nodes == ()
+    cluster.node("h2:1")
+    first.unregister()
+    told = {node.node_id: node.state for node in master.allocate().updated_nodes}
+    assert told == {"h2:1": NodeState.RUNNING, "h1:1": NodeState.SHUTDOWN}
+    assert master.allocate().updated_nodes == ()
+
+
+def test_masters_waiting_are_told_of_a_node_whose_connection_is_lost_and_comes_again() -> None:
+    cluster = Cluster()
+    node = cluster.node("h1:1")
+    master = cluster.master()
+    call = master.send(wait_ms=60_000)
+    cluster.lose(node.connection)
+    [told] = master.take(call).updated_nodes  # type: ignore[union-attr]
+    assert (told.node_id, told.state, told.connected) == ("h1:1", NodeState.RUNNING, False)
+    call = master.send(wait_ms=60_000)
+    node.register()
+    [told] = master.take(call).updated_nodes  # type: ignore[union-attr]
+    assert told.connected
+    call = master.send(wait_ms=60_000)
+    node.register(node.connection)
+    assert not cluster.answered(call), "a resync is no news"

@@ -104,7 +104,7 @@ def test_nobody_is_answered_over_a_lost_connection() -> None:
         cluster.send(WaitForApplicationsRequest((master.app_id,)), 55),
         cluster.send(WaitForNodesRequest(2), 55),
     ]
-    for connection in (node.connection, master.connection, 55):
+    for connection in (master.connection, 55, node.connection):  # a node's loss is news for a master
         cluster.lose(connection)
     cluster.at(100.0)
     assert not any(cluster.answered(call) for call in calls)

@@ -83,3 +83,9 @@ def test_ending_in_order_and_by_force(
     assert end_processes(processes, grace=0.2, force=False) == (processes[1],)
     assert end_processes(processes, grace=0.05, force=True) == ()
     assert end_processes(processes, grace=0.05, force=True) == ()
+
+
+def test_a_stopped_process_takes_its_end_too(sleeper: subprocess.Popen[bytes]) -> None:
+    sleeper.send_signal(signal.SIGSTOP)
+    assert end_processes([known(sleeper)], grace=5, force=False) == ()
+    assert sleeper.wait(5) == -signal.SIGTERM

@@ -99,9 +99,15 @@ def test_a_slow_reader_gets_everything(cluster: Yopp) -> None:
 
 
 def test_a_closed_stdout_is_an_error_of_three_lines_or_quiet(cluster: Yopp) -> None:
-    ended = bash(cluster, "yopp run echo hello >&-; echo $?")
-    assert "Traceback" not in ended.stderr
-    assert ended.stdout.strip() != ""
+    assert bash(cluster, "yopp run true >&-; echo $? >&2").stderr == "0\n"
+    for stream, because in (("&-", "it is closed"), ("/dev/full", "No space left on device")):
+        ended = bash(cluster, f"yopp run echo hello >{stream}; echo $? >&2")
+        first, second, third, code = ended.stderr.splitlines()
+        assert (first, second) == ("error: cannot write to standard output", f"  because: {because}")
+        logs = Path(third.split()[-1])
+        assert [file.read_text() for file in logs.glob("*/stdout")] == ["hello\n"]
+        assert code == "1"
+    assert bash(cluster, "yopp run sh -c 'echo hello; exit 7' >/dev/full; echo $? >&2").stderr.endswith("7\n")
     assert not cluster.containers()
 
 

@@ -45,7 +45,7 @@ def test_from_nothing_to_nothing(yopp: Yopp) -> None:
     assert not yopp.run_dir.exists()
     said = yopp("up", *SMALL).stdout
     assert str(yopp.run_dir / "rm.sock") in said
-    assert ":45454 (1 vcores, 512 MB)" in said
+    assert ":45454 (1 vcore, 512 MB)" in said
     assert yopp.run_dir.stat().st_mode & 0o777 == 0o700
     assert (yopp.run_dir / "site.json").stat().st_mode & 0o777 == 0o600
     first = daemons(yopp)

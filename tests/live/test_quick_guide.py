@@ -179,6 +179,19 @@ def test_a_killed_container_of_a_job_is_told_as_it_is(cluster: Yopp) -> None:
     assert job.returncode == 137
 
 
+def test_what_a_detached_job_is_promised_holds(yopp: Yopp) -> None:
+    alone = yopp("run", "--detach", "echo", "hi")
+    app = alone.stdout.strip()
+    assert f"`yopp logs -f {app}`" in alone.stderr and "yopp wait" not in alone.stderr
+    assert "hi" in yopp("logs", "-f", app).stdout
+    wait_until(lambda: not yopp.leftovers(), what="its cluster has ended with it")
+    assert "hi" in yopp("logs", app).stdout
+    yopp("up", "--vcores", "1", "--memory", "1024")
+    told = yopp("run", "--detach", "echo", "hi")
+    assert f"`yopp wait {told.stdout.strip()}`" in told.stderr
+    yopp("wait", told.stdout.strip())
+
+
 def test_detached_jobs_survive_their_client(cluster: Yopp) -> None:
     app = cluster("run", "--detach", "-n", "2", "-O", "sh", "-c", "sleep 1; exit 5", "-q").stdout
     app = app or cluster("app", "list", "-a", "-q").stdout.splitlines()[-1]

@@ -32,7 +32,8 @@ def test_get_of_an_unknown_name(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["config", "get", NAME[:-1]]) == 78
     out, err = capfd.readouterr()
     assert out == ""
-    assert err == f"error: unknown property {NAME[:-1]}\n  hint: did you mean {NAME}?\n"
+    because = "no property has that name"
+    assert err == f"error: unknown property {NAME[:-1]}\n  because: {because}\n  hint: did you mean {NAME}?\n"
 
 
 def test_show_what_is_set_with_origins(capfd: pytest.CaptureFixture[str], write: Write) -> None:
@@ -40,11 +41,17 @@ def test_show_what_is_set_with_origins(capfd: pytest.CaptureFixture[str], write:
     assert run(["config", "show", "--origin", "--conf", path, "-Dmapreduce.map.maxattempts=7"]) == 0
     out, err = capfd.readouterr()
     assert [line.split() for line in out.splitlines()] == [
-        ["Property", "Value", "Origin"],
+        ["PROPERTY", "VALUE", "ORIGIN"],
         [NAME, "2048", f"{path}:2"],
         ["mapreduce.map.maxattempts", "7", "-D"],
     ]
     assert err == ""
+
+
+def test_show_what_has_a_word_in_its_name(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["config", "show", "-q", "overtakes"]) == 0
+    assert capfd.readouterr().out == "yopp.nodemanager.opportunistic-queue.max-overtakes\n"
+    assert run(["config", "show", "-q", "opportunistc"]) == 78
 
 
 def test_show_as_json(capfd: pytest.CaptureFixture[str], write: Write) -> None:

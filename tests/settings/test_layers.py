@@ -90,8 +90,8 @@ def test_a_directory_stands_for_the_files_in_it(load_with: Load, problems_of: Pr
         ("foo", "-D foo: not a property", "it has no '='"),
         ("=1", "-D =1: not a property", "it has no name"),
         (f"{MEMORY}=x", f"-D: {MEMORY} = x", 'expected a whole number of at least 1, found "x"'),
-        ("a.b=1", "-D: unknown property a.b", ""),
-        ("a\x1b[2J=1", "-D: unknown property a\\x1b[2J", ""),
+        ("a.b=1", "-D: unknown property a.b", "no property has that name"),
+        ("a\x1b[2J=1", "-D: unknown property a\\x1b[2J", "no property has that name"),
     ],
 )
 def test_a_wrong_define(problems_of: Problems, text: str, message: str, because: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import sys
 from collections.abc import Iterator, MutableMapping, Sequence
 from importlib import import_module
@@ -16,7 +17,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ..errors import EXIT_USAGE, UsageError, YoppError
+from ..errors import EXIT_FAILURE, EXIT_NOT_PERMITTED, EXIT_USAGE, UsageError, YoppError
 from . import output
 from .argv import rewrite
 from .options import examples, new_typer
@@ -127,10 +128,7 @@ def run(argv: Sequence[str]) -> int:
         code = _invoke(rewrite(argv))
         output.flush()
     except output.OutputClosedError as error:
-        output.abandon_stdout()
-        if not error.broken_pipe:
-            output.error(error)
-        code = EXIT_BROKEN_PIPE if error.broken_pipe else error.exit_code
+        code = _closed(error)
     except YoppError as error:
         output.error(error)
         code = error.exit_code
@@ -139,9 +137,7 @@ def run(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         code = 130
     except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        output.error(YoppError(f"the system refused: {error.strerror or error}{where}"))
-        code = 1
+        code = _refused(error, argv)
     except Exception as error:
         code = _of_the_executor(error) or _bug(error)
     _flush_quietly()
@@ -156,6 +152,55 @@ def _invoke(argv: list[str]) -> int:
     return result if isinstance(result, int) and not isinstance(result, bool) else 0
 
 
+def _closed(error: output.OutputClosedError) -> int:
+    """Standard output takes no more: say so, unless its reader has just gone."""
+    output.abandon_stdout()
+    if not error.broken_pipe:
+        output.error(error)
+    return EXIT_BROKEN_PIPE if error.broken_pipe else error.exit_code
+
+
+def _refused(error: OSError, argv: Sequence[str]) -> int:
+    """The system refused what no command foresaw."""
+    if error.filename is None and any(word in ("-h", "--help", "-help") for word in argv):
+        return _closed(output.OutputClosedError(error))  # the parser writes its help itself
+    forbidden = isinstance(error, PermissionError)
+    problem = YoppError(
+        f"cannot use {os.fsdecode(error.filename)}" if error.filename else "the system refused a call",
+        because=(error.strerror or str(error)).lower(),
+        hint="`ls -ld` says whose it is" if forbidden else "`yopp doctor` looks at what this host allows",
+        exit_code=EXIT_NOT_PERMITTED if forbidden else EXIT_FAILURE,
+    )
+    output.error(problem)
+    return problem.exit_code
+
+
+# What the parser says, to be taken apart: what, because, hint.
+_VALUE = re.compile(r"(invalid value for .*?'): (.*)", re.DOTALL)
+_NO_SUCH = re.compile(
+    r"(no such (command|option)):? '?(.*?)'?(?:[.]? [(]?(Did you mean|Possible options:) (.*?)[?)]*)?"
+)
+
+
+def _three_lines(message: str, command: str) -> UsageError:
+    """A complaint of the parser about the words after ``command``."""
+    hint = f"`{command} --help` lists what it takes"
+    if found := _VALUE.fullmatch(message):
+        return UsageError(found[1], because=found[2], hint=hint)
+    if found := _NO_SUCH.fullmatch(message):
+        if found[5]:
+            hint = f"did you mean {' or '.join(found[5].rsplit(', ', 1))}? {hint}"
+        return UsageError(
+            f"{found[1]}: {found[3]}", because=f"`{command}` has no {found[2]} of that name", hint=hint
+        )
+    because = f"`{command}` does not take that"
+    if message.startswith("missing "):
+        because = f"`{command}` needs it"
+    elif message.endswith("requires an argument"):
+        because = "nothing follows it"
+    return UsageError(message, because=because, hint=hint)
+
+
 def _usage(error: Any) -> int:
     """Print a usage error of the parser in our three lines; return its exit code."""
     message = error.format_message().rstrip()
@@ -165,7 +210,7 @@ def _usage(error: Any) -> int:
         return EXIT_USAGE
     command = context.command_path if context is not None else "yopp"
     first = message[:1].lower() + message[1:]
-    output.error(UsageError(first.rstrip("."), hint=f"`{command} --help` lists what it takes"))
+    output.error(_three_lines(first.rstrip("."), command))
     return EXIT_USAGE
 
 

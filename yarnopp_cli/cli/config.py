@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 Keys = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[KEY]...", help="Names of properties, or the beginning of several: yarn.scheduler"
+        metavar="[KEY]...",
+        help="Names, the beginning of several (yarn.scheduler), or a word in them (queue).",
     ),
 ]
 Origin = Annotated[bool, typer.Option("--origin", help="Show where each value is from.")]
@@ -74,11 +75,11 @@ def show(
     from ..views.columns import Column, default_columns
 
     columns: tuple[Column[str], ...] = (
-        Column("name", "Property", lambda name: name),
-        Column("value", "Value", lambda name: to_text(configuration.value(name)), flexible=True),
-        Column("origin", "Origin", configuration.origin, flexible=True, wide=not origin),
+        Column("name", "PROPERTY", lambda name: name),
+        Column("value", "VALUE", lambda name: to_text(configuration.value(name)), flexible=True),
+        Column("origin", "ORIGIN", configuration.origin, flexible=True, wide=not origin),
         Column(
-            "default", "Default", lambda name: to_text(PROPERTIES[name].default), flexible=True, wide=True
+            "default", "DEFAULT", lambda name: to_text(PROPERTIES[name].default), flexible=True, wide=True
         ),
     )
     printer.listing(
@@ -180,6 +181,8 @@ def _named(configuration: Configuration, keys: Sequence[str] | None, all_: bool)
     for key in keys:
         prefix = key.rstrip(".*") + "."
         below = [name for name in PROPERTIES if name == key or name.startswith(prefix)]
+        if not below and "." not in key:
+            below = [name for name in PROPERTIES if key in name]  # a word: all that is about it
         if not below:
             configuration.value(key)  # raises, with the nearest name
         names += [name for name in below if name not in names]

@@ -133,7 +133,11 @@ def execution_type(text: str | None) -> ExecutionType | None:
         return None
     matching = [one for one in ExecutionType if text and one.value.startswith(text.upper())]
     if not matching:
-        raise UsageError(f"--type has no {text}", hint="choose G (guaranteed) or O (opportunistic)")
+        raise UsageError(
+            f"--type has no {text}",
+            because="there are two execution types",
+            hint="choose G (guaranteed) or O (opportunistic)",
+        )
     return matching[0]
 
 
@@ -361,7 +365,9 @@ def signal_number(text: str) -> int:
         return int(signals.Signals[name if name.startswith("SIG") else f"SIG{name}"])
     except (KeyError, ValueError):
         raise UsageError(
-            f"--signal has no {text}", hint="a name such as TERM, USR1, STOP, or a number"
+            f"--signal has no {text}",
+            because="Linux has no signal of that name or number",
+            hint="a name such as TERM, USR1, STOP, or a number",
         ) from None
 
 

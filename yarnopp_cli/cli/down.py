@@ -32,6 +32,9 @@ KeepContainers = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Kill daemons that do not end when they are asked to.")]
 
+ANSWER_SECONDS = 3.0
+"""How long the ResourceManager has to say what would be lost."""
+
 
 def register(app: typer.Typer) -> None:
     """Add ``down``."""
@@ -86,7 +89,7 @@ def _may_end(context: Context, printer: Printer, yes: bool) -> bool:
         return True
     try:
         with context.client() as client:
-            info = client.cluster_info()
+            info = client.cluster_info(timeout=ANSWER_SECONDS)
     except YoppError:
         return True  # what does not answer cannot be asked; its containers are its own no more
     live = info.containers_running + info.containers_queued + info.containers_paused

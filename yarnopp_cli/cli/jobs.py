@@ -5,6 +5,7 @@ a job in this client or detached, its progress, its end, its exit code.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -16,11 +17,11 @@ from executor.records import Resource
 
 from ..core.masters.common import JobMaster
 from ..core.masters.messages import EndMaster, StopRequested, TaskReport, TaskState
-from ..errors import EXIT_INTERRUPTED, YoppError
+from ..errors import EXIT_FAILURE, EXIT_INTERRUPTED, YoppError
 from ..jobs import progress
 from ..jobs.loop import Left, MasterLoop, SignalWatch
 from ..jobs.output import OutputFollower, Sink
-from ..jobs.session import Session
+from ..jobs.session import ON_DEMAND, Session
 from ..records.client_protocol import SubmitApplicationResponse
 from ..records.jobs import JobSpec
 from ..records.reports import ApplicationReport, FinalApplicationStatus
@@ -216,6 +217,18 @@ class JobConsole:
         if self._follower is not None:
             self._follower.close()
 
+    def check_output(self, end: EndMaster) -> None:
+        """Raises YoppError if stdout did not take all that the containers wrote, say because its disk is
+        full."""
+        problem = self._follower.lost if self._follower is not None else None
+        if problem is not None:
+            raise YoppError(
+                "cannot write to standard output",
+                because="it is closed" if problem.errno == errno.EBADF else os.strerror(problem.errno or 0),
+                hint=f"the job has run; all it wrote is in {self._response.log_directory}",
+                exit_code=end.exit_code or EXIT_FAILURE,
+            )
+
     def say_end(self, end: EndMaster, options: JobOptions) -> None:
         """What came of it."""
         self.say_first_line()
@@ -260,6 +273,21 @@ def session_of(context: Context, printer: Printer) -> tuple[Session, Application
     return Session(context.run_dir, configuration, settings.on_demand_enabled, printer.note), settings
 
 
+def warn_of_ignored(session: Session, printer: Printer) -> None:
+    """A cluster that runs already goes by the properties that its daemons were started with."""
+    if session.started_here or not session.configuration.from_command_line():
+        return
+    from ..lifecycle import running_configuration, setting_differences
+
+    running = running_configuration(session.run_dir)
+    found = [] if running is None else setting_differences(running, session.configuration)
+    if found := [one for one in found if one.endswith("(-D)")]:
+        printer.warn(
+            f"the cluster runs already, so -D does not change this: {'; '.join(found)}. "
+            "`yopp down` first, or set it with `yopp up`"
+        )
+
+
 def command_line() -> str:
     """What people typed, for listings."""
     import shlex
@@ -273,6 +301,7 @@ def run_foreground(session: Session, job: JobSpec, printer: Printer, options: Jo
     Interrupted twice, it leaves at once (exit 130) and the RM ends the job.
     """
     response = session.submit(_context(job, options))
+    warn_of_ignored(session, printer)
     if response.am_token is None:
         raise YoppError("the ResourceManager gave no token for a master in the client")
     if printer.quiet:
@@ -302,6 +331,7 @@ def run_foreground(session: Session, job: JobSpec, printer: Printer, options: Jo
         raise _final_error(end, end.error, report)
     if end.exit_code != EXIT_READER_GONE:
         console.say_end(end, options)
+        console.check_output(end)
     return Outcome(end, response, report, console.tasks)
 
 
@@ -352,6 +382,7 @@ def submit_detached(
         keep_containers_across_attempts=options.keep_containers,
     )
     response = session.submit(context)
+    warn_of_ignored(session, printer)
     report = session.report(response.application_id) if printer.is_json else None
     session.close()
     application_id = response.application_id
@@ -359,10 +390,11 @@ def submit_detached(
         printer.document({"app": _app_document(application_id, report)})
     else:
         printer.text(application_id)
-        printer.note(
-            f"detached: {progress.kinds_text(job)}; `yopp logs -f {application_id}` shows its output, "
-            f"`yopp wait {application_id}` waits for its end"
-        )
+        shows = f"detached: {progress.kinds_text(job)}; `yopp logs -f {application_id}` shows its output"
+        if response.info.lifetime == ON_DEMAND:  # afterwards nobody is there who could be asked for its end
+            printer.note(f"{shows}, also when this cluster has ended with it; after `yopp up` one stays")
+        else:
+            printer.note(f"{shows}, `yopp wait {application_id}` waits for its end")
     return response
 
 

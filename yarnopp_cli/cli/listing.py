@@ -52,6 +52,7 @@ def show(
     except KeyError as error:
         raise UsageError(
             f"there is no column {error.args[0]!r}",
+            because="--columns and --sort take the names of columns",
             hint="choose from " + ", ".join(one.key for one in columns),
         ) from None
     if choice.limit is not None:
@@ -64,7 +65,9 @@ def show(
 def repeat(printer: Printer, seconds: float | None, once: Callable[[], None]) -> None:
     """Run ``once``; with ``seconds``, again and again until Ctrl-C, on a cleared screen where there is one."""
     if seconds is not None and seconds < 0.1:
-        raise UsageError("--watch takes at least 0.1 seconds")
+        raise UsageError(
+            f"--watch {seconds:g} makes no sense", because="it takes at least 0.1 seconds", hint="--watch 1"
+        )
     while True:
         if seconds is not None and is_terminal_out() and not printer.is_json:
             printer.clear_screen()
@@ -79,5 +82,9 @@ def words_of(text: str | None, allowed: Sequence[str], option: str) -> tuple[str
     wanted = tuple(word.strip().upper() for word in (text or "").split(",") if word.strip())
     for word in wanted:
         if word not in allowed:
-            raise UsageError(f"{option} has no {word}", hint="choose from " + ", ".join(allowed))
+            raise UsageError(
+                f"{option} has no {word}",
+                because="no such state is known",
+                hint="choose from " + ", ".join(allowed),
+            )
     return wanted

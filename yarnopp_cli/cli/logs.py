@@ -21,7 +21,7 @@ from ..errors import (
     YoppError,
 )
 from ..records.client_protocol import GetContainersRequest
-from ..records.reports import FINAL_STATES, ContainerReport
+from ..records.reports import FINAL_STATES, ContainerReport, FinalApplicationStatus
 from ..views import applications as app_view
 from ..views.containers import is_live, shell_code, shown_state
 from ..views.text import harmless
@@ -51,7 +51,8 @@ class Target:
     """Whose output is wanted: containers by id, or all containers of applications, with what is known of
     them.
 
-    ``expected`` is how many containers will have output, 2 or more if that is not known to be one. ``client``
+    ``expected`` is how many containers will have output, 2 or more if that is not known to be one. ``reticent``
+    are masters whose stderr, a log of their own doings, is of no interest while their job goes well. ``client``
     None means that it is on disk only and that nothing more will come. ``directories`` are those of
     applications and containers, by id.
     """
@@ -64,6 +65,8 @@ class Target:
     waiting: list[str] = field(default_factory=list)
     code: int = 0
     expected: int = 0
+    masters: set[str] = field(default_factory=set)
+    reticent: set[str] = field(default_factory=set)
 
     def look(self) -> tuple[dict[str, str], bool]:
         """Container -> its directory, and whether all of it has ended. Updates ``waiting`` and ``code``."""
@@ -91,8 +94,14 @@ class Target:
                 self.directories[app] = report.log_directory
             ended = ended and report.state in FINAL_STATES
             codes.append(app_view.exit_code(report))
-            self.expected += report.summary.total if report.summary is not None and report.unmanaged else 2
+            self.expected += report.summary.total if report.summary is not None else 2
             of_app = client.container_reports(GetContainersRequest(application_id=app, finished=True))
+            masters = {one.container_id for one in of_app if one.is_am}
+            self.masters |= masters
+            if report.state in FINAL_STATES and report.final_status is not FinalApplicationStatus.SUCCEEDED:
+                self.reticent -= masters  # now it matters why
+            elif not self.masters_only:
+                self.reticent |= masters - set(self.container_ids)
             reports += [one for one in of_app if one.is_am or not self.masters_only]
         for one in reports:
             directory = one.log_directory or os.path.join(
@@ -111,9 +120,11 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How lines are printed: which streams, with what before each, and from where on."""
+    """How lines are printed: which streams, with what before each, and from where on. ``chosen`` says that the
+    streams were named."""
 
     names: tuple[str, ...]
+    chosen: bool
     prefix: bool | None
     timestamps: bool
     tail: int | None
@@ -163,6 +174,8 @@ def logs(
 ) -> int:
     """Print what containers wrote: of one container, or of all those of an application, numbered.
 
+    What a master logs (its stderr) is left out while its job goes well: --am or --stderr shows it.
+
     With -f, Ctrl-C only stops watching. Output of a cluster that has ended is found too.
     """
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
@@ -170,6 +183,7 @@ def logs(
     names = tuple(name for name, wanted in zip(STREAMS, (stdout, stderr), strict=True) if wanted) or STREAMS
     style = Style(
         names,
+        stdout or stderr,
         False if no_prefix else None,
         timestamps,
         tail,
@@ -303,13 +317,19 @@ class _Reader:
         written = [
             directory
             for one, directory in directories.items()
-            if any(stream.size() for stream in streams_of(one, directory, self._style.names))
+            if any(stream.size() for stream in streams_of(one, directory, self._names(one)))
         ]
         return len(written) <= 1
 
+    def _names(self, container_id: str) -> tuple[str, ...]:
+        """Which streams of a container are shown."""
+        if container_id in self._target.reticent and not self._style.chosen:
+            return tuple(name for name in self._style.names if name != "stderr")
+        return self._style.names
+
     def _open(self, directories: dict[str, str], *, first: bool) -> None:
         for container_id, directory in directories.items():
-            for stream in streams_of(container_id, directory, self._style.names):
+            for stream in streams_of(container_id, directory, self._names(container_id)):
                 key = (container_id, stream.name)
                 if key in self._streams:
                     continue
@@ -320,7 +340,8 @@ class _Reader:
                 elif self._style.tail is not None and first:
                     stream.skip_to_tail(self._style.tail)
                 self._streams[key] = stream
-                self._numbers.setdefault(container_id, str(int(container_id.rpartition("_")[2])))
+                number = "am" if container_id in self._target.masters else container_id.rpartition("_")[2]
+                self._numbers.setdefault(container_id, number.lstrip("0"))
 
     def _say_waiting(self) -> None:
         waiting = len(self._target.waiting)
@@ -363,7 +384,7 @@ class _Reader:
             before += _clock(_moment(stream)).encode() + b" "
         if self._style.prefix is not False and not alone:
             number = self._numbers[stream.container_id]
-            style = _PREFIX_STYLES[int(number) % len(_PREFIX_STYLES)]
+            style = _PREFIX_STYLES[int(number) % len(_PREFIX_STYLES)] if number != "am" else "dim"
             before += paint(f"[{number}]", style, self._printer.color_out).encode() + b" "
         if is_terminal_out():  # control sequences of a container are not for this terminal
             line = harmless(line.decode("utf-8", "backslashreplace"), keep="\t").encode(

@@ -69,6 +69,7 @@ def application(known: Iterable[str], word: str) -> str:
     matches = [one for one in ids if _number(one) == int(word)] if word.isdecimal() else _ending(ids, word)
     missing = ApplicationNotFoundError(
         f"no application {word}" if word != "last" else "there is no application yet",
+        because=_known(ids, "application"),
         hint="`yopp app list -a` shows those this cluster knows",
     )
     return _only(matches, word, missing)
@@ -97,6 +98,7 @@ def container(known: Iterable[str], word: str) -> str:
         matches = _ending(ids, word)
     missing = ContainerNotFoundError(
         f"no container {word}" if word != "last" else "there is no container yet",
+        because=_known(ids, "container"),
         hint="`yopp container list -a` shows those this cluster knows",
     )
     return _only(matches, word, missing)
@@ -126,7 +128,11 @@ def _node(ids: list[str], word: str) -> str:
     return _only(
         matches,
         word,
-        NodeNotFoundError(f"no node {word}", hint="`yopp node list -a` shows those this cluster knows"),
+        NodeNotFoundError(
+            f"no node {word}",
+            because=_known(ids, "node"),
+            hint="`yopp node list -a` shows those this cluster knows",
+        ),
     )
 
 
@@ -160,6 +166,13 @@ def _application_number(container_id: str) -> int:
 
 def _ending(ids: Iterable[str], word: str) -> list[str]:
     return [one for one in ids if one.endswith(word.lstrip("…"))] if word.strip("…_") else []
+
+
+def _known(ids: Sequence[str], kind: str) -> str:
+    """What there is instead of what was named."""
+    if not ids:
+        return f"there has been no {kind} yet"
+    return f"the only {kind} is {ids[0]}" if len(ids) == 1 else f"it is none of {len(ids)} {kind}s"
 
 
 def _only(matches: list[str], word: str, missing: YoppError) -> str:

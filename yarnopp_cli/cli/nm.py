@@ -56,6 +56,9 @@ def start(
     from ..single import start_nms
 
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
+    printer = Printer.of(quiet=quiet)
+    for line in context.configuration.warnings:
+        printer.warn(line)
     started = start_nms(
         context.configuration,
         context.run_dir,
@@ -64,7 +67,6 @@ def start(
         vcores=vcores,
         timeout=timeout or START_SECONDS,
     )
-    printer = Printer.of(quiet=quiet)
     for one in started:
         printer.note(f"{one.name} started: {one.vcores} vcores, {one.memory} MB")
     if not started:
@@ -158,4 +160,6 @@ def run(
     from ..single import run_nm
 
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
+    for line in context.configuration.warnings:
+        Printer.of().warn(line)
     run_nm(context.configuration, context.run_dir, port=_port(node), memory=memory, vcores=vcores)

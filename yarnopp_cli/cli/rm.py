@@ -36,10 +36,11 @@ def start(
     from ..single import start_rm
 
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
+    printer = Printer.of(quiet=quiet)
+    for line in context.configuration.warnings:
+        printer.warn(line)
     started = start_rm(context.configuration, context.run_dir, timeout=timeout or START_SECONDS)
-    Printer.of(quiet=quiet).note(
-        f"rm {'started' if started else 'runs already'}: {context.run_dir.rm_socket}"
-    )
+    printer.note(f"rm {'started' if started else 'runs already'}: {context.run_dir.rm_socket}")
 
 
 def stop(
@@ -109,4 +110,6 @@ def run(conf: Conf = None, define: Define = None, run_dir: RunDirOption = None) 
     from ..single import run_rm
 
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
+    for line in context.configuration.warnings:
+        Printer.of().warn(line)
     run_rm(context.configuration, context.run_dir)

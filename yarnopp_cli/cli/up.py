@@ -92,8 +92,8 @@ def up(
             printer.text(node.node_id)
     else:
         sizes = ", ".join(
-            f"nm {node.node_id} ({node.total.vcores} vcores, {node.total.memory} MB)"
-            for node in handle.nodes
+            f"nm {node.node_id} ({node.total.vcores} vcore{'s' * (node.total.vcores != 1)}, {node.total.memory} MB)"
+            for node in sorted(handle.nodes, key=lambda one: one.node_id)
             if node.state.value == "RUNNING"
         )
         printer.text(f"up: rm {context.run_dir.rm_socket}, {sizes}")

@@ -102,7 +102,11 @@ def _target(state: str | None) -> str:
     word = state.upper()
     word = "QUEUED" if word == "SCHEDULED" else word
     if word not in _ORDER and word not in _ENDS:
-        raise UsageError(f"--for has no {state}", hint="choose from " + ", ".join((*_ORDER, *_ENDS)))
+        raise UsageError(
+            f"--for has no {state}",
+            because="no such state is known",
+            hint="choose from " + ", ".join((*_ORDER, *_ENDS)),
+        )
     return word
 
 

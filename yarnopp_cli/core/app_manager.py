@@ -194,6 +194,12 @@ class RMAppManager:
         attempt.forget_news()
         self._context.waiters_dirty = True
 
+    def refuse(self, app: RMApp, diagnostics: str, now: float) -> None:
+        """Its master can never run: another attempt would fare no better."""
+        app.attempt.move(AttemptEvent.FAIL)
+        app.attempt.diagnostics = diagnostics
+        self._end(app, AppEvent.ATTEMPT_FAILED, FinalApplicationStatus.FAILED, diagnostics, now)
+
     def master_ended(self, container: RMContainer, now: float) -> None:
         """A master's container has ended: as it should, or before its time."""
         attempt, app, status = container.attempt, container.app, container.status

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from executor.errors import InvalidTransitionError
 from executor.records import ContainerStatus, ExecutionType, Resource
 
+from ..errors import YoppError
 from ..records.ids import ApplicationAttemptId
 from ..records.reports import (
     FINAL_STATES,
@@ -21,6 +22,7 @@ from ..records.reports import (
     ApplicationReport,
     FinalApplicationStatus,
     JobSummary,
+    NodeReport,
     YarnApplicationState,
 )
 from ..records.requests import (
@@ -153,7 +155,8 @@ class RMAppAttempt:
     the mailboxes is repeated until acknowledged. ``held`` is the call that waits for an answer,
     ``answer_due`` says that it need not wait. ``connection_id`` is the connection over which its master
     spoke last, -1 for none. ``since_call`` counts the opportunistic containers that were allocated since
-    its master last called.
+    its master last called. ``refusal`` is what is wrong with asks that were taken and no node can serve: the
+    answer to its master's next call.
     """
 
     id: str
@@ -185,6 +188,8 @@ class RMAppAttempt:
     queued: Mailbox[str] = field(default_factory=Mailbox)
     updated: Mailbox[UpdatedContainer] = field(default_factory=Mailbox)
     update_errors: Mailbox[UpdateContainerError] = field(default_factory=Mailbox)
+    updated_nodes: Mailbox[NodeReport] = field(default_factory=Mailbox)
+    refusal: YoppError | None = None
 
     @property
     def ended(self) -> bool:
@@ -211,6 +216,7 @@ class RMAppAttempt:
             self.queued,
             self.updated,
             self.update_errors,
+            self.updated_nodes,
         )
 
     def has_news(self) -> bool:
@@ -222,6 +228,7 @@ class RMAppAttempt:
             or self.queued.fresh
             or self.updated.fresh
             or self.update_errors.fresh
+            or self.updated_nodes.fresh
         )
 
     def forget_news(self) -> None:

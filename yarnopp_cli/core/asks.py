@@ -121,6 +121,11 @@ class AskTable:
         if ask.outstanding <= 0 or location != ANY:
             self._place(ask)
 
+    def drop(self, ask: Ask) -> None:
+        """It is wanted no more."""
+        self._set_outstanding(ask, 0)
+        self._place(ask)
+
     def groups(self) -> list[OrderedDict[AskKey, Ask]]:
         """Asks of equal shape together, in order of service. A group shrinks as its asks are taken."""
         return [self._groups[shape] for _, _, shape in self._order]

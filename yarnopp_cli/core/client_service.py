@@ -239,7 +239,7 @@ class ClientRMService:
             total=context.scheduler.total,
             used=context.scheduler.used,
             maximum=context.scheduler.largest,
-            nodes_running=sum(1 for node in nodes if node.state is NodeState.RUNNING),
+            nodes_running=sum(1 for node in nodes if node.usable),
             nodes_lost=sum(1 for node in nodes if node.state is NodeState.LOST),
             applications_running=running,
             applications_pending=len(live) - running,

@@ -24,6 +24,9 @@ from .tokens import AMRM_TOKEN, CONTAINER_TOKEN, derive_key
 
 Command = Reply | ReplyError | StopDaemon
 DEFAULT_QUEUE = "default"
+HOPELESS = ("hopeless", "")
+NODES_SETTLE = 3.0
+"""Seconds that a larger node may take to come after a smaller one, or after a large one went."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,24 @@ class RMContext:
     def touch(self, attempt: RMAppAttempt) -> None:
         """There may be news for this attempt's master."""
         self.touched_attempts[attempt.id] = attempt
+
+    def nodes_changed(self, now: float, node: RMNode | None = None) -> None:
+        """Nodes came or went: masters are told of ``node``, and asks that no node can serve any more are
+        refused, once the others that may be on their way have had time to come.
+        """
+        self.deadlines.ensure(HOPELESS, now + NODES_SETTLE)
+        if node is not None:
+            self.tell_masters(node)
+
+    def tell_masters(self, node: RMNode) -> None:
+        """Something changed with a node: masters are told what it is like now, unless all nodes end."""
+        if self.ending:
+            return
+        report = node.report(self.identity.wall_offset)
+        for app in self.live.values():
+            if app.attempt.awaits_master:
+                app.attempt.updated_nodes.put(node.node_id, report)
+                self.touch(app.attempt)
 
     def touch_node(self, node: RMNode) -> None:
         """There may be news for this node."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 
 from executor.records import ExecutionType, Resource
 
@@ -17,6 +18,7 @@ from ..errors import (
     InvalidStateError,
     InvalidTokenError,
     NodeNotFoundError,
+    YoppError,
 )
 from ..records.ids import ApplicationAttemptId
 from ..records.master_protocol import (
@@ -30,7 +32,7 @@ from ..records.master_protocol import (
 from ..records.requests import ANY, ResourceRequest, Token
 from .app_manager import AM_SHUTDOWN, RMAppManager
 from .applications import AttemptState, RMAppAttempt
-from .asks import AskKey, check_request, key_of
+from .asks import Ask, AskKey, AskTable, check_request, check_size, key_of
 from .calls import CallReceived
 from .containers import EXPIRED, RELEASED
 from .context import RMContext
@@ -87,6 +89,9 @@ class ApplicationMasterService:
         self._spoke(attempt, call.connection_id, now)
         for box in attempt.mailboxes():
             box.acknowledge(request.response_id)
+        if attempt.refusal is not None:
+            refusal, attempt.refusal = attempt.refusal, None
+            raise refusal
         sizes = self._check(request)
         app = attempt.app
         if math.isfinite(request.progress):
@@ -196,6 +201,7 @@ class ApplicationMasterService:
                 queued=attempt.queued.take(number),
                 updated=attempt.updated.take(number),
                 update_errors=attempt.update_errors.take(number),
+                updated_nodes=attempt.updated_nodes.take(number),
                 available=scheduler.available(),
                 num_nodes=len(scheduler.nodes),
             ),
@@ -234,27 +240,68 @@ class ApplicationMasterService:
         strict = {key_of(ask) for ask in request.asks if not ask.relax_locality}
         for ask, size in zip(request.asks, sizes, strict=True):
             if ask.resource_name != ANY and ask.num_containers > 0 and key_of(ask) in strict:
-                self._check_place(ask, size)
+                self._check_place([ask.resource_name], size)
         return sizes
 
-    def _check_place(self, ask: ResourceRequest, size: Resource) -> None:
-        """An ask that only one place will do for is refused if that place does not exist or is too small."""
-        nodes = self._context.nodes.values()
+    def _check_place(self, names: Sequence[str], size: Resource) -> None:
+        """An ask that only these places will do for is refused if none exists or all are too small."""
+        nodes = self._context.scheduler.nodes.values()
         if not nodes:
             return
-        totals = [node.total for node in nodes if node.place.names(ask.resource_name)]
+        name = " or ".join(names)
+        totals = [node.total for node in nodes if any(map(node.place.names, names))]
         if not totals:
             raise NodeNotFoundError(
-                f"no node is called {ask.resource_name}",
+                f"no node is called {name}",
                 because=f"there are {', '.join(sorted(node.node_id for node in nodes))}",
                 hint="yopp node list",
             )
         if not any(size.fits_in(total) for total in totals):
             raise InvalidResourceRequestError(
-                f"a container of {size} is larger than {ask.resource_name}",
+                f"a container of {size} is larger than {name}",
                 because=f"it has {max(totals)}",
                 hint="ask for less, or let it run on any node",
             )
+
+    def refuse_hopeless(self, now: float) -> None:
+        """Asks that were taken while there were other nodes, or none, and that no node can ever serve: their
+        masters are told, who would wait for ever else.
+        """
+        if not self._context.scheduler.nodes:
+            return
+        for app in list(self._context.live.values()):
+            attempt = app.attempt
+            faults = [
+                fault
+                for table in (attempt.guaranteed_asks, attempt.opportunistic_asks)
+                for group in table.groups()
+                if (fault := self._drop_hopeless(table, list(group.values()))) is not None
+            ]
+            if not faults:
+                continue
+            if attempt.am_ask is not None:
+                self._manager.refuse(app, str(faults[0]), now)
+                continue
+            if not attempt.opportunistic_asks.outstanding:
+                self._context.opportunistic_waiting.pop(attempt.id, None)
+            if attempt.held is None:
+                attempt.refusal = faults[0]
+            else:
+                self._context.refuse(attempt.held.call_id, faults[0])
+                self._forget_held(attempt, now)
+
+    def _drop_hopeless(self, table: AskTable, group: Sequence[Ask]) -> YoppError | None:
+        """What is wrong with asks of one shape, which are dropped then; None if a node could serve them."""
+        ask, context = group[0], self._context
+        try:
+            check_size(ask.resource, context.settings, context.scheduler.node_sizes.keys())
+            if not ask.relax and ask.locations:
+                self._check_place(sorted(ask.locations), ask.resource)
+        except YoppError as fault:
+            for hopeless in group:
+                table.drop(hopeless)
+            return fault
+        return None
 
     def _take_asks(
         self, attempt: RMAppAttempt, asks: tuple[ResourceRequest, ...], sizes: list[Resource]
@@ -285,10 +332,17 @@ class ApplicationMasterService:
     def _attempt(self, attempt_id: str, token: Token, now: float) -> RMAppAttempt:
         """The attempt that a genuine token speaks for."""
         context = self._context
+        application_id = ApplicationAttemptId.parse(attempt_id).application_id
+        if application_id.cluster_timestamp != context.identity.cluster_timestamp:
+            raise ApplicationNotFoundError(
+                f"Application attempt {attempt_id} doesn't exist in the RM",
+                because="the ResourceManager was started anew, and knows no application of its earlier life",
+                hint="submit the job again",
+            )
         payload = verify(context.am_key, token, AMRM_TOKEN, now_ms=context.ms(now))
         if payload.get("attempt_id") != attempt_id:
             raise InvalidTokenError(f"this AMRMToken does not speak for {attempt_id}")
-        app = context.applications.get(str(ApplicationAttemptId.parse(attempt_id).application_id))
+        app = context.applications.get(str(application_id))
         if app is not None:
             for attempt in reversed(app.attempts):
                 if attempt.id == attempt_id:

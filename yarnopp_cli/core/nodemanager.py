@@ -373,20 +373,10 @@ class NodeManager:
         self._pass(executor_events.ContainerScheduled(spec))
 
     def _clean_up_containers(self, container_ids: Iterable[str]) -> None:
-        """The RM wants these no more: they end; what has ended already need not be acknowledged."""
-        ids = list(container_ids)
-        for container_id in ids:
+        """The RM wants these no more: they end, and it is told of that as of any end."""
+        for container_id in container_ids:
             self._containers.withdrawn.add(container_id)
             self._kill(container_id, ContainerExitStatus.KILLED_BY_RESOURCEMANAGER, BY_RESOURCEMANAGER)
-        ended = [one for one in ids if one in self._containers.unacknowledged]
-        ended = [
-            one
-            for one in ended
-            if self._containers.unacknowledged[one].exit_status
-            != int(ContainerExitStatus.KILLED_BY_RESOURCEMANAGER)
-        ]
-        if acknowledged := self._containers.acknowledged(ended):
-            self._collect(self._scheduler.forget(acknowledged))
 
     def _clean_up_applications(self, application_ids: Iterable[str]) -> None:
         for application_id in application_ids:

@@ -52,6 +52,7 @@ class ResourceTrackerService:
         if refusal:
             context.reply(call.call_id, RegisterNodeManagerResponse(SHUTDOWN, diagnostics=refusal))
             return
+        is_news = known is None or not known.connected
         self._registrations += 1
         secret = derive_key(context.secret, f"node {request.node_id} {self._registrations}").hex()
         if known is None:
@@ -65,6 +66,7 @@ class ResourceTrackerService:
         to_cleanup = self._reconcile(node, request, now)
         node.load.recompute()
         self._heard(node, now)
+        context.nodes_changed(now, node if is_news else None)
         for application_id in request.running_applications:
             self._check_application(node, application_id)
         context.reply(
@@ -167,7 +169,7 @@ class ResourceTrackerService:
         node.load.status = request.opportunistic
         node.node_utilization = request.node_utilization
         node.containers_utilization = request.containers_utilization
-        self._health(node, request)
+        self._health(node, request, now)
         acknowledged = tuple(
             status.container_id for status in request.containers if self._take(node, status, now)
         )
@@ -199,12 +201,13 @@ class ResourceTrackerService:
             context.containers.observe(container, status, now)
         return ended
 
-    def _health(self, node: RMNode, request: NodeHeartbeatRequest) -> None:
+    def _health(self, node: RMNode, request: NodeHeartbeatRequest, now: float) -> None:
         node.health_report = request.health_report
         state = NodeState.RUNNING if request.healthy else NodeState.UNHEALTHY
         if state is not node.state:
             node.state = state
             self._context.waiters_dirty = True
+            self._context.nodes_changed(now, node)
 
     def _heard(self, node: RMNode, now: float) -> None:
         """A node has spoken: it is alive, and may be allocated to."""
@@ -323,6 +326,7 @@ class ResourceTrackerService:
         self._forget_held(node)
         self._context.monitor.remove(node.node_id)
         self._context.waiters_dirty = True
+        self._context.tell_masters(node)
 
     def _remove(self, node: RMNode, state: NodeState, now: float) -> None:
         """A node is no more, and its containers with it."""
@@ -334,3 +338,4 @@ class ResourceTrackerService:
             context.containers.abort(container, now, LOST)
         context.scheduler.remove_node(node)
         node.forget()
+        context.nodes_changed(now, node)

@@ -183,6 +183,8 @@ class ResourceManager:
             case "finishing":
                 if (app := self._context.live.get(name)) is not None:
                     self._manager.finalise(app, now)
+            case "hopeless":
+                self._masters.refuse_hopeless(now)
             case "lifetime":
                 self._lifetime.idle_for_long(now)
             case "ending":

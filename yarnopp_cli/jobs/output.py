@@ -6,6 +6,7 @@ anything else. Bytes go through as they are; with a prefix, whole lines do.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import stat
@@ -42,6 +43,8 @@ class Sink:
         self._pending = bytearray()
         self._blocks = _is_slow(descriptor)
         self.closed = False
+        self.problem: OSError | None = None
+        """Why it takes no more, once it is closed."""
         self.at_line_start = True
 
     @property
@@ -71,8 +74,9 @@ class Sink:
                 del self._pending[:written]
         except BlockingIOError:
             return
-        except OSError:
+        except OSError as error:
             self.closed = True
+            self.problem = error
             self._pending.clear()
 
     def _ready(self, wait: float) -> bool:
@@ -159,8 +163,14 @@ class OutputFollower:
 
     @property
     def reader_gone(self) -> bool:
-        """Whether nobody reads our standard output any more."""
-        return self._out.closed
+        """Whether nobody reads our standard output any more: a pipe or a terminal without its other end."""
+        return self._out.problem is not None and self._out.problem.errno in (errno.EPIPE, errno.EIO)
+
+    @property
+    def lost(self) -> OSError | None:
+        """Why a part of what the containers wrote to stdout could not be copied; None if nothing was lost to
+        anybody who wanted it."""
+        return None if self.reader_gone else self._out.problem
 
     def watch(self, container_id: str, number: int) -> None:
         """This container runs: copy what it writes."""

@@ -7,6 +7,7 @@ started.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from ..records.client_protocol import (
     ShutdownClusterRequest,
     SubmitApplicationRequest,
     SubmitApplicationResponse,
+    WaitForNodesRequest,
 )
 from ..records.reports import ApplicationReport, ClusterInfo, NodeState
 from ..records.requests import ANY, ApplicationSubmissionContext
@@ -34,6 +36,8 @@ ON_DEMAND = "on-demand"
 LINGER = "yopp.on-demand.linger-ms"
 ATTEMPTS = 3
 ENDING_SECONDS = 15.0
+NODES_SECONDS = 2.0
+"""How long a job waits for the first node before it says that there is none."""
 GONE_SECONDS = 3.0
 """How long the prompt waits for an on-demand cluster to be gone."""
 
@@ -71,7 +75,10 @@ class Session:
         if handle.started:
             self.started_here = True
             size = ", ".join(f"{node.total.vcores} vcores, {node.total.memory} MB" for node in handle.nodes)
-            self.note(f"no cluster was running: started one for this job ({size}), which ends with it")
+            if handle.info.lifetime == ON_DEMAND:
+                self.note(f"no cluster was running: started one for this job ({size}), which ends with it")
+            else:
+                self.note(f"started again what was missing of the cluster: {', '.join(handle.started)}")
         return Connection(self.run_dir.rm_socket)
 
     def submit(self, context: ApplicationSubmissionContext) -> SubmitApplicationResponse:
@@ -81,11 +88,7 @@ class Session:
                 response: SubmitApplicationResponse = self.open().call(
                     "submitApplication", SubmitApplicationRequest(context)
                 )
-                if not response.info.nodes_running:
-                    self.note(
-                        "warning: no NodeManager is running, so the job waits: `yopp up` starts it again"
-                    )
-                return response
+                return response if response.info.nodes_running else self._wait_for_a_node(response)
             except (ShuttingDownError, ConnectionFailedError) as error:
                 self.close()
                 if attempt == ATTEMPTS or not self.may_start:
@@ -95,6 +98,16 @@ class Session:
                 self.abandon()
                 raise
         raise AssertionError("unreachable")
+
+    def _wait_for_a_node(self, response: SubmitApplicationResponse) -> SubmitApplicationResponse:
+        """The RM serves before its nodes have registered: another command may be just starting the cluster."""
+        connection = self.open()
+        request = WaitForNodesRequest(1, round(NODES_SECONDS * 1000))
+        if connection.call("waitForNodes", request, timeout=NODES_SECONDS + GONE_SECONDS).satisfied:
+            info = connection.call("getClusterInfo", GetClusterInfoRequest()).info
+            return dataclasses.replace(response, info=info)
+        self.note("warning: no NodeManager is running, so the job waits: `yopp up` starts it again")
+        return response
 
     def abandon(self) -> None:
         """Nothing was submitted: end the cluster that was started for it, unless another job has joined it."""

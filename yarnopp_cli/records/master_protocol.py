@@ -68,6 +68,7 @@ class AllocateResponse:
     """``command`` is "" or YARN's AM_RESYNC or AM_SHUTDOWN. ``completed`` have ended at their nodes (or were lost).
 
     ``started`` have begun to run at their nodes, ``queued`` wait there: news for progress reports, not in YARN.
+    ``updated_nodes`` came, went, or became (un)healthy.
     """
 
     response_id: int

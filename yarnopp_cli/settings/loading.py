@@ -64,6 +64,10 @@ class Configuration:
             raise unknown_property(name)
         return self._origins.get(name, DEFAULT)
 
+    def from_command_line(self) -> tuple[str, ...]:
+        """The properties that ``-D`` gave."""
+        return tuple(name for name, origin in self._origins.items() if origin == COMMAND_LINE)
+
     def settings(self, kind: type[S]) -> S:
         """An instance of a settings class with these values. Raises KeyError for a class that is none."""
         return kind(**{declared.attribute: self._values[declared.name] for declared in PROPERTIES_OF[kind]})
@@ -190,7 +194,9 @@ def unknown_property(name: str, origin: str = "") -> UnknownPropertyError:
     else:
         hint = f"did you mean {near}?" if near else "`yopp config show --all` lists every property"
     where = f"{origin}: " if origin else ""
-    return UnknownPropertyError(f"{where}unknown property {printable_path(name)}", hint=hint)
+    return UnknownPropertyError(
+        f"{where}unknown property {printable_path(name)}", because="no property has that name", hint=hint
+    )
 
 
 class _Layers:

@@ -31,7 +31,7 @@ LEAF = "yopp-self"
 """The group below a delegated one into which we move ourselves: v2 wants processes in leaves only."""
 
 DELEGATE = "start it as `systemd-run --user --scope -p Delegate=yes -- yopp ...`"
-ROOT_HINT = "run as root, or give your user a directory: `mkdir {path} && chown -R $USER {path}` (as root)"
+ROOT_HINT = "run as root, or have root give you directories: `mkdir -p {paths} && chown {uid} {paths}`"
 
 _probe_numbers = itertools.count()
 
@@ -138,6 +138,7 @@ def _try_v1(
 ) -> V1Driver | None:
     """v1 hierarchies, with the bare v2 mount beside them where there is one."""
     bases: dict[str, str] = {}
+    closed: dict[str, str] = {}
     for controller in V1_CONTROLLERS:
         mount = next((item for item in mounts if item.version == 1 and controller in item.controllers), None)
         if mount is None:
@@ -146,8 +147,12 @@ def _try_v1(
         if base is not None:
             bases[controller] = base
         else:
-            reasons.append(f"cgroup v1 {controller} at {mount.point} is not writable")
-            hints.append(ROOT_HINT.format(path=os.path.join(mount.point, relative.split("/")[0])))
+            closed[controller] = mount.point
+    if closed:
+        points = ", ".join(dict.fromkeys(closed.values()))
+        reasons.append(f"cgroup v1 {', '.join(closed)} cannot be written ({points})")
+        own_paths = dict.fromkeys(f"{point}/{relative.split('/')[0]}" for point in closed.values())
+        hints.append(ROOT_HINT.format(paths=" ".join(own_paths), uid=os.getuid()))
     if not bases.keys() & {"cpu", "memory"}:
         return None
     bare = next((item for item in mounts if item.version == 2), None)

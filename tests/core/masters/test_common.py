@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from executor.records import ExecutionType
+from executor.records import ExecutionType, Resource
 from yarnopp_cli.core.masters import messages as m
 from yarnopp_cli.core.masters.common import JobMaster
 from yarnopp_cli.core.masters.conversation import PATIENCE_SECONDS
@@ -22,7 +24,7 @@ from yarnopp_cli.records.container_protocol import (
 )
 from yarnopp_cli.records.jobs import JobSpec, PhaseSpec
 from yarnopp_cli.records.master_protocol import AllocateResponse, FinishApplicationMasterResponse
-from yarnopp_cli.records.reports import FinalApplicationStatus
+from yarnopp_cli.records.reports import FinalApplicationStatus, NodeReport, NodeState
 from yarnopp_cli.records.requests import ContainerUpdateType, ResourceRequest, UpdatedContainer
 
 from .driver import ATTEMPT, TOKEN, container, ended, job, only, registered, tasks
@@ -356,12 +358,17 @@ def test_an_rm_that_stays_away_is_given_up() -> None:
     script, _ids = begin(job(1))
     (held,) = only(m.Allocate, script.first)
     event = m.CallFailed(held, ConnectionFailedError("lost the connection"))
-    script.tell(event)
+    said = only(m.Notice, script.tell(event))
+    assert not said, "a moment's absence is nobody's business"
     while script.now < PATIENCE_SECONDS:
         due = script.master.next_deadline()
         assert due is not None
         for allocate in only(m.Allocate, script.at(due)):
-            script.tell(m.CallFailed(allocate, ConnectionFailedError("lost the connection")))
+            failed = m.CallFailed(allocate, ConnectionFailedError("lost the connection"))
+            said += only(m.Notice, script.tell(failed))
+    assert [notice.text for notice in said] == [
+        "lost the connection: trying again for 20 s (`yopp up` starts what is missing)"
+    ]
     commands = script.at(script.now + 5.1)
     (finish,) = only(m.Finish, commands)
     (end,) = only(m.EndMaster, script.tell(m.CallFailed(finish, ConnectionFailedError("lost"))))
@@ -453,3 +460,19 @@ def test_states_are_told_as_they_change() -> None:
         "ASKED", "STARTING", "QUEUED", "RUNNING", "SUCCEEDED",
     ]  # fmt: skip
     assert seen[-1].task.container_id == ids[0] and seen[-1].task.exit_code == 0
+
+
+def test_it_says_when_a_node_it_may_wait_for_is_away_and_back() -> None:
+    script, _ = begin(job(1))
+    node = NodeReport("h1:1", NodeState.RUNNING, "unix:/nm.sock", total=Resource(1024, 1), used=Resource())
+
+    def told(**changes: object) -> list[str]:
+        changed = replace(node, **changes)  # type: ignore[arg-type]
+        return [notice.text for notice in only(m.Notice, script.news(updated_nodes=(changed,)))]
+
+    assert told() == [], "a node that comes is no trouble"
+    [away] = told(connected=False)
+    assert "h1:1 does not answer" in away and "yopp up" in away
+    assert told() == ["node h1:1 is back"]
+    [lost] = told(connected=False, state=NodeState.LOST)
+    assert "is gone" in lost

@@ -226,8 +226,18 @@ def test_nothing_that_can_be_written(host: Host, flags: str) -> None:
     report = driver.describe()
     assert report.mode == "none" and not driver.enforces_memory and not driver.can_freeze
     assert any("polling" in sentence for sentence in report.weaker)
-    assert ("not writable" if flags else "no cgroup file system") in report.weaker[0]
+    assert ("cannot be written" if flags else "no cgroup file system") in report.weaker[0]
     assert "cgroups: none" in str(report)
+
+
+def test_what_cannot_be_written_is_told_once_with_one_line_to_type(host: Host) -> None:
+    for controllers in ("cpu,cpuacct", "memory", "pids"):
+        host.mount(controllers.partition(",")[0], "cgroup", f"rw,{controllers}", flags="ro")
+    report = host.discover().describe()
+    assert "cgroup v1 cpu, cpuacct, memory, pids cannot be written" in report.weaker[0]
+    assert [hint.count("mkdir") for hint in report.hints] == [1]
+    assert [hint.count("cpu/") for hint in report.hints] == [2]  # once to make it, once to give it away
+    assert f"chown {os.getuid()} " in report.hints[0]
 
 
 def test_a_version_that_was_asked_for_and_is_not_there(host: Host) -> None:

@@ -82,7 +82,8 @@ def test_a_strict_quota_holds_two_spinners_to_half_a_core(tmp_path: Path, cgroup
             await spinning(node, ["c1"])
             (cores,) = await cores_used(cgroups, ["c1"], 1.5)
             assert cores <= 0.6, f"{cores:.2f} cores"
-            assert cgroups.usage("c1", 0.0).throttled_seconds > 0
+            if cores > 0.45:  # on a busy machine it may never have come up to its quota
+                assert cgroups.usage("c1", 0.0).throttled_seconds > 0
             # Lifted while it runs.
             node.executor.perform(SetLimits("c1", CgroupLimits()))
             throttled = cgroups.usage("c1", 0.0).throttled_seconds

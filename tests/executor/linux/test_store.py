@@ -150,6 +150,16 @@ def test_a_file_that_was_taken_away_and_one_of_very_many_changes(tmp_path: Path)
     assert Path(store.path("c1")).read_bytes().count(b"\n") <= MOST_CHANGES + 1
 
 
+def test_who_only_looks_changes_nothing(tmp_path: Path) -> None:
+    store = StateStore(tmp_path)
+    store.store(a_record("good"))
+    (tmp_path / "bad.json").write_bytes(b"{")
+    (tmp_path / "late.json.new").write_bytes(b"{half")
+    before = sorted(os.listdir(tmp_path))
+    assert StateStore(tmp_path).load_all(tidy=False) == [a_record("good")]
+    assert sorted(os.listdir(tmp_path)) == before
+
+
 def test_what_cannot_be_written_raises(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StateStoreError):

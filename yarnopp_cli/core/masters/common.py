@@ -34,8 +34,9 @@ from ...records.requests import (
     UpdatedContainer,
 )
 from . import messages as m
-from .conversation import RETRY_SECONDS, Conversation
+from .conversation import PATIENCE_SECONDS, RETRY_SECONDS, Conversation
 from .messages import ENDED, TaskState
+from .nodes import NodeNews
 from .starts import Starts
 from .tasks import Tally, Task, exit_code_of
 
@@ -78,6 +79,7 @@ class JobMaster:
         self._rm = Conversation(attempt_id, token, job.heartbeat_ms)
         self._starts = Starts(self._by_container.__contains__)
         self._noticed: set[str] = set()
+        self._nodes = NodeNews()
         # the end
         self._timeout_at: float | None = None
         self._stop_at: float | None = None
@@ -244,6 +246,9 @@ class JobMaster:
             self._notice(f"an update of a container was refused: {refused.reason}")
         for status in response.completed:
             self._on_completed(status, now)
+        for node in response.updated_nodes:
+            if sentence := self._nodes.sentence(node):
+                self._out.append(m.Notice(sentence))
 
     def _on_granted(self, container: Container) -> None:
         if container.id in self._seen:
@@ -437,6 +442,10 @@ class JobMaster:
         if not self._rm.lost(now):
             self._error = error
             self._stop(error.message, error.exit_code, FinalApplicationStatus.FAILED, now)
+        elif self._rm.worth_telling(now):
+            self._notice(
+                f"{error.message}: trying again for {PATIENCE_SECONDS:g} s (`yopp up` starts what is missing)"
+            )
 
     def _expelled(self, error: YoppError) -> None:
         """The RM does not count this master among the living: there is nobody to take leave of."""

@@ -22,6 +22,8 @@ from .asks import Asks
 RETRY_SECONDS = 0.2
 PATIENCE_SECONDS = 20.0
 """How often a lost RM is tried again, and how long before the job gives up."""
+TELL_SECONDS = 1.0
+"""How long an RM may be lost before people hear of it."""
 
 
 class Conversation:
@@ -44,6 +46,7 @@ class Conversation:
         self._heartbeat_ms = heartbeat_ms
         self._response_id = 0
         self._lost_at: float | None = None
+        self._told = False
 
     def register(self) -> m.Register:
         """Say that this master is there, for the first time or again."""
@@ -83,6 +86,7 @@ class Conversation:
     def heard(self) -> None:
         """The RM has answered something: it is there."""
         self._lost_at = None
+        self._told = False
 
     def acknowledge(self, response: AllocateResponse) -> None:
         """This answer has arrived; the next call says so."""
@@ -97,6 +101,12 @@ class Conversation:
         self.asks.repeat_all()
         self.retry_at = now + RETRY_SECONDS
         return now - self._lost_at < PATIENCE_SECONDS
+
+    def worth_telling(self, now: float) -> bool:
+        """Whether people should hear now that the RM is lost; true once for each loss."""
+        due = not self._told and self._lost_at is not None and now - self._lost_at >= TELL_SECONDS
+        self._told |= due
+        return due
 
     def finish(self, status: FinalApplicationStatus, diagnostics: str, summary: JobSummary) -> m.Finish:
         """Take leave."""

@@ -1,0 +1,73 @@
+"""What people do to a cluster that nobody should: stop its daemons, start it from everywhere at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from .conftest import Yopp, wait_until
+
+pytestmark = pytest.mark.live
+
+
+def daemon(yopp: Yopp, name: str) -> int:
+    """The pid of a daemon of this cluster."""
+    return int((yopp.run_dir / f"{name}.pid").read_text().split()[0])
+
+
+def test_looking_does_not_wait_for_a_node_that_stands_still(cluster: Yopp) -> None:
+    cluster("run", "--detach", "sleep", "100")
+    wait_until(lambda: [one for one in cluster.containers() if one["yopp"]["command"] == ["sleep", "100"]])
+    node = daemon(cluster, "nm-45454")
+    os.kill(node, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        shown = cluster("ps")
+        assert time.monotonic() - began < 10
+        assert "sleep 100" in shown.stdout
+    finally:
+        os.kill(node, signal.SIGCONT)
+
+
+def test_daemons_that_were_stopped_end_in_order(cluster: Yopp) -> None:
+    for name in ("rm", "nm-45454"):
+        os.kill(daemon(cluster, name), signal.SIGSTOP)
+    began = time.monotonic()
+    assert "ended rm, nm-45454" in cluster("down").stdout
+    assert time.monotonic() - began < 10
+
+
+def test_a_job_that_comes_while_the_cluster_starts_says_nothing_of_missing_nodes(yopp: Yopp) -> None:
+    yopp("rm", "start")
+    job = yopp.start("run", "echo", "there")
+    wait_until(lambda: yopp.json("app", "list")["apps"])
+    yopp("nm", "start")
+    out, err = job.communicate(timeout=20)
+    assert (out, err, job.returncode) == ("there\n", "", 0)
+
+
+def test_a_job_without_any_node_is_told_so(yopp: Yopp) -> None:
+    yopp("rm", "start")
+    job = yopp("run", "--timeout", "3", "true", code=124)
+    assert "no NodeManager is running" in job.stderr
+
+
+def test_a_job_whose_rm_was_started_anew_is_told_so(cluster: Yopp) -> None:
+    job = cluster.start("run", "sleep", "100")
+    wait_until(cluster.containers)
+    os.kill(daemon(cluster, "rm"), signal.SIGKILL)
+    cluster("up", "--vcores", "2", "--memory", "1024")
+    _, err = job.communicate(timeout=30)
+    assert job.returncode == 66 and "the ResourceManager was started anew" in err
+    wait_until(lambda: not cluster.containers(), what="its containers are ended")
+
+
+def test_a_job_that_finds_the_rm_dead_starts_it_again_and_says_so(cluster: Yopp) -> None:
+    killed = daemon(cluster, "rm")
+    os.kill(killed, signal.SIGKILL)
+    job = cluster("run", "echo", "there")
+    assert (job.stdout, job.stderr) == ("there\n", "started again what was missing of the cluster: rm\n")
+    assert cluster("status").stdout and daemon(cluster, "rm") != killed
