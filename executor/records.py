@@ -223,7 +223,8 @@ class ContainerRecord:
     being killed, and say what is to be reported when it has ended. ``exit_code`` and ``finished_at_ms`` are set in
     the record of a finished container, which is kept until its end has been reported. ``ran_ms`` is how long it had
     run when it entered ``state``, at ``state_since_ms``: time spent paused does not count. ``held`` is set while a
-    person, and not the scheduler, keeps it paused.
+    person, and not the scheduler, keeps it paused. ``paused_memory`` is the memory in MiB that a paused one has kept,
+    -1 for all of it.
     """
 
     spec: ContainerSpec
@@ -240,6 +241,7 @@ class ContainerRecord:
     ran_ms: int = 0
     state_since_ms: int = 0
     held: bool = False
+    paused_memory: int = -1
 
 
 @dataclass(frozen=True, slots=True)

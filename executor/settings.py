@@ -83,6 +83,22 @@ class ExecutorSettings:
         False,
         doc="Pause running opportunistic containers to make room for guaranteed ones, instead of killing them.",
     )
+    pause_mechanism: str = setting(
+        "yopp.nodemanager.pause-mechanism",
+        "signal",
+        choices=("signal", "freezer"),
+        doc="""How a container is paused: by SIGSTOP to each of its processes (signal), or by the freezer of its
+        cgroup (freezer), which its processes can neither see nor outrun. A host without a freezer refuses the
+        second.""",
+    )
+    paused_memory: str = setting(
+        "yopp.nodemanager.paused-memory",
+        "reclaim",
+        choices=("reclaim", "keep", "release"),
+        doc="""What becomes of a paused container's memory where memory is what is short: the kernel takes back
+        what it can and the rest is kept (reclaim), all of it is kept and containers are killed instead (keep),
+        or all of it counts as given back although nothing was freed, as in YARN (release).""",
+    )
     admission: str = setting(
         "yarn.nodemanager.opportunistic-containers-queue-policy",
         "BY_QUEUE_LEN",
@@ -149,12 +165,6 @@ class ExecutorSettings:
         doc="""From which part on a job counts as nearly done for SPARE_NEARLY_DONE: of its containers that came to
         this node, how many have ended, those that run counted by the part of their expected time that has
         passed.""",
-    )
-    pause_releases_memory: bool = setting(
-        "yopp.nodemanager.pause-releases-memory",
-        False,
-        doc="""YARN's rule: a paused container gives back its memory, too, although its processes keep their pages,
-        so that memory may be promised twice.""",
     )
     force_start_guaranteed: bool = setting(
         "yopp.nodemanager.force-start-guaranteed",

@@ -17,6 +17,7 @@ from .commands import (
     LaunchContainer,
     PauseContainer,
     ResumeContainer,
+    SetLimits,
 )
 from .container import DONE, KILLING, RUNNING, SCHEDULED, Container
 from .deadlines import DeadlineKind
@@ -25,6 +26,9 @@ from .reclaim import PreemptionPolicy, Reclaimable, plan, reclaimable
 PAUSE_PATIENCE = 2.0
 """Seconds that a pause may take before nobody counts on it. A SIGSTOP takes a millisecond; a process that a
 device holds in the kernel (state D) does not stop until that lets go."""
+
+PAUSED_SLACK = 4
+"""MiB that a paused container is left with beyond what it was last seen to use."""
 
 BY_SCHEDULER = int(ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER)
 
@@ -40,6 +44,7 @@ class ContainerActions(ContainerBook):
     def _start_fitting(self) -> None:
         while not self._recovering and (container := self._next_to_start()) is not None:
             self._dequeue(container)
+            lowered = container.gave_memory and self._reclaims
             self._acquire(container, container.needed)
             if container.state is SCHEDULED:
                 self._move(container, LaunchContainer)
@@ -51,6 +56,8 @@ class ContainerActions(ContainerBook):
                     self._active[container.container_id] = self._active.pop(container.container_id)
                 self._move(container, ResumeContainer)
                 self._store(container)
+                if lowered:
+                    self._emit(SetLimits(container.container_id, self._limits(container)))
                 self._emit(ResumeContainer(container.container_id))
             if container.is_opportunistic:
                 self._opportunistic.started(container)
@@ -98,43 +105,58 @@ class ContainerActions(ContainerBook):
         """Preempt to gain ``short``; False, and nothing is touched, if that cannot be."""
         if short == Resource():
             return True
+        can_pause = self._settings.use_pause_for_preemption
         running = [self._reclaimable(c) for c in reversed(self._active.values()) if c.is_opportunistic]
-        steps = plan(
-            running,
-            short,
-            can_pause=self._settings.use_pause_for_preemption,
-            policy=PreemptionPolicy(self._settings.preemption_policy),
-        )
+        policy = PreemptionPolicy(self._settings.preemption_policy)
+        steps = plan(running, short, can_pause=can_pause, policy=policy)
         for step in steps:
             victim = self._live[step.container_id]
             if isinstance(step, KillContainer):
-                self._kill(victim, BY_SCHEDULER, outcome.KILLED_TO_MAKE_ROOM)
+                for_memory = can_pause and short.memory > 0 and not victim.unpausable
+                sentence = outcome.KILLED_FOR_ITS_MEMORY if for_memory else outcome.KILLED_TO_MAKE_ROOM
+                self._kill(victim, BY_SCHEDULER, sentence)
             else:
                 victim.making_room = True
+                victim.gives_memory = self._memory_by_pause(victim) if short.memory > 0 else 0
                 self._pause(victim, outcome.PAUSED_TO_MAKE_ROOM)
         return bool(steps)
 
     def _reclaimable(self, container: Container) -> Reclaimable:
         """What it could give, and what the policies of preemption look at."""
+        memory = self._memory_by_pause(container) if self._settings.use_pause_for_preemption else 0
         match self._settings.preemption_policy:
             case "LEAST_WORK_LOST":
                 lost = container.ran_seconds(self._now) * max(container.resource.vcores, 1)
-                return reclaimable(container, work=lost)
+                return reclaimable(container, memory, work=lost)
             case "SPARE_NEARLY_DONE":
                 share = self._applications.share_done(container.spec.application_id, self._now)
-                return reclaimable(container, spare=100 * share >= self._settings.nearly_done_percentage)
+                spare = 100 * share >= self._settings.nearly_done_percentage
+                return reclaimable(container, memory, spare=spare)
             case _:
-                return reclaimable(container)
+                return reclaimable(container, memory)
+
+    def _memory_by_pause(self, container: Container) -> int:
+        """How much memory, in MiB, pausing it would give back: by what it was last seen to use."""
+        held = container.allocated.memory
+        if self._settings.paused_memory == "release":
+            return held
+        if not self._reclaims or container.usage.memory_bytes <= 0:
+            return 0
+        used = -(-container.usage.memory_bytes // outcome.MIB)
+        return max(0, held - used - PAUSED_SLACK)
 
     def _pause(self, container: Container, diagnostics: str = "") -> None:
         """Pause it, as soon as it runs if it does not yet."""
         self._say(container, diagnostics)
+        if self._settings.paused_memory == "release":
+            container.gives_memory = container.allocated.memory
         container.pause_wanted = container.state is not RUNNING
         self._set_deadline(container, DeadlineKind.PAUSE, self._now + PAUSE_PATIENCE)
         if not container.pause_wanted:
             self._move(container, PauseContainer)
             self._store(container)
-            self._emit(PauseContainer(container.container_id))
+            reclaim = self._reclaims and container.gives_memory > 0
+            self._emit(PauseContainer(container.container_id, reclaim_memory=reclaim))
             self._report(container)
 
     def _kill(self, container: Container, exit_status: int, diagnostics: str, *, force: bool = False) -> None:

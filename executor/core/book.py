@@ -47,6 +47,9 @@ class ContainerBook:
         self._polls_memory = (
             enforce_memory_by_polling and settings.memory_enforced and settings.pmem_check_enabled
         )
+        self._reclaims = (
+            settings.paused_memory == "reclaim" and settings.memory_enforced and not enforce_memory_by_polling
+        )
         self._tracker = ResourceUtilizationTracker(total)
         #: all containers that have not ended, in order of arrival
         self._live: dict[str, Container] = {}
@@ -98,6 +101,11 @@ class ContainerBook:
         while len(self._forgotten) > self._settings.retain_finished:
             self._forgotten.popitem(last=False)
         return commands
+
+    def is_held(self, container_id: str) -> bool:
+        """Whether a person keeps this container paused, or has asked for that."""
+        container = self._live.get(container_id)
+        return container is not None and container.held
 
     @property
     def total(self) -> Resource:

@@ -42,9 +42,13 @@ class SignalContainer:
 
 @dataclass(frozen=True, slots=True)
 class PauseContainer:
-    """Make all its processes stand still. Ends in ContainerPaused or ContainerPauseFailed."""
+    """Make all its processes stand still. Ends in ContainerPaused or ContainerPauseFailed.
+
+    With ``reclaim_memory`` have the kernel take back what memory it can of it then, and hold it to the rest.
+    """
 
     container_id: str
+    reclaim_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,8 @@ class Container:
     pause_wanted: bool = False
     #: its pause makes room for a guaranteed container, which waits for it
     making_room: bool = False
+    #: MiB of memory that its pause is expected to give back, beside its vcores
+    gives_memory: int = 0
     #: its pause did not take in time, so nobody counts on it any more
     pause_overdue: bool = False
     #: a pause of it failed, so it is not tried again
@@ -137,8 +139,6 @@ class Container:
     limits_stale: bool = False
     #: it was over its memory in the last sample, too
     over_memory: bool = False
-    #: a pause of it gives back its memory, too (YARN's rule)
-    pause_releases_memory: bool = False
     #: how many later arrivals had started before it was last paused
     overtaken_before: int = 0
     deadlines: dict[DeadlineKind, float] = field(default_factory=dict)
@@ -175,23 +175,19 @@ class Container:
         return self.state is SCHEDULED or (self.state is PAUSED and not self.held)
 
     @property
-    def kept_while_paused(self) -> Resource:
-        """What it holds of the node while it stands still: its memory, but for YARN's rule."""
-        return Resource(0 if self.pause_releases_memory else self.spec.resource.memory, 0)
-
-    @property
-    def released_by_pause(self) -> Resource:
-        """What it would give back if it were paused now."""
-        return (self.allocated - self.kept_while_paused).at_least_zero()
-
-    @property
     def is_giving_back(self) -> Resource:
-        """What it holds now and is about to give back: all when being killed, vcores when being paused."""
+        """What it holds now and is about to give back: all when being killed, vcores (and what memory is
+        expected of it) when being paused."""
         if self.state is KILLING:
             return self.allocated
         if (self.state is PAUSING or self.pause_wanted) and not self.pause_overdue:
-            return self.released_by_pause
+            return Resource(self.gives_memory, self.allocated.vcores)
         return Resource()
+
+    @property
+    def gave_memory(self) -> bool:
+        """Whether it is paused and has given some of its memory back."""
+        return self.state is PAUSED and self.allocated.memory < self.spec.resource.memory
 
     def after(self, trigger: type) -> ContainerState:
         """The state that ``trigger`` leads to. Raises InvalidTransitionError, with the story, if none
@@ -287,4 +283,5 @@ class Container:
             ran_ms=round(self.ran_before_state * 1000),
             state_since_ms=self.state_since_ms,
             held=self.held,
+            paused_memory=self.allocated.memory if self.gave_memory else -1,
         )

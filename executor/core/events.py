@@ -85,9 +85,10 @@ class ContainerLaunchFailed:
 
 @dataclass(frozen=True, slots=True)
 class ContainerPaused:
-    """All its processes stand still."""
+    """All its processes stand still. ``memory`` is what it is held to now, in MiB; -1 for all that it had."""
 
     container_id: str
+    memory: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ def _check_allocation(container: Container) -> None:
     if container.state is SCHEDULED:
         expected = Resource()
     elif container.state is PAUSED:
-        expected = container.kept_while_paused
+        expected = Resource(min(container.allocated.memory, container.resource.memory), 0)
     elif container.state is KILLING:
         expected = container.allocated  # it may have been paused when its end was decided
     assert container.allocated == expected, (

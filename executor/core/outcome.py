@@ -13,6 +13,8 @@ from .container import Container
 QUEUE_FULL = "Opportunistic container queue is full."
 KILLED_TO_MAKE_ROOM = "Container Killed to make room for Guaranteed Container."
 PAUSED_TO_MAKE_ROOM = "Container Paused to make room for Guaranteed Container"
+KILLED_FOR_ITS_MEMORY = f"{KILLED_TO_MAKE_ROOM} Memory was short, and pausing would not have freed enough."
+"""Where pausing was allowed, and killing was needed all the same."""
 DEQUEUED = "Container De-queued to meet NM queuing limits."
 
 EXECUTOR_FAILURE = 125
@@ -109,3 +111,10 @@ def _named(container: Container) -> str:
 
 def _limit(container: Container) -> str:
     return f"{container.resource.memory} MB"
+
+
+def memory_reclaimed(kept: int, before: int) -> str:
+    """What became of the memory of a container that was paused where memory was short; both in MiB."""
+    return (
+        f"{before - kept} MB of its {before} MB of memory were reclaimed; it gets them back when it goes on."
+    )

@@ -32,10 +32,10 @@ class Reclaimable:
     """An opportunistic container that could make room.
 
     ``by_kill`` is what its end would give back beyond what it is giving back already. ``by_pause`` is what
-    pausing it would: vcores and no memory, for a stopped process keeps its pages (design decision 1), but
-    under YARN's rule; nothing if it cannot be paused. ``stands`` is set for one that is paused or about to be.
-    ``work`` is what its end would lose, in vcore-seconds; ``spare`` asks for it to be spared if possible. They
-    are looked at by the policies that are about them alone.
+    pausing it would: vcores, and of its memory only what is expected to be reclaimed, for a stopped process
+    keeps its pages (design decision 1); nothing if it cannot be paused. ``stands`` is set for one that is
+    paused or about to be. ``work`` is what its end would lose, in vcore-seconds; ``spare`` asks for it to be
+    spared if possible. They are looked at by the policies that are about them alone.
     """
 
     container_id: str
@@ -46,8 +46,14 @@ class Reclaimable:
     spare: bool = False
 
 
-def reclaimable(container: Container, *, work: float = 0.0, spare: bool = False) -> Reclaimable:
-    """What an opportunistic container that holds resources could give beyond what is on its way back."""
+def reclaimable(
+    container: Container, memory_by_pause: int = 0, *, work: float = 0.0, spare: bool = False
+) -> Reclaimable:
+    """What an opportunistic container that holds resources could give beyond what is on its way back.
+
+    ``memory_by_pause`` is how much memory, in MiB, a pause of it is expected to give back. ``work`` and
+    ``spare`` are as in Reclaimable.
+    """
     coming = container.is_giving_back
     if container.state is KILLING:
         return Reclaimable(container.container_id, by_kill=Resource())
@@ -57,7 +63,7 @@ def reclaimable(container: Container, *, work: float = 0.0, spare: bool = False)
         and not container.unpausable
         and not container.pause_wanted
     ):
-        by_pause = container.released_by_pause
+        by_pause = Resource(memory_by_pause, container.allocated.vcores)
     return Reclaimable(
         container.container_id,
         by_kill=container.allocated - coming,
@@ -80,9 +86,9 @@ def plan(
 ) -> Steps:
     """What to do to gain ``short``: empty if nothing is short or, but for NEWEST_FIRST, if all would not do.
 
-    ``running`` is in order of start, newest first. Where pausing is allowed and gives what is short,
-    containers are paused, and killed only if pausing all does not suffice. Where memory is short, those whose
-    memory is needed are killed, and the others are paused.
+    ``running`` is in order of start, newest first. Where pausing is allowed containers are paused, and killed
+    only if pausing all does not suffice. Where memory is short and pausing gives too little of it back, those
+    whose memory is needed are killed, and the others are paused.
     """
     if short == Resource():
         return []

@@ -12,7 +12,7 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ..records import ContainerExitStatus, ContainerRecord, ContainerState, ContainerUsage
+from ..records import ContainerExitStatus, ContainerRecord, ContainerState, ContainerUsage, Resource
 from .container import UNMEASURED, Container, StoryEntry
 from .events import ContainerRecovered, Event, RecoveryCompleted
 
@@ -86,6 +86,16 @@ def standing(event: ContainerRecovered) -> Standing:
     return Standing.ENDED
 
 
+def holding(event: ContainerRecovered) -> Resource:
+    """What a recovered container that lives holds of the node: a paused one no vcores, and what memory it
+    had kept."""
+    resource = event.record.spec.resource
+    if standing(event) is not Standing.PAUSED:
+        return resource
+    kept = event.record.paused_memory
+    return Resource(resource.memory if kept < 0 else min(kept, resource.memory), 0)
+
+
 _STATES = {
     Standing.QUEUED: ContainerState.SCHEDULED,
     Standing.RUNNING: ContainerState.RUNNING,
@@ -96,9 +106,7 @@ _STATES = {
 }
 
 
-def restore(
-    event: ContainerRecovered, now: float, epoch_ms: int, *, pause_releases_memory: bool = False
-) -> Container:
+def restore(event: ContainerRecovered, now: float, epoch_ms: int) -> Container:
     """The container as it was, in the state where it stands; it holds no resources yet.
 
     The time that passed without us counts as running time where it ran before and after.
@@ -121,7 +129,6 @@ def restore(
         exit_code=record.exit_code,
         diagnostics=record.diagnostics,
         held=record.held and where is Standing.PAUSED,
-        pause_releases_memory=pause_releases_memory,
     )
     if where is Standing.FINISHED:
         container.exit_status = record.exit_status

@@ -14,7 +14,7 @@ from ..records import ContainerExitStatus, ContainerUsage, ExecutionType, Resour
 from . import outcome, recovery
 from .actions import BY_SCHEDULER, ContainerActions
 from .commands import CleanUpContainer, Command, KillContainer, SetLimits, SignalContainer
-from .container import KILLING, LAUNCHING, PAUSED, RESUMING, RUNNING, SCHEDULED, Container
+from .container import KILLING, LAUNCHING, PAUSED, PAUSING, RESUMING, RUNNING, SCHEDULED, Container
 from .deadlines import DeadlineKind
 from .events import (
     ContainerExited,
@@ -97,7 +97,7 @@ class ContainerScheduler(ContainerActions):
             case ContainerLaunchFailed():
                 self._on_launch_failed(container, event)
             case ContainerPaused():
-                self._on_paused(container)
+                self._on_paused(container, event)
             case ContainerPauseFailed():
                 self._on_pause_failed(container, event)
             case ContainerResumed():
@@ -154,7 +154,6 @@ class ContainerScheduler(ContainerActions):
             self._take_sequence(),
             queued_at_ms=self._epoch_ms,
             state_since_ms=self._epoch_ms,
-            pause_releases_memory=self._settings.pause_releases_memory,
         )
         self._add_live(container)
         if self._end_if_impossible(container):
@@ -265,13 +264,21 @@ class ContainerScheduler(ContainerActions):
                 assert_never(kind)
         self._start_pending()
 
-    def _on_paused(self, container: Container) -> None:
+    def _on_paused(self, container: Container, event: ContainerPaused) -> None:
         self._move(container, ContainerPaused)
         if container.state is KILLING:
             return
         container.deadlines.clear()
         container.making_room = container.pause_overdue = False
-        self._release(container, container.released_by_pause)
+        container.gives_memory = 0
+        held = container.allocated
+        kept = held.memory
+        if self._settings.paused_memory == "release":
+            kept = 0
+        elif 0 <= event.memory < kept:
+            kept = event.memory
+            self._say(container, outcome.memory_reclaimed(kept, held.memory))
+        self._release(container, Resource(held.memory - kept, held.vcores))
         if self._settings.paused_place == "TAIL":
             container.sequence = self._take_sequence()
         self._enqueue(container)
@@ -287,6 +294,7 @@ class ContainerScheduler(ContainerActions):
         container.deadlines.pop(DeadlineKind.PAUSE, None)
         container.unpausable = True
         container.making_room = container.pause_overdue = container.held = False
+        container.gives_memory = 0
         self._say(container, f"Container could not be paused: {event.reason}")
         self._store(container)
         self._report(container)
@@ -332,15 +340,19 @@ class ContainerScheduler(ContainerActions):
         self._dequeue(container)
         if execution_type is not container.execution_type:
             self._change_type(container, execution_type)
+        gave_memory, kept = container.gave_memory, container.allocated.memory
         container.change(version=event.version, resource=resource)
         if container.state is not SCHEDULED:
+            holds = resource
+            if container.state is PAUSED:
+                holds = Resource(min(kept, resource.memory) if gave_memory else resource.memory, 0)
             self._release(container, container.allocated)
-            self._acquire(container, container.kept_while_paused if container.state is PAUSED else resource)
+            self._acquire(container, holds)
         self._enqueue(container)
         self._store(container)
         if container.state is LAUNCHING:
             container.limits_stale = True
-        elif container.state is not SCHEDULED:
+        elif container.state is not SCHEDULED and not gave_memory:  # else when it goes on
             self._emit(SetLimits(container.container_id, self._limits(container)))
         self._start_pending()
         self._report(container)
@@ -353,7 +365,7 @@ class ContainerScheduler(ContainerActions):
         if container.state is SCHEDULED or growth == Resource():
             return True
         if container.state is PAUSED:
-            growth = Resource(0 if container.pause_releases_memory else growth.memory, 0)
+            growth = Resource(0 if container.gave_memory else growth.memory, 0)
         if self._tracker.fits(growth):
             return True
         if execution_type is ExecutionType.OPPORTUNISTIC:
@@ -392,12 +404,7 @@ class ContainerScheduler(ContainerActions):
 
     def _on_recovered(self, event: ContainerRecovered) -> None:
         """Take a container back. Nothing is started before RecoveryCompleted."""
-        container = recovery.restore(
-            event,
-            self._now,
-            self._epoch_ms,
-            pause_releases_memory=self._settings.pause_releases_memory,
-        )
+        container = recovery.restore(event, self._now, self._epoch_ms)
         container_id = container.container_id
         if container_id in self._live or container_id in self._finished:
             return
@@ -416,8 +423,10 @@ class ContainerScheduler(ContainerActions):
             return
         if where is not recovery.Standing.QUEUED:
             self._active[container_id] = container
-            paused = where is recovery.Standing.PAUSED
-            self._acquire(container, container.kept_while_paused if paused else container.resource)
+            released = container.state is PAUSED and self._settings.paused_memory == "release"
+            self._acquire(container, Resource() if released else recovery.holding(event))
+            if event.record.state is PAUSING:  # its memory may have been lowered a moment before the crash
+                self._emit(SetLimits(container_id, self._limits(container)))
         if where is recovery.Standing.KILLING:
             self._order_kill(container, force=False)
             return

@@ -38,6 +38,7 @@ class Held:
     start: int
     exit_file: str
     paused: bool = False
+    ending: bool = False
     killed: bool = False
     ended: bool = False
 

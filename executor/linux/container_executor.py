@@ -69,6 +69,7 @@ from .store import StateStore
 
 LOG = logging.getLogger(__name__)
 
+MIB = 1 << 20
 SHIM_GRACE_SECONDS = 0.1
 """How long a shim whose container is gone may take to write the exit code, before it is killed too."""
 
@@ -170,8 +171,8 @@ class LinuxContainerExecutor:
                 self._launch(spec, limits)
             case SignalContainer(container_id, number):
                 self._signal(container_id, number)
-            case PauseContainer(container_id):
-                self._pause(container_id)
+            case PauseContainer(container_id, reclaim_memory):
+                self._pause(container_id, reclaim_memory)
             case ResumeContainer(container_id):
                 self._resume(container_id)
             case KillContainer(container_id, force):
@@ -268,31 +269,61 @@ class LinuxContainerExecutor:
 
     # ---- pausing
 
-    def _pause(self, container_id: str) -> None:
+    def _pause(self, container_id: str, reclaim: bool) -> None:
         held = self._live(container_id)
         if held is None:
             # Its end was told, or it never began: to a container that is known to run this cannot happen.
             LOG.debug("%s is not there to be paused", container_id)
             return
+        if self._settings.pause_mechanism == "freezer":
+            self._spawn(self._freeze(held, reclaim))
+            return
         stopping = Stopping(lambda: self._targets(held))
         # Most containers are a few processes and stand still within a fraction of a millisecond.
         quick = None if self._cgroups.mode == "none" else stopping.advance(0.001)
-        if quick is not None:
-            self._paused(held, quick)
+        if quick is None or (quick and reclaim):
+            self._spawn(self._pause_slowly(held, stopping, reclaim))
         else:
-            self._spawn(self._pause_slowly(held, stopping))
+            self._paused(held, quick)
 
-    async def _pause_slowly(self, held: Held, stopping: Stopping) -> None:
+    async def _freeze(self, held: Held, reclaim: bool) -> None:
+        """Pause by the freezer. A process that enters a frozen group later stands still there, too."""
+        try:
+            await asyncio.to_thread(self._cgroups.freeze, held.container_id)
+        except (CgroupError, OSError) as error:
+            if not held.ended:
+                self._post(ContainerPauseFailed(held.container_id, str(error)))
+            return
+        if held.ending:
+            # Told to end meanwhile: what is frozen takes no signal but (on v2) SIGKILL before it thaws.
+            self._cgroups.thaw(held.container_id)
+            if not held.ended:
+                self._post(ContainerPauseFailed(held.container_id, "it is being ended"))
+            return
+        self._paused(held, 1, await self._reclaimed(held) if reclaim else -1)
+
+    async def _pause_slowly(self, held: Held, stopping: Stopping, reclaim: bool) -> None:
         # It may have no process yet: its shim is just about to start it.
         stopped = await asyncio.to_thread(stopping.advance, SETTLE_SECONDS, 0.0005)
-        self._paused(held, stopped)
+        self._paused(held, stopped, await self._reclaimed(held) if stopped and reclaim else -1)
 
-    def _paused(self, held: Held, stopped: int | None) -> None:
+    async def _reclaimed(self, held: Held) -> int:
+        """Have the kernel take back what memory it can; the MiB that the container is held to now, or -1."""
+        if held.ended or held.ending:
+            return -1
+        try:
+            left = await asyncio.to_thread(self._cgroups.reclaim, held.container_id)
+        except (CgroupError, OSError) as error:
+            LOG.warning("the memory of %s is kept: %s", held.container_id, error)
+            return -1
+        return -1 if left is None else -(-left // MIB)
+
+    def _paused(self, held: Held, stopped: int | None, memory: int = -1) -> None:
         if held.ended:
             return
         if stopped:
             held.paused = True
-            self._post(ContainerPaused(held.container_id))
+            self._post(ContainerPaused(held.container_id, memory))
             return
         targets = self._targets(held)
         continue_all(targets)
@@ -305,8 +336,12 @@ class LinuxContainerExecutor:
             LOG.debug("%s is not there to be resumed", container_id)
             return
         held.paused = False
-        self._cgroups.thaw(container_id)
-        continue_all(self._targets(held))
+        if self._settings.pause_mechanism == "freezer" and self._cgroups.frozen(container_id):
+            # A process that stopped itself before the freeze stays as it was: that is its own affair.
+            self._cgroups.thaw(container_id)
+        else:
+            self._cgroups.thaw(container_id)
+            continue_all(self._targets(held))
         self._post(ContainerResumed(container_id))
 
     # ---- ending
@@ -315,6 +350,7 @@ class LinuxContainerExecutor:
         held = self._live(container_id)
         if held is None or held.killed:
             return
+        held.ending = True
         if force:
             held.killed = True
             self._spawn(self._kill_surely(held))

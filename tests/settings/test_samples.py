@@ -48,7 +48,7 @@ def test_what_the_samples_are_for(load_with: Load) -> None:
         "NEWEST_FIRST",
         "TAIL",
     )
-    assert yarns.all_pass_through_queue and yarns.pause_releases_memory
+    assert yarns.all_pass_through_queue and yarns.paused_memory == "release"
     assert yarns.force_start_guaranteed and not yarns.refuse_oversized
 
 

@@ -49,9 +49,22 @@ def discover(
     ``group`` names this node's group (it may hold slashes) below ``settings.cgroups_hierarchy``, below the
     cgroup that this process runs in where that can be written. ``remember`` is a file that keeps where
     that was, so that a node that comes back from another place (another login, another unit) finds the
-    groups of its containers again. Raises CgroupUnavailableError where the settings ask for a version that
-    the host does not offer; with ``auto`` there is always an answer, at worst NoCgroups.
+    groups of its containers again. Raises CgroupUnavailableError where the settings ask for a version, or a
+    freezer, that the host does not offer; with ``auto`` there is always an answer, at worst NoCgroups.
     """
+    driver = _discover(settings, group, root, proc, remember)
+    if settings.pause_mechanism == "freezer" and not driver.can_freeze:
+        raise CgroupUnavailableError(
+            "containers cannot be paused by the freezer on this host",
+            because="; ".join(driver.describe().weaker) or "no freezer can be written here",
+            hint="yopp.nodemanager.pause-mechanism = signal needs none",
+        )
+    return driver
+
+
+def _discover(
+    settings: ExecutorSettings, group: str, root: str, proc: str, remember: Path | None
+) -> CgroupDriver:
     wish = settings.cgroups_mount
     if wish == "none":
         return NoCgroups(reasons=("cgroups are switched off by yopp.nodemanager.cgroups.mode = none",))

@@ -102,6 +102,14 @@ class CgroupDriver(abc.ABC):
         """Whether its group is frozen."""
         return False
 
+    def reclaim(self, container_id: str) -> int | None:
+        """Take back what memory its standing processes can do without, and hold it to the rest.
+
+        The bytes that it is held to now, until ``set_limits``; None where nothing can hold it. May take a
+        while: for a worker thread. CgroupError where the kernel refuses.
+        """
+        return None
+
     @abc.abstractmethod
     def kill(self, container_id: str) -> None:
         """SIGKILL every process of it, until none is left. Waits; CgroupError if some will not die."""

@@ -110,6 +110,7 @@ class CpuAcctFiles(KernelFiles, CpuAcctController):  # type: ignore[misc]
 class MemoryFiles(KernelFiles, MemoryController):  # type: ignore[misc]
     """v1 ``memory``; ``oom_control`` as a dict, with ``oom_kill`` since Linux 4.13."""
 
+    force_empty: Any = IntegerFile("memory.force_empty", writeonly=True)
     oom_control: Any = DictFile("memory.oom_control", readonly=True)
 
 
@@ -140,6 +141,7 @@ class UnifiedFiles(KernelFiles):
     memory_max: Any = LimitFile("memory.max")
     memory_low: Any = LimitFile("memory.low")
     memory_swap_max: Any = LimitFile("memory.swap.max")
+    memory_reclaim: Any = IntegerFile("memory.reclaim", writeonly=True)
     memory_current: Any = IntegerFile("memory.current", readonly=True)
     memory_peak: Any = IntegerFile("memory.peak")
     memory_events: Any = DictFile("memory.events", readonly=True)

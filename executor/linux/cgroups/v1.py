@@ -41,6 +41,7 @@ LOG = logging.getLogger(__name__)
 UNIFIED = "unified"
 """The name of the bare v2 mount among the controllers."""
 
+MIB = 1 << 20
 UNLIMITED = 1 << 60
 """v1 says "no limit" by a number near 2**63, rounded to pages."""
 
@@ -216,6 +217,20 @@ class V1Driver(CgroupDriver):
                 return False
         return False
 
+    def reclaim(self, container_id: str) -> int | None:
+        """By ``memory.force_empty``: the page cache goes. Anonymous memory stays, as v1 counts swap with it."""
+        if "memory" not in self._bases:
+            return None
+        files = at(self._group("memory", container_id), MemoryFiles)
+        with contextlib.suppress(CgroupWriteError):
+            files.force_empty = 0
+        limit = number(files, "limit_in_bytes")
+        lower = rounded_up(number(files, "usage_in_bytes"))
+        if lower >= limit:
+            return limit
+        files.limit_in_bytes = lower
+        return lower
+
     def kill(self, container_id: str) -> None:
         """By v2's ``cgroup.kill`` if there is one, else frozen, killed and thawed; until all hierarchies are
         empty.
@@ -259,6 +274,11 @@ class V1Driver(CgroupDriver):
         """Its group in the memory hierarchy."""
         first = next((name for name in ("memory", "cpu") if name in self._bases), next(iter(self._bases)))
         return self._group(first, container_id)
+
+
+def rounded_up(used: int) -> int:
+    """What a paused container is held to where it uses that many bytes: whole MiB, and one to spare."""
+    return (-(-used // MIB) + 1) * MIB
 
 
 def unified_freeze(group: str, wait_seconds: float = 0.5) -> None:

@@ -17,7 +17,7 @@ from .base import (
     remove_upwards,
 )
 from .files import UnifiedFiles, at, figures, group_processes, number
-from .v1 import unified_freeze
+from .v1 import rounded_up, unified_freeze
 
 WANTED = ("cpu", "memory", "pids")
 """The controllers that containers are held by."""
@@ -157,6 +157,24 @@ class V2Driver(CgroupDriver):
     def frozen(self, container_id: str) -> bool:
         """Whether ``cgroup.events`` says so."""
         return figures(self._files(container_id), "events").get("frozen") == 1
+
+    def reclaim(self, container_id: str) -> int | None:
+        """By ``memory.reclaim``: the page cache goes, and where there is swap all the rest may go there."""
+        if "memory" not in self._controllers:
+            return None
+        files = self._files(container_id)
+        if files.has("memory.swap.max"):
+            files.memory_swap_max = None
+        # It came with Linux 5.19; EAGAIN is how it says that there was less to be had than was asked for.
+        if files.has("memory.reclaim"):
+            with contextlib.suppress(CgroupWriteError):
+                files.memory_reclaim = number(files, "memory_current")
+        limit, lower = files.memory_max, rounded_up(number(files, "memory_current"))
+        if limit is not None and lower >= limit:
+            return int(limit)
+        files.memory_low = 0
+        files.memory_max = lower
+        return lower
 
     def kill(self, container_id: str) -> None:
         """By ``cgroup.kill``, and a loop for kernels without it."""

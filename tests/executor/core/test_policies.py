@@ -214,7 +214,8 @@ class TestPausing:
 
     @pytest.mark.parametrize(("releases", "state"), [(True, "PAUSED"), (False, "DONE")])
     def test_whether_a_pause_gives_memory(self, releases: bool, state: str) -> None:
-        world = World(use_pause_for_preemption=True, pause_releases_memory=releases)
+        memory = "release" if releases else "keep"
+        world = World(use_pause_for_preemption=True, paused_memory=memory)
         world.schedule("c0", O, 2048)
         world.schedule("g", G, 2048)
         assert world.states("c0", "g") == [state, "RUNNING"]

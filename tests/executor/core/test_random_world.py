@@ -93,7 +93,7 @@ class RandomWorld(RuleBasedStateMachine):
                 "paused_place": st.sampled_from(["ARRIVAL", "TAIL"]),
                 "admission": st.sampled_from(["BY_QUEUE_LEN", "BY_QUEUE_LEN", "BY_RESOURCES"]),
                 "all_pass_through_queue": st.booleans(),
-                "pause_releases_memory": st.booleans(),
+                "paused_memory": st.sampled_from(["keep", "reclaim", "release"]),
                 "max_wait_ms": st.sampled_from([0, 300]),
             }
         ),
@@ -368,7 +368,7 @@ class RandomWorld(RuleBasedStateMachine):
         if not hasattr(self, "machine") or self.grew:
             return
         sizes = {name: record.spec.resource for name, record in self.records.items()}
-        promised_twice = self.node["pause_releases_memory"]  # YARN's rule
+        promised_twice = self.node["paused_memory"] == "release"  # YARN's rule
         memory = sum(
             sizes[name].memory for name, p in self.processes.items() if p.uses_vcores or not promised_twice
         )
