@@ -289,3 +289,11 @@ def test_on_a_terminal_progress_is_drawn_and_taken_away(cluster: Yopp) -> None:
     assert sorted(out.splitlines()) == [f"[{n}] out" for n in (1, 2, 3, 4)]
     assert re.search(r"\r\x1b\[K\d+ s  2 running, 2 ok", text), text
     assert text.rstrip().split("\r\x1b[K")[-1].lstrip().startswith("done in"), text
+
+
+def test_a_detached_job_larger_than_any_node_is_refused_at_once(cluster: Yopp) -> None:
+    refused = cluster("run", "--detach", "--memory", "2G", "true", code=1)
+    assert "the largest node has <memory:1024, vCores:2>" in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 3
+    assert refused.stdout == ""
+    assert not cluster.json("app", "list", "-a")["apps"]

@@ -366,6 +366,7 @@ def submit_detached(
     """Submit the job with its master in a container of the cluster, and return at once. Raises YoppError."""
     from ..launching import daemon_environment
 
+    session.check_sizes(task.resource for phase in job.phases for task in phase.tasks)
     address = f"unix:{session.run_dir.rm_socket}"
     spec = json.dumps(encode(replace(job, rm_address=address)))
     resource = options.master_resource or Resource(settings.am_memory_mb, settings.am_vcores)

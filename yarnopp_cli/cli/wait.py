@@ -47,6 +47,7 @@ class Seen:
     final: str
     code: int | None
     reached: bool
+    why: str = ""
 
 
 def wait(
@@ -183,6 +184,7 @@ class _Waiting:
             report.final_status.value,
             app_view.exit_code(report),
             reached,
+            " ".join(report.diagnostics.split()) if ended else "",
         )
 
     def _container(self, report: ContainerReport) -> Seen:
@@ -220,3 +222,5 @@ def _print(printer: Printer, seen: list[Seen], code: int) -> None:
                 else f", exit {one.code}"
             )
         printer.text(told)
+        if one.code and one.why:
+            printer.note(f"{one.id}: {one.why}")

@@ -234,8 +234,8 @@ class RMAppManager:
         app.final_status = status
         app.diagnostics = diagnostics
         app.finished_ms = context.ms(now)
-        if event is AppEvent.ATTEMPT_UNREGISTERED and status is FinalApplicationStatus.SUCCEEDED:
-            app.progress = 1.0
+        if event is AppEvent.ATTEMPT_UNREGISTERED and status is not FinalApplicationStatus.KILLED:
+            app.progress = 1.0  # all that it had to do has been done, well or not
         context.deadlines.clear(("timeout", app.id))
         self._silence(attempt, now)
         attempt.forget_news()

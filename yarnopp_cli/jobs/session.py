@@ -8,11 +8,19 @@ started.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..errors import ConnectionFailedError, NodeNotFoundError, ShuttingDownError, YoppError
+from executor.records import Resource
+
+from ..errors import (
+    ConnectionFailedError,
+    InvalidResourceRequestError,
+    NodeNotFoundError,
+    ShuttingDownError,
+    YoppError,
+)
 from ..records.client_protocol import (
     GetApplicationsRequest,
     GetApplicationsResponse,
@@ -155,6 +163,22 @@ class Session:
             because=f"running: {', '.join(matches or running) or 'none'}",
             hint="yopp node list",
         )
+
+    def check_sizes(self, sizes: Iterable[Resource]) -> None:
+        """Refuse, before anything is submitted, what the largest node could never hold.
+
+        For a master in the cluster, whose refusal nobody would be there to read; one in the client is told by the RM.
+        Raises InvalidResourceRequestError.
+        """
+        largest = self.open().call("getClusterInfo", GetClusterInfoRequest()).info.maximum
+        for size in sizes:
+            if largest != Resource() and not size.fits_in(largest):
+                self.abandon()
+                raise InvalidResourceRequestError(
+                    f"a container of {size} is larger than any node",
+                    because=f"the largest node has {largest}",
+                    hint="ask for less, or start a larger node",
+                )
 
     def report(self, application_id: str) -> ApplicationReport | None:
         """The application as the RM has it now; None if it cannot be asked any more."""
