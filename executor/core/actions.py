@@ -19,7 +19,7 @@ from .commands import (
     ResumeContainer,
     SetLimits,
 )
-from .container import DONE, KILLING, RUNNING, SCHEDULED, Container
+from .container import DONE, KILLING, PAUSED, RUNNING, SCHEDULED, Container
 from .deadlines import DeadlineKind
 from .reclaim import PreemptionPolicy, Reclaimable, plan, reclaimable
 
@@ -72,6 +72,10 @@ class ContainerActions(ContainerBook):
         head = self._guaranteed.head
         if head is not None and (self._forces_guaranteed or self._tracker.fits(head.needed)):
             return head
+        if head is not None:
+            for paused in self._paused_guaranteed():
+                if self._tracker.fits(paused.needed):
+                    return paused
         if head is not None and self._guaranteed_bar:
             return None
         spare = (self._tracker.available - self._guaranteed.needed).at_least_zero()
@@ -87,9 +91,23 @@ class ContainerActions(ContainerBook):
             return
         needed = Resource()
         for waiting in chain((None,), self._guaranteed):
-            needed += Resource() if waiting is None else waiting.needed
-            if not self._make_room(self._shortage(needed)) and waiting is not None:
-                return
+            more = needed if waiting is None else needed + waiting.needed
+            if not self._make_room(self._shortage(more)) and waiting is not None:
+                break
+            needed = more
+        else:
+            return
+        for paused in self._paused_guaranteed():
+            self._make_room(self._shortage(needed + paused.needed))
+
+    def _paused_guaranteed(self) -> list[Container]:
+        """The guaranteed ones that wait to be resumed. They hold memory, for which one that waits before them
+        may wait: so where the head of the queue cannot start, they need not wait for it."""
+        return [
+            container
+            for container in self._active.values()
+            if container.state is PAUSED and container.is_waiting and not container.is_opportunistic
+        ]
 
     def _shortage(self, needed: Resource) -> Resource:
         """What is missing for ``needed`` once all that is on its way back is back."""
