@@ -244,11 +244,13 @@ class Executor:
         timeout_ms: int = 0,
         duration_hint_ms: int = 0,
         log_directory: str | Path | None = None,
+        application_id: str = "",
     ) -> Job:
         """Hand in a command (an argument vector, no shell); it starts, queues, or is refused as its type
         says.
 
-        ``resource`` None is one vcore and 1024 MiB, or all the memory if there is less. Raises
+        ``resource`` None is one vcore and 1024 MiB, or all the memory if there is less. ``application_id`` is
+        the job that it belongs to, for the policies that look at jobs. Raises
         InvalidResourceError for what this executor can never give, ExecutorError for no command, an id in
         use, or a closed executor.
         """
@@ -280,6 +282,7 @@ class Executor:
             log_directory=os.fspath(log_directory) if log_directory is not None else None,
             timeout_ms=timeout_ms,
             duration_hint_ms=duration_hint_ms,
+            application_id=application_id,
         )
         job = self._jobs[name] = Job(self, spec, self._linux.log_directory(spec))
         self._driver.post(ContainerScheduled(spec))

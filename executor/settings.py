@@ -99,12 +99,84 @@ class ExecutorSettings:
         what it can and the rest is kept (reclaim), all of it is kept and containers are killed instead (keep),
         or all of it counts as given back although nothing was freed, as in YARN (release).""",
     )
+    admission: str = setting(
+        "yarn.nodemanager.opportunistic-containers-queue-policy",
+        "BY_QUEUE_LEN",
+        choices=("BY_QUEUE_LEN", "BY_RESOURCES"),
+        doc="""Which opportunistic containers a node takes. BY_QUEUE_LEN: those that start at once, and as many more
+        as the queue holds. BY_RESOURCES: those that fit in what neither running nor queued containers need, so that
+        none ever waits for long; the queue length then counts as 0.""",
+    )
+    all_pass_through_queue: bool = setting(
+        "yopp.nodemanager.opportunistic-queue.all-pass-through",
+        False,
+        doc="""YARN's rule: each opportunistic container needs a place in the queue, also one that could start at
+        once, so that with a queue length of 0 all are refused. Otherwise one that starts at once needs none.""",
+    )
+    queue_policy: str = setting(
+        "yopp.nodemanager.opportunistic-queue.policy",
+        "FIFO_BACKFILL",
+        choices=("FIFO_BACKFILL", "FIFO", "SHORTEST_FIRST", "LEAST_REMAINING_TASKS"),
+        doc="""Which queued opportunistic container starts next (YARN-5886). FIFO_BACKFILL: the first that fits, in
+        order of arrival. FIFO, YARN's rule: the first, and nobody while it does not fit or a guaranteed container
+        waits. SHORTEST_FIRST: of those that fit the one that is expected to run for the shortest time, by the
+        application master's word or else by the application's containers that ended here. LEAST_REMAINING_TASKS: of
+        those that fit one of the application with the fewest unfinished containers here. All but FIFO let later
+        arrivals overtake within the bounds of max-overtakes and max-wait-ms.""",
+    )
     max_overtakes: int = setting(
         "yopp.nodemanager.opportunistic-queue.max-overtakes",
         100,
         at_least=0,
-        doc="""How often later, smaller opportunistic containers may start before one that does not fit yet. 0 is
-        YARN's strict FIFO, where the head of the queue blocks all behind it.""",
+        doc="""How often later opportunistic containers may start before one that waits, because it does not fit yet
+        or the queue's policy prefers them. 0 is YARN's strict FIFO, where the head of the queue blocks all behind
+        it.""",
+    )
+    max_wait_ms: int = setting(
+        "yopp.nodemanager.opportunistic-queue.max-wait-ms",
+        0,
+        at_least=0,
+        doc="""How long an opportunistic container may wait while later ones are started before it; after that
+        nobody overtakes it. 0 for no such bound: max-overtakes alone holds.""",
+    )
+    paused_place: str = setting(
+        "yopp.nodemanager.opportunistic-queue.paused-place",
+        "ARRIVAL",
+        choices=("ARRIVAL", "TAIL"),
+        doc="""Where a paused opportunistic container waits to be resumed. ARRIVAL: before all that arrived later,
+        and it takes no place in the queue. TAIL, YARN's rule: behind all that are queued when it is paused, and it
+        takes a place.""",
+    )
+    preemption_policy: str = setting(
+        "yopp.nodemanager.preemption-policy",
+        "MINIMAL",
+        choices=("MINIMAL", "NEWEST_FIRST", "LEAST_WORK_LOST", "SPARE_NEARLY_DONE"),
+        doc="""Which opportunistic containers make room for a guaranteed one (YARN-5887). MINIMAL: the fewest that
+        suffice, the newest of those. LEAST_WORK_LOST: those whose end loses the fewest vcore-seconds.
+        SPARE_NEARLY_DONE: as MINIMAL, and containers of jobs that are nearly done only if the others do not suffice.
+        These three touch nobody where all would not suffice. NEWEST_FIRST, YARN's rule: one after the other, the
+        last started first, whatever its size, and also in vain.""",
+    )
+    nearly_done_percentage: int = setting(
+        "yopp.nodemanager.preemption.nearly-done-percentage",
+        75,
+        at_least=0,
+        at_most=100,
+        doc="""From which part on a job counts as nearly done for SPARE_NEARLY_DONE: of its containers that came to
+        this node, how many have ended, those that run counted by the part of their expected time that has
+        passed.""",
+    )
+    force_start_guaranteed: bool = setting(
+        "yopp.nodemanager.force-start-guaranteed",
+        False,
+        doc="""YARN's rule where the queue length is 0 and the queue policy BY_QUEUE_LEN: a guaranteed container
+        starts at once, whether it fits or not, since the ResourceManager has counted it.""",
+    )
+    refuse_oversized: bool = setting(
+        "yopp.nodemanager.refuse-oversized",
+        True,
+        doc="""End a container at once that needs more than the whole node. Otherwise it waits for ever, as in
+        YARN.""",
     )
     strict_resource_usage: bool = setting(
         "yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage",

@@ -38,22 +38,31 @@ it RUNNING. A container that is told to end stays KILLING, and keeps its resourc
 gone, since a promise cannot be kept with memory that a dying process still has. The first to end a
 container says why.
 
+Who is let in (``scheduler.py``). By default whoever starts at once, and as many more as the queue holds;
+BY_RESOURCES takes only what fits beside all that runs and waits.
+
 Who starts (``actions.py``, ``queues.py``). Whenever something is given back, and on each arrival, one loop
 runs: the head of the guaranteed queue, as often as it fits; then opportunistic containers, in order of
 arrival, with what is left after everything that waiting guaranteed ones need. An opportunistic container
 that does not fit may be overtaken by later ones that do, so that one large request does not idle the node;
 but only ``max_overtakes`` times, so that it starts in the end. How often it was overtaken is the number of
 later arrivals that were started: nothing is counted up, and a queue of fifty thousand costs no more than
-one of five. A paused container waits in the same order by its arrival, hence is resumed before whatever
-came later, and takes no place in the queue.
+one of five. Other orders (``queue_order.py``: the shortest first, or the application with the least left to
+do) choose among those that fit under the same bounds, so that nobody starves under them either. They know
+from ``applications.py`` what this node has seen of each application. A paused container waits in the same
+order by its arrival, hence is resumed before whatever came later, and takes no place in the queue.
 
-Who gives way (``reclaim.py``). What a guaranteed container lacks, less what is already on its way back, is
-asked of the opportunistic ones: the fewest that suffice, the newest of those, and all or nothing. If even
-all of them would not do, none is touched and it waits. A killed one gives back everything. A paused one
+Who gives way (``reclaim.py``, ``victims.py``). What a guaranteed container lacks, less what is already on
+its way back, is asked of the opportunistic ones: the fewest that suffice, the newest of those, and all or
+nothing. If even all of them would not do, none is touched and it waits. Other policies choose by what else is
+lost: the least work, or no job that is nearly done. A killed one gives back everything. A paused one
 gives back its vcores and not its memory, since a stopped process keeps its pages; so where memory is short
 there is killing, even under a policy of pausing. A pause that does not take in time becomes a kill, because
 somebody waits for it. A person's pause is nobody's emergency and may take its time; it lasts until a person
 ends it.
+
+YARN's own rules, where these differ, are choices of the settings; ``configs/yarn-rules.toml`` makes all of
+them, and ``tests/conformance`` holds the node to Hadoop's tests under it.
 
 What is promised and what is used (``tracker.py``). The book counts promises. The cgroup limits that make
 them true are worked out in ``limits.py``, from size and type alone, and written again when a container is
@@ -74,8 +83,11 @@ What is here, from the bottom up
 
     events.py, commands.py, machine.py    the contract
     container.py, deadlines.py            one container; when something is due for one
-    queues.py, tracker.py, durations.py   who waits; what is allocated; how long things take
-    limits.py, reclaim.py, outcome.py     pure functions: limits, victims, endings
+    tracker.py, durations.py              what is allocated; how long things take
+    applications.py                       what is known of each application here
+    queues.py, queue_order.py             who waits, and who is the next of them
+    limits.py, outcome.py                 pure functions: limits, endings
+    reclaim.py, victims.py                pure functions: who gives way, and how they are chosen
     recovery.py, states.py                what a record means after a crash; the table as a document
     book.py, actions.py, scheduler.py     the machine: what is here, what is done, what happened
     invariants.py                         what must hold between all of these

@@ -19,9 +19,9 @@ from .commands import (
     ResumeContainer,
     SetLimits,
 )
-from .container import DONE, KILLING, RUNNING, SCHEDULED, Container
+from .container import DONE, KILLING, PAUSED, RUNNING, SCHEDULED, Container
 from .deadlines import DeadlineKind
-from .reclaim import plan, reclaimable
+from .reclaim import PreemptionPolicy, Reclaimable, plan, reclaimable
 
 PAUSE_PATIENCE = 2.0
 """Seconds that a pause may take before nobody counts on it. A SIGSTOP takes a millisecond; a process that a
@@ -52,6 +52,8 @@ class ContainerActions(ContainerBook):
                 self._store(container)
                 self._emit(LaunchContainer(container.spec, self._limits(container)))
             else:
+                if self._settings.preemption_policy == "NEWEST_FIRST":  # what is resumed has started last
+                    self._active[container.container_id] = self._active.pop(container.container_id)
                 self._move(container, ResumeContainer)
                 self._store(container)
                 if lowered:
@@ -62,12 +64,22 @@ class ContainerActions(ContainerBook):
             self._report(container)
 
     def _next_to_start(self) -> Container | None:
-        """The guaranteed head if it fits; else the first opportunistic one that takes nothing from it."""
+        """The guaranteed head if it fits; else an opportunistic one that takes nothing from it.
+
+        Where preemption may be in vain, nothing opportunistic starts beside a guaranteed one that waits, as
+        in YARN: it would be the next to be preempted in vain.
+        """
         head = self._guaranteed.head
-        if head is not None and self._tracker.fits(head.needed):
+        if head is not None and (self._forces_guaranteed or self._tracker.fits(head.needed)):
             return head
+        if head is not None:
+            for paused in self._paused_guaranteed():
+                if self._tracker.fits(paused.needed):
+                    return paused
+        if head is not None and self._guaranteed_bar:
+            return None
         spare = (self._tracker.available - self._guaranteed.needed).at_least_zero()
-        return self._opportunistic.next_fitting(spare)
+        return self._opportunistic.next_fitting(spare, self._epoch_ms)
 
     def _reclaim(self) -> None:
         """Preempt for the guaranteed containers that wait, in their order, until one cannot be helped.
@@ -79,9 +91,23 @@ class ContainerActions(ContainerBook):
             return
         needed = Resource()
         for waiting in chain((None,), self._guaranteed):
-            needed += Resource() if waiting is None else waiting.needed
-            if not self._make_room(self._shortage(needed)) and waiting is not None:
-                return
+            more = needed if waiting is None else needed + waiting.needed
+            if not self._make_room(self._shortage(more)) and waiting is not None:
+                break
+            needed = more
+        else:
+            return
+        for paused in self._paused_guaranteed():
+            self._make_room(self._shortage(needed + paused.needed))
+
+    def _paused_guaranteed(self) -> list[Container]:
+        """The guaranteed ones that wait to be resumed. They hold memory, for which one that waits before them
+        may wait: so where the head of the queue cannot start, they need not wait for it."""
+        return [
+            container
+            for container in self._active.values()
+            if container.state is PAUSED and container.is_waiting and not container.is_opportunistic
+        ]
 
     def _shortage(self, needed: Resource) -> Resource:
         """What is missing for ``needed`` once all that is on its way back is back."""
@@ -98,12 +124,9 @@ class ContainerActions(ContainerBook):
         if short == Resource():
             return True
         can_pause = self._settings.use_pause_for_preemption
-        running = [
-            reclaimable(c, self._memory_by_pause(c) if can_pause else 0)
-            for c in reversed(self._active.values())
-            if c.is_opportunistic
-        ]
-        steps = plan(running, short, can_pause=can_pause)
+        running = [self._reclaimable(c) for c in reversed(self._active.values()) if c.is_opportunistic]
+        policy = PreemptionPolicy(self._settings.preemption_policy)
+        steps = plan(running, short, can_pause=can_pause, policy=policy)
         for step in steps:
             victim = self._live[step.container_id]
             if isinstance(step, KillContainer):
@@ -115,6 +138,20 @@ class ContainerActions(ContainerBook):
                 victim.gives_memory = self._memory_by_pause(victim) if short.memory > 0 else 0
                 self._pause(victim, outcome.PAUSED_TO_MAKE_ROOM)
         return bool(steps)
+
+    def _reclaimable(self, container: Container) -> Reclaimable:
+        """What it could give, and what the policies of preemption look at."""
+        memory = self._memory_by_pause(container) if self._settings.use_pause_for_preemption else 0
+        match self._settings.preemption_policy:
+            case "LEAST_WORK_LOST":
+                lost = container.ran_seconds(self._now) * max(container.resource.vcores, 1)
+                return reclaimable(container, memory, work=lost)
+            case "SPARE_NEARLY_DONE":
+                share = self._applications.share_done(container.spec.application_id, self._now)
+                spare = 100 * share >= self._settings.nearly_done_percentage
+                return reclaimable(container, memory, spare=spare)
+            case _:
+                return reclaimable(container, memory)
 
     def _memory_by_pause(self, container: Container) -> int:
         """How much memory, in MiB, pausing it would give back: by what it was last seen to use."""
@@ -186,6 +223,8 @@ class ContainerActions(ContainerBook):
         self._release(container, container.allocated)
         self._active.pop(container.container_id, None)
         del self._live[container.container_id]
+        did_its_work = end.exit_status == 0 and end.exit_code == 0
+        self._applications.ended(container, container.ran_seconds(self._now) if did_its_work else None)
         self._finished[container.container_id] = container
 
     def _tell_end(self, container: Container, *, clean_up: bool = True) -> None:
@@ -209,7 +248,10 @@ class ContainerActions(ContainerBook):
     def _end_if_impossible(self, container: Container) -> bool:
         """End it if this node could never run it. (YARN lets it wait for ever.)"""
         resource = container.resource
-        if resource.fits_in(self.total) and Resource().fits_in(resource):
+        waits = not self._settings.refuse_oversized or (
+            self._forces_guaranteed and not container.is_opportunistic
+        )
+        if (waits or resource.fits_in(self.total)) and Resource().fits_in(resource):
             return False
         self._kill(
             container, outcome.EXECUTOR_FAILURE, outcome.larger_than_node(resource, self.total), force=True

@@ -18,11 +18,13 @@ from ..records import (
     Resource,
 )
 from ..settings import ExecutorSettings
+from .applications import Applications
 from .commands import Command, ForgetContainer, ReportStatus, StoreContainer
 from .container import PAUSED, Container
 from .deadlines import DeadlineKind, Deadlines
 from .durations import DurationStatistics, estimated_wait
 from .limits import cgroup_limits
+from .queue_order import QueuePolicy, order_of
 from .queues import ContainerQueue, OpportunisticQueue
 from .tracker import ResourceUtilizationTracker
 
@@ -58,7 +60,24 @@ class ContainerBook:
         #: the last of those whose end was acknowledged
         self._forgotten: OrderedDict[str, Container] = OrderedDict()
         self._guaranteed = ContainerQueue()
-        self._opportunistic = OpportunisticQueue(settings.max_overtakes)
+        self._applications = Applications()
+        policy = QueuePolicy(settings.queue_policy)
+        self._opportunistic = OpportunisticQueue(
+            0 if policy is QueuePolicy.FIFO else settings.max_overtakes,
+            order_of(policy, self._applications),
+            max_wait_ms=settings.max_wait_ms,
+            counts_paused=settings.paused_place == "TAIL",
+        )
+        #: nothing opportunistic starts while a guaranteed container waits
+        self._guaranteed_bar = policy is QueuePolicy.FIFO or settings.preemption_policy == "NEWEST_FIRST"
+        #: how many opportunistic containers may wait
+        self._queue_capacity = settings.max_queue_length if settings.admission == "BY_QUEUE_LEN" else 0
+        #: guaranteed containers start whether they fit or not
+        self._forces_guaranteed = (
+            settings.force_start_guaranteed
+            and settings.admission == "BY_QUEUE_LEN"
+            and settings.max_queue_length == 0
+        )
         self._deadlines = Deadlines(self._is_still_due)
         self._durations = DurationStatistics()
         self._last_asked = Resource()
@@ -120,7 +139,7 @@ class ContainerBook:
         """All containers: those that live in order of arrival, then the ended ones that are remembered."""
         positions = {
             container.container_id: place
-            for queue in (self._guaranteed, self._opportunistic)
+            for queue in (self._guaranteed, self._opportunistic.in_order())
             for place, container in enumerate(queue, start=1)
         }
         return [
@@ -141,7 +160,7 @@ class ContainerBook:
             queued=len(self._opportunistic),
             wait_queue_length=len(self._guaranteed) + len(self._opportunistic),
             estimated_queue_wait_ms=-1 if wait is None else round(wait * 1000),
-            queue_capacity=self._settings.max_queue_length,
+            queue_capacity=self._queue_capacity,
             paused=paused,
         )
 
@@ -175,6 +194,10 @@ class ContainerBook:
 
     def _move(self, container: Container, trigger: type) -> None:
         container.move(trigger, self._now, self._epoch_ms)
+
+    def _add_live(self, container: Container) -> None:
+        self._live[container.container_id] = container
+        self._applications.arrived(container)
 
     def _acquire(self, container: Container, resource: Resource) -> None:
         container.allocated += resource

@@ -39,7 +39,7 @@ def check(
             assert container.allocated == Resource() and not container.deadlines, container_id
     guaranteed.validate()
     opportunistic.validate()
-    waiting = len(guaranteed) + len(opportunistic) + len(opportunistic.paused)
+    waiting = len(guaranteed) + sum(1 for _ in opportunistic) + len(opportunistic.paused)
     assert waiting == sum(container.is_waiting for container in live.values()), "a queue holds a stranger"
 
 

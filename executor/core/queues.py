@@ -1,21 +1,20 @@
 """Who waits at this node, and who of those starts next. Both queues know containers and no clock.
 
 A guaranteed container waits first in, first out. An opportunistic one may be overtaken by later ones that fit
-where it does not, but only so often (design decision 9); a bound of 0 is YARN's strict order. Paused
-containers wait in the same order of arrival as queued ones, but are counted apart (YARN puts them at the end,
-and lets them fill the queue).
-
-A third order, or another meaning of "full", is another class with the methods of OpportunisticQueue.
+where it does not, or that the order (``queue_order.py``) prefers, but only so often and for so long (design
+decision 9); a bound of 0 is YARN's strict order. Paused containers go before all that arrived later, and are
+counted apart (YARN puts them at the end, and lets them fill the queue).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from ..records import ContainerState, Resource
 from .container import Container
+from .queue_order import QueueOrder
 
 # OrderedDict and not dict: the first key of a dict from whose front much was removed is found in linear time.
 
@@ -69,12 +68,16 @@ class ContainerQueue:
 
     def position(self, container: Container) -> int:
         """Its place, 1 for the head, 0 if it is not in here. Quick for the last one, which has just come."""
-        if container is next(reversed(self._line.values()), None):
-            return len(self._line)
-        for place, other in enumerate(self, start=1):
-            if other is container:
-                return place
-        return 0
+        return self.before(container.sequence) + 1 if container in self else 0
+
+    def before(self, sequence: int) -> int:
+        """How many arrived before that one. Quick where all or all but one did."""
+        behind = 0
+        for other in reversed(self._line.values()):
+            if other.sequence < sequence:
+                break
+            behind += 1
+        return len(self._line) - behind
 
     def validate(self) -> None:
         """Assert order and sums."""
@@ -89,20 +92,28 @@ class OpportunisticQueue:
 
     How often one was overtaken is the number of later arrivals that started: so only *their* sequence numbers
     are kept, and nothing is counted up in each of a thousand waiting containers whenever one starts. Queued
-    containers are also kept by what they need, so that finding the first that fits takes as long as there are
-    different sizes.
+    containers are also kept by what they need and what kind they are to the order, so that finding the most
+    urgent that fits takes as long as there are different ones.
+
+    ``max_overtakes`` is how often one may be overtaken, ``max_wait_ms`` for how long, 0 for ever.
+    ``counts_paused``: paused ones take places.
     """
 
-    def __init__(self, max_overtakes: int) -> None:
+    def __init__(
+        self, max_overtakes: int, order: QueueOrder, *, max_wait_ms: int = 0, counts_paused: bool = False
+    ) -> None:
         self._max_overtakes = max_overtakes
+        self._max_wait_ms = max_wait_ms
+        self._order = order
+        self._counts_paused = counts_paused
         self._queued = ContainerQueue()
-        self._by_need: dict[Resource, ContainerQueue] = {}
+        self._alike: dict[tuple[Resource, Hashable], ContainerQueue] = {}
         self._paused: dict[str, Container] = {}
         self._overtakers: list[int] = []
 
     def __len__(self) -> int:
-        """The number of queued ones: paused ones take no place."""
-        return len(self._queued)
+        """The number of places that are taken."""
+        return len(self._queued) + (len(self._paused) if self._counts_paused else 0)
 
     def __contains__(self, container: Container) -> bool:
         return container in self._queued or container.container_id in self._paused
@@ -116,9 +127,28 @@ class OpportunisticQueue:
         """The paused ones that wait to be resumed, in order of arrival."""
         return sorted(self._paused.values(), key=lambda container: container.sequence)
 
+    @property
+    def needed(self) -> Resource:
+        """What all of them need together to run."""
+        return sum((container.needed for container in self._paused.values()), self._queued.needed)
+
+    def in_order(self) -> list[Container]:
+        """The queued ones, the most urgent first."""
+        return sorted(self._queued, key=self._rank)
+
     def position(self, container: Container) -> int:
-        """Its place among the queued ones, 1 for the head, 0 if it is not queued."""
-        return self._queued.position(container) if container in self._queued else 0
+        """Its place in ``in_order``, 1 for the first, 0 if it is not queued."""
+        if container not in self._queued:
+            return 0
+        urgency = self._order.urgency(container)
+        ahead = 0
+        for same in self._alike.values():
+            theirs = self._order.urgency(next(iter(same)))
+            if theirs < urgency:
+                ahead += len(same)
+            elif theirs == urgency:
+                ahead += same.before(container.sequence)
+        return ahead + 1
 
     def add(self, container: Container) -> None:
         """Let it wait, in its place by arrival."""
@@ -128,28 +158,34 @@ class OpportunisticQueue:
             self._paused[container.container_id] = container
             return
         self._queued.add(container)
-        self._by_need.setdefault(container.needed, ContainerQueue()).add(container)
+        self._alike.setdefault(self._kind(container), ContainerQueue()).add(container)
 
     def remove(self, container: Container) -> None:
         """Let it wait no longer. Raises KeyError if it does not."""
         if self._paused.pop(container.container_id, None) is not None:
             return
         self._queued.remove(container)
-        same = self._by_need[container.needed]
+        kind = self._kind(container)
+        same = self._alike[kind]
         same.remove(container)
         if not same:
-            del self._by_need[container.needed]
+            del self._alike[kind]
 
-    def next_fitting(self, spare: Resource) -> Container | None:
-        """The first in order of arrival that fits in ``spare`` and may start, None for none."""
+    def next_fitting(self, spare: Resource, now_ms: int) -> Container | None:
+        """The most urgent that fits in ``spare`` and may start, None for none. ``now_ms`` is epoch
+        milliseconds."""
         fitting = [container for container in self._paused.values() if container.needed.fits_in(spare)]
-        for need, same in self._by_need.items():
+        first_to_resume = min((container.sequence for container in fitting), default=None)
+        for (need, _), same in self._alike.items():
             if need.fits_in(spare) and same.head is not None:
                 fitting.append(same.head)
-        first = min(fitting, key=lambda container: container.sequence, default=None)
-        if first is None or self._bars(first):
+        if not fitting:
             return None
-        return first
+        last = self._last_to_start(now_ms)
+        if first_to_resume is not None:
+            last = first_to_resume if last is None else min(last, first_to_resume)
+        allowed = (container for container in fitting if last is None or container.sequence <= last)
+        return min(allowed, key=self._rank, default=None)
 
     def started(self, container: Container) -> None:
         """Note that it runs, and so has overtaken all earlier ones that still wait. It is not in here any
@@ -169,18 +205,28 @@ class OpportunisticQueue:
         later = len(self._overtakers) - bisect_right(self._overtakers, container.sequence)
         return later - container.overtaken_before
 
-    def _bars(self, container: Container) -> bool:
-        """Whether an earlier one was overtaken so often that this one may not start before it.
+    def _kind(self, container: Container) -> tuple[Resource, Hashable]:
+        return container.needed, self._order.kind(container)
 
-        Of the queued ones the head was overtaken most, since whoever overtakes another overtakes the head.
+    def _rank(self, container: Container) -> tuple[float, int]:
+        return self._order.urgency(container), container.sequence
+
+    def _last_to_start(self, now_ms: int) -> int | None:
+        """The sequence of the first one that nobody may overtake any more, None if there is none.
+
+        Of the queued ones the head has waited longest and was overtaken most, since whoever overtakes another
+        overtakes the head.
         """
-        earlier = list(self._paused.values())
+        earliest = list(self._paused.values())
         if self._queued.head is not None:
-            earlier.append(self._queued.head)
-        return any(
-            other.sequence < container.sequence and self.overtaken(other) >= self._max_overtakes
-            for other in earlier
-        )
+            earliest.append(self._queued.head)
+        return min((c.sequence for c in earliest if self._is_at_its_bound(c, now_ms)), default=None)
+
+    def _is_at_its_bound(self, container: Container, now_ms: int) -> bool:
+        if self.overtaken(container) >= self._max_overtakes:
+            return True
+        since = container.paused_at_ms or container.queued_at_ms
+        return 0 < self._max_wait_ms <= now_ms - since
 
     def validate(self) -> None:
         """Assert that the views of the queue agree."""
@@ -188,9 +234,9 @@ class OpportunisticQueue:
         assert all(container.state is ContainerState.SCHEDULED for container in self._queued)
         assert all(container.state is ContainerState.PAUSED for container in self._paused.values())
         grouped = 0
-        for need, same in self._by_need.items():
+        for kind, same in self._alike.items():
             same.validate()
-            assert len(same) > 0 and all(c in self._queued and c.needed == need for c in same), need
+            assert len(same) > 0 and all(c in self._queued and self._kind(c) == kind for c in same), kind
             grouped += len(same)
-        assert grouped == len(self._queued), "a queued container is missing from its size"
+        assert grouped == len(self._queued), "a queued container is missing from its kind"
         assert self._overtakers == sorted(self._overtakers)

@@ -150,32 +150,54 @@ class ContainerScheduler(ContainerActions):
         if any(spec.container_id in containers for containers in known):
             return
         container = Container(
-            spec, self._take_sequence(), queued_at_ms=self._epoch_ms, state_since_ms=self._epoch_ms
+            spec,
+            self._take_sequence(),
+            queued_at_ms=self._epoch_ms,
+            state_since_ms=self._epoch_ms,
         )
-        self._live[spec.container_id] = container
+        self._add_live(container)
         if self._end_if_impossible(container):
             return
         if container.is_opportunistic:
             self._last_asked = spec.resource
+            if self._is_turned_away(container):
+                self._kill(container, BY_SCHEDULER, outcome.QUEUE_FULL)
+                return
         self._enqueue(container)
         self._start_fitting()
         if container.state is SCHEDULED:
-            if self._is_refused(container):
+            if self._finds_no_place(container):
                 self._kill(container, BY_SCHEDULER, outcome.QUEUE_FULL)
                 return
             self._store(container)
             self._report(container)
             self._reclaim()
 
-    def _is_refused(self, container: Container) -> bool:
-        """Whether the queue, where it stands last, is too long for it. Guaranteed ones always wait.
+    def _is_turned_away(self, container: Container) -> bool:
+        """Whether an opportunistic container is refused whatever is free, by a rule of YARN.
+
+        BY_RESOURCES: all that runs and waits, and it, do not fit on the node together. All pass through the
+        queue: that is full.
+        """
+        if self._recovering:
+            return False
+        if self._settings.admission == "BY_RESOURCES":
+            promised = self.allocated + self._guaranteed.needed + self._opportunistic.needed
+            return not (promised + container.needed).fits_in(self.total)
+        if not self._settings.all_pass_through_queue:
+            return False
+        return len(self._opportunistic) >= self._queue_capacity
+
+    def _finds_no_place(self, container: Container) -> bool:
+        """Whether the queue is too long for one that came last and does not start. Guaranteed ones always
+        wait.
 
         The limit that the RM sent does not count here, as in YARN: it sheds at the next heartbeat.
         """
         return (
             container.is_opportunistic
             and not self._recovering
-            and len(self._opportunistic) > self._settings.max_queue_length
+            and len(self._opportunistic) > self._queue_capacity
         )
 
     def _on_queuing_limit(self, event: QueuingLimitReceived) -> None:
@@ -258,6 +280,8 @@ class ContainerScheduler(ContainerActions):
             self._say(container, outcome.memory_reclaimed(kept, held.memory))
         container.unreclaimable = container.unreclaimable or held.memory - kept < expected
         self._release(container, Resource(held.memory - kept, held.vcores))
+        if self._settings.paused_place == "TAIL":
+            container.sequence = self._take_sequence()
         self._enqueue(container)
         self._store(container)
         self._start_pending()
@@ -393,14 +417,15 @@ class ContainerScheduler(ContainerActions):
             self._emit(CleanUpContainer(container_id))  # the crash may have come between the record and this
             self._report(container)
             return
-        self._live[container_id] = container
+        self._add_live(container)
         if where is recovery.Standing.ENDED:
             self._settle(container, outcome.outcome_of_exit(container, event.exit_code, event.usage))
             self._tell_end(container)
             return
         if where is not recovery.Standing.QUEUED:
             self._active[container_id] = container
-            self._acquire(container, recovery.holding(event))
+            released = container.state is PAUSED and self._settings.paused_memory == "release"
+            self._acquire(container, Resource() if released else recovery.holding(event))
             if event.record.state is PAUSING:  # its memory may have been lowered a moment before the crash
                 self._emit(SetLimits(container_id, self._limits(container)))
         if where is recovery.Standing.KILLING:

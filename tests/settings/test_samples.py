@@ -26,6 +26,7 @@ def test_there_are_samples() -> None:
         "yarn-default.toml",
         "pause.toml",
         "strict.toml",
+        "yarn-rules.toml",
     }
 
 
@@ -41,11 +42,19 @@ def test_what_the_samples_are_for(load_with: Load) -> None:
     assert pause.use_pause_for_preemption and pause.max_queue_length == 10
     strict = load_with([str(CONFIGS / "strict.toml")]).settings(ExecutorSettings)
     assert strict.strict_resource_usage and strict.pids_max == 512 and strict.max_overtakes == 0
+    yarns = load_with([str(CONFIGS / "yarn-rules.toml")]).settings(ExecutorSettings)
+    assert (yarns.queue_policy, yarns.preemption_policy, yarns.paused_place) == (
+        "FIFO",
+        "NEWEST_FIRST",
+        "TAIL",
+    )
+    assert yarns.all_pass_through_queue and yarns.paused_memory == "release"
+    assert yarns.force_start_guaranteed and not yarns.refuse_oversized
 
 
 def test_the_samples_differ_from_the_local_site_only_in_what_they_show(load_with: Load) -> None:
     site = load_with([str(CONFIGS / "yarn-site.toml")]).non_default()
-    for name in ("pause.toml", "strict.toml"):
+    for name in ("pause.toml", "strict.toml", "yarn-rules.toml"):
         assert load_with([str(CONFIGS / name)]).non_default().items() >= site.items()
 
 

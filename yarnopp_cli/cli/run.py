@@ -77,6 +77,15 @@ Enforce = Annotated[bool, typer.Option("--enforce", help="No other execution typ
 NoPrefix = Annotated[bool, typer.Option("--no-prefix", help="Do not mark lines with the container's number.")]
 Node = Annotated[str, typer.Option("--node", metavar="N", help="Run on this node only.")]
 Priority = Annotated[int, typer.Option("--priority", metavar="P", help="A smaller number goes first.")]
+Expected = Annotated[
+    float | None,
+    typer.Option(
+        "--expect",
+        metavar="DUR",
+        parser=duration,
+        help="How long each is expected to run, for shortest first.",
+    ),
+]
 Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The application's name.")]
 
 
@@ -108,6 +117,7 @@ def run(
     no_prefix: NoPrefix = False,
     node: Node = ANY,
     priority: Priority = 0,
+    expect: Expected = None,
     conf: Conf = None,
     define: Define = None,
     run_dir: RunDirOption = None,
@@ -158,6 +168,7 @@ def run(
             enforce=enforce,
             promote=promote,
             priority=priority,
+            duration_hint_ms=round((expect or 0) * 1000),
             environment=environment,
             working_directory=directory,
             node=where,

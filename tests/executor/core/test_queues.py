@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from executor.core.container import Container
+from executor.core.queue_order import ByArrival
 from executor.core.queues import ContainerQueue, OpportunisticQueue
 from executor.records import ContainerState, Resource
 
@@ -52,29 +53,29 @@ def test_one_that_comes_back_finds_its_place() -> None:
 
 
 def test_a_large_one_is_overtaken_so_often_and_no_more() -> None:
-    queue = OpportunisticQueue(max_overtakes=2)
+    queue = OpportunisticQueue(max_overtakes=2, order=ByArrival())
     large, small = waiting(1, vcores=4), [waiting(sequence) for sequence in (2, 3, 4)]
     for container in (large, *small):
         queue.add(container)
     for expected in small[:2]:
-        assert queue.next_fitting(Resource(1000, 1)) is expected
+        assert queue.next_fitting(Resource(1000, 1), now_ms=0) is expected
         start(queue, expected)
     assert queue.overtaken(large) == 2
-    assert queue.next_fitting(Resource(1000, 1)) is None
-    assert queue.next_fitting(Resource(1000, 4)) is large
+    assert queue.next_fitting(Resource(1000, 1), now_ms=0) is None
+    assert queue.next_fitting(Resource(1000, 4), now_ms=0) is large
     start(queue, large)
-    assert queue.next_fitting(Resource(1000, 1)) is small[2]
+    assert queue.next_fitting(Resource(1000, 1), now_ms=0) is small[2]
 
 
 def test_a_bound_of_zero_is_yarns_strict_order() -> None:
-    queue = OpportunisticQueue(max_overtakes=0)
+    queue = OpportunisticQueue(max_overtakes=0, order=ByArrival())
     queue.add(waiting(1, vcores=4))
     queue.add(waiting(2))
-    assert queue.next_fitting(Resource(1000, 1)) is None
+    assert queue.next_fitting(Resource(1000, 1), now_ms=0) is None
 
 
 def test_a_paused_one_goes_first_by_arrival_and_takes_no_place() -> None:
-    queue = OpportunisticQueue(max_overtakes=100)
+    queue = OpportunisticQueue(max_overtakes=100, order=ByArrival())
     early, late = paused(1), waiting(2)
     queue.add(late)
     queue.add(early)
@@ -82,14 +83,14 @@ def test_a_paused_one_goes_first_by_arrival_and_takes_no_place() -> None:
     assert queue.paused == [early]
     assert queue.position(early) == 0
     # it needs its vcores alone, for it has kept its memory
-    assert queue.next_fitting(Resource(0, 1)) is early
+    assert queue.next_fitting(Resource(0, 1), now_ms=0) is early
     start(queue, early)
-    assert queue.next_fitting(Resource(0, 1)) is None
-    assert queue.next_fitting(Resource(100, 1)) is late
+    assert queue.next_fitting(Resource(0, 1), now_ms=0) is None
+    assert queue.next_fitting(Resource(100, 1), now_ms=0) is late
 
 
 def test_a_later_pause_does_not_count_what_had_started_before() -> None:
-    queue = OpportunisticQueue(max_overtakes=1)
+    queue = OpportunisticQueue(max_overtakes=1, order=ByArrival())
     blocked, others = waiting(1, vcores=9), [waiting(sequence) for sequence in (3, 4)]
     queue.add(blocked)
     queue.add(others[0])
@@ -111,7 +112,7 @@ def test_it_behaves_as_a_queue_that_counts_each_overtaking(
     steps: list[tuple[str, int, int]], bound: int
 ) -> None:
     """Against a plain list in which each start counts up all that it passes."""
-    queue, model, counts = OpportunisticQueue(bound), [], {}
+    queue, model, counts = OpportunisticQueue(bound, order=ByArrival()), [], {}
     for number, (step, vcores, memory) in enumerate(steps):
         if step == "add":
             container = waiting(number, memory=memory, vcores=vcores)
@@ -129,7 +130,7 @@ def test_it_behaves_as_a_queue_that_counts_each_overtaking(
                     break
                 if counts[container] >= bound:
                     break
-            assert queue.next_fitting(spare) is expected
+            assert queue.next_fitting(spare, now_ms=0) is expected
             if expected is not None:
                 for earlier in model[: model.index(expected)]:
                     counts[earlier] += 1

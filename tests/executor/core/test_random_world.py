@@ -43,6 +43,8 @@ from executor.core.events import (
     QueuingLimitReceived,
     UsageSampled,
 )
+from executor.core.queue_order import QueuePolicy
+from executor.core.reclaim import PreemptionPolicy
 from executor.core.recovery import Finding, reconcile
 from executor.core.scheduler import ContainerScheduler
 from executor.records import (
@@ -86,17 +88,28 @@ class RandomWorld(RuleBasedStateMachine):
         pause=st.booleans(),
         queue=st.sampled_from([0, 2, 10]),
         overtakes=st.sampled_from([0, 1, 100]),
-        memory=st.sampled_from(["polled", "reclaim", "keep"]),
+        polling=st.booleans(),
+        policies=st.fixed_dictionaries(
+            {
+                "queue_policy": st.sampled_from(QueuePolicy).map(str),
+                "preemption_policy": st.sampled_from(PreemptionPolicy).map(str),
+                "paused_place": st.sampled_from(["ARRIVAL", "TAIL"]),
+                "admission": st.sampled_from(["BY_QUEUE_LEN", "BY_QUEUE_LEN", "BY_RESOURCES"]),
+                "all_pass_through_queue": st.booleans(),
+                "paused_memory": st.sampled_from(["keep", "reclaim", "release"]),
+                "max_wait_ms": st.sampled_from([0, 300]),
+            }
+        ),
     )
-    def begin(self, pause: bool, queue: int, overtakes: int, memory: str) -> None:
+    def begin(self, pause: bool, queue: int, overtakes: int, polling: bool, policies: dict[str, Any]) -> None:
         self.node: dict[str, Any] = {
             "memory": TOTAL.memory,
             "vcores": TOTAL.vcores,
             "use_pause_for_preemption": pause,
             "max_queue_length": queue,
             "max_overtakes": overtakes,
-            "polling": memory == "polled",
-            "paused_memory": "keep" if memory == "keep" else "reclaim",
+            "polling": polling,
+            **policies,
         }
         self.now = 0.0
         self.count = 0
@@ -167,15 +180,25 @@ class RandomWorld(RuleBasedStateMachine):
         memory=st.sampled_from([256, 512, 0, 1024, 2048, 3000]),
         vcores=st.sampled_from([1, 2, 0, 4]),
         timeout=st.sampled_from([0, 0, 0, 3000]),
+        hint=st.sampled_from([0, 0, 500, 5000]),
         crash_after=st.sampled_from([None] * 8 + [0, 1, 2, 3]),
     )
     def schedule(
-        self, guaranteed: bool, memory: int, vcores: int, timeout: int, crash_after: int | None
+        self, guaranteed: bool, memory: int, vcores: int, timeout: int, hint: int, crash_after: int | None
     ) -> None:
         self.count += 1
         kind = ExecutionType.GUARANTEED if guaranteed else ExecutionType.OPPORTUNISTIC
         self.crash_after = crash_after
-        self.tell(ContainerScheduled(a_spec(f"c{self.count}", kind, memory, vcores, timeout_ms=timeout)))
+        spec = a_spec(
+            f"c{self.count}",
+            kind,
+            memory,
+            vcores,
+            timeout_ms=timeout,
+            duration_hint_ms=hint,
+            application_id=f"application_{self.count % 3}",
+        )
+        self.tell(ContainerScheduled(spec))
         self.crash_after = None
 
     def some(self, number: int) -> str:
@@ -214,8 +237,9 @@ class RandomWorld(RuleBasedStateMachine):
     @rule(limit=st.sampled_from([-1, 3, 2, 1, 0]))
     def shed(self, limit: int) -> None:
         self.tell(QueuingLimitReceived(ContainerQueuingLimit(limit)))
-        queued = self.machine.opportunistic_status().queued
-        assert limit < 0 or queued <= limit
+        seen = self.machine.opportunistic_status()
+        paused = seen.paused if self.node["paused_place"] == "TAIL" else 0
+        assert limit < 0 or seen.queued - paused <= limit
 
     @rule(memory=st.sampled_from([100, 200, 600, 3000]))
     def sample(self, memory: int) -> None:
@@ -354,8 +378,11 @@ class RandomWorld(RuleBasedStateMachine):
         if not hasattr(self, "machine") or self.grew:
             return
         sizes = {name: record.spec.resource for name, record in self.records.items()}
+        promised_twice = self.node["paused_memory"] == "release"  # YARN's rule
         memory = sum(
-            sizes[name].memory if p.lowered_to is None else p.lowered_to for name, p in self.processes.items()
+            sizes[name].memory if p.lowered_to is None else p.lowered_to
+            for name, p in self.processes.items()
+            if p.uses_vcores or not promised_twice
         )
         vcores = sum(sizes[name].vcores for name, p in self.processes.items() if p.uses_vcores)
         assert memory <= TOTAL.memory, memory

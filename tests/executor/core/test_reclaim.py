@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from executor.core import reclaim
+from executor.core import victims
 from executor.core.commands import KillContainer, PauseContainer
 from executor.core.container import Container
 from executor.core.reclaim import Reclaimable, plan, reclaimable
@@ -34,7 +34,7 @@ def paused(*names: str) -> list[KillContainer | PauseContainer]:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "short", "victims"),
+    ("sizes", "short", "names"),
     [
         ([(512, 1)] * 4, (0, 0), ""),
         ([(512, 1)] * 4, (512, 0), "a"),
@@ -51,9 +51,9 @@ def paused(*names: str) -> list[KillContainer | PauseContainer]:
     ],
 )
 def test_the_smallest_set_and_the_newest(
-    sizes: list[tuple[int, int]], short: tuple[int, int], victims: str
+    sizes: list[tuple[int, int]], short: tuple[int, int], names: str
 ) -> None:
-    assert plan(running(*sizes), Resource(*short), can_pause=False) == killed(*victims)
+    assert plan(running(*sizes), Resource(*short), can_pause=False) == killed(*names)
 
 
 def test_vcores_are_had_by_pausing() -> None:
@@ -114,7 +114,7 @@ def test_the_quick_way_suffices_and_takes_nobody_in_vain(
     gains = [Resource(min(m, short.memory), min(v, short.vcores)) for m, v in sizes]
     if short == Resource() or not short.fits_in(sum(gains, Resource())):
         return
-    chosen = reclaim._greedy(gains, short)
+    chosen = victims._greedy(gains, short)
     assert short.fits_in(sum((gains[index] for index in chosen), Resource()))
     for left_out in chosen:
         rest = sum((gains[index] for index in chosen if index != left_out), Resource())

@@ -510,6 +510,20 @@ class TestUpdates:
         world.exit("g")
         assert world.states("o") == ["RUNNING"]
 
+    def test_a_paused_one_that_is_promoted_need_not_wait_for_who_waits_for_its_memory(self) -> None:
+        world = World(vcores=1)
+        world.schedule("c0", O, 256)
+        world.tell(ContainerPauseRequested("c0"))
+        world.schedule("busy", G, 1024)
+        world.tell(ContainerResumeRequested("c0"))
+        world.schedule("g", G, 2048)
+        world.update("c0", G)
+        assert world.states("c0", "busy", "g") == ["PAUSED", "RUNNING", "SCHEDULED"]
+        world.exit("busy")
+        assert world.states("c0", "g") == ["RUNNING", "SCHEDULED"]
+        world.exit("c0")
+        assert world.states("g") == ["RUNNING"]
+
     def test_an_old_version_changes_nothing(self) -> None:
         world = World()
         world.schedule("c", version=2)

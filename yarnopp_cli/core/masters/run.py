@@ -29,6 +29,7 @@ class RunOptions:
     enforce: bool = False
     promote: bool = False
     priority: int = 0
+    duration_hint_ms: int = 0
     environment: dict[str, str] = field(default_factory=dict)
     working_directory: str | None = None
     node: str = ANY
@@ -47,6 +48,7 @@ def plan(options: RunOptions) -> JobSpec:
             resource=options.resource,
             execution_type=options.execution_type,
             priority=options.priority,
+            duration_hint_ms=options.duration_hint_ms,
             enforce=options.enforce,
         )
         for number in range(1, options.containers + 1)

@@ -1,0 +1,93 @@
+"""What this node has seen of each application: its containers here, and how long they run.
+
+For the policies that look beyond a single container: which of the queued ones is likely to be short, which
+application has little left to do here. The application master's word about a duration goes before what was
+measured. A node knows only the containers that came to it, and says nothing of the others.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from .container import Container
+from .durations import DurationStatistics
+
+REMEMBERED = 1000
+"""How many applications without a container here are remembered."""
+
+
+@dataclass(slots=True)
+class Application:
+    """One application at this node: the containers of it that live, how many ended by themselves, and the
+    running times of those."""
+
+    live: dict[str, Container] = field(default_factory=dict)
+    finished: int = 0
+    durations: DurationStatistics = field(default_factory=DurationStatistics)
+
+
+class Applications:
+    """All applications that this node has seen lately, by id. Containers of no application are of one, ""."""
+
+    def __init__(self) -> None:
+        #: those that were heard of last are last
+        self._known: OrderedDict[str, Application] = OrderedDict()
+        self._everybody = DurationStatistics()
+
+    def arrived(self, container: Container) -> None:
+        """A container of it lives here."""
+        application_id = container.spec.application_id
+        application = self._known.get(application_id)
+        if application is None:
+            application = self._known[application_id] = Application()
+        self._known.move_to_end(application_id)
+        application.live[container.container_id] = container
+        if len(self._known) > REMEMBERED:
+            self._forget_the_oldest()
+
+    def ended(self, container: Container, seconds: float | None) -> None:
+        """It lives no longer; ``seconds`` is how long it ran if it ended by itself, else None."""
+        application = self._known[container.spec.application_id]
+        application.live.pop(container.container_id, None)
+        if seconds is not None:
+            application.finished += 1
+            application.durations.add(seconds)
+            self._everybody.add(seconds)
+
+    def unfinished(self, application_id: str) -> int:
+        """How many containers of it live here."""
+        application = self._known.get(application_id)
+        return len(application.live) if application is not None else 0
+
+    def expected_seconds(self, container: Container) -> float | None:
+        """How long it is expected to run in all: as its master said, else as long as its application's
+        others did, else as long as any did; None where nothing is known."""
+        if container.spec.duration_hint_ms > 0:
+            return container.spec.duration_hint_ms / 1000
+        application = self._known.get(container.spec.application_id)
+        learned = application.durations.mean if application is not None else None
+        return learned if learned is not None else self._everybody.mean
+
+    def share_done(self, application_id: str, now: float) -> float:
+        """Which part of an application's work at this node is done, 0.0 to 1.0.
+
+        Each container counts the same: one that has ended by itself as done, one that runs by the part of its
+        expected time that has passed, all others as not begun.
+        """
+        application = self._known.get(application_id)
+        if application is None:
+            return 0.0
+        done = float(application.finished)
+        for container in application.live.values():
+            ran = container.ran_seconds(now)
+            expected = self.expected_seconds(container) if ran > 0 else None
+            if expected:
+                done += min(ran / expected, 1.0)
+        return done / max(application.finished + len(application.live), 1)
+
+    def _forget_the_oldest(self) -> None:
+        """Those without a container here, the longest unheard of first, but for the last ``REMEMBERED``."""
+        idle = [name for name, application in self._known.items() if not application.live]
+        for name in idle[: len(self._known) - REMEMBERED]:
+            del self._known[name]

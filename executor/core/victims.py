@@ -1,0 +1,178 @@
+"""Which of several containers are taken, so that together they give what is short. Pure functions.
+
+They are told what each would give, newest first, and answer with places in that list. ``fewest`` and
+``cheapest`` are all or nothing, and take nobody who is not needed; ``newest_first`` is YARN's walk, and is
+neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..records import Resource
+
+EXACT_EFFORT = 40_000
+"""Table cells up to which the best set is found exactly, some ten milliseconds; beyond that, greedily."""
+
+
+def newest_first(gains: Sequence[Resource], short: Resource) -> list[int]:
+    """One after the other until it is enough or there is no other; what gives nothing in the dimension that
+    is short is taken all the same (``ContainerScheduler.pickOpportunisticContainersToReclaimResources``)."""
+    chosen: list[int] = []
+    missing = short
+    for index, gain in enumerate(gains):
+        if missing.fits_in(Resource()):
+            break
+        if gain != Resource():
+            chosen.append(index)
+            missing = missing - gain
+    return chosen
+
+
+def cheapest(gains: Sequence[Resource], costs: Sequence[float], short: Resource) -> list[int]:
+    """The indices of the gains that sum up to ``short`` at the least cost; of equally cheap sets the smallest,
+    and of those the earliest; none if all do not suffice."""
+    useful, capped = _useful(gains, short)
+    if not short.fits_in(sum(capped, Resource())):
+        return []
+    price = [costs[index] for index in useful]
+    chosen = _cheap(capped, price, short)
+    better = _cheapest_of_all(capped, price, short, chosen)
+    return [useful[index] for index in (chosen if better is None else better)]
+
+
+Found = tuple[float, int, tuple[int, ...]]
+"""A set of gains: what it costs, how many they are, and which."""
+
+
+def _cheapest_of_all(
+    gains: Sequence[Resource], costs: Sequence[float], short: Resource, known: Sequence[int]
+) -> list[int] | None:
+    """As ``cheapest``, by way of the best set for each sum that can be had; None where those are too many.
+
+    ``known`` is a set that suffices: what costs more is not pursued. What is left over beyond ``short`` does
+    not count, so that many containers of few sizes have few sums.
+    """
+    wanted = short.memory, short.vcores
+    best: dict[tuple[int, int], Found] = {(0, 0): (0.0, 0, ())}
+    # sums of the same costs in another order may differ by a rounding
+    limit = sum(costs[index] for index in known) * (1 + 1e-9)
+    effort = 0
+    for index, gain in enumerate(gains):
+        effort += len(best) * len(known)
+        if effort > EXACT_EFFORT:
+            return None
+        for had, (cost, count, members) in list(best.items()):
+            if had == wanted or cost + costs[index] > limit:
+                continue
+            total = min(had[0] + gain.memory, wanted[0]), min(had[1] + gain.vcores, wanted[1])
+            found = (cost + costs[index], count + 1, (*members, index))
+            if total not in best or found < best[total]:
+                best[total] = found
+    return list(best[wanted][2])
+
+
+def _cheap(gains: Sequence[Resource], costs: Sequence[float], short: Resource) -> list[int]:
+    """A cheap set that suffices: the best bargains first, then without those not needed after all."""
+    bargains = sorted(
+        range(len(gains)), key=lambda index: (costs[index] + 1e-9) / _usefulness(gains[index], short)
+    )
+    return _needed_of(bargains, gains, short, sorted(bargains, key=lambda index: (-costs[index], -index)))
+
+
+def _useful(gains: Sequence[Resource], short: Resource) -> tuple[list[int], list[Resource]]:
+    """The indices of those that give something of what is short, and what each gives of it at most."""
+    useful = [
+        index
+        for index, gain in enumerate(gains)
+        if (short.memory > 0 < gain.memory) or (short.vcores > 0 < gain.vcores)
+    ]
+    capped = [
+        Resource(min(gains[index].memory, short.memory), min(gains[index].vcores, short.vcores))
+        for index in useful
+    ]
+    return useful, capped
+
+
+def fewest(gains: Sequence[Resource], short: Resource) -> list[int]:
+    """The indices of the fewest gains that sum up to ``short``; the earliest among sets of one size; else
+    none."""
+    useful, capped = _useful(gains, short)
+    if not short.fits_in(sum(capped, Resource())):
+        return []
+    enough = _greedy(capped, short)
+    if len(enough) > 1 and len(capped) * len(enough) * (short.vcores + 1) <= EXACT_EFFORT:
+        enough = _exact(capped, short, at_most=len(enough))
+    return [useful[index] for index in enough]
+
+
+def _greedy(gains: Sequence[Resource], short: Resource) -> list[int]:
+    """A small set that suffices: the largest gains first, then without those that were not needed after all.
+
+    The caller knows that all together suffice. Where all gains are alike this is the smallest set, and the
+    earliest.
+    """
+    largest = sorted(range(len(gains)), key=lambda index: _usefulness(gains[index], short), reverse=True)
+    return _needed_of(largest, gains, short, range(len(gains) - 1, -1, -1))
+
+
+def _usefulness(gain: Resource, short: Resource) -> float:
+    return gain.memory / max(short.memory, 1) + gain.vcores / max(short.vcores, 1)
+
+
+def _needed_of(
+    order: Sequence[int], gains: Sequence[Resource], short: Resource, spare_in: Iterable[int]
+) -> list[int]:
+    """Of the first in ``order`` that suffice those that are needed; the first in ``spare_in`` are spared
+    first."""
+    chosen: set[int] = set()
+    missing = short
+    for index in order:
+        chosen.add(index)
+        missing = missing - gains[index]
+        if missing.memory <= 0 and missing.vcores <= 0:
+            break
+    for index in spare_in:
+        if index in chosen:
+            without = missing + gains[index]
+            if without.memory <= 0 and without.vcores <= 0:
+                chosen.remove(index)
+                missing = without
+    return sorted(chosen)
+
+
+def _exact(gains: Sequence[Resource], short: Resource, *, at_most: int) -> list[int]:
+    """The smallest set that suffices, and of several the one with the earliest members.
+
+    ``best[i][n][v]`` is the most memory that ``n`` of the gains from the i-th on give together with ``v``
+    vcores, -1 if they cannot give those. From it the set is read off front to back: a gain is taken if the
+    rest can still do it.
+    """
+    vcores = range(short.vcores + 1)
+    nothing = [[0 if v == 0 else -1 for v in vcores] for _ in range(at_most + 1)]
+    best = [nothing]
+    for gain in reversed(gains):
+        after = best[-1]
+        row = [after[0]]
+        for count in range(1, at_most + 1):
+            fewer = after[count - 1]
+            with_it = [fewer[max(0, v - gain.vcores)] for v in vcores]
+            row.append(
+                [
+                    max(without, gain.memory + rest) if rest >= 0 else without
+                    for without, rest in zip(after[count], with_it, strict=True)
+                ]
+            )
+        best.append(row)
+    best.reverse()
+    count = next(n for n in range(at_most + 1) if best[0][n][short.vcores] >= short.memory)
+    chosen: list[int] = []
+    missing = short
+    for index, gain in enumerate(gains):
+        if count == 0:
+            break
+        rest = (missing - gain).at_least_zero()
+        if best[index + 1][count - 1][rest.vcores] >= rest.memory:
+            chosen.append(index)
+            missing, count = rest, count - 1
+    return chosen
