@@ -23,7 +23,6 @@ from yarnopp_cli.settings.loading import describe
 from yarnopp_cli.settings.nodemanager import NodeManagerSettings
 from yarnopp_cli.settings.registry import PROPERTIES_OF
 from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
-from yarnopp_cli.settings.rules import NOT_IN_THIS_VERSION
 
 DATE = "2026-11-22"
 """That of the last change to the pages by hand. Pages that carried the day's date would never be current."""
@@ -76,10 +75,7 @@ def site_page() -> Page:
 def property_texts(declared: Property) -> tuple[str, ...]:
     """What there is to say of a property: its document, what it takes, its default."""
     takes = describe(declared)
-    texts = [declared.doc, f"{takes[:1].upper()}{takes[1:]}."]
-    if declared.name in NOT_IN_THIS_VERSION:
-        texts.append("Not in this version.")
-    return tuple(texts)
+    return (declared.doc, f"{takes[:1].upper()}{takes[1:]}.")
 
 
 def default_toml() -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from yarnopp_cli import errors
 from yarnopp_cli.roff import Block, Literal, Paragraph, Tagged
 from yarnopp_cli.settings.files import FILES_OF_A_DIRECTORY, SYSTEM_SITE
-from yarnopp_cli.settings.rules import NOT_IN_THIS_VERSION
 
 
 def _says(text: str) -> Paragraph:
@@ -132,10 +131,6 @@ SITE_DESCRIPTION: tuple[Block, ...] = (
         """An unknown property, a value of the wrong type or out of its bounds, and values that contradict
         each other are refused with the file and the line. `yopp config check` lists everything that is
         wrong, and `yopp config show --origin` says where each value is from."""
-    ),
-    _says(
-        f"""Properties of features that this version does not have are refused when they are switched on:
-        {", ".join(f"`{name}`" for name in NOT_IN_THIS_VERSION)}."""
     ),
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from yarnopp_cli.settings.rules import DISTRIBUTED, NOT_IN_THIS_VERSION, OPPORTUNISTIC, QUEUE_LENGTH
+from yarnopp_cli.settings.rules import DISTRIBUTED, OPPORTUNISTIC, QUEUE_LENGTH
 
 from .conftest import Load, Problems, Write
 
@@ -97,33 +97,6 @@ def test_distributed_scheduling_needs_opportunistic_allocation(problems_of: Prob
         "-D: opportunistic container allocation has to be enabled when distributed scheduling is enabled."
     )
     assert problems[0].hint == f"set {OPPORTUNISTIC} = true"
-
-
-@pytest.mark.parametrize("name", NOT_IN_THIS_VERSION)
-def test_what_this_version_lacks_is_refused_and_not_ignored(problems_of: Problems, name: str) -> None:
-    value = "localhost:8049" if name.endswith("address") else "true"
-    (problem,) = problems_of(defines=[f"{name}={value}", f"{OPPORTUNISTIC}=true"])
-    assert problem.message == f"-D: {name} is not in this version"
-    assert NOT_IN_THIS_VERSION[name] in problem.because
-
-
-@pytest.mark.parametrize("name", NOT_IN_THIS_VERSION)
-def test_what_this_version_lacks_may_be_switched_off(problems_of: Problems, name: str) -> None:
-    value = "" if name.endswith("address") else "false"
-    assert not problems_of(defines=[f"{name}={value}"])
-
-
-def test_a_switched_on_feature_in_hadoops_xml_is_refused_too(
-    problems_of: Problems, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(NOT_IN_THIS_VERSION, DISTRIBUTED, "distributed scheduling")
-    path = write(
-        "a.xml",
-        f"<configuration><property><name>{OPPORTUNISTIC}</name><value>true</value></property>\n"
-        f"<property><name>{DISTRIBUTED}</name><value>true</value></property></configuration>",
-    )
-    (problem,) = problems_of([path])
-    assert problem.message == f"{path}:2: {DISTRIBUTED} is not in this version"
 
 
 def test_a_queue_without_opportunistic_allocation_is_a_warning(load_with: Load, write: Write) -> None:

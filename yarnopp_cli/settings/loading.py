@@ -17,7 +17,7 @@ from yarnopp_cli.settings.entries import Entry
 from yarnopp_cli.settings.expansion import ExpansionError, environment_variable, expand
 from yarnopp_cli.settings.files import chosen_files, home_of, read_file, user_of
 from yarnopp_cli.settings.registry import DIRECTORIES, PROPERTIES, PROPERTIES_OF, STATE_DIR_VARIABLE
-from yarnopp_cli.settings.rules import DEFAULT, OF_ANOTHER_CLUSTER, Values, contradictions, doubts, lacking
+from yarnopp_cli.settings.rules import DEFAULT, OF_ANOTHER_CLUSTER, Values, contradictions, doubts
 from yarnopp_cli.settings.suggest import nearest, printable, printable_path
 from yarnopp_cli.settings.values import Refused, Value, expected, from_text, from_toml, to_text
 
@@ -168,7 +168,7 @@ def examine(
         layers.add_define(text)
     values = layers.typed(environ, state_dir)
     view = Values(values, {name: entry.origin for name, entry in layers.chosen.items()})
-    layers.problems += contradictions(view) + lacking(view)
+    layers.problems += contradictions(view)
     layers.warnings += doubts(view)
     configuration = None
     if not layers.problems:

@@ -19,9 +19,6 @@ DISTRIBUTED = "yarn.nodemanager.distributed-scheduling.enabled"
 _ALLOCATION_EXPIRY = "yarn.resourcemanager.rm.container-allocation.expiry-interval-ms"
 
 
-NOT_IN_THIS_VERSION: dict[str, str] = {}
-"""Features by the property that switches them on. Whoever builds one deletes its line."""
-
 OF_ANOTHER_CLUSTER: frozenset[str] = frozenset(
     {"yarn.resourcemanager.address", "yarn.resourcemanager.scheduler.address"}
 )
@@ -126,19 +123,6 @@ _RULES: tuple[Callable[[Values], InvalidPropertyError | None], ...] = (
 def contradictions(values: Values) -> list[ConfigurationError]:
     """Values that cannot hold together, one error for each, in the order of the rules."""
     return [error for rule in _RULES if (error := rule(values)) is not None]
-
-
-def lacking(values: Values) -> list[ConfigurationError]:
-    """An error for each feature that is switched on and not in this version."""
-    return [
-        InvalidPropertyError(
-            f"{values.origins.get(name, DEFAULT)}: {name} is not in this version",
-            because=f"this version of yopp does not have {feature}",
-            hint="remove the property",
-        )
-        for name, feature in NOT_IN_THIS_VERSION.items()
-        if values.values[name]
-    ]
 
 
 def doubts(values: Values) -> list[str]:
