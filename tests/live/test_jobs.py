@@ -259,9 +259,12 @@ def test_starting_a_cluster_can_be_forbidden(yopp: Yopp) -> None:
 
 
 def test_ctrl_c_while_a_cluster_is_started_leaves_nothing(yopp: Yopp) -> None:
-    for delay in (0.3, 0.6, 0.9):
+    for reached in ("lock", "rm.pid", "rm.sock", "nm-45454.sock"):
+        wait_until(lambda: not (yopp.run_dir / "rm.pid").exists(), what="the one before has cleared up")
+        (yopp.run_dir / "lock").unlink(missing_ok=True)
         job = yopp.start("run", "-n", "2", "-O", "sleep", "300")
-        time.sleep(delay)  # wherever it is by then, it must leave nothing
+        step = yopp.run_dir / reached
+        wait_until(step.exists, what=f"the start has come to {reached}")
         job.send_signal(signal.SIGINT)
         job.communicate(timeout=30)
         assert job.returncode in (130, -signal.SIGINT)
