@@ -71,8 +71,21 @@ class Session:
         except ConnectionFailedError:
             if not self.may_start:
                 raise
-            self.connection = self._start()
+            try:
+                self.connection = self._start()
+            except KeyboardInterrupt:
+                self._undo_start()
+                raise
         return self.connection
+
+    def _undo_start(self) -> None:
+        """Interrupted while it started: what came up all the same ends now, and not when no job has come."""
+        try:
+            self.connection = Connection(self.run_dir.rm_socket)
+        except ConnectionFailedError:
+            return
+        self.started_here = True
+        self.abandon()
 
     def _start(self) -> Connection:
         from ..lifecycle import ensure_cluster
@@ -102,7 +115,7 @@ class Session:
                 if attempt == ATTEMPTS or not self.may_start:
                     raise
                 self._wait_for_its_end(error)
-            except YoppError:
+            except (YoppError, KeyboardInterrupt):
                 self.abandon()
                 raise
         raise AssertionError("unreachable")
