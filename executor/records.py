@@ -155,6 +155,7 @@ class ContainerUsage:
     ``cpu_seconds`` counts from the start of the container. ``memory_bytes`` now, ``memory_peak_bytes`` ever.
     ``throttled_seconds`` is the time its CPU quota held it back; ``oom_kills`` how often the kernel's OOM killer
     struck in it. ``processes`` is the number of processes. ``sampled_at`` is the executor's clock, in seconds.
+    ``virtual_bytes`` is the address space of its processes, 0 where nobody asked for it.
     """
 
     cpu_seconds: float = 0.0
@@ -164,6 +165,7 @@ class ContainerUsage:
     oom_kills: int = 0
     processes: int = 0
     sampled_at: float = 0.0
+    virtual_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

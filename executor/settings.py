@@ -201,6 +201,12 @@ class ExecutorSettings:
         True,
         doc="Write memory limits to the containers' cgroups (and poll for them where there are none).",
     )
+    memory_enabled: bool = setting(
+        "yarn.nodemanager.resource.memory.enabled",
+        True,
+        doc="""Hold containers to their memory by cgroups, where there are some. With false their memory is looked at
+        each time it is measured, as where there are none; see yarn.nodemanager.pmem-check-enabled.""",
+    )
     soft_limit_percentage: float = setting(
         "yarn.nodemanager.resource.memory.cgroups.soft-limit-percentage",
         90.0,
@@ -234,11 +240,23 @@ class ExecutorSettings:
         at_least=20,
         doc="How often the use of all containers is measured.",
     )
+    monitor_enabled: bool = setting(
+        "yarn.nodemanager.container-monitor.enabled",
+        True,
+        doc="""Measure what containers use. With false nobody is shown any figures, and memory that no cgroup holds
+        is not looked at.""",
+    )
     delete_timeout_ms: int = setting(
         "yarn.nodemanager.linux-container-executor.cgroups.delete-timeout-ms",
         1000,
         at_least=0,
         doc="How long to go on trying to remove the cgroup of a finished container.",
+    )
+    delete_delay_ms: int = setting(
+        "yarn.nodemanager.linux-container-executor.cgroups.delete-delay-ms",
+        20,
+        at_least=1,
+        doc="The longest pause between two attempts to remove the cgroup of a finished container.",
     )
     diagnostics_maximum_size: int = setting(
         "yarn.nodemanager.container-diagnostics-maximum-size",
@@ -251,6 +269,19 @@ class ExecutorSettings:
         True,
         doc="""Where no memory cgroup can be written, end containers that psutil finds over their memory
         (KILLED_EXCEEDED_PMEM).""",
+    )
+    vmem_check_enabled: bool = setting(
+        "yarn.nodemanager.vmem-check-enabled",
+        False,
+        doc="""End containers whose processes together are found with more virtual memory than their memory times
+        yarn.nodemanager.vmem-pmem-ratio: at once beyond twice that, else in the second measurement running
+        (KILLED_EXCEEDED_VMEM). True in YARN; programs map far more than they use.""",
+    )
+    vmem_pmem_ratio: float = setting(
+        "yarn.nodemanager.vmem-pmem-ratio",
+        2.1,
+        at_least=0.99,
+        doc="Virtual memory that a container may have for each MB of its memory.",
     )
     retain_finished: int = setting(
         "yopp.nodemanager.retained-containers",

@@ -331,25 +331,27 @@ def plan_capacity(
     from executor.linux.capacity import host_limits
 
     from .capacity_plan import Machine, plan
+    from .hardware import UNDETECTED_MB, UNDETECTED_VCORES, counted_machine, size_of_node, threads_per_core
+    from .settings.hardware import HardwareSettings
     from .settings.nodemanager import NodeManagerSettings
 
     settings = configuration.settings(NodeManagerSettings)
+    hardware = configuration.settings(HardwareSettings)
     limits = host_limits()
-    memory = wish.memory_mb if wish.memory_mb is not None else _or_none(settings.memory_mb)
-    vcores = wish.vcores if wish.vcores is not None else _or_none(settings.vcores)
+    memory, vcores = wish.memory_mb, wish.vcores
+    if memory is None:
+        memory = size_of_node(settings.memory_mb, hardware, UNDETECTED_MB)
+    if vcores is None:
+        vcores = size_of_node(settings.vcores, hardware, UNDETECTED_VCORES)
+    machine = Machine(limits.memory_bytes >> 20, limits.cores, limits.because)
     shared = plan(
-        Machine(limits.memory_bytes >> 20, limits.cores, limits.because),
+        counted_machine(machine, hardware, threads_per_core()),
         Wish(wish.nodes, memory, vcores, configured=wish.memory_mb is None and memory is not None),
         reserved_memory_mb=settings.system_reserved_memory_mb,
         cpu_percentage=settings.percentage_physical_cpu_limit,
         taken=taken,
     )
     return shared.nodes, shared.warnings
-
-
-def _or_none(configured: int) -> int | None:
-    """A configured size, None for -1 (whatever the machine has)."""
-    return configured if configured >= 0 else None
 
 
 def free_ports(used: Iterable[int]) -> Iterable[int]:

@@ -19,8 +19,10 @@ from yarnopp_cli import __version__
 from yarnopp_cli import manual_text as text
 from yarnopp_cli.roff import Block, Literal, Page, Paragraph, Subheading, Tagged, to_man
 from yarnopp_cli.settings.applications import ApplicationSettings
+from yarnopp_cli.settings.hardware import HardwareSettings
 from yarnopp_cli.settings.loading import describe
 from yarnopp_cli.settings.nodemanager import NodeManagerSettings
+from yarnopp_cli.settings.refused import REFUSED
 from yarnopp_cli.settings.registry import PROPERTIES_OF
 from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
 
@@ -31,6 +33,7 @@ TITLES: dict[type, str] = {
     ResourceManagerSettings: "ResourceManager",
     NodeManagerSettings: "NodeManager",
     ExecutorSettings: "Containers on a node",
+    HardwareSettings: "Hardware",
     ApplicationSettings: "Jobs",
 }
 """The headings of the settings classes."""
@@ -66,6 +69,16 @@ def site_page() -> Page:
             "SYNTAX": text.SITE_SYNTAX,
             "HADOOP'S FILES": text.SITE_XML,
             "PROPERTIES": tuple(properties),
+            "PROPERTIES OF YARN THAT ARE REFUSED": (
+                Paragraph(
+                    "They mean nothing on one host, and one that did nothing would deceive. In Hadoop's own files "
+                    "each is ignored with a warning."
+                ),
+                *(
+                    Tagged(name, (f"{_sentence(refusal.because)}.", f"Instead: {refusal.instead}."))
+                    for name, refusal in REFUSED.items()
+                ),
+            ),
             "EXAMPLES": text.SITE_EXAMPLES,
             "SEE ALSO": (Paragraph("`yopp`(1)"),),
         },
@@ -76,6 +89,10 @@ def property_texts(declared: Property) -> tuple[str, ...]:
     """What there is to say of a property: its document, what it takes, its default."""
     takes = describe(declared)
     return (declared.doc, f"{takes[:1].upper()}{takes[1:]}.")
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def default_toml() -> str:

@@ -44,6 +44,7 @@ class ContainerBook:
         self._settings = settings
         self._physical_cores = physical_cores
         self._wall_offset = wall_offset
+        enforce_memory_by_polling = enforce_memory_by_polling or not settings.memory_enabled
         self._polls_memory = (
             enforce_memory_by_polling and settings.memory_enforced and settings.pmem_check_enabled
         )

@@ -141,6 +141,7 @@ class Container:
     limits_stale: bool = False
     #: it was over its memory in the last sample, too
     over_memory: bool = False
+    over_virtual: bool = False
     #: how many later arrivals had started before it was last paused
     overtaken_before: int = 0
     deadlines: dict[DeadlineKind, float] = field(default_factory=dict)

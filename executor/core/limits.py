@@ -35,7 +35,8 @@ def cgroup_limits(
 ) -> CgroupLimits:
     """The limits of one container on a node of ``node_vcores`` that stand for ``physical_cores``.
 
-    Where ``memory_enforced`` is off, ``memory_max`` is None and nothing about memory is to be written. A
+    Where ``memory_enforced`` or ``memory_enabled`` is off, ``memory_max`` is None and nothing about memory is to
+    be written. A
     container that asks for no memory or no vcores has no limit of that kind, for a limit of zero would not
     let it start.
     """
@@ -47,7 +48,7 @@ def cgroup_limits(
     period, quota = 100_000, None
     if settings.strict_resource_usage and 0 < resource.vcores != node_vcores > 0:
         period, quota = period_and_quota(resource.vcores * physical_cores / node_vcores)
-    enforced = settings.memory_enforced and resource.memory > 0
+    enforced = settings.memory_enforced and settings.memory_enabled and resource.memory > 0
     protected = int(resource.memory * settings.soft_limit_percentage / 100) if enforced and guaranteed else 0
     return CgroupLimits(
         cpu_shares=shares,

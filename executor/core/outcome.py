@@ -105,6 +105,28 @@ def must_end_for_memory(container: Container, usage: ContainerUsage) -> bool:
     return container.over_memory or usage.memory_bytes > 2 * container.resource.memory * MIB
 
 
+def is_over_virtual(container: Container, usage: ContainerUsage, ratio: float) -> bool:
+    """Whether a measurement is above the container's virtual memory: its memory times ``ratio``."""
+    return 0 < int(container.resource.memory * MIB * ratio) < usage.virtual_bytes
+
+
+def must_end_for_virtual_memory(container: Container, usage: ContainerUsage, ratio: float) -> bool:
+    """The rule of ``must_end_for_memory``, for virtual memory."""
+    if not is_over_virtual(container, usage, ratio):
+        return False
+    return container.over_virtual or usage.virtual_bytes > 2 * container.resource.memory * MIB * ratio
+
+
+def killed_for_virtual_memory(container: Container, usage: ContainerUsage, ratio: float) -> str:
+    """The diagnostics of a container that a measurement found over its virtual memory (YARN's sentence)."""
+    limit = int(container.resource.memory * MIB * ratio)
+    return (
+        f"{_named(container)} is running {usage.virtual_bytes - limit}B beyond the 'VIRTUAL' memory limit. "
+        f"Current usage: {usage.memory_bytes / MIB:.1f} MB of {_limit(container)} physical memory used; "
+        f"{usage.virtual_bytes / MIB:.1f} MB of {limit / MIB:.1f} MB virtual memory used. Killing container."
+    )
+
+
 def _named(container: Container) -> str:
     return f"Container [pid={container.pid},containerID={container.container_id}]"
 

@@ -394,10 +394,19 @@ class ContainerScheduler(ContainerActions):
             container = self._active.get(container_id)
             if container is not None:
                 container.usage = usage
-                if self._polls_memory and container.state is not KILLING:
+                if container.state is not KILLING:
                     self._enforce_memory(container, usage)
 
     def _enforce_memory(self, container: Container, usage: ContainerUsage) -> None:
+        """End a container beyond its memory where no kernel does: the virtual one is judged first, as in YARN."""
+        settings = self._settings
+        if settings.vmem_check_enabled:
+            if outcome.must_end_for_virtual_memory(container, usage, settings.vmem_pmem_ratio):
+                sentence = outcome.killed_for_virtual_memory(container, usage, settings.vmem_pmem_ratio)
+                self._kill(container, int(ContainerExitStatus.KILLED_EXCEEDED_VMEM), sentence, force=True)
+            container.over_virtual = outcome.is_over_virtual(container, usage, settings.vmem_pmem_ratio)
+        if not self._polls_memory or container.state is KILLING:
+            return
         if outcome.must_end_for_memory(container, usage):
             status = int(ContainerExitStatus.KILLED_EXCEEDED_PMEM)
             self._kill(container, status, outcome.killed_by_monitor(container, usage), force=True)

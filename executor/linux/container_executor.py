@@ -109,7 +109,12 @@ class LinuxContainerExecutor:
         self._directories = Directories(work_dir, log_dir, state_dir)
         self._watcher = ExitWatcher(self._loop)
         self._monitor = Monitor(
-            cgroups, self._running, post, interval_ms=settings.monitor_interval_ms, clock=clock
+            cgroups,
+            self._running,
+            post,
+            interval_ms=settings.monitor_interval_ms,
+            virtual_memory=settings.vmem_check_enabled,
+            clock=clock,
         )
         self._finder = Finder(self._store, self._directories, cgroups, clock)
         self._held: dict[str, Held] = {}
@@ -124,7 +129,8 @@ class LinuxContainerExecutor:
         self._cgroups.create_parent(node_limits)
         if self._cgroups.mode == "none":
             set_subreaper(True)
-        self._monitor.start(self._loop)
+        if self._settings.monitor_enabled:
+            self._monitor.start(self._loop)
 
     async def close(self) -> None:
         """Finish what is under way and watch nothing any more. Containers that still run go on."""

@@ -8,17 +8,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from ..core.events import UsageSampled
 from ..records import ContainerUsage, ResourceUtilization
 from .cgroups.base import CgroupDriver
+from .virtual_memory import virtual_bytes
 
 INLINE_SECONDS = 0.003
 """Passes shorter than this are made on the loop."""
 
 
 class Monitor:
-    """Posts a UsageSampled each ``interval_ms`` until it is stopped."""
+    """Posts a UsageSampled each ``interval_ms`` until it is stopped; with ``virtual_memory`` measured as well."""
 
     def __init__(
         self,
@@ -27,6 +29,7 @@ class Monitor:
         post: Callable[[UsageSampled], None],
         *,
         interval_ms: int,
+        virtual_memory: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cgroups = cgroups
@@ -34,6 +37,7 @@ class Monitor:
         self._post = post
         self._interval = interval_ms / 1000
         self._clock = clock
+        self._virtual_memory = virtual_memory
         self._task: asyncio.Task[None] | None = None
         self._last_seconds = 0.0
 
@@ -65,6 +69,11 @@ class Monitor:
         begun = time.perf_counter()
         now = self._clock()
         usages: dict[str, ContainerUsage] = {name: self._cgroups.usage(name, now) for name in names}
+        if self._virtual_memory:
+            usages = {
+                name: replace(usage, virtual_bytes=virtual_bytes(self._cgroups.processes(name)))
+                for name, usage in usages.items()
+            }
         node = node_utilization()
         self._last_seconds = time.perf_counter() - begun
         return UsageSampled(usages, node)

@@ -352,7 +352,7 @@ class ShellRequest:
     name: str
     timeout_ms: int
 
-    def options(self, max_preemptions: int) -> shell.ShellOptions:
+    def options(self, max_preemptions: int, retry_minimum_ms: int = 0) -> shell.ShellOptions:
         """Checked, and as the plan takes it; reads the script. Raises YoppError."""
         shell.check_one(bool(self.command), bool(self.script), bool(self.argv))
         check_counts(self.count, None, None)
@@ -383,7 +383,7 @@ class ShellRequest:
             retry_policy=self.retry_policy,
             retry_error_codes=_codes(self.retry_codes),
             max_retries=self.max_retries,
-            retry_interval_ms=max(0, self.retry_interval_ms),
+            retry_interval_ms=max(0, retry_minimum_ms, self.retry_interval_ms),
             max_preemptions=max_preemptions,
         )
 
@@ -407,7 +407,9 @@ def _run(request: ShellRequest, submission: Submission, context: Context, printe
 
     request.options(1)  # what is wrong with it is said before anything else is looked at
     session, settings = session_of(context, printer)
-    job = shell.plan(request.options(settings.max_preemptions), shell_program())
+    job = shell.plan(
+        request.options(settings.max_preemptions, settings.retry_minimum_interval_ms), shell_program()
+    )
     options = JobOptions(
         stream=submission.follow and not (printer.quiet or printer.is_json),
         prefixed=request.count > 1,

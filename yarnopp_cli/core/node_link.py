@@ -167,6 +167,8 @@ class ResourceManagerLink:
             return False
         self.response_id = max(self.response_id, response.response_id)
         self._backoff = BACKOFF_MIN
+        if response.next_interval_ms > 0:
+            self.interval = response.next_interval_ms / 1000
         if self._periodic or self._in_flight:
             return True
         was_held = now - sent_at >= self.interval / 2

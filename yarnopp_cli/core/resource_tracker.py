@@ -23,6 +23,7 @@ from ..records.tracker_protocol import (
 from .calls import CallReceived
 from .containers import LOST
 from .context import RMContext
+from .heartbeat_scaling import busy_part, busy_part_of_all, scaled_interval
 from .nodes import HeldCall, RMNode, new_node
 from .remote_containers import adopt_observed
 from .tokens import derive_key
@@ -244,6 +245,8 @@ class ResourceTrackerService:
         if not (node.answer_due or shutdown or node.has_news()):
             return
         response = node.response(context.monitor.limit_for(node.node_id), context.lifetime)
+        if context.settings.heartbeat_scaling:
+            response = replace(response, next_interval_ms=self._interval_of(node))
         if context.distributed:
             response = replace(response, nodes_for_scheduling=context.nodes_for_scheduling())
         if shutdown:
@@ -258,6 +261,12 @@ class ResourceTrackerService:
             )
         context.reply(held.call_id, response)
         self._forget_held(node)
+
+    def _interval_of(self, node: RMNode) -> int:
+        nodes = [other for other in self._context.nodes.values() if other.usable]
+        cluster = busy_part_of_all((other.node_utilization.cpu, other.load.total.vcores) for other in nodes)
+        own = busy_part(node.node_utilization.cpu, node.load.total.vcores)
+        return scaled_interval(self._context.settings, own, cluster)
 
     def hold_is_over(self, node_id: str) -> None:
         """The time for which a heartbeat may be held has passed."""

@@ -44,6 +44,7 @@ from ..records import container_protocol
 from ..records.ids import NodeId
 from ..rpc.server import RpcServer
 from ..rundir import RunDir
+from ..settings.hardware import HardwareSettings
 from ..settings.loading import Configuration
 from ..settings.nodemanager import NodeManagerSettings
 from ..settings.resourcemanager import ResourceManagerSettings
@@ -71,7 +72,8 @@ class NodeManagerDaemon:
         node_id = NodeId(_host_name(), port)
         host = host_limits()
         given = min(total.memory, total.vcores) > 0
-        self._total = total if given else chosen_size(total, host, self._settings)
+        hardware = configuration.settings(HardwareSettings)
+        self._total = total if given else chosen_size(total, host, self._settings, hardware)
         self._cores = cores_of_node(self._total, host, self._settings.percentage_physical_cpu_limit)
         self._host = host
         self._cgroups = self._find_cgroups(process.run_dir, port)
@@ -211,7 +213,11 @@ class NodeManagerDaemon:
         await asyncio.to_thread(remove_old_logs, self._settings.log_dirs, older_than, keep)
 
     def _asked_to_end(self, signal_name: str) -> None:
-        self._driver.post(NodeStopRequested(f"{signal_name} was received", keep_containers=True))
+        self._driver.post(
+            NodeStopRequested(
+                f"{signal_name} was received", keep_containers=self._settings.recovery_supervised
+            )
+        )
 
     async def _close(self) -> None:
         """Leave nothing behind but what containers that live on need. A crash leaves all to the next life."""
@@ -265,19 +271,24 @@ def cores_of_node(total: Resource, host: HostLimits, percentage: int) -> int:
     return max(1, min(usable, total.vcores))
 
 
-def chosen_size(asked: Resource, host: HostLimits, settings: NodeManagerSettings) -> Resource:
+def chosen_size(
+    asked: Resource, host: HostLimits, settings: NodeManagerSettings, hardware: HardwareSettings
+) -> Resource:
     """The size of a node whose starter left it open: a dimension of -1 is what the machine has, less the
     reserve.
 
     Raises YoppError where the machine has not got it.
     """
     from ..capacity_plan import Machine, Wish, plan  # most starters say the size
+    from ..hardware import UNDETECTED_MB, UNDETECTED_VCORES, counted_machine, size_of_node, threads_per_core
 
-    machine = Machine(host.memory_bytes >> 20, host.cores, host.because)
+    machine = counted_machine(
+        Machine(host.memory_bytes >> 20, host.cores, host.because), hardware, threads_per_core()
+    )
     wish = Wish(
         nodes=1,
-        memory_mb=asked.memory if asked.memory > 0 else None,
-        vcores=asked.vcores if asked.vcores > 0 else None,
+        memory_mb=size_of_node(asked.memory or None, hardware, UNDETECTED_MB),
+        vcores=size_of_node(asked.vcores or None, hardware, UNDETECTED_VCORES),
     )
     planned = plan(
         machine,

@@ -35,6 +35,12 @@ class ApplicationSettings:
     reduce_max_attempts: int = setting(
         "mapreduce.reduce.maxattempts", 4, at_least=1, doc="How often a failing reduce is tried."
     )
+    retry_minimum_interval_ms: int = setting(
+        "yarn.nodemanager.container-retry-minimum-interval-ms",
+        1000,
+        at_least=0,
+        doc="The shortest time after which `yopp dshell` tries a failed container again; see its retry options.",
+    )
     am_memory_mb: int = setting(
         "yarn.app.mapreduce.am.resource.mb",
         128,

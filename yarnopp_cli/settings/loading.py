@@ -16,7 +16,14 @@ from yarnopp_cli.errors import ConfigurationError, InvalidPropertyError, Unknown
 from yarnopp_cli.settings.entries import Entry
 from yarnopp_cli.settings.expansion import ExpansionError, environment_variable, expand
 from yarnopp_cli.settings.files import chosen_files, home_of, read_file, user_of
-from yarnopp_cli.settings.registry import DIRECTORIES, PROPERTIES, PROPERTIES_OF, STATE_DIR_VARIABLE
+from yarnopp_cli.settings.refused import REFUSED
+from yarnopp_cli.settings.registry import (
+    DIRECTORIES,
+    FALLBACKS,
+    PROPERTIES,
+    PROPERTIES_OF,
+    STATE_DIR_VARIABLE,
+)
 from yarnopp_cli.settings.rules import DEFAULT, OF_ANOTHER_CLUSTER, Values, contradictions, doubts
 from yarnopp_cli.settings.suggest import nearest, printable, printable_path
 from yarnopp_cli.settings.values import Refused, Value, expected, from_text, from_toml, to_text
@@ -187,7 +194,12 @@ def default_value(declared: Property, state_dir: str) -> Value:
 
 
 def unknown_property(name: str, origin: str = "") -> UnknownPropertyError:
-    """The error for a name that nobody declared, with the nearest one that somebody did."""
+    """The error for a name that nobody declared: why YARN's is refused, or the nearest one that is declared."""
+    if (refusal := REFUSED.get(name)) is not None:
+        where = f"{origin}: " if origin else ""
+        return UnknownPropertyError(
+            f"{where}{name} is not taken here", because=refusal.because, hint=refusal.instead
+        )
     near = nearest(name, PROPERTIES)
     if name == STATE_DIR_VARIABLE:
         hint = "the state directory follows from the run directory: see --run-dir and YOPP_RUN_DIR"
@@ -231,6 +243,12 @@ class _Layers:
             self.warnings.append(f"{printable_path(path)}: ignored {noun} nothing to yopp ({names})")
 
     def _add_stranger(self, entry: Entry, ignored: list[str]) -> None:
+        refusal = REFUSED.get(entry.name)
+        if refusal is not None and refusal.stands(entry.value):
+            return
+        if refusal is not None and entry.from_xml:
+            self.warnings.append(f"{entry.origin}: {entry.name} is ignored: {refusal.because}")
+            return
         if not entry.from_xml or entry.name.startswith("yopp."):
             self.problems.append(unknown_property(entry.name, entry.origin))
             return
@@ -262,7 +280,8 @@ class _Layers:
                 )
             )
         elif name not in PROPERTIES:
-            self.problems.append(unknown_property(name, COMMAND_LINE))
+            if name not in REFUSED or not REFUSED[name].stands(value):
+                self.problems.append(unknown_property(name, COMMAND_LINE))
         else:
             self.chosen[name] = Entry(name, value, COMMAND_LINE)
 
@@ -286,6 +305,9 @@ class _Layers:
                 return user_of(environ)
             return environment_variable(variable, environ.get)
 
+        for name, other in FALLBACKS.items():
+            if name not in self.chosen and other in self.chosen:
+                self.chosen[name] = Entry(name, self.chosen[other].value, self.chosen[other].origin)
         values: dict[str, Value] = {}
         for name, declared in PROPERTIES.items():
             entry = self.chosen.get(name)

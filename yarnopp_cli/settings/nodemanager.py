@@ -44,6 +44,13 @@ class NodeManagerSettings:
         doc="""Containers outlive their NM when it is stopped with --keep-containers or dies, and the next one
         finds them again.""",
     )
+    recovery_supervised: bool = setting(
+        "yarn.nodemanager.recovery.supervised",
+        True,
+        doc="""Somebody starts the NM again when it ends, so that one that is sent SIGTERM leaves its containers to its
+        next life, where yarn.nodemanager.recovery.enabled is true. With false, YARN's default, it ends them first;
+        those of one that dies are still found.""",
+    )
     heartbeat_mode: str = setting(
         "yopp.nodemanager.heartbeat-mode",
         "event-driven",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from executor.settings import ExecutorSettings, Property, properties_of
 from yarnopp_cli.settings.applications import ApplicationSettings
+from yarnopp_cli.settings.hardware import HardwareSettings
 from yarnopp_cli.settings.nodemanager import NodeManagerSettings
 from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
 
@@ -11,6 +12,7 @@ SETTINGS: tuple[type, ...] = (
     ResourceManagerSettings,
     NodeManagerSettings,
     ExecutorSettings,
+    HardwareSettings,
     ApplicationSettings,
 )
 """The settings classes, in the order in which the manual shows them."""
@@ -37,6 +39,11 @@ ADDRESSES: frozenset[str] = frozenset(
     }
 )
 """Properties that are a ``host:port``, or empty where that is the default."""
+
+FALLBACKS: dict[str, str] = {
+    "yarn.nodemanager.container-monitor.interval-ms": "yarn.nodemanager.resource-monitor.interval-ms"
+}
+"""A property that nobody set has the value of another that somebody did, as in YARN."""
 
 STATE_DIR_VARIABLE = "yopp.state-dir"
 """What ``${yopp.state-dir}`` stands for follows from the run directory; it is a variable, not a property."""

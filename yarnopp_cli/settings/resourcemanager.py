@@ -70,6 +70,36 @@ class ResourceManagerSettings:
         at_least=10,
         doc="The longest time between two heartbeats of a node.",
     )
+    heartbeat_scaling: bool = setting(
+        "yarn.resourcemanager.nodemanagers.heartbeat-interval-scaling-enable",
+        False,
+        doc="""Let nodes that are busier than the others beat less often, and idler ones more often, within
+        heartbeat-interval-min-ms and -max-ms.""",
+    )
+    heartbeat_interval_min_ms: int = setting(
+        "yarn.resourcemanager.nodemanagers.heartbeat-interval-min-ms",
+        1000,
+        at_least=10,
+        doc="The shortest interval that scaling makes.",
+    )
+    heartbeat_interval_max_ms: int = setting(
+        "yarn.resourcemanager.nodemanagers.heartbeat-interval-max-ms",
+        1000,
+        at_least=10,
+        doc="The longest interval that scaling makes.",
+    )
+    heartbeat_speedup_factor: float = setting(
+        "yarn.resourcemanager.nodemanagers.heartbeat-interval-speedup-factor",
+        1.0,
+        at_least=0,
+        doc="How much sooner a node beats: for each hundredth of its vcores that it is idler, so many hundredths.",
+    )
+    heartbeat_slowdown_factor: float = setting(
+        "yarn.resourcemanager.nodemanagers.heartbeat-interval-slowdown-factor",
+        1.0,
+        at_least=0,
+        doc="How much later a node beats: for each hundredth of its vcores that it is busier, so many hundredths.",
+    )
     nm_expiry_interval_ms: int = setting(
         "yarn.nm.liveness-monitor.expiry-interval-ms",
         600_000,

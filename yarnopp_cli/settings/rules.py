@@ -16,6 +16,8 @@ DEFAULT = "default"
 OPPORTUNISTIC = "yarn.resourcemanager.opportunistic-container-allocation.enabled"
 QUEUE_LENGTH = "yarn.nodemanager.opportunistic-containers-max-queue-length"
 DISTRIBUTED = "yarn.nodemanager.distributed-scheduling.enabled"
+_VMEM_CHECK = "yarn.nodemanager.vmem-check-enabled"
+_MONITOR = "yarn.nodemanager.container-monitor.enabled"
 _ALLOCATION_EXPIRY = "yarn.resourcemanager.rm.container-allocation.expiry-interval-ms"
 
 
@@ -102,6 +104,10 @@ _RULES: tuple[Callable[[Values], InvalidPropertyError | None], ...] = (
         "yarn.resourcemanager.nm-container-queuing.min-queue-length",
         "yarn.resourcemanager.nm-container-queuing.max-queue-length",
     ),
+    _at_most(
+        "yarn.resourcemanager.nodemanagers.heartbeat-interval-min-ms",
+        "yarn.resourcemanager.nodemanagers.heartbeat-interval-max-ms",
+    ),
     _at_most("yarn.scheduler.minimum-allocation-mb", "yarn.scheduler.maximum-allocation-mb"),
     _at_most("yarn.scheduler.minimum-allocation-vcores", "yarn.scheduler.maximum-allocation-vcores"),
     # YARN's RM turns such a node away when it registers.
@@ -132,5 +138,9 @@ def doubts(values: Values) -> list[str]:
         found.append(
             f"{values.shown(QUEUE_LENGTH)} has no effect: {OPPORTUNISTIC} is false, "
             "so no opportunistic container is ever allocated"
+        )
+    if values.values[_VMEM_CHECK] and not values.values[_MONITOR]:
+        found.append(
+            f"{values.shown(_VMEM_CHECK)} has no effect: {_MONITOR} is false, so nothing is measured"
         )
     return found

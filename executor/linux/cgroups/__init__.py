@@ -53,6 +53,7 @@ def discover(
     freezer, that the host does not offer; with ``auto`` there is always an answer, at worst NoCgroups.
     """
     driver = _discover(settings, group, root, proc, remember)
+    driver.delete_delay_seconds = settings.delete_delay_ms / 1000
     if settings.pause_mechanism == "freezer" and not driver.can_freeze:
         raise CgroupUnavailableError(
             "containers cannot be paused by the freezer on this host",

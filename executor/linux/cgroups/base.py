@@ -55,6 +55,8 @@ class CgroupDriver(abc.ABC):
     """Whether the kernel holds containers to their memory; where not, somebody has to look (``monitor.py``).
     """
     can_freeze = False
+    delete_delay_seconds = 0.02
+    """The longest pause between two attempts to remove a group."""
 
     @abc.abstractmethod
     def describe(self) -> CgroupReport:
@@ -191,7 +193,7 @@ def remove_group(path: str) -> bool:
     return True
 
 
-def remove_groups(paths: tuple[str, ...], wait_seconds: float) -> bool:
+def remove_groups(paths: tuple[str, ...], wait_seconds: float, longest_pause: float = 0.02) -> bool:
     """Remove several groups, trying for ``wait_seconds``: the kernel needs a moment after the last exit."""
     deadline = time.monotonic() + wait_seconds
     pause = 0.001
@@ -202,7 +204,7 @@ def remove_groups(paths: tuple[str, ...], wait_seconds: float) -> bool:
         if time.monotonic() >= deadline:
             return False
         time.sleep(pause)
-        pause = min(0.02, pause * 2)
+        pause = min(longest_pause, pause * 2)
 
 
 def remove_upwards(base: str, relative: str) -> None:

@@ -258,7 +258,7 @@ class V1Driver(CgroupDriver):
 
     def remove(self, container_id: str, wait_seconds: float = 0.0) -> bool:
         """Remove its group from each hierarchy."""
-        return remove_groups(self._groups(check_name(container_id)), wait_seconds)
+        return remove_groups(self._groups(check_name(container_id)), wait_seconds, self.delete_delay_seconds)
 
     def remove_parent(self) -> None:
         """Remove this node's group from each hierarchy, and empty levels above it."""

@@ -186,7 +186,9 @@ class V2Driver(CgroupDriver):
     def remove(self, container_id: str, wait_seconds: float = 0.0) -> bool:
         """Remove its group and what is below."""
         self._peaks.pop(container_id, None)
-        return remove_groups((self._group(check_name(container_id)),), wait_seconds)
+        return remove_groups(
+            (self._group(check_name(container_id)),), wait_seconds, self.delete_delay_seconds
+        )
 
     def remove_parent(self) -> None:
         """Remove this node's group, and empty levels above it."""
