@@ -36,9 +36,8 @@ def cgroup_limits(
     """The limits of one container on a node of ``node_vcores`` that stand for ``physical_cores``.
 
     Where ``memory_enforced`` or ``memory_enabled`` is off, ``memory_max`` is None and nothing about memory is to
-    be written. A
-    container that asks for no memory or no vcores has no limit of that kind, for a limit of zero would not
-    let it start.
+    be written. A container that asks for no memory or no vcores has no limit of that kind, for a limit of zero
+    would not let it start.
     """
     guaranteed = execution_type is ExecutionType.GUARANTEED
     shares, weight = OPPORTUNISTIC_SHARES, OPPORTUNISTIC_WEIGHT
