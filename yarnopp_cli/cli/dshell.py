@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import typer
@@ -407,8 +407,9 @@ def _run(request: ShellRequest, submission: Submission, context: Context, printe
 
     request.options(1)  # what is wrong with it is said before anything else is looked at
     session, settings = session_of(context, printer)
+    asked = request.options(settings.max_preemptions, settings.retry_minimum_interval_ms)
     job = shell.plan(
-        request.options(settings.max_preemptions, settings.retry_minimum_interval_ms), shell_program()
+        replace(asked, preempted_is_failure=settings.preempted_counts_as_failed), shell_program()
     )
     options = JobOptions(
         stream=submission.follow and not (printer.quiet or printer.is_json),

@@ -114,6 +114,7 @@ def pi(
                 reduce_attempts=settings.reduce_max_attempts,
                 timeout_ms=round((timeout or 0) * 1000),
                 max_preemptions=settings.max_preemptions,
+                maps_rule=settings.opportunistic_maps,
             )
         )
         options = JobOptions(show_summary=True, plain_lines=not no_progress)

@@ -83,7 +83,8 @@ class JobSpec:
 
     ``max_preemptions`` bounds how often one task may be preempted, shed or refused before it counts as failed
     with exit code 75. ``heartbeat_ms`` bounds how long the RM may hold an answer. ``rm_address`` is for a
-    detached job's master, which reads this record from its file.
+    detached job's master, which reads this record from its file. With ``preempted_is_failure`` a preempted, shed
+    or refused container has failed, as in YARN's distributed shell; a lost one is still replaced.
     """
 
     name: str
@@ -94,3 +95,4 @@ class JobSpec:
     heartbeat_ms: int = 10_000
     rm_address: str = ""
     pi: PiSpec | None = None
+    preempted_is_failure: bool = False

@@ -15,8 +15,22 @@ class ApplicationSettings:
         0,
         at_least=0,
         at_most=100,
-        doc="""The percentage of maps that run in opportunistic containers, exact and spread evenly over the
-        maps.""",
+        doc="""The percentage of maps that run in opportunistic containers; yopp.pi.opportunistic-maps says
+        which.""",
+    )
+    opportunistic_maps: str = setting(
+        "yopp.pi.opportunistic-maps",
+        "SPREAD",
+        choices=("SPREAD", "FIRST_OF_HUNDRED"),
+        doc="""Which maps are opportunistic. SPREAD: the percentage of all, spread evenly. FIRST_OF_HUNDRED, YARN's
+        rule: of each hundred maps the first, as many as the percentage says, so that 40 percent of 50 maps are
+        40.""",
+    )
+    preempted_counts_as_failed: bool = setting(
+        "yopp.dshell.preempted-counts-as-failed",
+        False,
+        doc="""YARN's rule: a container of `yopp dshell` that was preempted, shed or refused has failed, and its job
+        with it; only one that was lost is replaced. Otherwise all of them are asked for again.""",
     )
     map_memory_mb: int = setting(
         "mapreduce.map.memory.mb", 1024, at_least=1, doc="Memory of the container of one map, in MB."

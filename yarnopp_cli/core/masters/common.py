@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 
-from executor.records import PREEMPTION_STATUSES, ContainerStatus, ExecutionType
+from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerStatus, ExecutionType
 
 from ...errors import (
     EXIT_CANNOT_START,
@@ -327,7 +327,7 @@ class JobMaster:
         if self.stage is not Stage.WORKING:
             task.exit_code = exit_code_of(status)
             self._close(task, TaskState.KILLED if task.exit_code else TaskState.SUCCEEDED)
-        elif status.exit_status in PREEMPTION_STATUSES:
+        elif self._is_asked_for_again(status.exit_status):
             self._on_preempted(task, status, now)
         elif (code := exit_code_of(status)) == 0:
             task.exit_code = 0
@@ -335,6 +335,11 @@ class JobMaster:
         else:
             task.exit_code = code
             self._on_failed(task, code, now)
+
+    def _is_asked_for_again(self, exit_status: int) -> bool:
+        if self.job.preempted_is_failure:
+            return exit_status == ContainerExitStatus.ABORTED
+        return exit_status in PREEMPTION_STATUSES
 
     def _on_preempted(self, task: Task, status: ContainerStatus, now: float) -> None:
         task.preemptions += 1

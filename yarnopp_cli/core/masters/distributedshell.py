@@ -51,6 +51,7 @@ class ShellOptions:
     working_directory: str | None = None
     node: str = ANY
     max_preemptions: int = 100
+    preempted_is_failure: bool = False
 
 
 def check_one(*given: bool) -> None:
@@ -112,6 +113,7 @@ def plan(options: ShellOptions, shell: str = "bash") -> JobSpec:
         phases=(phase,),
         timeout_ms=options.timeout_ms,
         max_preemptions=options.max_preemptions,
+        preempted_is_failure=options.preempted_is_failure,
     )
 
 

@@ -54,6 +54,7 @@ class PiOptions:
     timeout_ms: int = 0
     max_preemptions: int = 100
     name: str = "QuasiMonteCarlo"
+    maps_rule: str = "SPREAD"
 
 
 def check_size(maps: int, samples: int) -> None:
@@ -76,8 +77,14 @@ def check_size(maps: int, samples: int) -> None:
         )
 
 
-def opportunistic_maps(maps: int, percent: int) -> tuple[bool, ...]:
-    """Which maps are opportunistic: the nearest whole number to ``percent`` of them, spread evenly."""
+def opportunistic_maps(maps: int, percent: int, rule: str = "SPREAD") -> tuple[bool, ...]:
+    """Which maps are opportunistic: the nearest whole number to ``percent`` of them, spread evenly.
+
+    With the rule FIRST_OF_HUNDRED as YARN counts (``RMContainerAllocator``): the first ``percent`` of each
+    hundred.
+    """
+    if rule == "FIRST_OF_HUNDRED":
+        return tuple(index % 100 < percent for index in range(maps))
     count = (maps * percent + 50) // 100
     return tuple((index + 1) * count // maps > index * count // maps for index in range(maps))
 
@@ -85,7 +92,7 @@ def opportunistic_maps(maps: int, percent: int) -> tuple[bool, ...]:
 def plan(options: PiOptions) -> JobSpec:
     """The job: a phase of maps and a phase of one reduce."""
     directory = options.directory
-    kinds = opportunistic_maps(options.maps, options.opportunistic_percent)
+    kinds = opportunistic_maps(options.maps, options.opportunistic_percent, options.maps_rule)
     maps = tuple(
         TaskSpec(
             number=index + 1,
