@@ -144,8 +144,9 @@ def test_sigterm_of_an_nm_leaves_its_containers_to_its_next_life(cluster: Cluste
     job.finish()
 
 
-def test_without_recovery_sigterm_ends_the_containers_first(cluster: Cluster) -> None:
-    cluster.write_site("yarn.nodemanager.recovery.enabled=false")
+@pytest.mark.parametrize("missing", ["enabled", "supervised"])
+def test_without_recovery_sigterm_ends_the_containers_first(cluster: Cluster, missing: str) -> None:
+    cluster.write_site(f"yarn.nodemanager.recovery.{missing}=false")
     _, nm = cluster.up()
     job = Job(cluster)
     (container_id,) = job.launch(job.grant(1, GUARANTEED), "sleep", "60")
