@@ -1,0 +1,53 @@
+"""YARN's flaky tests slept and hoped: YARN-5377, 8244, 9427, 9474, 9599, 9819, 10255, 10256 and 8011.
+
+Here the machines' tests say what time it is; a test that does wait for the world polls for what it waits for.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+MACHINES = [
+    path
+    for folder in ("core", "executor/core", "executor/scenarios", "views", "settings", "rpc", "conformance")
+    for path in sorted((TESTS / folder).rglob("*.py"))
+]
+
+
+def sleeps_outside_of_polling(tree: ast.Module) -> list[int]:
+    """Lines of calls of ``sleep`` that are not the pause of a loop with a deadline."""
+    loops = [node for node in ast.walk(tree) if isinstance(node, ast.While)]
+    polled = {
+        id(call)
+        for loop in loops
+        if any(
+            isinstance(node, ast.Assert | ast.Raise) or "deadline" in ast.dump(node)
+            for node in ast.walk(loop)
+        )
+        for call in ast.walk(loop)
+        if isinstance(call, ast.Call)
+    }
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "sleep"
+        and id(node) not in polled
+    ]
+
+
+def test_there_are_tests_to_look_at() -> None:
+    assert len(MACHINES) > 40
+    assert sleeps_outside_of_polling(ast.parse("import time\ntime.sleep(1)")) == [2]
+    polling = "while not done():\n    assert now() < deadline\n    time.sleep(0.01)"
+    assert sleeps_outside_of_polling(ast.parse(polling)) == []
+
+
+@pytest.mark.parametrize("path", MACHINES, ids=lambda path: str(path.relative_to(TESTS)))
+def test_yarn_flaky_no_test_of_a_machine_sleeps_and_hopes(path: Path) -> None:
+    assert sleeps_outside_of_polling(ast.parse(path.read_text())) == []
