@@ -16,7 +16,13 @@ from executor.linux.capacity import HostLimits
 from executor.linux.cgroups import base as cgroups_base
 from executor.linux.cgroups import discover
 from executor.linux.virtual_memory import virtual_bytes
-from executor.records import ContainerState, ContainerUsage, Resource, ResourceUtilization
+from executor.records import (
+    ContainerState,
+    ContainerUsage,
+    OpportunisticContainersStatus,
+    Resource,
+    ResourceUtilization,
+)
 from executor.settings import ExecutorSettings
 from tests.core.rm_harness import Cluster, Node
 from tests.executor.core.world import G, World
@@ -28,8 +34,10 @@ from yarnopp_cli.core.heartbeat_scaling import busy_part, busy_part_of_all, scal
 from yarnopp_cli.core.node_link import ResourceManagerLink
 from yarnopp_cli.daemons.nodemanager import chosen_size
 from yarnopp_cli.hardware import counted_machine, size_of_node
+from yarnopp_cli.lifecycle import plan_capacity
 from yarnopp_cli.records.tracker_protocol import NodeHeartbeatResponse
 from yarnopp_cli.settings.hardware import HardwareSettings
+from yarnopp_cli.settings.loading import load
 from yarnopp_cli.settings.nodemanager import NodeManagerSettings
 from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
 
@@ -291,3 +299,33 @@ def test_a_retry_waits_at_least_the_minimum() -> None:
     assert request.options(1, 1000).retry_interval_ms == 1000
     assert request.options(1, 100).retry_interval_ms == 200
     assert replace(request, retry_interval_ms=5000).options(1, 1000).retry_interval_ms == 5000
+
+
+# -- what the RM computes, and when --------------------------------------------------------------------------
+
+
+def test_the_nodes_are_sorted_and_counted_once_an_interval() -> None:
+    for interval_ms in (500, 3000):
+        cluster = Cluster(heartbeat_wait=False, sorting_nodes_interval_ms=interval_ms)
+        for name in ("h1:1", "h2:1"):
+            node = cluster.node(name, Resource(4096, 4))
+            node.opportunistic = OpportunisticContainersStatus(
+                queued=20, wait_queue_length=20, queue_capacity=50
+            )
+            node.beat()
+        before = cluster.settings.min_queue_length
+        assert cluster.rm._context.monitor.limit().max_queue_length == before
+        cluster.at(interval_ms / 1000 - 0.01)
+        assert cluster.rm._context.monitor.limit().max_queue_length == before
+        cluster.at(interval_ms / 1000 + 0.01)
+        assert cluster.rm._context.monitor.limit().max_queue_length == cluster.settings.max_queue_length
+
+
+def test_a_configured_size_is_the_nodes() -> None:
+    defines = ["yarn.nodemanager.resource.memory-mb=96", "yarn.nodemanager.resource.cpu-vcores=1"]
+    environ = {"HOME": "/nonexistent"}
+    configuration = load((), defines, environ=environ, state_dir="/s")
+    assert plan_capacity(configuration, Wish())[0] == (Resource(96, 1),)
+    assert plan_capacity(configuration, Wish(memory_mb=64))[0] == (Resource(64, 1),), (
+        "an option has precedence"
+    )
