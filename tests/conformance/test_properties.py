@@ -305,20 +305,26 @@ def test_a_retry_waits_at_least_the_minimum() -> None:
 
 
 def test_the_nodes_are_sorted_and_counted_once_an_interval() -> None:
-    for interval_ms in (500, 3000):
-        cluster = Cluster(heartbeat_wait=False, sorting_nodes_interval_ms=interval_ms)
-        for name in ("h1:1", "h2:1"):
-            node = cluster.node(name, Resource(4096, 4))
-            node.opportunistic = OpportunisticContainersStatus(
-                queued=20, wait_queue_length=20, queue_capacity=50
-            )
-            node.beat()
-        before = cluster.settings.min_queue_length
-        assert cluster.rm._context.monitor.limit().max_queue_length == before
-        cluster.at(interval_ms / 1000 - 0.01)
-        assert cluster.rm._context.monitor.limit().max_queue_length == before
-        cluster.at(interval_ms / 1000 + 0.01)
-        assert cluster.rm._context.monitor.limit().max_queue_length == cluster.settings.max_queue_length
+    for interval in (0.5, 3.0):
+        cluster = Cluster(heartbeat_wait=False, sorting_nodes_interval_ms=round(interval * 1000))
+        nodes = [cluster.node(name, Resource(4096, 4)) for name in ("h1:1", "h2:1")]
+
+        def tell(waiting: int) -> None:
+            for node in nodes:  # noqa: B023 - called within this turn only
+                node.opportunistic = OpportunisticContainersStatus(
+                    queued=waiting, wait_queue_length=waiting, queue_capacity=50
+                )
+                node.beat()
+
+        tell(8)
+        cluster.at(interval / 10)
+        limit = cluster.rm._context.monitor.limit
+        assert limit().max_queue_length == 8
+        tell(12)
+        cluster.at(interval - 0.01)
+        assert limit().max_queue_length == 8, "as it was when it was computed last"
+        cluster.at(interval + 0.01)
+        assert limit().max_queue_length == 12
 
 
 def test_a_configured_size_is_the_nodes() -> None:
