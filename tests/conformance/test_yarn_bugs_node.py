@@ -220,15 +220,15 @@ def test_yarn_9594_an_event_has_its_own_effect_and_no_other_ones() -> None:
 @RULES
 def test_yarn_10760_the_figures_of_opportunistic_containers_never_go_below_zero(world_of: Any) -> None:
     """After a restart ends were counted down that had never been counted up."""
-    world = world_of(use_pause_for_preemption=True)
+    world = world_of(use_pause_for_preemption=True, vcores=1)
     recovered(
         world, record("o0", O, "RUNNING", 1), record("o1", O, "PAUSED", 2), record("o2", O, "SCHEDULED", 3)
     )
-    for name in ("o0", "o1", "o2"):
+    assert world.states("o0", "o1", "o2") == ["RUNNING", "PAUSED", "SCHEDULED"]
+    for name in ("o1", "o2", "o0"):
+        world.stop(name) if name == "o2" else world.exit(name)
         seen = world.machine.opportunistic_status()
         assert min(seen.running, seen.queued, seen.paused, seen.memory_used, seen.vcores_used) >= 0
-        if world.state(name) is not ContainerState.DONE:
-            world.exit(name)
         world.tell(ContainerExited(name, 0))
     seen = world.machine.opportunistic_status()
     assert (seen.running, seen.queued, seen.paused, seen.memory_used, seen.vcores_used) == (0,) * 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -144,6 +145,12 @@ def test_yarn_7587_a_node_with_a_full_queue_gets_nothing() -> None:
     busy(cluster, "h2:1", 9)
     response = cluster.master().allocate(opportunistic(5))
     assert places(response.allocated) == ["h2:1"], "one place is left, and the others wait for the next beat"
+    cluster = Cluster()
+    nearly = busy(cluster, "h3:1", 10)
+    nearly.opportunistic = replace(nearly.load(), memory_used=3996, vcores_used=3)
+    nearly.beat()
+    response = cluster.master().allocate(opportunistic(1))
+    assert response.allocated == (), "what is free there is too little, and its queue is full"
 
 
 def test_yarn_5350_the_order_of_the_nodes_reaches_the_distributed_schedulers() -> None:
