@@ -50,8 +50,15 @@ def anywhere_near(host: str, rack: str, number: int, id: int) -> list[ResourceRe
 class Fixture:
     """min (1024, 1), max (1024, 10), as in the tests of Hadoop."""
 
-    def __init__(self, *nodes: RemoteNode, minimum: Resource = SIZE, maximum: Resource | None = None) -> None:
-        self.directory = NodeDirectory(ResourceManagerSettings(opportunistic_enabled=True), wall_offset=0.0)
+    def __init__(
+        self,
+        *nodes: RemoteNode,
+        minimum: Resource = SIZE,
+        maximum: Resource | None = None,
+        settings: ResourceManagerSettings | None = None,
+    ) -> None:
+        settings = settings or ResourceManagerSettings(opportunistic_enabled=True)
+        self.directory = NodeDirectory(settings, wall_offset=0.0)
         self.directory.container_key = b"k" * 32
         self.scheduler = DistributedScheduler(
             AttemptFacts(ATTEMPT, APP, "h0:1", NodeManagerSettings()), self.directory
