@@ -22,7 +22,6 @@ from yarnopp_cli.settings.applications import ApplicationSettings
 from yarnopp_cli.settings.hardware import HardwareSettings
 from yarnopp_cli.settings.loading import describe
 from yarnopp_cli.settings.nodemanager import NodeManagerSettings
-from yarnopp_cli.settings.refused import REFUSED
 from yarnopp_cli.settings.registry import PROPERTIES_OF
 from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
 
@@ -69,17 +68,8 @@ def site_page() -> Page:
             "SYNTAX": text.SITE_SYNTAX,
             "HADOOP'S FILES": text.SITE_XML,
             "PROPERTIES": tuple(properties),
-            "PROPERTIES OF YARN THAT ARE REFUSED": (
-                Paragraph(
-                    "They mean nothing on one host, and one that did nothing would deceive. In Hadoop's own files "
-                    "each is ignored with a warning."
-                ),
-                *(
-                    Tagged(name, (f"{_sentence(refusal.because)}.", f"Instead: {refusal.instead}."))
-                    for name, refusal in REFUSED.items()
-                ),
-            ),
             "EXAMPLES": text.SITE_EXAMPLES,
+            "REFUSED PROPERTIES OF YARN": text.SITE_REFUSED,
             "SEE ALSO": (Paragraph("`yopp`(1)"),),
         },
     )
@@ -89,10 +79,6 @@ def property_texts(declared: Property) -> tuple[str, ...]:
     """What there is to say of a property: its document, what it takes, its default."""
     takes = describe(declared)
     return (declared.doc, f"{takes[:1].upper()}{takes[1:]}.")
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
 
 
 def default_toml() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from yarnopp_cli import errors
 from yarnopp_cli.roff import Block, Literal, Paragraph, Tagged
 from yarnopp_cli.settings.files import FILES_OF_A_DIRECTORY, SYSTEM_SITE
+from yarnopp_cli.settings.refused import REFUSED
 
 
 def _says(text: str) -> Paragraph:
@@ -182,4 +183,15 @@ SITE_EXAMPLES: tuple[Block, ...] = (
     ),
     _says("A property for one command:"),
     Literal(("yopp pi -Dmapreduce.job.num-opportunistic-maps-percent=40 50 100",)),
+)
+
+SITE_REFUSED: tuple[Block, ...] = (
+    _says(
+        """They mean nothing on one host, and one that did nothing would deceive. In Hadoop's own files each is
+        ignored with a warning."""
+    ),
+    *(
+        Tagged(name, (f"{refusal.because[:1].upper()}{refusal.because[1:]}.", f"Instead: {refusal.instead}."))
+        for name, refusal in REFUSED.items()
+    ),
 )

@@ -139,9 +139,9 @@ class Container:
     unpausable: bool = False
     #: its limits changed while it was launching
     limits_stale: bool = False
+    over_virtual: bool = False
     #: it was over its memory in the last sample, too
     over_memory: bool = False
-    over_virtual: bool = False
     #: how many later arrivals had started before it was last paused
     overtaken_before: int = 0
     deadlines: dict[DeadlineKind, float] = field(default_factory=dict)

@@ -112,8 +112,8 @@ class LinuxContainerExecutor:
             cgroups,
             self._running,
             post,
-            interval_ms=settings.monitor_interval_ms,
             virtual_memory=settings.vmem_check_enabled,
+            interval_ms=settings.monitor_interval_ms,
             clock=clock,
         )
         self._finder = Finder(self._store, self._directories, cgroups, clock)

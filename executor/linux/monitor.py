@@ -12,15 +12,15 @@ from dataclasses import replace
 
 from ..core.events import UsageSampled
 from ..records import ContainerUsage, ResourceUtilization
+from . import virtual_memory as address_space
 from .cgroups.base import CgroupDriver
-from .virtual_memory import virtual_bytes
 
 INLINE_SECONDS = 0.003
 """Passes shorter than this are made on the loop."""
 
 
 class Monitor:
-    """Posts a UsageSampled each ``interval_ms`` until it is stopped; with ``virtual_memory`` measured as well."""
+    """Posts a UsageSampled each ``interval_ms`` until it is stopped."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Monitor:
         usages: dict[str, ContainerUsage] = {name: self._cgroups.usage(name, now) for name in names}
         if self._virtual_memory:
             usages = {
-                name: replace(usage, virtual_bytes=virtual_bytes(self._cgroups.processes(name)))
+                name: replace(usage, virtual_bytes=address_space.virtual_bytes(self._cgroups.processes(name)))
                 for name, usage in usages.items()
             }
         node = node_utilization()

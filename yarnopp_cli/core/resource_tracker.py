@@ -245,10 +245,10 @@ class ResourceTrackerService:
         if not (node.answer_due or shutdown or node.has_news()):
             return
         response = node.response(context.monitor.limit_for(node.node_id), context.lifetime)
-        if context.settings.heartbeat_scaling:
-            response = replace(response, next_interval_ms=self._interval_of(node))
         if context.distributed:
             response = replace(response, nodes_for_scheduling=context.nodes_for_scheduling())
+        if context.settings.heartbeat_scaling:
+            response = replace(response, next_interval_ms=self._interval_of(node))
         if shutdown:
             node.shutdown_told = True
             response = NodeHeartbeatResponse(
@@ -262,17 +262,17 @@ class ResourceTrackerService:
         context.reply(held.call_id, response)
         self._forget_held(node)
 
-    def _interval_of(self, node: RMNode) -> int:
-        nodes = [other for other in self._context.nodes.values() if other.usable]
-        cluster = busy_part_of_all((other.node_utilization.cpu, other.load.total.vcores) for other in nodes)
-        own = busy_part(node.node_utilization.cpu, node.load.total.vcores)
-        return scaled_interval(self._context.settings, own, cluster)
-
     def hold_is_over(self, node_id: str) -> None:
         """The time for which a heartbeat may be held has passed."""
         if (node := self._context.nodes.get(node_id)) is not None:
             node.answer_due = True
             self.answer(node)
+
+    def _interval_of(self, node: RMNode) -> int:
+        nodes = [other for other in self._context.nodes.values() if other.usable]
+        cluster = busy_part_of_all((other.node_utilization.cpu, other.load.total.vcores) for other in nodes)
+        own = busy_part(node.node_utilization.cpu, node.load.total.vcores)
+        return scaled_interval(self._context.settings, own, cluster)
 
     def _supersede(self, node: RMNode) -> None:
         """Answer the held heartbeat without news: its number is that of the last answer the node has."""

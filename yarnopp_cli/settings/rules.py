@@ -104,10 +104,6 @@ _RULES: tuple[Callable[[Values], InvalidPropertyError | None], ...] = (
         "yarn.resourcemanager.nm-container-queuing.min-queue-length",
         "yarn.resourcemanager.nm-container-queuing.max-queue-length",
     ),
-    _at_most(
-        "yarn.resourcemanager.nodemanagers.heartbeat-interval-min-ms",
-        "yarn.resourcemanager.nodemanagers.heartbeat-interval-max-ms",
-    ),
     _at_most("yarn.scheduler.minimum-allocation-mb", "yarn.scheduler.maximum-allocation-mb"),
     _at_most("yarn.scheduler.minimum-allocation-vcores", "yarn.scheduler.maximum-allocation-vcores"),
     # YARN's RM turns such a node away when it registers.
@@ -117,6 +113,10 @@ _RULES: tuple[Callable[[Values], InvalidPropertyError | None], ...] = (
         "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms",
         "yarn.nm.liveness-monitor.expiry-interval-ms",
         "every node would be lost between two of its heartbeats",
+    ),
+    _at_most(
+        "yarn.resourcemanager.nodemanagers.heartbeat-interval-min-ms",
+        "yarn.resourcemanager.nodemanagers.heartbeat-interval-max-ms",
     ),
     _below(
         "yarn.nodemanager.sleep-delay-before-sigkill.ms",
