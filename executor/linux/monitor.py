@@ -37,7 +37,7 @@ class Monitor:
         self._post = post
         self._interval = interval_ms / 1000
         self._clock = clock
-        self._virtual_memory = virtual_memory
+        self._virtual_memory = virtual_memory  # measured only where asked: it costs a file a process
         self._task: asyncio.Task[None] | None = None
         self._last_seconds = 0.0
 
