@@ -31,6 +31,7 @@ from ..core.commands import (
     SetLimits,
     SignalContainer,
     StoreContainer,
+    WatchHost,
 )
 from ..core.events import (
     ContainerExited,
@@ -49,6 +50,7 @@ from .adoption import Finder, Held, is_shim
 from .cgroups.base import CgroupDriver, check_name
 from .directories import Directories
 from .environment import container_environment
+from .host import HostReader
 from .monitor import Monitor
 from .pausing import SETTLE_SECONDS, Stopping, continue_all
 from .process import (
@@ -79,7 +81,9 @@ class LinuxContainerExecutor:
 
     ``post`` takes its events; ``report``, if given, the statuses of ReportStatus. ``work_dir`` and
     ``state_dir`` are this node's alone; logs stay in ``log_dir``. ``node_environment`` holds NM_HOST,
-    NM_PORT and NM_HTTP_PORT. Raises OSError or StateStoreError where a directory cannot be made.
+    NM_PORT and NM_HTTP_PORT. Processes that have one of ``own_markers`` as a program or module are no pressure on
+    the machine, which is measured below ``proc``. Raises OSError or StateStoreError where a directory cannot be
+    made.
     """
 
     def __init__(
@@ -96,8 +100,12 @@ class LinuxContainerExecutor:
         launcher: Launcher | None = None,
         report: Callable[[ContainerStatus], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        proc: str = "/proc",
+        own_markers: tuple[str, ...] = (),
     ) -> None:
         self._settings = settings
+        self._proc = proc
+        self._own_markers = own_markers
         self._post = post
         self._report = report
         self._clock = clock
@@ -109,7 +117,12 @@ class LinuxContainerExecutor:
         self._directories = Directories(work_dir, log_dir, state_dir)
         self._watcher = ExitWatcher(self._loop)
         self._monitor = Monitor(
-            cgroups, self._running, post, interval_ms=settings.monitor_interval_ms, clock=clock
+            cgroups,
+            self._running,
+            post,
+            interval_ms=settings.monitor_interval_ms,
+            clock=clock,
+            host=self._host_reader,
         )
         self._finder = Finder(self._store, self._directories, cgroups, clock)
         self._held: dict[str, Held] = {}
@@ -155,6 +168,22 @@ class LinuxContainerExecutor:
         """Where a container's output goes."""
         return self._directories.log(spec)
 
+    def _host_reader(self, counted: Callable[[], float]) -> HostReader:
+        hierarchy = self._settings.cgroups_hierarchy
+
+        def yopp_seconds() -> float:
+            seconds = self._cgroups.cpu_seconds(hierarchy)
+            return counted() if seconds is None else seconds
+
+        return HostReader(
+            yopp_seconds,
+            proc=self._proc,
+            markers=self._own_markers,
+            hierarchy=hierarchy.strip("/"),
+            suspicious=0.5 * self._settings.pressure_outside_cpu,
+            clock=self._clock,
+        )
+
     def _running(self) -> list[str]:
         return [held.container_id for held in self._held.values() if not held.ended]
 
@@ -181,6 +210,8 @@ class LinuxContainerExecutor:
                 self._set_limits(container_id, limits)
             case CleanUpContainer(container_id):
                 self._clean_up(container_id)
+            case WatchHost(interval_ms):
+                self._monitor.watch(interval_ms, self._loop)
             case ReportStatus(status):
                 if self._report is not None:
                     self._report(status)
