@@ -45,10 +45,13 @@ MAXIMUM_THRESHOLD = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Cores that a container used when last measured, and its appetite."""
+    """Cores that a container used when last measured, its appetite for them, and its memory in bytes. ``settled``: it
+    has run for long enough to count with what it uses."""
 
     cores: float
     appetite: float
+    memory_bytes: int
+    settled: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +101,9 @@ class YieldingActions(ContainerActions):
         self._host: HostUtilization | None = None
         self._demand = Demand()
         self._cores = 0
+        #: what containers used at the last reading; what was measured since waits for the machine's own figures
         self._use: dict[str, Use] = {}
-        #: those that have run for long enough to count with what they use
-        self._settled: set[str] = set()
+        self._measured: dict[str, Use] = {}
         self._memory_given_at = float("-inf")
 
     # -- what is measured
@@ -128,14 +131,18 @@ class YieldingActions(ContainerActions):
         appetite = known.appetite if known is not None else 0.0
         if container.state not in (PAUSED, PAUSING):
             appetite *= 0.5 ** (seconds / HALF_LIFE_SECONDS)
-        self._use[container.container_id] = Use(cores, max(cores, appetite))
-        if container.ran_seconds(self._now) >= self._settings.overallocation_ramp_ms / 1000:
-            self._settled.add(container.container_id)
+        settled = container.ran_seconds(self._now) >= self._settings.overallocation_ramp_ms / 1000
+        self._measured[container.container_id] = Use(
+            cores, max(cores, appetite), usage.memory_bytes, settled or (known is not None and known.settled)
+        )
 
-    def _forget_ended(self) -> None:
-        for container_id in self._use.keys() - self._active.keys():
-            del self._use[container_id]
-        self._settled &= self._active.keys()
+    def _take_measurements(self) -> None:
+        self._use = {
+            container_id: use
+            for container_id, use in (self._use | self._measured).items()
+            if container_id in self._active
+        }
+        self._measured.clear()
 
     def _appetite(self, container: Container) -> float:
         """Cores that it wants: what was measured, else what it was promised."""
@@ -148,21 +155,20 @@ class YieldingActions(ContainerActions):
     def _counted_cores(self, container: Container) -> float:
         if container.state is PAUSED:
             return 0.0
-        settled = container.container_id in self._settled
-        return self._appetite(container) if settled else self._promised(container)
+        use = self._use.get(container.container_id)
+        return use.appetite if use is not None and use.settled else self._promised(container)
 
     def _counted_memory(self, container: Container) -> int:
         """MiB that it is taken to use."""
-        settled = container.container_id in self._settled or container.state is PAUSED
-        used = -(-container.usage.memory_bytes // MIB)
-        return used if settled and used > 0 else container.allocated.memory
+        use = self._use.get(container.container_id)
+        return -(-use.memory_bytes // MIB) if use is not None and use.settled else container.allocated.memory
 
     def _on_host_sampled(self, event: NodeUtilizationSampled) -> None:
         if not self._watching:
             return  # it was under way when nobody wanted it any more
         self._host = host = event.host
         self._cores = host.cores
-        self._forget_ended()
+        self._take_measurements()
         mine = [c for c in self._active.values() if c.is_opportunistic]
         used = sum(use.cores for c in mine if (use := self._use.get(c.container_id)) is not None)
         wanted = sum(self._appetite(c) for c in mine if c.state is not PAUSED)
@@ -310,7 +316,7 @@ class YieldingActions(ContainerActions):
             vcores = min(vcores, int(bound * self.total.vcores) - self.allocated.vcores)
         memory = int(self._thresholds.memory * self.total.memory) - sum(map(self._counted_memory, active))
         if host.memory_total > 0:
-            unmeasured = sum(c.allocated.memory for c in active if c.container_id not in self._settled)
+            unmeasured = sum(c.allocated.memory for c in active if c.container_id not in self._use)
             free = host.memory_available - self._memory.floor(host) * 3 // 2
             memory = min(memory, free // MIB - unmeasured)
         memory = min(memory, int(bound * self.total.memory) - self.allocated.memory)

@@ -164,9 +164,14 @@ class OwnProcesses:
         return int(fields[19]), (int(fields[11]) + int(fields[12])) / self._hertz
 
     def _is_own(self, pid: str) -> bool:
-        words = _read(f"{self._proc}/{pid}/cmdline", 4096).split(b"\0")[:4]
-        names = {word.rpartition(b"/")[2].partition(b".")[0] for word in words}
-        if names.isdisjoint(self._markers):
+        words = _read(f"{self._proc}/{pid}/cmdline", 4096).split(b"\0")[:5]
+        name = words[0].rpartition(b"/")[2]
+        if name.startswith(b"python"):  # what it runs: a module or a script
+            if b"-m" in words[:-1]:
+                name = words[words.index(b"-m") + 1].partition(b".")[0]
+            else:
+                name = words[1].rpartition(b"/")[2] if len(words) > 1 else b""
+        if name not in self._markers:
             return False
         return not self._hierarchy or self._hierarchy not in _read(f"{self._proc}/{pid}/cgroup", 8192)
 
