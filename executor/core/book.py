@@ -108,6 +108,11 @@ class ContainerBook:
         container = self._live.get(container_id)
         return container is not None and container.held
 
+    def gives_way(self, container_id: str) -> bool:
+        """Whether it is paused for the sake of processes outside yopp, or of memory that runs out."""
+        container = self._live.get(container_id)
+        return container is not None and container.yields_to != ""
+
     @property
     def total(self) -> Resource:
         """What all containers together may have."""

@@ -14,7 +14,7 @@ import os
 import pwd
 import signal
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -81,9 +81,9 @@ class LinuxContainerExecutor:
 
     ``post`` takes its events; ``report``, if given, the statuses of ReportStatus. ``work_dir`` and
     ``state_dir`` are this node's alone; logs stay in ``log_dir``. ``node_environment`` holds NM_HOST,
-    NM_PORT and NM_HTTP_PORT. Processes that have one of ``own_markers`` as a program or module are no pressure on
-    the machine, which is measured below ``proc``. Raises OSError or StateStoreError where a directory cannot be
-    made.
+    NM_PORT and NM_HTTP_PORT. The machine is measured below ``proc``; processes that have one of ``own_markers`` as
+    a program or module are no pressure on it, nor are ``own_pids``. Raises OSError or StateStoreError where a
+    directory cannot be made.
     """
 
     def __init__(
@@ -102,10 +102,12 @@ class LinuxContainerExecutor:
         clock: Callable[[], float] = time.monotonic,
         proc: str = "/proc",
         own_markers: tuple[str, ...] = (),
+        own_pids: Callable[[], Collection[int]] = tuple,
     ) -> None:
         self._settings = settings
         self._proc = proc
         self._own_markers = own_markers
+        self._own_pids = own_pids
         self._post = post
         self._report = report
         self._clock = clock
@@ -179,6 +181,7 @@ class LinuxContainerExecutor:
             yopp_seconds,
             proc=self._proc,
             markers=self._own_markers,
+            own_pids=self._own_pids,
             hierarchy=hierarchy.strip("/"),
             suspicious=0.5 * self._settings.pressure_outside_cpu,
             clock=self._clock,

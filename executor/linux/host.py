@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from ..records import HostUtilization
@@ -34,8 +34,9 @@ class _Reading:
 
 class HostReader:
     """Reads below ``proc``. ``yopp_seconds`` is the CPU time of all containers so far. Processes whose command line
-    has a program or a module of the name of one of ``markers`` are yopp's own, unless they run in a
-    group below ``hierarchy``: those are containers. They are looked for where others seem to use ``suspicious`` cores.
+    has a program or a module of the name of one of ``markers``, and ``own_pids``, are yopp's own, unless they
+    run in a group below ``hierarchy``: those are containers. They are looked for where others seem to use
+    ``suspicious`` cores.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class HostReader:
         proc: str = "/proc",
         markers: tuple[str, ...] = (),
         hierarchy: str = "",
+        own_pids: Callable[[], Collection[int]] = tuple,
         suspicious: float = 0.3,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -52,7 +54,9 @@ class HostReader:
         self._proc = proc
         self._suspicious = suspicious
         self._clock = clock
-        self._own = OwnProcesses(proc, tuple(marker.encode() for marker in markers), hierarchy.encode())
+        self._own = OwnProcesses(
+            proc, tuple(marker.encode() for marker in markers), hierarchy.encode(), own_pids
+        )
         self._last: _Reading | None = None
 
     def read(self) -> HostUtilization | None:
@@ -122,7 +126,14 @@ class HostReader:
 class OwnProcesses:
     """yopp's daemons and clients among all processes, and what they use."""
 
-    def __init__(self, proc: str, markers: tuple[bytes, ...], hierarchy: bytes) -> None:
+    def __init__(
+        self,
+        proc: str,
+        markers: tuple[bytes, ...],
+        hierarchy: bytes,
+        own_pids: Callable[[], Collection[int]] = tuple,
+    ) -> None:
+        self._own_pids = own_pids
         self._proc = proc
         self._markers = frozenset(markers)
         self._hierarchy = hierarchy
@@ -133,7 +144,8 @@ class OwnProcesses:
 
     def cores(self, now: float) -> float:
         """Cores in use by them since the last call; one that is new counts with its mean since its start."""
-        if not self._markers:
+        known = {str(pid) for pid in self._own_pids()}
+        if not self._markers and not known:
             return 0.0
         booted = time.clock_gettime(time.CLOCK_BOOTTIME)
         used, seen, others = 0.0, {}, set()
@@ -144,7 +156,11 @@ class OwnProcesses:
             age = booted - start / self._hertz
             key = (pid, start)
             # what has just started may yet become another program
-            if key in self._others or not self._is_own(pid):
+            if pid in known:
+                own = not self._is_contained(pid)
+            else:
+                own = key not in self._others and self._is_own(pid)
+            if not own:
                 if age > 1.0:
                     others.add(key)
                 continue
@@ -173,7 +189,11 @@ class OwnProcesses:
                 name = words[1].rpartition(b"/")[2] if len(words) > 1 else b""
         if name not in self._markers:
             return False
-        return not self._hierarchy or self._hierarchy not in _read(f"{self._proc}/{pid}/cgroup", 8192)
+        return not self._is_contained(pid)
+
+    def _is_contained(self, pid: str) -> bool:
+        """Whether it runs in a container, whose use is known."""
+        return self._hierarchy != b"" and self._hierarchy in _read(f"{self._proc}/{pid}/cgroup", 8192)
 
 
 def _read(path: str, length: int) -> bytes:

@@ -89,6 +89,18 @@ def test_yopps_own_daemons_and_clients_are_no_processes_outside(tmp_path: Path) 
     assert found.yopp_cpu == pytest.approx(0.4 + 0.5, abs=0.12)
 
 
+def test_who_is_connected_to_the_node_is_a_client_of_yopp(tmp_path: Path) -> None:
+    clock, proc = Clock(), FakeProc(tmp_path)
+    reader = HostReader(lambda: 0.0, proc=str(tmp_path), own_pids=lambda: (7,), clock=clock)
+    reader.read()
+    proc.process(7, "python3 my_master.py", 1.0, 100)
+    proc.process(8, "python3 my_simulation.py", 1.0, 100)
+    next_reading(reader, proc, clock, busy=2.0, yopp=0.0)
+    proc.process(7, "python3 my_master.py", 1.4, 100)
+    proc.process(8, "python3 my_simulation.py", 1.5, 100)
+    assert next_reading(reader, proc, clock, busy=2.0, yopp=0.0).yopp_cpu == pytest.approx(0.8, abs=0.05)
+
+
 def test_they_are_not_looked_for_where_nobody_uses_much(tmp_path: Path) -> None:
     clock = Clock()
     reader, proc = a_reader(tmp_path, clock)
