@@ -190,6 +190,7 @@ def test_short_bursts_outside_make_nobody_dance(tmp_path: Path, monkeypatch: pyt
 
 def test_memory_that_runs_out_ends_the_newest_opportunistic_one_and_never_a_guaranteed_one(
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hold = "import time; kept = bytearray(60 << 20); time.sleep(300)"
 
