@@ -21,8 +21,8 @@ ROUNDING = 0.25
 """Processes outside that were measured to use n and a bit cores want n, else n + 1: while nobody is idle they get
 less than they want."""
 
-TOLERANCE = 0.1
-"""Cores by which demand may exceed the machine before anybody is asked to give way."""
+TOLERANCE = 0.25
+"""Cores by which demand may exceed the machine before anybody is asked to give way: what uses so little may stay."""
 
 RELAPSE_SECONDS = 10.0
 """Pressure that returns so soon after containers came back was not over."""
@@ -62,6 +62,7 @@ class CpuPressure:
         #: when, cores used outside, threads outside that ran or waited for a processor
         self._readings: deque[tuple[float, float, float]] = deque()
         self._since: float | None = None
+        self._too_much_since: float | None = None
         self._changed_at = -math.inf
         self._came_back_at = -math.inf
         self._held = 0
@@ -91,6 +92,10 @@ class CpuPressure:
             self._readings.popleft()
         wanted = self._wanted(outside, self._threshold)
         excess = wanted + demand.rest + demand.opportunistic - host.cores - TOLERANCE
+        if excess <= 0:
+            self._too_much_since = None
+        elif self._too_much_since is None:
+            self._too_much_since = now
         full = host.idle <= (1 - self._saturated) * host.cores
         pressed = full and (wanted > 0 or (self._lends and excess > 0))
         if not pressed:
@@ -114,15 +119,19 @@ class CpuPressure:
             threads = sum(waiting for _, _, waiting in recent) / len(recent)
             wanted = min(max(wanted, int(threads + ROUNDING)), host.cores)
         excess = wanted + demand.rest + demand.opportunistic - host.cores - TOLERANCE
-        if not self.is_on:
-            relapsed = now - self._came_back_at < RELAPSE_SECONDS
-            self._quiet = min(2 * self._quiet, LONGEST_QUIET_SECONDS) if relapsed else self._shortest_quiet
+        lasted = self._too_much_since is not None and now - self._too_much_since >= self._sustained
+        asks = excess > 0 and (lasted or wanted > self._held)
+        if now - self._came_back_at < RELAPSE_SECONDS and (asks or not self.is_on):
+            self._quiet = min(2 * self._quiet, LONGEST_QUIET_SECONDS)
+            self._came_back_at = -math.inf  # that was one mistake
+        elif not self.is_on:
+            self._quiet = self._shortest_quiet
         self._held = wanted
         self._changed_at = now
-        if excess <= 0:
+        if not asks:
             return 0.0
         self._asked = True
-        self._since = None
+        self._since = self._too_much_since = None
         return excess
 
     def _is_relieved(self, host: HostUtilization, outside: float, excess: float) -> bool:

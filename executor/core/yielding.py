@@ -128,8 +128,11 @@ class YieldingActions(ContainerActions):
             return
         cores = max(0.0, usage.cpu_seconds - container.usage.cpu_seconds) / seconds
         known = self._use.get(container.container_id)
+        stands = container.state in (PAUSED, PAUSING)
+        if stands and known is None:
+            return  # nobody has seen yet what it would use
         appetite = known.appetite if known is not None else 0.0
-        if container.state not in (PAUSED, PAUSING):
+        if not stands:
             appetite *= 0.5 ** (seconds / HALF_LIFE_SECONDS)
         settled = container.ran_seconds(self._now) >= self._settings.overallocation_ramp_ms / 1000
         self._measured[container.container_id] = Use(
@@ -185,12 +188,14 @@ class YieldingActions(ContainerActions):
 
     def _give_cpu(self, surplus: float) -> None:
         """Pause the fewest, the newest of those, that give so many cores; all that use CPU where they do not."""
+        at_least = self._settings.pressure_sustained_ms / 1000  # what ends sooner is a short burst itself
         candidates = [
             container
             for container in reversed(self._active.values())
             if container.is_opportunistic
             and container.state is RUNNING
             and not container.unpausable
+            and container.ran_seconds(self._now) >= at_least
             and self._appetite(container) >= LEAST_CORES
         ]
         gains = [Resource(0, max(1, round(self._appetite(c) * UNITS))) for c in candidates]
@@ -289,10 +294,21 @@ class YieldingActions(ContainerActions):
         if self._cpu.wanted_outside:
             cores = self._room_in_cores()
             if cores < ROUNDING:
-                return None
+                return room if self._may_try_one() else None
             vcores = int((cores + TOLERANCE) * self.total.vcores / self._physical_cores)
             room = Resource(room.memory, min(room.vcores, vcores))
         return room
+
+    def _may_try_one(self) -> bool:
+        """Whether one may start although others want all cores: what uses little, or ends soon, gets on also where
+        that lasts for ever. The next has to wait until this one was measured, or for good if it had to give way."""
+        active = [c for c in self._active.values() if c.is_opportunistic and c.state is not KILLING]
+        if any(container.yields_to for container in active):
+            return False
+        running = [container for container in active if container.state is not PAUSED]
+        if any(container.container_id not in self._use for container in running):
+            return False
+        return sum(map(self._appetite, running)) < TOLERANCE
 
     def _lendable(self) -> Resource:
         """What is idle by measurement, up to the thresholds and the factor. Whoever started since counts with

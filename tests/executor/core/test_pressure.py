@@ -149,6 +149,34 @@ def test_nothing_opportunistic_starts_while_others_want_the_cores_but_guaranteed
     assert world.states("o1", "g") == ["RUNNING", "RUNNING"]
 
 
+def test_what_uses_little_or_ends_soon_gets_on_under_pressure_that_never_ends() -> None:
+    world = a_watched_world(vcores=16)
+    world.outside = [1.0, 1.0]
+    names = [f"sleeper{number}" for number in range(4)]
+    for name in names:
+        world.wants[name] = 0.02
+        world.schedule(name, O, 100, 1)
+    world.tick(8)
+    assert running(world, names) == 4
+    for number in range(5):
+        world.wants[f"short{number}"] = 1.0
+        world.schedule(f"short{number}", O, 100, 1)
+    for _ in range(5):
+        world.tick(0.5)
+        assert world.machine.opportunistic_status().running <= 5, "one at a time"
+        live = [name for name in world.statuses_live() if name.startswith("short")]
+        started = [name for name in live if world.state(name) is RUNNING]
+        for name in started:
+            world.exit(name)
+    assert not [name for name in world.statuses_live() if name.startswith("short")]
+    for number in range(5):
+        world.wants[f"long{number}"] = 1.0
+        world.schedule(f"long{number}", O, 100, 1)
+    world.tick(30)
+    longs = [world.state(f"long{number}") for number in range(5)]
+    assert longs == [PAUSED] + [SCHEDULED] * 4, "one had to give way, and none was tried after it"
+
+
 def test_who_gave_way_may_be_promoted_held_and_killed() -> None:
     world = with_spinners(2, cores=4, vcores=4)
     world.schedule("o3", O, 100, 1)
