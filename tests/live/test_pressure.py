@@ -178,9 +178,12 @@ def test_short_bursts_outside_make_nobody_dance(tmp_path: Path, monkeypatch: pyt
             await world.until(lambda: states(*jobs) == ["RUNNING"] * 2, 5)
             deadline = time.monotonic() + 4
             while time.monotonic() < deadline:
+                begun = time.monotonic()
                 world.outside = 2
                 await asyncio.sleep(0.3)
                 world.outside = 0
+                if time.monotonic() - begun > 0.5:
+                    pytest.skip("this machine is too busy for short bursts")
                 await asyncio.sleep(0.6)
                 assert all(not job.status.paused_at_ms for job in jobs)
             assert "paused" not in "".join(job.status.diagnostics for job in jobs)
