@@ -133,8 +133,8 @@ class Executor:
 
     ``work_dir`` holds private directories while containers run, and their output under ``logs``, which
     stays; it is locked against a second executor, and what an executor that was killed left in it is ended
-    and removed. ``cgroups`` None finds out what the host offers (``describe`` tells). Use as ``async
-    with``: leaving it ends what still runs.
+    and removed. ``cgroups`` None finds out what the host offers (``describe`` tells). The
+    machine is measured below ``proc``. Use as ``async with``: leaving it ends what still runs.
     """
 
     def __init__(
@@ -146,6 +146,7 @@ class Executor:
         cgroups: CgroupDriver | None = None,
         node_environment: Mapping[str, str] | None = None,
         validate: bool = False,
+        proc: str = "/proc",
     ) -> None:
         if total.memory <= 0 or total.vcores <= 0:
             raise InvalidResourceError(f"an executor of {total} could run nothing")
@@ -155,6 +156,7 @@ class Executor:
         self._cgroups = cgroups
         self._node_environment = dict(node_environment or {})
         self._validate = validate
+        self._proc = proc
         self._jobs: dict[str, Job] = {}
         self._ended: deque[str] = deque()
         self._numbers = itertools.count(1)
@@ -201,6 +203,7 @@ class Executor:
                 cgroups=self._cgroups,
                 node_environment=self._node_environment,
                 report=self._reported,
+                proc=self._proc,
             )
         except OSError as error:
             raise ExecutorError(

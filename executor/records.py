@@ -274,12 +274,39 @@ class ResourceUtilization:
 
 
 @dataclass(frozen=True, slots=True)
+class HostUtilization:
+    """The whole machine between two readings, for those who decide who gives way.
+
+    In cores: ``cpu`` is what all processes used, ``idle`` what nobody did, ``yopp_cpu`` what of ``cpu`` went to
+    containers of all nodes and to yopp's own daemons and clients. ``runnable`` is how many threads ran or waited for a
+    processor at the moment of the reading, 0 where nobody tells. Memory in bytes. ``memory_stalled`` is the part of
+    the time, 0 to 1, in which all tasks waited for memory (PSI ``full``), -1 where the kernel does not tell.
+    """
+
+    cores: int
+    cpu: float
+    idle: float
+    yopp_cpu: float = 0.0
+    runnable: int = 0
+    memory_total: int = 0
+    memory_available: int = 0
+    swap_free: int = 0
+    memory_stalled: float = -1.0
+
+    @property
+    def outside_cpu(self) -> float:
+        """Cores used by processes outside yopp."""
+        return max(0.0, self.cpu - self.yopp_cpu)
+
+
+@dataclass(frozen=True, slots=True)
 class OpportunisticContainersStatus:
     """What a node tells of its opportunistic containers in each heartbeat (YARN's record of that name).
 
     ``memory_used`` in MiB, and exact (YARN keeps whole GB, yarn-gaps G15). ``wait_queue_length`` counts queued
     containers of both types. ``estimated_queue_wait_ms`` -1 where nothing is known. ``paused`` are counted apart from
-    the queue.
+    the queue. ``lent_memory`` and ``lent_vcores`` are what may start here beyond what is not allocated; below zero
+    what of that may not, for the machine is busy with other things.
     """
 
     running: int = 0
@@ -290,6 +317,8 @@ class OpportunisticContainersStatus:
     estimated_queue_wait_ms: int = -1
     queue_capacity: int = 0
     paused: int = 0
+    lent_memory: int = 0
+    lent_vcores: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,6 +166,111 @@ class ExecutorSettings:
         this node, how many have ended, those that run counted by the part of their expected time that has
         passed.""",
     )
+    utilization_tracker: str = setting(
+        "yopp.nodemanager.utilization-tracker",
+        "ALLOCATION",
+        choices=("ALLOCATION", "UTILIZATION"),
+        doc="""What opportunistic containers may use (YARN-1011). ALLOCATION, YARN's only rule: what no container was
+        promised. UTILIZATION: beyond that, what is promised and idle by measurement, up to the thresholds and the
+        factor of overallocation. It is taken back as soon as guaranteed containers use it: by pausing where CPU is
+        short, by killing where memory is. Guaranteed containers then never wait for vcores lent to others.""",
+    )
+    overallocation_general: float = setting(
+        "yarn.nodemanager.overallocation.general-utilization-threshold",
+        -1.0,
+        at_least=-1,
+        at_most=1,
+        doc="""The utilization, of memory and of CPU, up to which opportunistic containers start on what is promised
+        and idle. -1 is 0.95 where yopp.nodemanager.utilization-tracker is UTILIZATION. More than 0.95 counts as
+        0.95; 0 lends nothing.""",
+    )
+    overallocation_memory: float = setting(
+        "yarn.nodemanager.overallocation.memory-utilization-threshold",
+        -1.0,
+        at_least=-1,
+        at_most=1,
+        doc="The same for memory alone; -1 takes the general threshold.",
+    )
+    overallocation_cpu: float = setting(
+        "yarn.nodemanager.overallocation.cpu-utilization-threshold",
+        -1.0,
+        at_least=-1,
+        at_most=1,
+        doc="The same for CPU alone; -1 takes the general threshold.",
+    )
+    overallocation_preemption: float = setting(
+        "yarn.nodemanager.overallocation.preemption-threshold",
+        0.96,
+        at_least=0,
+        at_most=1,
+        doc="""The utilization above which opportunistic containers give way to what has more right to the machine.
+        Nothing is lent where it is not above the other thresholds.""",
+    )
+    overallocation_factor: float = setting(
+        "yopp.nodemanager.overallocation.factor",
+        2.0,
+        at_least=1,
+        doc="""How many times the node's memory and vcores may be promised in all, opportunistic containers on lent
+        resources included.""",
+    )
+    overallocation_ramp_ms: int = setting(
+        "yopp.nodemanager.overallocation.ramp-ms",
+        2000,
+        at_least=0,
+        doc="""How long a container that has just started counts with what it was promised, before it counts with
+        what it is measured to use.""",
+    )
+    pressure_enabled: bool = setting(
+        "yopp.nodemanager.pressure.enabled",
+        False,
+        doc="""Opportunistic containers give way to processes outside yopp: they are paused while those want the
+        CPU, whatever opportunistic-containers-use-pause-for-preemption says, and killed (or, with swap, paused and
+        their memory taken back) while this machine runs out of memory. They come back by themselves.""",
+    )
+    pressure_outside_cpu: float = setting(
+        "yopp.nodemanager.pressure.outside-cpu",
+        0.5,
+        at_least=0.05,
+        doc="""From how many cores on processes outside yopp count, while no core is idle. yopp's own daemons and
+        clients do not count.""",
+    )
+    pressure_sampling_ms: int = setting(
+        "yopp.nodemanager.pressure.sampling-interval-ms",
+        250,
+        at_least=20,
+        doc="""How often the machine is measured while opportunistic containers run or wait and pressure or
+        utilization matters. Otherwise container-monitor.interval-ms holds.""",
+    )
+    pressure_sustained_ms: int = setting(
+        "yopp.nodemanager.pressure.sustained-ms",
+        750,
+        at_least=0,
+        doc="""How long the CPU has to be short before opportunistic containers give way, so that a short burst moves
+        nobody.""",
+    )
+    pressure_quiet_ms: int = setting(
+        "yopp.nodemanager.pressure.quiet-ms",
+        1500,
+        at_least=0,
+        doc="""How long pressure has to be over before those that gave way come back. Doubled, up to 30 s, each time
+        they have to give way again within 10 s.""",
+    )
+    pressure_memory_available_mb: int = setting(
+        "yopp.nodemanager.pressure.memory-available-mb",
+        -1,
+        at_least=-1,
+        doc="""How much of the machine's memory stays available: below it opportunistic containers give way, one at a
+        time, and no other starts before there is half as much again. -1: a fortieth of the memory, at least 64 MB,
+        at most 512 MB. 0: memory is not watched.""",
+    )
+    pressure_memory_stall: float = setting(
+        "yopp.nodemanager.pressure.memory-stall-percentage",
+        20.0,
+        at_least=0,
+        at_most=100,
+        doc="""Where the kernel tells how long all tasks waited for memory (PSI, full): from this part of the time on
+        memory counts as short when less than twice memory-available-mb is available. 0 for never.""",
+    )
     force_start_guaranteed: bool = setting(
         "yopp.nodemanager.force-start-guaranteed",
         False,

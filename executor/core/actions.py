@@ -70,16 +70,23 @@ class ContainerActions(ContainerBook):
         in YARN: it would be the next to be preempted in vain.
         """
         head = self._guaranteed.head
-        if head is not None and (self._forces_guaranteed or self._tracker.fits(head.needed)):
+        if head is not None and (self._forces_guaranteed or self._tracker.fits_guaranteed(head.needed)):
             return head
         if head is not None:
             for paused in self._paused_guaranteed():
-                if self._tracker.fits(paused.needed):
+                if self._tracker.fits_guaranteed(paused.needed):
                     return paused
         if head is not None and self._guaranteed_bar:
             return None
-        spare = (self._tracker.available - self._guaranteed.needed).at_least_zero()
+        room = self._room_for_opportunistic()
+        if room is None:
+            return None
+        spare = (room - self._guaranteed.needed).at_least_zero()
         return self._opportunistic.next_fitting(spare, self._epoch_ms)
+
+    def _room_for_opportunistic(self) -> Resource | None:
+        """What they may start on, None for nothing at all, which also bars those that ask for nothing."""
+        return self._tracker.available
 
     def _reclaim(self) -> None:
         """Preempt for the guaranteed containers that wait, in their order, until one cannot be helped.
@@ -111,12 +118,10 @@ class ContainerActions(ContainerBook):
 
     def _shortage(self, needed: Resource) -> Resource:
         """What is missing for ``needed`` once all that is on its way back is back."""
-        coming = sum(
-            (container.is_giving_back for container in self._active.values()), self._tracker.unallocated
-        )
-        short = (needed - coming).at_least_zero()
+        returning = sum((container.is_giving_back for container in self._active.values()), Resource())
         if needed == Resource():
-            return short
+            return (self._tracker.overdrawn - returning).at_least_zero()
+        short = (needed - self._tracker.free_for_guaranteed - returning).at_least_zero()
         return Resource(short.memory if needed.memory > 0 else 0, short.vcores if needed.vcores > 0 else 0)
 
     def _make_room(self, short: Resource) -> bool:
@@ -195,6 +200,7 @@ class ContainerActions(ContainerBook):
             return
         container.kill_status = exit_status
         container.pause_wanted = container.making_room = False
+        container.yields_to = ""
         container.deadlines.clear()
         self._say(container, diagnostics)
         self._order_kill(container, force=force)
@@ -220,6 +226,7 @@ class ContainerActions(ContainerBook):
         container.finished_at_ms = self._epoch_ms
         container.deadlines.clear()
         container.pause_wanted = container.making_room = container.held = False
+        container.yields_to = ""
         self._release(container, container.allocated)
         self._active.pop(container.container_id, None)
         del self._live[container.container_id]

@@ -1,6 +1,6 @@
 """What is here: the containers of one node, their queues and the book of resources, and the views of them.
 
-The lowest of the three layers of the ContainerScheduler. It keeps collections and sums right and decides
+The lowest of the layers of the ContainerScheduler. It keeps collections and sums right and decides
 nothing.
 """
 
@@ -26,7 +26,7 @@ from .durations import DurationStatistics, estimated_wait
 from .limits import cgroup_limits
 from .queue_order import QueuePolicy, order_of
 from .queues import ContainerQueue, OpportunisticQueue
-from .tracker import ResourceUtilizationTracker
+from .tracker import ResourceUtilizationTracker, UtilizationBasedTracker
 
 
 class ContainerBook:
@@ -51,7 +51,8 @@ class ContainerBook:
         self._reclaims = (
             settings.paused_memory == "reclaim" and settings.memory_enforced and not enforce_memory_by_polling
         )
-        self._tracker = ResourceUtilizationTracker(total)
+        self._lends = settings.utilization_tracker == "UTILIZATION"
+        self._tracker = (UtilizationBasedTracker if self._lends else ResourceUtilizationTracker)(total)
         #: all containers that have not ended, in order of arrival
         self._live: dict[str, Container] = {}
         #: those of them that hold resources, in order of start
@@ -108,6 +109,11 @@ class ContainerBook:
         container = self._live.get(container_id)
         return container is not None and container.held
 
+    def gives_way(self, container_id: str) -> bool:
+        """Whether it is paused for the sake of processes outside yopp, or of memory that runs out."""
+        container = self._live.get(container_id)
+        return container is not None and container.yields_to != ""
+
     @property
     def total(self) -> Resource:
         """What all containers together may have."""
@@ -154,6 +160,7 @@ class ContainerBook:
         active = [container for container in self._active.values() if container.is_opportunistic]
         paused = sum(container.state is PAUSED for container in active)
         wait = self._estimated_wait(self._now if now is None else now)
+        lent = self._lent
         return OpportunisticContainersStatus(
             running=len(active) - paused,
             memory_used=held.memory,
@@ -163,7 +170,14 @@ class ContainerBook:
             estimated_queue_wait_ms=-1 if wait is None else round(wait * 1000),
             queue_capacity=self._queue_capacity,
             paused=paused,
+            lent_memory=lent.memory,
+            lent_vcores=lent.vcores,
         )
+
+    @property
+    def _lent(self) -> Resource:
+        """What opportunistic containers may start on beyond what is not allocated."""
+        return Resource()
 
     def _estimated_wait(self, now: float) -> float | None:
         """The wait in seconds of the next opportunistic container of the size that was last asked for."""

@@ -85,6 +85,14 @@ class CleanUpContainer:
 
 
 @dataclass(frozen=True, slots=True)
+class WatchHost:
+    """Measure the containers and then the machine that often, until told otherwise; 0 for no more. Each time ends
+    in UsageSampled and NodeUtilizationSampled."""
+
+    interval_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReportStatus:
     """Its state, type or limits changed, as told here; for whoever watches."""
 
@@ -101,6 +109,7 @@ Command = (
     | KillContainer
     | SetLimits
     | CleanUpContainer
+    | WatchHost
     | ReportStatus
 )
 """Everything a ContainerScheduler may answer with."""

@@ -125,6 +125,8 @@ class Container:
     kill_forced: bool = False
     #: a person paused it, and only a person resumes it
     held: bool = False
+    #: what it gives way to, and is not resumed before that is over: CPU or MEMORY, "" for nothing
+    yields_to: str = ""
     #: to be paused as soon as it runs: it was starting or resuming when the pause was decided
     pause_wanted: bool = False
     #: its pause makes room for a guaranteed container, which waits for it
@@ -175,7 +177,7 @@ class Container:
     @property
     def is_waiting(self) -> bool:
         """Whether it belongs into a queue."""
-        return self.state is SCHEDULED or (self.state is PAUSED and not self.held)
+        return self.state is SCHEDULED or (self.state is PAUSED and not self.held and not self.yields_to)
 
     @property
     def is_giving_back(self) -> Resource:

@@ -9,6 +9,7 @@ from ..records import (
     ContainerSpec,
     ContainerUsage,
     ExecutionType,
+    HostUtilization,
     Resource,
     ResourceUtilization,
 )
@@ -136,6 +137,13 @@ class UsageSampled:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeUtilizationSampled:
+    """The whole machine was measured, as a WatchHost asked; ``usages`` of the containers came just before."""
+
+    host: HostUtilization
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerRecovered:
     """A container of an earlier life of this node was found.
 
@@ -171,6 +179,7 @@ Event = (
     | ContainerExited
     | QueuingLimitReceived
     | UsageSampled
+    | NodeUtilizationSampled
     | ContainerRecovered
     | RecoveryCompleted
 )

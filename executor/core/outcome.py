@@ -15,6 +15,8 @@ KILLED_TO_MAKE_ROOM = "Container Killed to make room for Guaranteed Container."
 PAUSED_TO_MAKE_ROOM = "Container Paused to make room for Guaranteed Container"
 KILLED_FOR_ITS_MEMORY = f"{KILLED_TO_MAKE_ROOM} Memory was short, and pausing would not have freed enough."
 """Where pausing was allowed, and killing was needed all the same."""
+YIELDED_TO_GUARANTEED = "Container paused: guaranteed containers use the CPU that it had on loan."
+LENT_MEMORY_IN_USE = "Container killed: other containers use the memory that it had on loan."
 DEQUEUED = "Container De-queued to meet NM queuing limits."
 
 EXECUTOR_FAILURE = 125
@@ -139,4 +141,17 @@ def memory_reclaimed(kept: int, before: int) -> str:
     """What became of the memory of a container that was paused where memory was short; both in MiB."""
     return (
         f"{before - kept} MB of its {before} MB of memory were reclaimed; it gets them back when it goes on."
+    )
+
+
+def yielded_to_outside(cores: int) -> str:
+    """The diagnostics of a container that is paused for the sake of processes that are not yopp's."""
+    return f"Container paused: processes outside yopp want {cores} of this machine's cores."
+
+
+def memory_runs_out(available: int, floor: int) -> str:
+    """The diagnostics of a container that gives way because this machine runs out of memory; both in bytes."""
+    return (
+        f"Container gives way, as opportunistic containers do first: this machine has {available // MIB} MB of "
+        f"memory left, and {floor // MIB} MB are to stay available."
     )

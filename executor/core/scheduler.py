@@ -2,8 +2,8 @@
 
 Events in, commands out, time an argument (YARN's ``ContainerScheduler``, with the parts of ``ContainerImpl``
 and ``ContainersMonitorImpl`` that decide). It performs nothing, and knows neither cluster nor wire. Read
-``executor/core/__init__.py`` first. Three layers: what is here (``book.py``), what is done (``actions.py``),
-and what happened, which is this module: one method an event.
+``executor/core/__init__.py`` first. Four layers: what is here (``book.py``), what is done (``actions.py``), what
+measurements lead to (``yielding.py``), and what happened, which is this module: one method an event.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import assert_never
 
 from ..records import ContainerExitStatus, ContainerUsage, ExecutionType, Resource
 from . import outcome, recovery
-from .actions import BY_SCHEDULER, ContainerActions
+from .actions import BY_SCHEDULER
 from .commands import CleanUpContainer, Command, KillContainer, SetLimits, SignalContainer
 from .container import KILLING, LAUNCHING, PAUSED, PAUSING, RESUMING, RUNNING, SCHEDULED, Container
 from .deadlines import DeadlineKind
@@ -31,12 +31,14 @@ from .events import (
     ContainerSignalRequested,
     ContainerUpdated,
     Event,
+    NodeUtilizationSampled,
     QueuingLimitReceived,
     RecoveryCompleted,
     UsageSampled,
 )
 from .invariants import check
 from .reclaim import reclaimable
+from .yielding import YieldingActions
 
 ContainerEvent = (
     ContainerUpdated
@@ -54,7 +56,7 @@ ContainerEvent = (
 """The events about one container that is known."""
 
 
-class ContainerScheduler(ContainerActions):
+class ContainerScheduler(YieldingActions):
     """The machine of one node (``Machine[Event, Command]``).
 
     Made with ``total``, what its containers may have together; ``settings``; ``physical_cores``, what the
@@ -78,6 +80,8 @@ class ContainerScheduler(ContainerActions):
                 self._on_queuing_limit(event)
             case UsageSampled():
                 self._on_usage(event)
+            case NodeUtilizationSampled():
+                self._on_host_sampled(event)
             case ContainerRecovered():
                 self._on_recovered(event)
             case RecoveryCompleted():
@@ -86,6 +90,7 @@ class ContainerScheduler(ContainerActions):
                 container = self._live.get(event.container_id)
                 if container is not None:  # else it has ended: what was under way for it may still come in
                     self._on_container_event(container, event)
+        self._settle_watch()
         return commands
 
     def _on_container_event(self, container: Container, event: ContainerEvent) -> None:
@@ -129,6 +134,7 @@ class ContainerScheduler(ContainerActions):
         while (due := self._deadlines.take_due(now)) is not None:
             container_id, kind = due
             self._on_deadline(self._live[container_id], kind)
+        self._settle_watch()
         return commands
 
     def validate(self) -> None:
@@ -295,6 +301,7 @@ class ContainerScheduler(ContainerActions):
         container.deadlines.pop(DeadlineKind.PAUSE, None)
         container.unpausable = True
         container.making_room = container.pause_overdue = container.held = False
+        container.yields_to = ""
         container.gives_memory = 0
         self._say(container, f"Container could not be paused: {event.reason}")
         self._store(container)
@@ -379,6 +386,7 @@ class ContainerScheduler(ContainerActions):
         """Count it under its new type. Where it waits it joins the other queue as the last, as in YARN."""
         self._tracker.transfer(container.allocated, container.execution_type, execution_type)
         container.change(execution_type=execution_type)
+        container.yields_to = ""
         if container.is_waiting:
             container.sequence = self._take_sequence()
         if container.making_room:
@@ -393,6 +401,7 @@ class ContainerScheduler(ContainerActions):
         for container_id, usage in event.usages.items():
             container = self._active.get(container_id)
             if container is not None:
+                self._measure(container, usage)
                 container.usage = usage
                 if container.state is not KILLING:
                     self._enforce_memory(container, usage)

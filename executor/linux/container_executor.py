@@ -14,7 +14,7 @@ import os
 import pwd
 import signal
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from ..core.commands import (
     SetLimits,
     SignalContainer,
     StoreContainer,
+    WatchHost,
 )
 from ..core.events import (
     ContainerExited,
@@ -49,6 +50,7 @@ from .adoption import Finder, Held, is_shim
 from .cgroups.base import CgroupDriver, check_name
 from .directories import Directories
 from .environment import container_environment
+from .host import HostReader
 from .monitor import Monitor
 from .pausing import SETTLE_SECONDS, Stopping, continue_all
 from .process import (
@@ -79,7 +81,9 @@ class LinuxContainerExecutor:
 
     ``post`` takes its events; ``report``, if given, the statuses of ReportStatus. ``work_dir`` and
     ``state_dir`` are this node's alone; logs stay in ``log_dir``. ``node_environment`` holds NM_HOST,
-    NM_PORT and NM_HTTP_PORT. Raises OSError or StateStoreError where a directory cannot be made.
+    NM_PORT and NM_HTTP_PORT. The machine is measured below ``proc``; processes that have one of ``own_markers`` as
+    a program or module are no pressure on it, nor are ``own_pids``. Raises OSError or StateStoreError where a
+    directory cannot be made.
     """
 
     def __init__(
@@ -96,8 +100,14 @@ class LinuxContainerExecutor:
         launcher: Launcher | None = None,
         report: Callable[[ContainerStatus], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        proc: str = "/proc",
+        own_markers: tuple[str, ...] = (),
+        own_pids: Callable[[], Collection[int]] = tuple,
     ) -> None:
         self._settings = settings
+        self._proc = proc
+        self._own_markers = own_markers
+        self._own_pids = own_pids
         self._post = post
         self._report = report
         self._clock = clock
@@ -115,6 +125,7 @@ class LinuxContainerExecutor:
             virtual_memory=settings.vmem_check_enabled,
             interval_ms=settings.monitor_interval_ms,
             clock=clock,
+            host=self._host_reader,
         )
         self._finder = Finder(self._store, self._directories, cgroups, clock)
         self._held: dict[str, Held] = {}
@@ -161,6 +172,23 @@ class LinuxContainerExecutor:
         """Where a container's output goes."""
         return self._directories.log(spec)
 
+    def _host_reader(self, counted: Callable[[], float]) -> HostReader:
+        hierarchy = self._settings.cgroups_hierarchy
+
+        def yopp_seconds() -> float:
+            seconds = self._cgroups.cpu_seconds(hierarchy)
+            return counted() if seconds is None else seconds
+
+        return HostReader(
+            yopp_seconds,
+            proc=self._proc,
+            markers=self._own_markers,
+            own_pids=self._own_pids,
+            hierarchy=hierarchy.strip("/"),
+            suspicious=0.5 * self._settings.pressure_outside_cpu,
+            clock=self._clock,
+        )
+
     def _running(self) -> list[str]:
         return [held.container_id for held in self._held.values() if not held.ended]
 
@@ -187,6 +215,8 @@ class LinuxContainerExecutor:
                 self._set_limits(container_id, limits)
             case CleanUpContainer(container_id):
                 self._clean_up(container_id)
+            case WatchHost(interval_ms):
+                self._monitor.watch(interval_ms, self._loop)
             case ReportStatus(status):
                 if self._report is not None:
                     self._report(status)

@@ -55,7 +55,10 @@ def test_what_the_samples_are_for(load_with: Load) -> None:
 def test_the_samples_differ_from_the_local_site_only_in_what_they_show(load_with: Load) -> None:
     site = load_with([str(CONFIGS / "yarn-site.toml")]).non_default()
     for name in ("pause.toml", "strict.toml", "yarn-rules.toml"):
-        assert load_with([str(CONFIGS / name)]).non_default().items() >= site.items()
+        expected = dict(site)
+        if name == "yarn-rules.toml":
+            del expected["yopp.nodemanager.pressure.enabled"]  # YARN looks at promises alone
+        assert load_with([str(CONFIGS / name)]).non_default().items() >= expected.items()
 
 
 def test_the_shipped_site_is_the_one_in_configs() -> None:

@@ -68,6 +68,7 @@ class ClusterNode:
         status, total = self.status, self.total
         memory = total.memory - self.guaranteed.memory - status.memory_used - self.claimed_memory
         vcores = total.vcores - self.guaranteed.vcores - status.vcores_used - self.claimed_vcores
+        memory, vcores = memory + status.lent_memory, vcores + status.lent_vcores
         self.free_memory = memory if memory > 0 else 0
         self.free_vcores = vcores if vcores > 0 else 0
         self.queue_length = status.wait_queue_length + self.claimed_queue

@@ -176,11 +176,14 @@ class ContainerService:
         status = self._live_status(container_id)
         if not self._scheduler.is_held(container_id):
             paused = status.state in (ContainerState.PAUSING, ContainerState.PAUSED)
+            reason = "it made room for a guaranteed container, and goes on when that has ended"
+            if self._scheduler.gives_way(container_id):
+                reason = (
+                    "the machine is busy with what has more right to it, and it goes on when that is over"
+                )
             raise InvalidStateError(
                 f"container {container_id} cannot be resumed",
-                because="it made room for a guaranteed container, and goes on when that has ended"
-                if paused
-                else f"it is not paused: it is {status.state.value}",
+                because=reason if paused else f"it is not paused: it is {status.state.value}",
                 hint="`yopp container promote` makes it guaranteed" if paused else "",
             )
         self._pass(ContainerResumeRequested(container_id))

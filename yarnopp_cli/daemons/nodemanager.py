@@ -140,6 +140,8 @@ class NodeManagerDaemon:
                 log_dir=self._settings.log_dirs,
                 state_dir=os.path.join(self._state_dir, "containers"),
                 cgroups=self._cgroups,
+                own_markers=("yarnopp_cli", "yopp"),
+                own_pids=lambda: self._server.client_pids(),
                 node_environment={
                     "NM_HOST": node_id.host,
                     "NM_PORT": str(node_id.port),

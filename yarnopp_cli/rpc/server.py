@@ -59,6 +59,7 @@ class RpcServer:
         self._next_call = numbers_from
         self._next_connection = numbers_from
         self._connections: set[_Connection] = set()
+        self._client_pids: dict[int, int] = {}
         self._servers: list[asyncio.AbstractServer] = []
         self._socket_paths: list[tuple[str, int]] = []
         self._closing = False
@@ -117,6 +118,10 @@ class RpcServer:
         """How many calls wait for their answers."""
         return len(self._calls)
 
+    def client_pids(self) -> frozenset[int]:
+        """The processes at the other end of the Unix sockets. May be asked from another thread."""
+        return frozenset(list(self._client_pids.values()))
+
     async def close(self) -> None:
         """Stop listening, remove the sockets, send what is to be sent, and close every connection."""
         self._closing = True
@@ -150,8 +155,12 @@ class RpcServer:
     def _opened(self, connection: _Connection) -> None:
         self._connections.add(connection)
 
+    def _identified(self, connection: _Connection, pid: int) -> None:
+        self._client_pids[connection.id] = pid
+
     def _lost(self, connection: _Connection) -> None:
         self._connections.discard(connection)
+        self._client_pids.pop(connection.id, None)
         for call in connection.unanswered:
             self._calls.pop(call, None)
         connection.unanswered.clear()
@@ -200,6 +209,8 @@ class _Connection(asyncio.Protocol):
         self._server._opened(self)
         transport.set_write_buffer_limits(high=1024 * 1024)
         self.uid = _uid_of(transport)
+        if pid := _pid_of(transport):
+            self._server._identified(self, pid)
         if self.uid not in (os.geteuid(), 0) and (self.known_only or self.uid >= 0):
             _log.warning("refused a connection of user %d", self.uid)
             error = YoppError(
@@ -329,6 +340,16 @@ def _uid_of(transport: asyncio.Transport) -> int:
         _, uid, _ = _PEERCRED.unpack(credentials)
         return int(uid)
     return peer_uid(transport.get_extra_info("sockname"), transport.get_extra_info("peername"))
+
+
+def _pid_of(transport: asyncio.Transport) -> int:
+    """The process at the other end; 0 where nobody tells."""
+    peer: socket.socket = transport.get_extra_info("socket")
+    if peer.family != socket.AF_UNIX:
+        return 0
+    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size)
+    pid, _, _ = _PEERCRED.unpack(credentials)
+    return int(pid)
 
 
 def _unlink_own(path: str, inode: int) -> None:

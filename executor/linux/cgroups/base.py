@@ -91,6 +91,11 @@ class CgroupDriver(abc.ABC):
     def usage(self, container_id: str, now: float) -> ContainerUsage:
         """What it has used up to now; zeros where it has no group."""
 
+    def cpu_seconds(self, hierarchy: str) -> float | None:
+        """The CPU time of all that ever ran below this group, other nodes' containers included; None where
+        nobody counts it."""
+        return None
+
     def freeze(self, container_id: str) -> None:
         """Hold all its processes where they are. CgroupUnavailableError where this host has no freezer."""
         raise CgroupUnavailableError(

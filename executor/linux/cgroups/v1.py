@@ -182,6 +182,13 @@ class V1Driver(CgroupDriver):
             sampled_at=now,
         )
 
+    def cpu_seconds(self, hierarchy: str) -> float | None:
+        """From cpuacct."""
+        if "cpuacct" not in self._bases:
+            return None
+        group = os.path.join(self._bases["cpuacct"], hierarchy.strip("/"))
+        return number(at(group, CpuAcctFiles), "usage") / 1e9
+
     def freeze(self, container_id: str) -> None:
         """By the bare v2 mount if there is one (one write), else by the freezer (which needs asking again)."""
         if UNIFIED in self._bases:

@@ -145,6 +145,11 @@ class V2Driver(CgroupDriver):
             sampled_at=now,
         )
 
+    def cpu_seconds(self, hierarchy: str) -> float | None:
+        """From cpu.stat, which every group has."""
+        group = os.path.join(self._base, hierarchy.strip("/"))
+        return figures(at(group, UnifiedFiles), "cpu_stat").get("usage_usec", 0) / 1e6
+
     def freeze(self, container_id: str) -> None:
         """By ``cgroup.freeze``; returns once the kernel says that it stands still."""
         unified_freeze(self._group(container_id))

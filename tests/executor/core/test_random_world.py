@@ -40,6 +40,7 @@ from executor.core.events import (
     ContainerScheduled,
     ContainerUpdated,
     Event,
+    NodeUtilizationSampled,
     QueuingLimitReceived,
     UsageSampled,
 )
@@ -54,6 +55,7 @@ from executor.records import (
     ContainerStatus,
     ContainerUsage,
     ExecutionType,
+    HostUtilization,
     Resource,
 )
 
@@ -98,6 +100,11 @@ class RandomWorld(RuleBasedStateMachine):
                 "all_pass_through_queue": st.booleans(),
                 "paused_memory": st.sampled_from(["keep", "reclaim", "release"]),
                 "max_wait_ms": st.sampled_from([0, 300]),
+                "pressure_enabled": st.booleans(),
+                "pressure_sustained_ms": st.just(200),
+                "pressure_quiet_ms": st.just(300),
+                "utilization_tracker": st.sampled_from(["ALLOCATION", "ALLOCATION", "UTILIZATION"]),
+                "overallocation_ramp_ms": st.just(200),
             }
         ),
     )
@@ -241,10 +248,24 @@ class RandomWorld(RuleBasedStateMachine):
         paused = seen.paused if self.node["paused_place"] == "TAIL" else 0
         assert limit < 0 or seen.queued - paused <= limit
 
-    @rule(memory=st.sampled_from([100, 200, 600, 3000]))
-    def sample(self, memory: int) -> None:
-        usage = ContainerUsage(memory_bytes=memory << 20)
+    @rule(memory=st.sampled_from([100, 200, 600, 3000]), cores=st.sampled_from([0.0, 0.5, 1.0, 3.0]))
+    def sample(self, memory: int, cores: float) -> None:
+        usage = ContainerUsage(memory_bytes=memory << 20, cpu_seconds=cores * self.now, sampled_at=self.now)
         self.tell(UsageSampled({name: usage for name, p in self.processes.items() if p.alive}))
+
+    @rule(
+        outside=st.sampled_from([0.0, 0.4, 1.0, 2.5, 4.0]),
+        yopp=st.sampled_from([0.0, 1.0, 4.0]),
+        available=st.sampled_from([4000, 4000, 100, 10]),
+        swap=st.sampled_from([0, 4000]),
+    )
+    def measure(self, outside: float, yopp: float, available: int, swap: int) -> None:
+        """Whatever the machine does, and mostly for long enough to matter."""
+        cpu = min(4.0, outside + yopp)
+        for _ in range(3):
+            self.wait(0.11)
+            host = HostUtilization(4, cpu, 4 - cpu, cpu - outside, 4, 4096 << 20, available << 20, swap << 20)
+            self.tell(NodeUtilizationSampled(host))
 
     @rule(seconds=st.sampled_from([0.1, 0.3, 2.5]))
     def wait(self, seconds: float) -> None:
@@ -385,8 +406,9 @@ class RandomWorld(RuleBasedStateMachine):
             if p.uses_vcores or not promised_twice
         )
         vcores = sum(sizes[name].vcores for name, p in self.processes.items() if p.uses_vcores)
-        assert memory <= TOTAL.memory, memory
-        assert vcores <= TOTAL.vcores, vcores
+        lent = 2 if self.node["utilization_tracker"] == "UTILIZATION" else 1
+        assert memory <= lent * TOTAL.memory, memory
+        assert vcores <= lent * TOTAL.vcores, vcores
 
     @invariant()
     def reports_tell_the_truth(self) -> None:
@@ -416,7 +438,9 @@ class RandomWorld(RuleBasedStateMachine):
                 if self.can_end(name):
                     self.exit_one(name)
                     break
-            self.wait(0.3)
+            calm = HostUtilization(4, 0.0, 4.0, memory_total=4096 << 20, memory_available=4000 << 20)
+            self.tell(NodeUtilizationSampled(calm))
+            self.wait(2.5)
         else:
             raise AssertionError(f"never ends: {[(s.container_id, s.state.value) for s in live]}")
         assert self.machine.allocated == Resource()

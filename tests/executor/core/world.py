@@ -13,6 +13,7 @@ from executor.core.commands import (
     ReportStatus,
     ResumeContainer,
     StoreContainer,
+    WatchHost,
 )
 from executor.core.events import (
     ContainerExited,
@@ -202,5 +203,7 @@ def id_of(command: Command) -> str:
             return spec.container_id
         case ReportStatus(status):
             return status.container_id
+        case WatchHost():
+            return ""
         case _:
             return command.container_id

@@ -1,0 +1,194 @@
+"""When the machine is short of CPU or memory, and since when. Pure; it knows no container.
+
+``CpuPressure`` says how many cores opportunistic containers have to give up, and when they may come back;
+``MemoryPressure`` whether memory is short. Both are told each reading with its time, and change their minds
+slowly: what is short has to stay so for a while, what is over has to stay over for longer, and longer each time
+that was wrong (yarn-gaps 5, row 7: no dance).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+
+from ..records import HostUtilization
+
+RELEASE_FACTOR = 0.6
+"""Processes outside yopp that use less than this part of the threshold are no pressure any more."""
+
+ROUNDING = 0.25
+"""Processes outside that were measured to use n and a bit cores want n, else n + 1: while nobody is idle they get
+less than they want."""
+
+TOLERANCE = 0.25
+"""Cores by which demand may exceed the machine before anybody is asked to give way: what uses so little may stay."""
+
+RELAPSE_SECONDS = 10.0
+"""Pressure that returns so soon after containers came back was not over."""
+
+LONGEST_QUIET_SECONDS = 30.0
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What yopp's containers want of the machine, in cores.
+
+    ``rest`` is used by those that do not have to give way: guaranteed containers, and other nodes' ones.
+    ``opportunistic`` is the appetite of this node's opportunistic containers that run.
+    """
+
+    rest: float = 0.0
+    opportunistic: float = 0.0
+
+
+class CpuPressure:
+    """Watches the processors. ``outside`` is from how many cores on processes outside yopp count, ``saturated`` the
+    utilization from which on the machine is full. With ``lends``, containers that use what is lent to others are
+    pressure too. Times in seconds.
+    """
+
+    def __init__(
+        self, *, outside: float, saturated: float, sustained: float, quiet: float, lends: bool = False
+    ) -> None:
+        self._threshold = outside
+        self._saturated = saturated
+        self._sustained = sustained
+        self._shortest_quiet = quiet
+        self._lends = lends
+        self._quiet = quiet
+        #: when, cores used outside, threads outside that ran or waited for a processor
+        self._readings: deque[tuple[float, float, float]] = deque()
+        self._since: float | None = None
+        self._too_much_since: float | None = None
+        self._changed_at = -math.inf
+        self._came_back_at = -math.inf
+        self._held = 0
+        self._asked = False
+
+    @property
+    def wanted_outside(self) -> int:
+        """Whole cores that are kept for processes outside yopp, 0 while they are no pressure."""
+        return self._held
+
+    @property
+    def is_on(self) -> bool:
+        """Whether somebody had to give way, or may not start, and it is not over."""
+        return self._held > 0 or self._asked
+
+    @property
+    def mean_outside(self) -> float:
+        """Cores used by processes outside yopp, over the last readings."""
+        return sum(cores for _, cores, _ in self._readings) / max(len(self._readings), 1)
+
+    def sampled(self, host: HostUtilization, demand: Demand, now: float) -> float:
+        """Take a reading; how many cores opportunistic containers have to give up now, 0.0 for none."""
+        outside = host.outside_cpu
+        waiting = host.runnable - demand.opportunistic - round(demand.rest)
+        self._readings.append((now, outside, waiting))
+        while self._readings[0][0] < now - self._quiet:
+            self._readings.popleft()
+        wanted = self._wanted(outside, self._threshold)
+        excess = wanted + demand.rest + demand.opportunistic - host.cores - TOLERANCE
+        if excess <= 0:
+            self._too_much_since = None
+        elif self._too_much_since is None:
+            self._too_much_since = now
+        full = host.idle <= (1 - self._saturated) * host.cores
+        pressed = full and (wanted > 0 or (self._lends and excess > 0))
+        if not pressed:
+            if self._is_relieved(host, outside, excess):
+                self._since = None
+            self._calm_down(now)
+            return 0.0
+        if self._since is None:
+            self._since = now
+        if now - self._since < self._sustained:
+            return 0.0
+        return self._insist(host, demand, now)
+
+    def _insist(self, host: HostUtilization, demand: Demand, now: float) -> float:
+        """It has lasted. Whoever is asked to give way is given time to."""
+        recent = [reading for reading in self._readings if self._since is None or reading[0] >= self._since]
+        bound = self._threshold * (RELEASE_FACTOR if self.is_on else 1)
+        wanted = self._wanted(sum(cores for _, cores, _ in recent) / len(recent), bound)
+        if wanted:
+            # On a full machine they get their share, not what they want: those that wait count, too.
+            threads = sum(waiting for _, _, waiting in recent) / len(recent)
+            wanted = min(max(wanted, int(threads + ROUNDING)), host.cores)
+        excess = wanted + demand.rest + demand.opportunistic - host.cores - TOLERANCE
+        lasted = self._too_much_since is not None and now - self._too_much_since >= self._sustained
+        asks = excess > 0 and (lasted or wanted > self._held)
+        if now - self._came_back_at < RELAPSE_SECONDS and (asks or not self.is_on):
+            self._quiet = min(2 * self._quiet, LONGEST_QUIET_SECONDS)
+            self._came_back_at = -math.inf  # that was one mistake
+        elif not self.is_on:
+            self._quiet = self._shortest_quiet
+        self._held = wanted
+        self._changed_at = now
+        if not asks:
+            return 0.0
+        self._asked = True
+        self._since = self._too_much_since = None
+        return excess
+
+    def _is_relieved(self, host: HostUtilization, outside: float, excess: float) -> bool:
+        """Clearly below, not just for a moment on the other side of a threshold."""
+        if host.idle > 2 * (1 - self._saturated) * host.cores + TOLERANCE:
+            return True
+        quiet_outside = outside < RELEASE_FACTOR * self._threshold
+        return quiet_outside and not (self._lends and excess > 0)
+
+    def _calm_down(self, now: float) -> None:
+        if not self.is_on or now - self._changed_at < self._quiet:
+            return
+        held = self._wanted(self.mean_outside, RELEASE_FACTOR * self._threshold)
+        if held < self._held or self._asked:
+            self._came_back_at = self._changed_at = now
+        self._held = min(self._held, held)
+        self._asked = False
+
+    @staticmethod
+    def _wanted(outside: float, threshold: float) -> int:
+        return max(1, math.ceil(outside - ROUNDING)) if outside >= threshold else 0
+
+
+class MemoryPressure:
+    """Watches the memory. ``available`` is how many bytes are to stay available, None for a part of what the
+    machine has; 0 for no watching. ``stalled`` is the part of the time, 0 to 1, that all may wait for memory, 0 for
+    any.
+    """
+
+    def __init__(self, *, available: int | None, stalled: float, quiet: float) -> None:
+        self._available = available
+        self._stalled = stalled
+        self._quiet = quiet
+        self._enough_since: float | None = None
+        self.is_on = False
+        """Whether memory was short, and it is not over."""
+
+    def floor(self, host: HostUtilization) -> int:
+        """The bytes that are to stay available on this machine."""
+        if self._available is not None:
+            return self._available
+        return min(max(host.memory_total // 40, 64 * MIB), 512 * MIB)
+
+    def sampled(self, host: HostUtilization, now: float) -> int:
+        """Take a reading; how many bytes are missing now, 0 for none."""
+        floor = self.floor(host)
+        if floor <= 0 or host.memory_total <= 0:
+            return 0
+        stalls = 0 < self._stalled <= host.memory_stalled and host.memory_available < 2 * floor
+        if host.memory_available < floor or stalls:
+            self.is_on = True
+            self._enough_since = None
+            return max(floor - host.memory_available, 1)
+        if self.is_on and host.memory_available >= floor + floor // 2:
+            if self._enough_since is None:
+                self._enough_since = now
+            self.is_on = now - self._enough_since < self._quiet
+        else:
+            self._enough_since = None
+        return 0

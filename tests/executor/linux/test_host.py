@@ -1,0 +1,124 @@
+"""Reading the machine: counters, memory, stalls, and whose CPU it is."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from executor.linux.host import HostReader
+from executor.records import HostUtilization
+
+from .fake_proc import FakeProc
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.yopp = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def next_reading(
+    reader: HostReader, proc: FakeProc, clock: Clock, *, busy: float, yopp: float
+) -> HostUtilization:
+    proc.run(busy, 0.5, runnable=3)
+    clock.now += 0.5
+    clock.yopp += 0.5 * yopp
+    found = reader.read()
+    assert found is not None
+    return found
+
+
+def a_reader(tmp_path: Path, clock: Clock, **rest: str) -> tuple[HostReader, FakeProc]:
+    proc = FakeProc(tmp_path)
+    reader = HostReader(
+        lambda: clock.yopp, proc=str(tmp_path), markers=("yopp", "yarnopp_cli"), clock=clock, **rest
+    )
+    assert reader.read() is None, "the first reading sets the zero"
+    return reader, proc
+
+
+def test_cores_are_told_apart(tmp_path: Path) -> None:
+    clock = Clock()
+    reader, proc = a_reader(tmp_path, clock)
+    found = next_reading(reader, proc, clock, busy=1.5, yopp=0.5)
+    assert (found.cores, found.runnable) == (2, 3)
+    assert found.cpu == pytest.approx(1.5, abs=0.05) and found.idle == pytest.approx(0.5, abs=0.05)
+    assert found.outside_cpu == pytest.approx(1.0, abs=0.05)
+    assert (found.memory_total, found.memory_available) == (8192 << 20, 4096 << 20)
+    assert found.memory_stalled == 0.0
+
+
+def test_no_time_gives_no_reading(tmp_path: Path) -> None:
+    reader, _ = a_reader(tmp_path, Clock())
+    assert reader.read() is None
+
+
+def test_stalls_are_a_part_of_the_time(tmp_path: Path) -> None:
+    clock = Clock()
+    reader, proc = a_reader(tmp_path, clock)
+    proc.stalled_us += 100_000
+    assert next_reading(reader, proc, clock, busy=0, yopp=0).memory_stalled == pytest.approx(0.2)
+    (tmp_path / "pressure" / "memory").unlink()
+    (tmp_path / "pressure").rename(tmp_path / "gone")
+    clock.now += 0.5
+    proc.busy += 1
+    (tmp_path / "stat").write_text((tmp_path / "stat").read_text().replace("cpu  ", "cpu  9", 1))
+    found = reader.read()
+    assert found is not None and found.memory_stalled == -1.0, "this kernel does not tell"
+
+
+def test_yopps_own_daemons_and_clients_are_no_processes_outside(tmp_path: Path) -> None:
+    clock = Clock()
+    reader, proc = a_reader(tmp_path, clock, hierarchy="hadoop-yarn")
+    proc.process(7, "/usr/bin/python3 -m yarnopp_cli.daemons.resourcemanager", 50.0, 1000)
+    proc.process(8, "/usr/bin/python3 -m yarnopp_cli.jobs.master", 50.0, 1000, "4:cpu:/hadoop-yarn/x")
+    proc.process(9, "make yopp", 0.5, 1000)
+    proc.process(10, "/home/u/yopp/bench", 0.5, 1000)
+    next_reading(reader, proc, clock, busy=2.0, yopp=0.0)  # the first look at them
+    proc.process(7, "/usr/bin/python3 -m yarnopp_cli.daemons.resourcemanager", 50.2, 1000.5)
+    proc.process(8, "/usr/bin/python3 -m yarnopp_cli.jobs.master", 50.5, 1000.5, "4:cpu:/hadoop-yarn/x")
+    proc.process(10, "/home/u/yopp/bench", 1.0, 1000.5)
+    proc.process(11, "/usr/bin/python3 /usr/local/bin/yopp status", 0.05, 0.1)  # half a core, since it came
+    found = next_reading(reader, proc, clock, busy=2.0, yopp=0.0)
+    assert found.yopp_cpu == pytest.approx(0.4 + 0.5, abs=0.12)
+
+
+def test_who_is_connected_to_the_node_is_a_client_of_yopp(tmp_path: Path) -> None:
+    clock, proc = Clock(), FakeProc(tmp_path)
+    reader = HostReader(lambda: 0.0, proc=str(tmp_path), own_pids=lambda: (7,), clock=clock)
+    reader.read()
+    proc.process(7, "python3 my_master.py", 1.0, 100)
+    proc.process(8, "python3 my_simulation.py", 1.0, 100)
+    next_reading(reader, proc, clock, busy=2.0, yopp=0.0)
+    proc.process(7, "python3 my_master.py", 1.4, 100)
+    proc.process(8, "python3 my_simulation.py", 1.5, 100)
+    assert next_reading(reader, proc, clock, busy=2.0, yopp=0.0).yopp_cpu == pytest.approx(0.8, abs=0.05)
+
+
+def test_they_are_not_looked_for_where_nobody_uses_much(tmp_path: Path) -> None:
+    clock = Clock()
+    reader, proc = a_reader(tmp_path, clock)
+    proc.process(7, "yopp status", 0.5, 1.0)
+    assert next_reading(reader, proc, clock, busy=0.2, yopp=0.0).yopp_cpu == 0.0
+
+
+def test_the_real_machine_is_read_in_a_fraction_of_a_millisecond() -> None:
+    reader = HostReader(lambda: 0.0)
+    reader.read()
+    deadline = time.monotonic() + 5
+    while (found := reader.read()) is None:
+        assert time.monotonic() < deadline
+    assert found.cores == os.cpu_count() and 0 <= found.cpu <= found.cores
+    assert 0 < found.memory_available < found.memory_total
+    times = []
+    for _ in range(50):
+        begun = time.perf_counter()
+        reader.read()
+        times.append(time.perf_counter() - begun)
+    assert sorted(times)[25] < 0.005, "the median, on a machine that others load, too"

@@ -1,0 +1,321 @@
+"""Real pressure on real processes (YARN-1011; yarn-gaps G14, 5 rows 1, 7, 8).
+
+Where the machine's figures decide, most tests give them in a /proc of their own, so that what else runs on this
+machine does not matter; the containers, their cgroups and their pauses are real. The last ones load the real machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from executor import ContainerState, ExecutionType, Executor, ExecutorSettings, Job, Resource
+from executor.linux.cgroups import discover
+from executor.linux.host import HostReader
+from executor.records import ContainerUsage
+
+from ..executor.linux.fake_proc import FakeProc
+from .conftest import Yopp, wait_until
+
+pytestmark = pytest.mark.live
+
+G, O = ExecutionType.GUARANTEED, ExecutionType.OPPORTUNISTIC  # noqa: E741 - the letters of the conformance cases
+SPIN = ["sh", "-c", "while :; do :; done"]
+BEAT = 0.05
+
+
+class Pressed:
+    """An executor of 2 vcores on a machine of 2 cores whose CPU figures are a story, told in a /proc of its own.
+
+    Each container that spins and is not paused wants a core, and so do ``outside`` threads; they get equal parts.
+    """
+
+    def __init__(self, executor: Executor, proc: FakeProc) -> None:
+        self.executor = executor
+        self.proc = proc
+        self.outside = 0
+        self.spinners: set[str] = set()
+        self.used: dict[str, float] = {}
+
+    async def tell(self) -> None:
+        """Go on with the counters."""
+        last = time.monotonic()
+        while True:
+            await asyncio.sleep(BEAT)
+            now = time.monotonic()
+            moving = (ContainerState.RUNNING, ContainerState.RESUMING)
+            spinning = [
+                status.container_id
+                for status in self.executor.statuses()
+                if status.container_id in self.spinners and status.state in moving
+            ]
+            wanted = len(spinning) + self.outside
+            for container_id in spinning:
+                gone_by = self.used.get(container_id, 0.0)
+                self.used[container_id] = gone_by + (now - last) * min(1.0, 2.0 / wanted)
+            self.proc.run(min(2.0, wanted), now - last, runnable=wanted)
+            last = now
+
+    def spin(self, kind: ExecutionType = O, memory: int = 64) -> Job:
+        job = self.executor.submit(SPIN, resource=Resource(memory, 1), execution_type=kind)
+        self.spinners.add(job.container_id)
+        return job
+
+    async def until(self, condition: Callable[[], bool], within: float) -> float:
+        """How long it took, in seconds."""
+        begun = time.monotonic()
+        while not condition():
+            assert time.monotonic() - begun < within, [str(s) for s in self.executor.statuses()]
+            await asyncio.sleep(0.005)
+        return time.monotonic() - begun
+
+
+@asynccontextmanager
+async def pressed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **settings: object
+) -> AsyncIterator[Pressed]:
+    proc = FakeProc(tmp_path / "proc")
+    node = ExecutorSettings(
+        **{"max_queue_length": 10, "pressure_enabled": True, **settings}  # type: ignore[arg-type]
+    )
+    driver = discover(node, group=f"pressed-{os.getpid()}")
+    executor = Executor(
+        Resource(2048, 2),
+        work_dir=tmp_path / "work",
+        settings=node,
+        cgroups=driver,
+        validate=True,
+        proc=str(proc.root),
+    )
+    world = Pressed(executor, proc)
+    measured = driver.usage
+
+    def usage(container_id: str, now: float) -> ContainerUsage:
+        return replace(measured(container_id, now), cpu_seconds=world.used.get(container_id, 0.0))
+
+    monkeypatch.setattr(driver, "usage", usage)
+    monkeypatch.setattr(driver, "cpu_seconds", lambda hierarchy: sum(world.used.values()))
+    async with executor:
+        telling = asyncio.create_task(world.tell())
+        try:
+            yield world
+        finally:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
+
+
+def states(*jobs: Job) -> list[str]:
+    return [job.status.state.value for job in jobs]
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(test(), 60))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mechanism", ["signal", "freezer"])
+def test_opportunistic_ones_yield_within_two_seconds_and_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mechanism: str
+) -> None:
+    async def test() -> None:
+        async with pressed(tmp_path, monkeypatch, pause_mechanism=mechanism) as world:
+            if mechanism == "freezer" and world.executor.describe().mode == "none":
+                pytest.skip("this host has no freezer")
+            first, second = world.spin(), world.spin()
+            await world.until(lambda: states(first, second) == ["RUNNING"] * 2, 5)
+            await asyncio.sleep(0.6)
+            world.outside = 2
+            took = await world.until(lambda: states(first, second) == ["PAUSED"] * 2, 2.0)
+            assert took > 0.5, "a burst would have done"
+            stopped = [psutil.Process(pid) for job in (first, second) for pid in members(job)]
+            before = [sum(process.cpu_times()[:2]) for process in stopped]
+            await asyncio.sleep(0.5)
+            assert [sum(process.cpu_times()[:2]) for process in stopped] == before, "they stand still"
+            assert states(first, second) == ["PAUSED"] * 2
+            world.outside = 0
+            await world.until(lambda: states(first, second) == ["RUNNING"] * 2, 4.0)
+
+    run(test)
+
+
+def members(job: Job) -> list[int]:
+    group = job.status.cgroup
+    if not group:
+        return [child.pid for child in psutil.Process(job.status.pid).children(recursive=True)]
+    return [int(pid) for pid in Path(group, "cgroup.procs").read_text().split()]
+
+
+def test_a_guaranteed_one_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with pressed(tmp_path, monkeypatch) as world:
+            guaranteed, other = world.spin(G), world.spin()
+            await world.until(lambda: states(guaranteed, other) == ["RUNNING"] * 2, 5)
+            world.outside = 2
+            await world.until(lambda: states(other) == ["PAUSED"], 3.0)
+            processes = [psutil.Process(pid) for pid in members(guaranteed)]
+            before = sum(sum(process.cpu_times()[:2]) for process in processes)
+            await asyncio.sleep(1.5)
+            after = sum(sum(process.cpu_times()[:2]) for process in processes)
+            assert after - before > 0.15, "on a machine that others load, too"
+            assert states(guaranteed) == ["RUNNING"]
+
+    run(test)
+
+
+def test_short_bursts_outside_make_nobody_dance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with pressed(tmp_path, monkeypatch) as world:
+            jobs = [world.spin(), world.spin()]
+            await world.until(lambda: states(*jobs) == ["RUNNING"] * 2, 5)
+            deadline = time.monotonic() + 4
+            while time.monotonic() < deadline:
+                begun = time.monotonic()
+                world.outside = 2
+                await asyncio.sleep(0.3)
+                world.outside = 0
+                if time.monotonic() - begun > 0.5:
+                    pytest.skip("this machine is too busy for short bursts")
+                await asyncio.sleep(0.6)
+                assert all(not job.status.paused_at_ms for job in jobs)
+            assert "paused" not in "".join(job.status.diagnostics for job in jobs)
+
+    run(test)
+
+
+def test_memory_that_runs_out_ends_the_newest_opportunistic_one_and_never_a_guaranteed_one(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hold = "import time; kept = bytearray(60 << 20); time.sleep(300)"
+
+    async def test() -> None:
+        async with pressed(tmp_path, monkeypatch, pressure_memory_available_mb=512) as world:
+            kinds = (G, O, O)
+            jobs = [
+                world.executor.submit(
+                    [sys.executable, "-c", hold], resource=Resource(128, 0), execution_type=kind
+                )
+                for kind in kinds
+            ]
+            await world.until(lambda: all(j.status.usage.memory_bytes > 50 << 20 for j in jobs), 10)
+            world.proc.memory = (8192, 500)
+            await world.until(lambda: jobs[2].done, 3.0)
+            world.proc.memory = (8192, 560)
+            assert jobs[2].status.exit_status == -108
+            assert "500 MB of memory left, and 512 MB are to stay available" in jobs[2].status.diagnostics
+            await asyncio.sleep(1.2)
+            assert states(*jobs[:2]) == ["RUNNING"] * 2, "one was enough"
+            world.proc.memory = (8192, 100)
+            await world.until(lambda: jobs[1].done, 3.0)
+            await asyncio.sleep(1.2)
+            assert states(jobs[0]) == ["RUNNING"], "it is within its limit, and no victim"
+            late = world.executor.submit(["true"], resource=Resource(64, 0), execution_type=O)
+            assert states(late) == ["SCHEDULED"], "nothing starts into a machine without memory"
+            world.proc.memory = (8192, 4096)
+            assert (await asyncio.wait_for(late.wait(), 5)).exit_status == 0
+
+    run(test)
+
+
+def test_g14_what_a_guaranteed_one_leaves_idle_is_lent_and_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = tmp_path / "gate"
+    program = ["sh", "-c", f"while [ ! -e {gate} ]; do sleep 0.05; done; while :; do :; done"]
+
+    async def test() -> None:
+        async with pressed(
+            tmp_path, monkeypatch, pressure_enabled=False, utilization_tracker="UTILIZATION"
+        ) as world:
+            owner = world.executor.submit(program, resource=Resource(2048, 2), execution_type=G)
+            await world.until(lambda: states(owner) == ["RUNNING"], 5)
+            other = world.spin()
+            await world.until(lambda: states(other) == ["RUNNING"], 10)
+            assert world.executor.stats().allocated == Resource(2048 + 64, 3)
+            gate.touch()
+            world.spinners.add(owner.container_id)
+            world.outside = 1
+            await world.until(lambda: states(other) == ["PAUSED"], 3.0)
+            assert states(owner) == ["RUNNING"]
+
+    run(test)
+
+
+# -- the real machine
+
+
+@contextmanager
+def busy_loops(count: int) -> Iterator[None]:
+    """Processes outside yopp that take a core each."""
+    loops = [subprocess.Popen(SPIN) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+def cores_in_use() -> float:
+    reader = HostReader(lambda: 0.0)
+    reader.read()
+    time.sleep(1.0)
+    found = reader.read()
+    return found.cpu if found is not None else 0.0
+
+
+def test_a_real_load_outside_and_real_daemons(yopp: Yopp) -> None:
+    """With the site that is shipped: nothing has to be configured."""
+    if cores_in_use() > 0.3:
+        pytest.skip("this machine is busy with other things")
+    cores = psutil.cpu_count() or 1
+    yopp("up", "--memory", "1024", "--vcores", str(cores))
+    yopp.start("run", "-O", "-n", str(cores), "--memory", "64", *SPIN)
+
+    def all_in(state: str) -> bool:
+        found = [container["yopp"]["state"] for container in yopp.containers()]
+        return found == [state] * cores
+
+    wait_until(lambda: all_in("RUNNING"), what="they spin")
+    with busy_loops(cores):
+        begun = time.time()
+        wait_until(lambda: all_in("PAUSED"), 6, what="they gave way")
+        since = [container["yopp"]["pausedSince"] / 1000 for container in yopp.containers()]
+        assert max(since) - begun < 2.0, since
+        assert "processes outside yopp want" in yopp.containers()[0]["diagnostics"]
+    wait_until(lambda: all_in("RUNNING"), 10, what="they came back")
+
+
+def test_real_memory_that_runs_short_by_a_threshold(yopp: Yopp) -> None:
+    """The floor is set just below what is available now, so that nothing ever runs out."""
+    available = psutil.virtual_memory().available >> 20
+    if available < 3000:
+        pytest.skip("too little memory to play with")
+    yopp("up", "--memory", "2000", "--vcores", "4",
+         "-D", "yopp.nodemanager.pressure.enabled=true",
+         "-D", f"yopp.nodemanager.pressure.memory-available-mb={available - 700}")  # fmt: skip
+    hold = "import time; kept = bytearray(b'x') * (500 << 20); time.sleep(300)"
+    yopp.start("run", "--vcores", "0", "--memory", "700", sys.executable, "-c", hold)
+    wait_until(lambda: [c["yopp"]["used"]["rssMB"] > 490 for c in yopp.containers()] == [True])
+    yopp.start("run", "-O", "--vcores", "0", "--memory", "700", sys.executable, "-c", hold)
+
+    def ended() -> list[dict[str, object]]:
+        return [
+            c
+            for c in yopp.containers("-a")
+            if c["executionType"] == "OPPORTUNISTIC" and c["exitCode"] == -108
+        ]
+
+    victim = wait_until(ended, 20, what="the opportunistic one gave way")[0]
+    assert "of memory left" in str(victim["diagnostics"])
+    running = [c["executionType"] for c in yopp.containers() if c["yopp"]["state"] == "RUNNING"]
+    assert "GUARANTEED" in running
