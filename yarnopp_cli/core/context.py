@@ -6,6 +6,7 @@ Holds state; the decisions are in the services around it.
 
 from __future__ import annotations
 
+import random
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +19,11 @@ from .applications import RMApp, RMAppAttempt
 from .calls import Reply, ReplyError, StopDaemon
 from .containers import ContainerLedger, RMContainer
 from .deadlines import Deadlines
+from .load_comparators import comparator_of
 from .load_monitor import NodeQueueLoadMonitor
 from .nodes import HeldCall, RMNode
 from .opportunistic import OpportunisticContainerAllocator
+from .rebalancing import LimitPolicy
 from .scheduler import FifoQueue, GuaranteedScheduler
 from .tokens import AMRM_TOKEN, CONTAINER_TOKEN, derive_key
 
@@ -60,6 +63,7 @@ class RMContext:
         lifetime: str,
         heartbeat_wait: bool,
         distributed: bool = False,
+        rng: random.Random | None = None,
     ) -> None:
         self.settings = settings
         self.identity = identity
@@ -79,6 +83,11 @@ class RMContext:
             sigma=settings.queue_limit_stdev,
             min_queue_length=settings.min_queue_length,
             max_queue_length=settings.max_queue_length,
+            min_queue_wait_ms=settings.min_queue_wait_time_ms,
+            max_queue_wait_ms=settings.max_queue_wait_time_ms,
+            comparator=comparator_of(settings.load_comparator),
+            limit_policy=LimitPolicy(settings.limit_policy),
+            rng=rng,
         )
         self.allocator = OpportunisticContainerAllocator[RMAppAttempt, RMNode](
             self.monitor, self.nodes, max_per_call=settings.max_allocations_per_heartbeat
