@@ -106,7 +106,7 @@ class JobConsole:
 
     def task_changed(self, task: TaskReport) -> None:
         """Follow its output; remember how it ended."""
-        self.tasks[task.phase, task.number] = task
+        self.tasks[task.phase, task.planned_number] = task
         if self._follower is not None and task.container_id:
             if task.state in _LIVE:
                 self._follower.watch(task.container_id, task.number)
@@ -419,6 +419,7 @@ def final_document(outcome: Outcome, extra: dict[str, Any] | None = None) -> dic
             "state": task.state.value,
             "exit": task.exit_code,
             "preemptions": task.preemptions,
+            "failedAttempts": task.attempts,
             "diagnostics": task.diagnostics,
         }
         for _, task in sorted(outcome.tasks.items())
