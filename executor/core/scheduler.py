@@ -203,7 +203,8 @@ class ContainerScheduler(ContainerActions):
         )
 
     def _on_queuing_limit(self, event: QueuingLimitReceived) -> None:
-        """Shed what is beyond the limit: those that have waited for the shortest time."""
+        """Shed what is beyond the limit: those that have waited for the shortest time (as YARN does), but
+        first those that were not moved before, so that none goes to and fro."""
         queued = list(self._opportunistic)
         limit = event.limit
         kept = limit.max_queue_length if limit.max_queue_length >= 0 else 0
@@ -213,7 +214,8 @@ class ContainerScheduler(ContainerActions):
             kept = max(kept, within if starts else len(queued))
         elif limit.max_queue_length < 0:
             return
-        for container in queued[kept:]:
+        newest = sorted(queued, key=lambda one: (one.spec.waiting_since_ms > 0, -one.sequence))
+        for container in sorted(newest[: max(0, len(queued) - kept)], key=lambda one: one.sequence):
             self._shed += 1
             self._kill(container, BY_SCHEDULER, outcome.DEQUEUED)
         if kept < len(queued):

@@ -18,6 +18,11 @@ from executor.records import ContainerQueuingLimit
 from .cluster_node import ClusterNode
 
 
+LEAST_EXCESS = 2
+"""How many a node has beyond the limit before any is shed: one alone gains a single place by its move, and may
+be moved back for it a moment later."""
+
+
 class LimitPolicy(enum.StrEnum):
     """The values of ``yopp.resourcemanager.nm-container-queuing.limit-policy``."""
 
@@ -150,7 +155,8 @@ class Rebalancer:
     def _plan(self, nodes: Sequence[ClusterNode], roomy: Sequence[ClusterNode]) -> dict[str, int]:
         """How many each node is to shed: what it has beyond the threshold, as far as others take it sooner."""
         givers = sorted(
-            (self._side(node) for node in nodes if self._excess(node) > 0), key=lambda side: -side.load
+            (self._side(node) for node in nodes if self._excess(node) >= LEAST_EXCESS),
+            key=lambda side: -side.load,
         )
         if not givers:
             return {}
