@@ -16,7 +16,9 @@ from yarnopp_cli.core.load_monitor import Claim, ClusterNode, NodeQueueLoadMonit
 SIZES = [Resource(64, 1), Resource(256, 1), Resource(128, 2)]
 
 
-def a_monitor(nodes_used: int, sigma: float = 1.0, minimum: int = 5, maximum: int = 15) -> NodeQueueLoadMonitor:
+def a_monitor(
+    nodes_used: int, sigma: float = 1.0, minimum: int = 5, maximum: int = 15
+) -> NodeQueueLoadMonitor:
     return NodeQueueLoadMonitor(
         nodes_used=nodes_used, sigma=sigma, min_queue_length=minimum, max_queue_length=maximum
     )

@@ -47,7 +47,9 @@ def queued(yopp: Yopp) -> int:
 
 def test_a_long_queue_moves_to_nodes_that_join(yopp: Yopp) -> None:
     up(yopp, 1)
-    yopp("run", "-q", "-O", "--memory", "16", "--", "sleep", "0.4")  # the node learns how long such things take
+    yopp(
+        "run", "-q", "-O", "--memory", "16", "--", "sleep", "0.4"
+    )  # the node learns how long such things take
     job = yopp.start("run", "--json", "-n", "30", "-O", "--memory", "16", "--", "sleep", "0.4")
     wait_until(lambda: queued(yopp) >= 25, what="the queue of the first node is long")
     for _ in range(2):
@@ -104,3 +106,23 @@ def test_two_hundred_mixed_while_guaranteed_jobs_come_and_go_and_a_node_restarts
     assert len({task["node"] for task in tasks}) == 3
     assert sum(shed(yopp).values()) >= 1, "the third node was given some of what the others had queued"
     assert took < 60
+
+
+def test_racks_and_labels_of_nodes_are_honoured(yopp: Yopp) -> None:
+    yopp(
+        "up", "--nodes", "3", "--vcores", "1", "--memory", "512", f"{QUEUE}=10",
+        "-Dyopp.nodemanager.racks=45455=/east, /west", "-Dyopp.nodemanager.node-labels=45456=gpu",
+    )  # fmt: skip
+
+    def ports(*args: str) -> set[str]:
+        tasks = yopp.json(*args)["app"]["yopp"]["tasks"]
+        return {task["node"].rsplit(":", 1)[1] for task in tasks}
+
+    shell = ("dshell", "-n", "4", "-O", "--shell-command", "sleep 0.1")
+    assert ports(*shell, "--node-label-expression", "gpu") == {"45456"}
+    assert ports(*shell) <= {"45454", "45455"}
+    nodes = {node["id"][-5:]: node["rack"] for node in yopp.json("node", "list")["nodes"]["node"]}
+    assert nodes == {"45454": "/west", "45455": "/east", "45456": "/west"}
+    refused = yopp(*shell, "--node-label-expression", "fpga", code=None)
+    assert refused.returncode != 0
+    assert "no node has the label fpga" in refused.stderr and "gpu" in refused.stderr

@@ -51,7 +51,8 @@ class JobOptions:
     lines.
 
     ``plain_lines`` writes a line of progress now and then where there is no terminal. ``show_summary`` says
-    always which types ran. ``queue``, ``priority`` and ``tags`` are the application's.
+    always which types ran. ``queue``, ``priority``, ``tags`` and ``node_label`` are the
+    application's.
     """
 
     stream: bool = False
@@ -61,6 +62,7 @@ class JobOptions:
     priority: int = 0
     tags: tuple[str, ...] = ()
     keep_containers: bool = False
+    node_label: str = ""
     master_resource: Resource | None = None
     plain_lines: bool = True
 
@@ -346,6 +348,7 @@ def _context(job: JobSpec, options: JobOptions) -> ApplicationSubmissionContext:
         priority=options.priority,
         unmanaged=True,
         tags=options.tags,
+        node_label_expression=options.node_label,
         command_line=command_line(),
     )
 

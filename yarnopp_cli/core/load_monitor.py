@@ -166,7 +166,9 @@ class NodeQueueLoadMonitor:
         """
         if not self._roomy:
             return None
-        if len(self._candidates) < min(self._nodes_used, len(self._roomy)):  # some came since the last sorting
+        if len(self._candidates) < min(
+            self._nodes_used, len(self._roomy)
+        ):  # some came since the last sorting
             self._refill()
         near = self._among_candidates(resource, suitable)
         if near is not None and (near[1] is Claim.FREE or self._comparator.takes_first):

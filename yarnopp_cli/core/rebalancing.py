@@ -17,7 +17,6 @@ from executor.records import ContainerQueuingLimit
 
 from .cluster_node import ClusterNode
 
-
 LEAST_EXCESS = 2
 """How many a node has beyond the limit before any is shed: one alone gains a single place by its move, and may
 be moved back for it a moment later."""
