@@ -96,7 +96,25 @@ def test_what_came_after_the_plan_is_not_shed_for_it() -> None:
     assert told(monitor, "h1:1") == [34], "six of them, however many there are now"
     monitor.compute()
     report(nodes[0], 7)
-    assert told(monitor, "h1:1") == [15], "and none that would leave it below the limit"
+    assert told(monitor, "h1:1") == [31], "none of the 40 is left that were to go"
+
+
+def test_an_idle_node_is_given_what_it_starts_at_once_down_to_the_minimum() -> None:
+    monitor = a_monitor()
+    for name in ("h1:1", "h2:2"):
+        monitor.update(a_node(name, 9))
+    monitor.update(a_node("h3:3", 0, free=Resource(2, 2)))
+    monitor.compute()
+    assert monitor.limit().max_queue_length == 10, "by mean and deviation nobody had to shed"
+    assert sorted(told(monitor, "h1:1", "h2:2", "h3:3")) == [-1, -1, 7]
+
+
+def test_below_the_minimum_nobody_sheds_even_for_an_idle_node() -> None:
+    monitor = a_monitor()
+    monitor.update(a_node("h1:1", 5))
+    monitor.update(a_node("h3:3", 0, free=Resource(256, 2)))
+    monitor.compute()
+    assert told(monitor, "h1:1") == [-1]
 
 
 def test_free_resources_elsewhere_are_room_for_as_many_as_fit() -> None:

@@ -298,6 +298,21 @@ def test_a_heartbeat_that_waits_is_answered_when_its_node_is_to_shed() -> None:
     assert not cluster.answered(calls[1])
 
 
+@pytest.mark.parametrize("why", ["strict", "blacklist", "label", ""])
+def test_nothing_is_shed_that_could_only_come_back(why: str) -> None:
+    cluster = Cluster(queue_limit_stdev=0.0)
+    node = cluster.node("h1:1", Resource(4096, 1), queue_capacity=100)
+    master = cluster.master()
+    more = {"resource_name": "h1:1", "relax_locality": False} if why == "strict" else {}
+    blacklist = {"blacklist_additions": ("h2",)} if why == "blacklist" else {}
+    first, *others = master.allocate(asks(20, Resource(100, 1), OPPORTUNISTIC, **more), **blacklist).allocated
+    node.beat(status(first), *map(queued, others))
+    cluster.node("h2:1", Resource(4096, 4), labels=("gpu",) if why == "label" else ())
+    cluster.at(2.0)
+    limit = node.beat().queuing_limit.max_queue_length
+    assert limit == -1 if why else limit == 9
+
+
 def test_g11_a_shed_container_is_asked_for_with_its_age_and_the_token_carries_it() -> None:
     cluster = Cluster()
     node = full_node(cluster, "h1:1", 0, 100)

@@ -68,6 +68,7 @@ class RMContainer:
     ``released`` ones are ended at their master's wish.
     ``delivers``: the RM itself tells the node what it has become.
     ``waiting_since_ms``: when its work began to wait, as another container.
+    ``strict``: the ask named the only places that will do.
     """
 
     id: str
@@ -92,6 +93,7 @@ class RMContainer:
     started_told: bool = False
     finished_ms: int = 0
     waiting_since_ms: int = 0
+    strict: bool = False
 
     def container(self) -> Container:
         """As its master and its node know it."""
@@ -185,6 +187,7 @@ class ContainerLedger:
             allocated_at=now,
             sequence=self._sequence,
             is_am=ask is attempt.am_ask,
+            strict=not ask.relax,
             waiting_since_ms=max(ask.waiting_since_ms, attempt.app.submitted_ms) if ask.is_aged else 0,
         )
         container.token = self.token_for(container, now)

@@ -11,12 +11,15 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import Any
 
+from executor.records import ExecutionType
+
 from ..errors import YoppError
 from ..records.distributed_protocol import DistributedSchedulingAllocateResponse, RemoteNode
 from ..records.master_protocol import AllocateResponse
 from ..settings.resourcemanager import ResourceManagerSettings
-from .applications import RMApp, RMAppAttempt
+from .applications import Phase, RMApp, RMAppAttempt
 from .calls import Reply, ReplyError, StopDaemon
+from .cluster_node import ClusterNode
 from .containers import ContainerLedger, RMContainer
 from .deadlines import Deadlines
 from .load_comparators import comparator_of
@@ -88,6 +91,7 @@ class RMContext:
             comparator=comparator_of(settings.load_comparator),
             limit_policy=LimitPolicy(settings.limit_policy),
             rng=rng,
+            may_move=self._may_move,
         )
         self.allocator = OpportunisticContainerAllocator[RMAppAttempt, RMNode](
             self.monitor, self.nodes, max_per_call=settings.max_allocations_per_heartbeat
@@ -105,6 +109,18 @@ class RMContext:
         self.touched_nodes: dict[str, RMNode] = {}
         self.beating_nodes: dict[str, RMNode] = {}
         self.waiters_dirty = False
+
+    def _may_move(self, giver: ClusterNode, taker: ClusterNode) -> bool:
+        """Whether all that is queued at ``giver`` could be allocated on ``taker``: it is not for the RM to say
+        which of them a node sheds, and what can only come back is shed in vain."""
+        if giver.labels != taker.labels:
+            return False
+        for container in self.nodes[giver.node_id].containers.values():
+            if container.phase is Phase.QUEUED and container.execution_type is ExecutionType.OPPORTUNISTIC:
+                blacklist = container.attempt.blacklist
+                if container.strict or taker.host in blacklist or taker.node_id in blacklist:
+                    return False
+        return True
 
     def _guaranteed_awaited(self, node: RMNode, waiting: bool) -> None:
         """Guaranteed containers begin or cease to wait for room on ``node``.

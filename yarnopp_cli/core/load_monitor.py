@@ -17,7 +17,7 @@ from executor.records import ContainerQueuingLimit, Resource
 
 from .cluster_node import Claim, ClusterNode
 from .load_comparators import FreeThenQueueLength, LoadComparator
-from .rebalancing import LimitBounds, LimitPolicy, Rebalancer
+from .rebalancing import LimitBounds, LimitPolicy, MayMove, Rebalancer
 
 __all__ = ["NO_LIMIT", "Claim", "ClusterNode", "NodeQueueLoadMonitor"]
 
@@ -45,6 +45,7 @@ class NodeQueueLoadMonitor:
         comparator: LoadComparator | None = None,
         limit_policy: LimitPolicy = LimitPolicy.ROOM_ELSEWHERE,
         rng: random.Random | None = None,
+        may_move: MayMove | None = None,
     ) -> None:
         self._comparator = comparator or FreeThenQueueLength()
         self._nodes_used = nodes_used
@@ -52,7 +53,7 @@ class NodeQueueLoadMonitor:
         by_wait = self._comparator.by_wait
         bounds = (min_queue_wait_ms, max_queue_wait_ms) if by_wait else (min_queue_length, max_queue_length)
         self._rebalancer = Rebalancer(
-            LimitBounds(sigma, *bounds), limit_policy, by_wait=by_wait, width=nodes_used
+            LimitBounds(sigma, *bounds), limit_policy, by_wait=by_wait, width=nodes_used, may_move=may_move
         )
         self._nodes: dict[str, ClusterNode] = {}
         self._roomy: dict[str, ClusterNode] = {}

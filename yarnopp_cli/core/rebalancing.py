@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import heapq
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from executor.records import ContainerQueuingLimit
@@ -20,6 +20,9 @@ from .cluster_node import ClusterNode
 LEAST_EXCESS = 2
 """How many a node has beyond the limit before any is shed: one alone gains a single place by its move, and may
 be moved back for it a moment later."""
+
+
+MayMove = Callable[[ClusterNode, ClusterNode], bool]
 
 
 class LimitPolicy(enum.StrEnum):
@@ -82,20 +85,39 @@ class _Side:
         return memory <= self.free_memory and vcores <= self.free_vcores
 
 
+@dataclass(frozen=True, slots=True)
+class _Shed:
+    """``count`` containers are to be given up, so that ``kept`` stay; none of them below ``bound``."""
+
+    count: int
+    kept: int
+    bound: float
+
+
 class Rebalancer:
     """Mean and deviation of the loads, the limit that follows from them, and who sheds how many.
 
     ``by_wait``: loads are estimated waiting times instead of queue lengths. At most ``width`` of the least
-    loaded nodes are looked at as takers.
+    loaded nodes are looked at as takers. ``may_move`` tells whether whatever is queued at the first node may
+    run on the second.
     """
 
-    def __init__(self, bounds: LimitBounds, policy: LimitPolicy, *, by_wait: bool, width: int) -> None:
+    def __init__(
+        self,
+        bounds: LimitBounds,
+        policy: LimitPolicy,
+        *,
+        by_wait: bool,
+        width: int,
+        may_move: MayMove | None = None,
+    ) -> None:
+        self._may_move = may_move or (lambda giver, taker: True)
         self._bounds = bounds
         self._policy = policy
         self._by_wait = by_wait
         self._width = width
         self._threshold = bounds.clamp(0)
-        self._sheds: dict[str, int] = {}
+        self._sheds: dict[str, _Shed] = {}
         self._in_flight = 0
 
     def compute(self, nodes: Iterable[ClusterNode], roomy: Iterable[ClusterNode]) -> None:
@@ -135,14 +157,14 @@ class Rebalancer:
         afterwards is not shed for the same reason; YARN's limit every time."""
         if self.tells_all:
             return self.limit()
-        count = self._sheds.pop(node.node_id, 0)
-        if not count:
+        shed = self._sheds.pop(node.node_id, None)
+        if shed is None:
             return ContainerQueuingLimit()
-        self._in_flight += count
-        kept = max(0, node.status.queued - count)
+        self._in_flight += shed.count
+        kept = max(shed.kept, node.status.queued - shed.count)
         if self._by_wait:
-            return ContainerQueuingLimit(kept, int(self._threshold))
-        return ContainerQueuingLimit(max(kept, int(self._threshold)))
+            return ContainerQueuingLimit(kept, int(shed.bound))
+        return ContainerQueuingLimit(kept)
 
     def forget(self, node_id: str) -> None:
         """That node is no more."""
@@ -151,28 +173,43 @@ class Rebalancer:
     def _load(self, node: ClusterNode) -> int:
         return node.status.estimated_queue_wait_ms if self._by_wait else node.queue_length
 
-    def _plan(self, nodes: Sequence[ClusterNode], roomy: Sequence[ClusterNode]) -> dict[str, int]:
-        """How many each node is to shed: what it has beyond the threshold, as far as others take it sooner."""
+    def _plan(self, nodes: Sequence[ClusterNode], roomy: Sequence[ClusterNode]) -> dict[str, _Shed]:
+        """How many each node is to shed.
+
+        First what starts at once elsewhere, down to the minimum: no node stays idle while others have queues.
+        Then what is beyond the threshold, as far as others take it sooner.
+        """
+        minimum = self._bounds.minimum
         givers = sorted(
-            (self._side(node) for node in nodes if self._excess(node) >= LEAST_EXCESS),
+            (self._side(node) for node in nodes if self._beyond(node, minimum) > 0),
             key=lambda side: -side.load,
         )
         if not givers:
             return {}
-        takers = self._takers(roomy)
-        step = max(giver.step for giver in givers)
+        all_takers = self._takers(roomy)
         for _ in range(self._in_flight):
-            if (taker := self._taker(givers[0], takers)) is None:
+            if (taker := _idle(givers[0], all_takers) or self._taker(givers[0], all_takers)) is None:
                 break
-            _take(taker, givers[0].node, step)
-        plan: dict[str, int] = {}
+            _take(taker, givers[0])
+        plan: dict[str, _Shed] = {}
         for giver in givers:
-            for _ in range(self._excess(giver.node)):
-                if (taker := self._taker(giver, takers)) is None:
-                    break
-                _take(taker, giver.node, giver.step)
-                giver.load -= giver.step
-                plan[giver.node.node_id] = plan.get(giver.node.node_id, 0) + 1
+            count = 0
+            takers = [
+                one
+                for one in all_takers
+                if one.node is not giver.node and self._may_move(giver.node, one.node)
+            ]
+            while count < self._beyond(giver.node, minimum) and (taker := _idle(giver, takers)) is not None:
+                _take(taker, giver)
+                count += 1
+            bound = minimum if count else self._threshold
+            excess = self._beyond(giver.node, self._threshold)
+            if excess - count >= LEAST_EXCESS:
+                while count < excess and (taker := self._taker(giver, takers)) is not None:
+                    _take(taker, giver)
+                    count += 1
+            if count:
+                plan[giver.node.node_id] = _Shed(count, giver.node.status.queued - count, bound)
         return plan
 
     def _takers(self, roomy: Sequence[ClusterNode]) -> list[_Side]:
@@ -199,30 +236,32 @@ class Rebalancer:
             node.queue_room,
         )
 
-    def _excess(self, node: ClusterNode) -> int:
-        """How many of those that are queued there are beyond the threshold."""
+    def _beyond(self, node: ClusterNode, bound: float) -> int:
+        """How many of those that are queued there are beyond ``bound``."""
         queued = node.status.queued
         if not self._by_wait:
-            return min(queued, node.queue_length - int(self._threshold))
+            return min(queued, node.queue_length - int(bound))
         wait = node.status.estimated_queue_wait_ms
-        return 0 if wait <= self._threshold else queued - int(queued * self._threshold / wait)
+        return 0 if wait <= bound else queued - int(queued * bound / wait)
 
     def _taker(self, giver: _Side, takers: Sequence[_Side]) -> _Side | None:
-        """Who takes one more of ``giver`` and starts it sooner: where it fits into what is free, else where
-        the load stays below the threshold."""
-        memory, vcores = _typical(giver.node)
+        """The least loaded that takes one more of ``giver``, starts it sooner, and stays below the
+        threshold."""
         best: _Side | None = None
         for taker in takers:
-            if taker.node is giver.node:
+            if taker.node is giver.node or taker.queue_room <= 0:  # itself, where some are on their way
                 continue
-            if taker.has_free(memory, vcores):
-                return taker
-            step = taker.step or giver.step
-            sooner = taker.load + step < giver.load and not 0 <= giver.wait_ms <= taker.wait_ms
-            below = taker.queue_room > 0 and taker.load + step <= self._threshold
-            if sooner and below and (best is None or taker.load < best.load):
+            load = taker.load + (taker.step or giver.step)
+            sooner = load < giver.load and not 0 <= giver.wait_ms <= taker.wait_ms
+            if sooner and load <= self._threshold and (best is None or taker.load < best.load):
                 best = taker
         return best
+
+
+def _idle(giver: _Side, takers: Sequence[_Side]) -> _Side | None:
+    """Who starts one more of ``giver`` at once."""
+    size = _typical(giver.node)
+    return next((one for one in takers if one.node is not giver.node and one.has_free(*size)), None)
 
 
 def _typical(node: ClusterNode) -> tuple[int, int]:
@@ -232,12 +271,13 @@ def _typical(node: ClusterNode) -> tuple[int, int]:
     return max(1, -(-status.queued_memory // queued)), -(-status.queued_vcores // queued)
 
 
-def _take(taker: _Side, giver: ClusterNode, step: float) -> None:
+def _take(taker: _Side, giver: _Side) -> None:
     """Count one of ``giver``'s as being with ``taker``."""
-    memory, vcores = _typical(giver)
+    memory, vcores = _typical(giver.node)
+    giver.load -= giver.step
     if taker.has_free(memory, vcores):
         taker.free_memory -= memory
         taker.free_vcores -= vcores
     else:
-        taker.load += taker.step or step
+        taker.load += taker.step or giver.step
         taker.queue_room -= 1
