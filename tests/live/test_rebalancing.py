@@ -18,9 +18,9 @@ QUEUE = "-Dyarn.nodemanager.opportunistic-containers-max-queue-length"
 HOST = socket.gethostname()
 
 
-def up(yopp: Yopp, nodes: int, *, memory: int = 512, queue: int = 40, vcores: int = 1) -> None:
+def up(yopp: Yopp, nodes: int, *, memory: int = 512, queue: int = 40) -> None:
     yopp(
-        "up", "--nodes", str(nodes), "--vcores", str(vcores), "--memory", str(memory), f"{QUEUE}={queue}"
+        "up", "--nodes", str(nodes), "--vcores", "1", "--memory", str(memory), f"{QUEUE}={queue}"
     )  # fmt: skip
 
 
@@ -83,20 +83,22 @@ def test_a_burst_onto_idle_nodes_sheds_nothing(yopp: Yopp) -> None:
 
 def test_two_hundred_mixed_while_guaranteed_jobs_come_and_go_and_a_node_restarts(yopp: Yopp) -> None:
     """The judging line: 200 x `sleep 0.2`, half of them opportunistic, over three nodes; each succeeds once."""
-    up(yopp, 2, memory=1024, queue=60, vcores=2)
+    up(yopp, 2, memory=1024, queue=60)
     began = time.monotonic()
-    halves = [
-        yopp.start("dshell", "--json", kind, "-n", "100", "--container-memory", "10", "--", "sleep", "0.2")
-        for kind in ("-O", "-G")
-    ]
-    wait_until(lambda: queued(yopp) >= 30, what="the queues of two nodes are long", timeout=40)
-    yopp("nm", "start", "--vcores", "2", "--memory", "1024")
-    coming = []
-    for number in range(6):
-        coming.append(yopp.start("run", "--json", "-G", "-n", "2", "--memory", "32", "--", "sleep", "0.1"))
-        if number == 2:
-            yopp("nm", "restart", "45455")
-        ended(coming[-1], 30)
+    shell = ("dshell", "--json", "-n", "100", "--container-memory", "10")
+    guaranteed = ("run", "--json", "-G", "-n", "2", "--memory", "32", "--", "sleep", "0.1")
+    halves = [yopp.start(*shell, "-G", "--", "sleep", "0.2")]
+    wait_until(yopp.containers, what="the guaranteed half has begun")
+    halves.append(
+        yopp.start(*shell, "-O", "--", "sleep", "0.2")
+    )  # which is held back until the other is through
+    come_and_go = [yopp.start(*guaranteed)]
+    yopp("nm", "restart", "45455")
+    wait_until(lambda: queued(yopp) >= 50, what="the queues of two nodes are long", timeout=40)
+    yopp("nm", "start", "--vcores", "1", "--memory", "1024")
+    come_and_go += [yopp.start(*guaranteed) for _ in range(2)]
+    for job in come_and_go:
+        ended(job, 40)
     tasks = [task for half in halves for task in ended(half, 60)["app"]["yopp"]["tasks"]]
     took = time.monotonic() - began
     assert Counter(task["state"] for task in tasks) == {"SUCCEEDED": 200}
