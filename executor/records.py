@@ -130,6 +130,8 @@ class ContainerSpec:
     (name -> text, mode 0700), as YARN localises a script. ``log_directory`` None means one under the executor's
     log directory; standard output and error go to ``stdout`` and ``stderr`` in it. ``timeout_ms`` bounds the
     running time, 0 for none. ``duration_hint_ms`` is the expected running time where the creator knows it, else 0.
+    ``waiting_since_ms`` (epoch milliseconds) is when its work began to wait, where that was before it came here: it
+    queues before all that came later than that. 0 where it begins to wait here.
     """
 
     container_id: str
@@ -146,6 +148,7 @@ class ContainerSpec:
     version: int = 0
     timeout_ms: int = 0
     duration_hint_ms: int = 0
+    waiting_since_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +179,8 @@ class ContainerStatus:
     is the process's own code as a shell reports it (128+n for signal n), None while it has none: a container over
     its memory limit has exit_status -104 and exit_code 137. ``pid`` is the container's own process where its node
     was asked for it, else that of the shim above it. ``position`` is its place in its queue, 1 the head,
-    0 for not queued. ``usage`` is the last measurement.
+    0 for not queued. ``usage`` is the last measurement. ``waiting_since_ms`` is when its work began to wait, here or
+    as another container elsewhere: a shed one comes back with its age.
     """
 
     container_id: str
@@ -199,6 +203,7 @@ class ContainerStatus:
     log_directory: str = ""
     cgroup: str = ""
     usage: ContainerUsage = ContainerUsage()
+    waiting_since_ms: int = 0
 
     @property
     def sub_state(self) -> ContainerSubState:
@@ -306,7 +311,11 @@ class OpportunisticContainersStatus:
     ``memory_used`` in MiB, and exact (YARN keeps whole GB, yarn-gaps G15). ``wait_queue_length`` counts queued
     containers of both types. ``estimated_queue_wait_ms`` -1 where nothing is known. ``paused`` are counted apart from
     the queue. ``lent_memory`` and ``lent_vcores`` are what may start here beyond what is not allocated; below zero
-    what of that may not, for the machine is busy with other things.
+    what of that may not, for the machine is busy with other things. ``queued_memory`` and ``queued_vcores`` are
+    what the queued opportunistic ones ask for together.
+    ``wait_estimates`` counts those whose wait was estimated when they were queued, and that have started: of the last
+    hundred ``wait_error_ms`` is by how much the estimate was wrong in the mean, ``mean_wait_ms`` how long they waited,
+    -1 for none. ``shed`` counts those that were given up to keep to a limit of the RM's.
     """
 
     running: int = 0
@@ -319,11 +328,20 @@ class OpportunisticContainersStatus:
     paused: int = 0
     lent_memory: int = 0
     lent_vcores: int = 0
+    queued_memory: int = 0
+    queued_vcores: int = 0
+    wait_estimates: int = 0
+    wait_error_ms: int = -1
+    mean_wait_ms: int = -1
+    shed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerQueuingLimit:
-    """The queue length (or waiting time) that the RM asks a node to keep to; -1 for none."""
+    """The queue length (or waiting time) that the RM asks a node to keep to; -1 for none.
+
+    Where both are given, what is within either may stay.
+    """
 
     max_queue_length: int = -1
     max_queue_wait_time_ms: int = -1

@@ -47,6 +47,7 @@ class ContainerActions(ContainerBook):
             lowered = container.gave_memory and self._reclaims
             self._acquire(container, container.needed)
             if container.state is SCHEDULED:
+                self._learn_wait(container)
                 self._move(container, LaunchContainer)
                 self._active[container.container_id] = container
                 self._store(container)
@@ -62,6 +63,13 @@ class ContainerActions(ContainerBook):
             if container.is_opportunistic:
                 self._opportunistic.started(container)
             self._report(container)
+
+    def _learn_wait(self, container: Container) -> None:
+        """Hold the estimate of its wait against the wait. Who was expected to start at once, and did, proves
+        nothing."""
+        waited = (self._epoch_ms - container.queued_at_ms) / 1000
+        if container.expected_wait is not None and (container.expected_wait > 0 or waited > 0):
+            self._waits.add(container.expected_wait, waited)
 
     def _next_to_start(self) -> Container | None:
         """The guaranteed head if it fits; else an opportunistic one that takes nothing from it.

@@ -6,9 +6,10 @@ nothing.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 
 from ..records import (
     CgroupLimits,
@@ -22,11 +23,12 @@ from .applications import Applications
 from .commands import Command, ForgetContainer, ReportStatus, StoreContainer
 from .container import PAUSED, Container
 from .deadlines import DeadlineKind, Deadlines
-from .durations import DurationStatistics, estimated_wait
+from .durations import DurationStatistics
 from .limits import cgroup_limits
 from .queue_order import QueuePolicy, order_of
 from .queues import ContainerQueue, OpportunisticQueue
 from .tracker import ResourceUtilizationTracker, UtilizationBasedTracker
+from .waiting import LOOKED_AT, Running, Waiting, WaitStatistics, expected_starts, remaining
 
 
 class ContainerBook:
@@ -82,6 +84,8 @@ class ContainerBook:
         )
         self._deadlines = Deadlines(self._is_still_due)
         self._durations = DurationStatistics()
+        self._waits = WaitStatistics()
+        self._shed = 0
         self._last_asked = Resource()
         self._next_sequence = 1
         self._recovering = False
@@ -161,17 +165,24 @@ class ContainerBook:
         paused = sum(container.state is PAUSED for container in active)
         wait = self._estimated_wait(self._now if now is None else now)
         lent = self._lent
+        queued = self._opportunistic.queued_needed
         return OpportunisticContainersStatus(
             running=len(active) - paused,
             memory_used=held.memory,
             vcores_used=held.vcores,
             queued=len(self._opportunistic),
             wait_queue_length=len(self._guaranteed) + len(self._opportunistic),
-            estimated_queue_wait_ms=-1 if wait is None else round(wait * 1000),
+            estimated_queue_wait_ms=_ms(wait),
             queue_capacity=self._queue_capacity,
             paused=paused,
             lent_memory=lent.memory,
             lent_vcores=lent.vcores,
+            queued_memory=queued.memory,
+            queued_vcores=queued.vcores,
+            wait_estimates=self._waits.count,
+            wait_error_ms=_ms(self._waits.mean_error),
+            mean_wait_ms=_ms(self._waits.mean_wait),
+            shed=self._shed,
         )
 
     @property
@@ -180,23 +191,71 @@ class ContainerBook:
         return Resource()
 
     def _estimated_wait(self, now: float) -> float | None:
-        """The wait in seconds of the next opportunistic container of the size that was last asked for."""
+        """The wait in seconds of the next opportunistic container of the size that was last asked for; None
+        where nothing is known of how long containers run."""
         ahead = len(self._guaranteed) + len(self._opportunistic)
         if ahead == 0 and self._last_asked.fits_in(self._tracker.available):
             return 0.0
-        mean = self._durations.mean
-        if mean is None:
+        newcomer = Waiting(0.0, self._last_asked, self._last_asked)
+        starts = self._expected_starts(now, LOOKED_AT, newcomer)
+        if not starts or math.isinf(starts[-1]):
             return None
-        running = (c for c in self._active.values() if c.running_since is not None and c.is_opportunistic)
-        return estimated_wait(mean, (container.ran_seconds(now) for container in running), ahead)
+        looked_at = len(starts) - 1
+        return starts[-1] * max(ahead / looked_at, 1.0) if looked_at else starts[-1]
+
+    def _expected_starts(
+        self, now: float, limit: int | None = None, last: Waiting | None = None
+    ) -> list[float]:
+        """In how many seconds the first ``limit`` of those that wait start, guaranteed ones first, then the
+        paused ones, then by arrival; and ``last`` behind them. Nothing where nothing is known."""
+        running = [container for container in self._active.values() if container.state is not PAUSED]
+        line = list(islice(self._line(), limit))
+        known = [self._expected_seconds(container) for container in chain(running, line)]
+        measured = [seconds for seconds in known if seconds is not None]
+        if not measured:
+            return []
+        mean = sum(measured) / len(measured)
+        seconds = [mean if one is None else one for one in known]
+        ends = [
+            Running(0.0, container.is_giving_back)
+            if container.is_giving_back != Resource()
+            else Running(remaining(expected, container.ran_seconds(now)), container.allocated)
+            for container, expected in zip(running, seconds, strict=False)
+        ]
+        waiting = [
+            Waiting(remaining(expected, container.ran), container.needed, container.resource)
+            for container, expected in zip(line, seconds[len(running) :], strict=True)
+        ]
+        return list(expected_starts(self._tracker.available, ends, [*waiting, last] if last else waiting))
+
+    def _line(self) -> Iterator[Container]:
+        """All that wait, in the order in which they are likely to start."""
+        return chain(self._guaranteed, self._opportunistic.paused, self._opportunistic)
+
+    def _expected_seconds(self, container: Container) -> float | None:
+        """How long it is expected to run in all; None for unknown. One that failed took its time, too."""
+        expected = self._applications.expected_seconds(container)
+        return self._durations.mean if expected is None else expected
 
     @property
     def _epoch_ms(self) -> int:
         return round((self._now + self._wall_offset) * 1000)
 
-    def _take_sequence(self) -> int:
-        self._next_sequence += 1
-        return self._next_sequence - 1
+    def _take_sequence(self, since_ms: int = 0) -> int:
+        """The next place in the order of arrival; with ``since_ms`` the place of who has waited since then.
+
+        Places are microseconds, so that there is one between any two that came a while apart.
+        """
+        if 0 < since_ms < self._epoch_ms:
+            taken = {container.sequence for container in self._live.values()}
+            sequence = since_ms * 1000
+            while sequence in taken:
+                sequence += 1
+            if sequence < self._next_sequence:
+                return sequence
+        sequence = max(self._next_sequence, self._epoch_ms * 1000)
+        self._next_sequence = sequence + 1
+        return sequence
 
     def _emit(self, command: Command) -> None:
         self._commands.append(command)
@@ -255,3 +314,8 @@ class ContainerBook:
 
     def _say(self, container: Container, sentence: str) -> None:
         container.say(sentence, self._settings.diagnostics_maximum_size)
+
+
+def _ms(seconds: float | None) -> int:
+    """Whole milliseconds, -1 for unknown."""
+    return -1 if seconds is None else round(seconds * 1000)

@@ -144,8 +144,10 @@ class Container:
     over_virtual: bool = False
     #: it was over its memory in the last sample, too
     over_memory: bool = False
-    #: how many later arrivals had started before it was last paused
+    #: how many later arrivals had started before it was last paused, or before it came
     overtaken_before: int = 0
+    #: the seconds that it was expected to wait when it was queued, None for unknown
+    expected_wait: float | None = None
     deadlines: dict[DeadlineKind, float] = field(default_factory=dict)
     story: deque[StoryEntry] = field(default_factory=lambda: deque(maxlen=STORY_LENGTH))
 
@@ -269,6 +271,7 @@ class Container:
             log_directory=spec.log_directory or "",
             cgroup=self.cgroup,
             usage=self.usage,
+            waiting_since_ms=spec.waiting_since_ms or self.queued_at_ms,
         )
 
     def record(self) -> ContainerRecord:

@@ -128,6 +128,11 @@ class OpportunisticQueue:
         return sorted(self._paused.values(), key=lambda container: container.sequence)
 
     @property
+    def queued_needed(self) -> Resource:
+        """What the queued ones ask for together."""
+        return self._queued.needed
+
+    @property
     def needed(self) -> Resource:
         """What all of them need together to run."""
         return sum((container.needed for container in self._paused.values()), self._queued.needed)
@@ -157,6 +162,9 @@ class OpportunisticQueue:
             container.overtaken_before = self.overtaken(container)
             self._paused[container.container_id] = container
             return
+        if container.spec.waiting_since_ms:  # who started before it came has not overtaken it
+            container.overtaken_before = 0
+            container.overtaken_before = self.overtaken(container)
         self._queued.add(container)
         self._alike.setdefault(self._kind(container), ContainerQueue()).add(container)
 
@@ -215,17 +223,19 @@ class OpportunisticQueue:
         """The sequence of the first one that nobody may overtake any more, None if there is none.
 
         Of the queued ones the head has waited longest and was overtaken most, since whoever overtakes another
-        overtakes the head.
+        overtakes the head; but for those that came late with an older claim, which are few.
         """
         earliest = list(self._paused.values())
-        if self._queued.head is not None:
-            earliest.append(self._queued.head)
+        for queued in self._queued:
+            earliest.append(queued)
+            if not queued.overtaken_before:
+                break
         return min((c.sequence for c in earliest if self._is_at_its_bound(c, now_ms)), default=None)
 
     def _is_at_its_bound(self, container: Container, now_ms: int) -> bool:
         if self.overtaken(container) >= self._max_overtakes:
             return True
-        since = container.paused_at_ms or container.queued_at_ms
+        since = container.paused_at_ms or container.spec.waiting_since_ms or container.queued_at_ms
         return 0 < self._max_wait_ms <= now_ms - since
 
     def validate(self) -> None:

@@ -157,7 +157,7 @@ class ContainerScheduler(YieldingActions):
             return
         container = Container(
             spec,
-            self._take_sequence(),
+            self._take_sequence(spec.waiting_since_ms),
             queued_at_ms=self._epoch_ms,
             state_since_ms=self._epoch_ms,
         )
@@ -169,6 +169,8 @@ class ContainerScheduler(YieldingActions):
             if self._is_turned_away(container):
                 self._kill(container, BY_SCHEDULER, outcome.QUEUE_FULL)
                 return
+            if not spec.waiting_since_ms:  # else others let it go first, and it is no measure
+                container.expected_wait = self._estimated_wait(self._now)
         self._enqueue(container)
         self._start_fitting()
         if container.state is SCHEDULED:
@@ -207,10 +209,22 @@ class ContainerScheduler(YieldingActions):
         )
 
     def _on_queuing_limit(self, event: QueuingLimitReceived) -> None:
-        limit = event.limit.max_queue_length
-        if 0 <= limit < len(self._opportunistic):
-            for container in list(self._opportunistic)[limit:]:
-                self._kill(container, BY_SCHEDULER, outcome.DEQUEUED)
+        """Shed what is beyond the limit: those that have waited for the shortest time (as YARN does), but
+        first those that were not moved before, so that none goes to and fro."""
+        queued = list(self._opportunistic)
+        limit = event.limit
+        kept = limit.max_queue_length if limit.max_queue_length >= 0 else 0
+        if limit.max_queue_wait_time_ms >= 0:
+            starts = self._expected_starts(self._now)[-len(queued) :] if queued else []
+            within = sum(1 for start in starts if start * 1000 <= limit.max_queue_wait_time_ms)
+            kept = max(kept, within if starts else len(queued))
+        elif limit.max_queue_length < 0:
+            return
+        newest = sorted(queued, key=lambda one: (one.spec.waiting_since_ms > 0, -one.sequence))
+        for container in sorted(newest[: max(0, len(queued) - kept)], key=lambda one: one.sequence):
+            self._shed += 1
+            self._kill(container, BY_SCHEDULER, outcome.DEQUEUED)
+        if kept < len(queued):
             self._start_pending()
 
     def _on_launched(self, container: Container, event: ContainerLaunched) -> None:

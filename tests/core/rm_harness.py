@@ -235,11 +235,14 @@ class Node:
         mine = [status for status in self.statuses.values() if status.execution_type is OPPORTUNISTIC]
         running = [status for status in mine if status.state is ContainerState.RUNNING]
         queued = [status for status in self.statuses.values() if status.state is ContainerState.SCHEDULED]
+        waiting = [status for status in queued if status.execution_type is OPPORTUNISTIC]
         return OpportunisticContainersStatus(
             running=len(running),
             memory_used=sum(status.resource.memory for status in running),
             vcores_used=sum(status.resource.vcores for status in running),
-            queued=sum(1 for status in queued if status.execution_type is OPPORTUNISTIC),
+            queued=len(waiting),
+            queued_memory=sum(status.resource.memory for status in waiting),
+            queued_vcores=sum(status.resource.vcores for status in waiting),
             wait_queue_length=len(queued),
             queue_capacity=self.queue_capacity,
         )

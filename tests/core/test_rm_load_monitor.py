@@ -1,20 +1,16 @@
-"""The load monitor, the limit of the queues, and the choice of nodes (conformance F2, F6, N; gaps G7, G8)."""
+"""The load monitor by our own rules: the choice of nodes and rebalancing (gaps G7, G8, G16).
+
+YARN's rules are in ``tests/conformance/test_load_monitor.py``.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from executor.records import OpportunisticContainersStatus, Resource
-from yarnopp_cli.core.load_monitor import (
-    Claim,
-    ClusterNode,
-    FreeThenQueueLength,
-    LoadComparator,
-    NodeQueueLoadMonitor,
-    QueueLength,
-    queue_limit,
-    yarn_queue_limit,
-)
+from yarnopp_cli.core.load_comparators import LoadComparator, QueueWaitTime
+from yarnopp_cli.core.load_monitor import Claim, ClusterNode, NodeQueueLoadMonitor
+from yarnopp_cli.core.rebalancing import LimitBounds, queue_threshold, yarn_queue_threshold
 
 SIZE = Resource(128, 1)
 
@@ -51,100 +47,122 @@ def names(monitor: NodeQueueLoadMonitor) -> list[str]:
     return [node.node_id for node in monitor.sorted_nodes()]
 
 
-@pytest.mark.parametrize("comparator", [QueueLength(), FreeThenQueueLength()])
-def test_f2_nodes_are_sorted_by_queue_length_and_full_ones_left_out(comparator: LoadComparator) -> None:
-    monitor = a_monitor(comparator)
-    nodes = {name: a_node(f"{name}:{name[1]}", queue) for name, queue in (("h1", 15), ("h2", 5), ("h3", 10))}
-    for node in nodes.values():
-        monitor.update(node)
-    assert names(monitor) == ["h2:2", "h3:3", "h1:1"]
-    report(nodes["h3"], 2)
-    monitor.update(nodes["h3"])
-    assert names(monitor) == ["h3:3", "h2:2", "h1:1"]
-    monitor.update(a_node("h4:4", 20))
-    assert names(monitor) == ["h3:3", "h2:2", "h1:1", "h4:4"]
-    report(nodes["h3"], 200)
-    monitor.update(nodes["h3"])
-    assert names(monitor) == ["h2:2", "h1:1", "h4:4"]
-    monitor.remove("h2:2")
-    assert names(monitor) == ["h1:1", "h4:4"]
-    monitor.update(nodes["h2"])
-    assert names(monitor) == ["h2:2", "h1:1", "h4:4"]
-
-
-def test_f2_of_equal_nodes_the_one_heard_of_last_is_first() -> None:
+def test_of_equal_nodes_the_one_heard_of_last_is_first() -> None:
     monitor = a_monitor()
     for name in ("h1:1", "h2:2", "h3:3"):
         monitor.update(a_node(name, 4))
     assert names(monitor) == ["h3:3", "h2:2", "h1:1"]
 
 
-def test_a_limit_is_told_only_where_another_node_could_take_what_is_shed() -> None:
+def told(monitor: NodeQueueLoadMonitor, *nodes: str) -> list[int]:
+    """The queue lengths that nodes are told."""
+    return [monitor.tell_limit(node).max_queue_length for node in nodes]
+
+
+def test_nobody_sheds_where_nobody_else_could_take_it() -> None:
     monitor = a_monitor()
-    alone = a_node("h1:1", 8)
-    monitor.update(alone)
+    monitor.update(a_node("h1:1", 20))
     monitor.compute()
-    assert monitor.limit_for("h1:1").max_queue_length == -1
-    other = a_node("h2:2", 0)
+    assert told(monitor, "h1:1") == [-1], "it is alone"
+    other = a_node("h2:2", 0, capacity=0)
     monitor.update(other)
     monitor.compute()
-    assert monitor.limit_for("h1:1") == monitor.limit()
-    assert monitor.limit_for("h2:2").max_queue_length == -1, "nothing below the limit but itself"
-    report(other, 200)
-    monitor.update(other)
-    monitor.compute()
-    assert monitor.limit_for("h1:1").max_queue_length == -1, "the other one is full"
-    report(other, 0)
-    monitor.update(other)
-    monitor.compute()
-    monitor.remove("h2:2")
-    assert monitor.limit_for("h1:1").max_queue_length == -1
+    assert told(monitor, "h1:1", "h2:2") == [-1, -1], "the other one has no queue, and nothing free"
 
 
-def test_f6_the_limit_is_between_its_bounds() -> None:
-    monitor = a_monitor(sigma=0, minimum=6, maximum=100)
-    nodes = [a_node(f"h{n}:{n}", queue) for n, queue in ((1, 15), (2, 5), (3, 10))]
+def test_a_node_sheds_what_the_others_have_room_for_and_no_more() -> None:
+    monitor = a_monitor()
+    monitor.update(a_node("h1:1", 30))
+    monitor.update(a_node("h2:2", 14, capacity=16))
+    monitor.update(a_node("h3:3", 15))
+    monitor.compute()
+    assert monitor.limit().max_queue_length == 15
+    assert monitor.shedding() == ("h1:1",)
+    assert told(monitor, "h1:1", "h2:2", "h3:3") == [29, -1, -1], "one place below the limit, at h2"
+    assert told(monitor, "h1:1") == [-1], "once for each plan"
+    monitor.compute()
+    assert told(monitor, "h1:1") == [-1], "what was shed is on its way there"
+    monitor.compute()
+    assert told(monitor, "h1:1") == [29]
+
+
+def test_what_came_after_the_plan_is_not_shed_for_it() -> None:
+    monitor = a_monitor(sigma=0)
+    nodes = [a_node("h1:1", 12), a_node("h2:2", 0)]
     for node in nodes:
         monitor.update(node)
-    assert (monitor.limit().max_queue_length, monitor.limit().max_queue_wait_time_ms) == (6, -1)
     monitor.compute()
-    assert (monitor.limit().max_queue_length, monitor.limit().max_queue_wait_time_ms) == (10, -1)
-    nodes += [a_node(f"h{n}:{n}") for n in (4, 5, 6)]
-    for node, queue in zip(nodes, (110, 120, 130, 140, 150, 160), strict=True):
-        report(node, queue)
-        monitor.update(node)
+    report(nodes[0], 40)
+    assert told(monitor, "h1:1") == [34], "six of them, however many there are now"
     monitor.compute()
-    assert monitor.limit().max_queue_length == 100
-    for node, queue in zip(nodes, range(1, 7), strict=True):
-        report(node, queue)
-        monitor.update(node)
-    monitor.compute()
-    assert monitor.limit().max_queue_length == 6
+    report(nodes[0], 7)
+    assert told(monitor, "h1:1") == [31], "none of the 40 is left that were to go"
 
 
-@pytest.mark.parametrize("limit", [queue_limit, yarn_queue_limit])
-@pytest.mark.parametrize(
-    ("lengths", "sigma", "expected"),
-    [
-        ([15, 5, 10], 1.0, 14),
-        ([15, 5, 10], 0, 10),
-        ([15, 5, 10], 2.0, 15),
-        ([3, 4], 1.0, 5),
-        ([10, 10, 10], 1.0, 10),
-        ([30, 30], 1.0, 15),
-        ([], 1.0, 5),
-    ],
-)
-def test_n_limit_formula(limit: object, lengths: list[int], sigma: float, expected: int) -> None:
-    assert callable(limit)
-    assert limit(lengths, sigma, 5, 15) == expected
+def test_an_idle_node_is_given_what_it_starts_at_once_down_to_the_minimum() -> None:
+    monitor = a_monitor()
+    for name in ("h1:1", "h2:2"):
+        monitor.update(a_node(name, 9))
+    monitor.update(a_node("h3:3", 0, free=Resource(2, 2)))
+    monitor.compute()
+    assert monitor.limit().max_queue_length == 10, "by mean and deviation nobody had to shed"
+    assert sorted(told(monitor, "h1:1", "h2:2", "h3:3")) == [-1, -1, 7]
+
+
+def test_below_the_minimum_nobody_sheds_even_for_an_idle_node() -> None:
+    monitor = a_monitor()
+    monitor.update(a_node("h1:1", 5))
+    monitor.update(a_node("h3:3", 0, free=Resource(256, 2)))
+    monitor.compute()
+    assert told(monitor, "h1:1") == [-1]
+
+
+def test_free_resources_elsewhere_are_room_for_as_many_as_fit() -> None:
+    monitor = a_monitor(sigma=0, minimum=2)
+    giver = a_node("h1:1", 8)
+    giver.status = OpportunisticContainersStatus(
+        queued=8, wait_queue_length=8, queue_capacity=200, queued_memory=8 * 256, queued_vcores=8
+    )
+    giver.recompute()
+    monitor.update(giver)
+    monitor.update(a_node("h2:2", 0, capacity=0, free=Resource(600, 8)))
+    monitor.compute()
+    assert told(monitor, "h1:1") == [6], "two of 256 MB fit into 600"
+
+
+def test_a_node_that_waits_longer_in_spite_of_its_shorter_queue_takes_nothing() -> None:
+    monitor = a_monitor(sigma=0, minimum=2)
+    fast, slow = a_node("fast:1", 12), a_node("slow:1", 2)
+    for node, wait in ((fast, 500), (slow, 60_000)):
+        queue = node.status.queued
+        node.status = OpportunisticContainersStatus(
+            queued=queue, wait_queue_length=queue, queue_capacity=200, estimated_queue_wait_ms=wait
+        )
+        node.recompute()
+        monitor.update(node)
+    monitor.compute()
+    assert told(monitor, "fast:1", "slow:1") == [-1, -1]
+
+
+def test_by_waiting_time_a_node_sheds_what_starts_sooner_elsewhere() -> None:
+    monitor = a_monitor(QueueWaitTime(), sigma=0)
+    for name, queue, wait in (("h1:1", 9, 2000), ("h2:2", 1, 20)):
+        status = OpportunisticContainersStatus(
+            queued=queue, wait_queue_length=queue, queue_capacity=200, estimated_queue_wait_ms=wait
+        )
+        node = a_node(name)
+        node.status = status
+        node.recompute()
+        monitor.update(node)
+    monitor.compute()
+    limit = monitor.tell_limit("h1:1")
+    assert (limit.max_queue_length, limit.max_queue_wait_time_ms) == (1, 100), "eight steps of 10 ms fit in"
 
 
 def test_g7_the_limit_is_computed_in_floats_over_full_nodes_too() -> None:
-    assert queue_limit([7, 8, 8, 8], 1.0, 5, 15) == 8
-    assert yarn_queue_limit([7, 8, 8, 8], 1.0, 5, 15) == 8
-    assert queue_limit([9, 10, 10, 10], 2.0, 5, 15) == 10
-    assert yarn_queue_limit([9, 10, 10, 10], 2.0, 5, 15) == 11
+    bounds = LimitBounds(2.0, 5, 15)
+    assert queue_threshold([9, 10, 10, 10], bounds) == pytest.approx(9.75 + 2 * 0.433, abs=1e-3)
+    assert yarn_queue_threshold([9, 10, 10, 10], bounds) == 11
     monitor = a_monitor()
     monitor.update(a_node("full:1", 10, capacity=10))
     monitor.update(a_node("other:1", 6, capacity=10))
@@ -165,6 +183,33 @@ def test_g8_what_is_free_counts_before_the_queue() -> None:
         chosen.append((node.node_id, claim))
     assert chosen[:2] == [("idle:1", Claim.FREE)] * 2
     assert chosen[2][1] is Claim.QUEUE
+
+
+def test_g8_an_idle_node_takes_more_than_its_queue_holds() -> None:
+    monitor = a_monitor()
+    monitor.update(a_node("idle:1", 0, capacity=2, free=Resource(1024, 8)))
+    monitor.compute()
+    taken = 0
+    while (found := monitor.select(SIZE)) is not None:
+        found[0].claim(f"c{taken}", found[1], SIZE)
+        monitor.refresh(found[0])
+        taken += 1
+    assert taken == 8 + 2
+
+
+def test_g16_free_resources_are_taken_in_turns_and_queues_evenly() -> None:
+    monitor = a_monitor()
+    for name in ("a:1", "b:1", "c:1"):
+        monitor.update(a_node(name, 0, free=Resource(256, 2)))
+    monitor.compute()
+    chosen = []
+    for number in range(12):
+        node, claim = monitor.select(SIZE) or pytest.fail("no node")
+        node.claim(f"c{number}", claim, SIZE)
+        monitor.refresh(node)
+        chosen.append(node.node_id)
+    assert chosen[:3] == chosen[3:6] and sorted(chosen[:3]) == ["a:1", "b:1", "c:1"]
+    assert sorted(chosen[6:9]) == sorted(chosen[9:]) == ["a:1", "b:1", "c:1"]
 
 
 def test_an_idle_node_beyond_the_nodes_used_is_not_left_out() -> None:
@@ -208,13 +253,3 @@ def test_claims_end_when_the_node_speaks() -> None:
     node.release_claim("c2")
     node.release_claim("c2")
     assert (node.free_memory, node.free_vcores, node.queue_length, node.queue_room) == (128, 1, 0, 2)
-
-
-def test_yarns_comparator_takes_a_place_for_each_allocation() -> None:
-    monitor = a_monitor(QueueLength())
-    monitor.update(a_node("a:1", 8, capacity=10, free=Resource(1024, 8)))
-    for number in range(2):
-        node, claim = monitor.select(SIZE) or pytest.fail("no node")
-        node.claim(f"c{number}", claim, SIZE)
-        monitor.refresh(node)
-    assert monitor.select(SIZE) is None, "however idle it is"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from executor.records import ContainerState, OpportunisticContainersStatus, Resource
 from yarnopp_cli.errors import InvalidResourceRequestError, NodeNotFoundError
 
-from .rm_harness import OPPORTUNISTIC, Cluster, Node, asks, done, queued, status
+from .rm_harness import OPPORTUNISTIC, TIMESTAMP, Cluster, Node, asks, done, queued, status
 
 SIZE = Resource(1024, 1)
 CPU_FULL = 4
@@ -281,8 +283,129 @@ def test_heartbeats_answers_tell_the_limit_of_the_queue() -> None:
     nodes = [full_node(cluster, f"h{n}:1", queue, 100) for n, queue in enumerate((15, 5, 10))]
     assert nodes[0].beat().queuing_limit.max_queue_length == -1, "nothing is known of the others yet"
     cluster.at(1.0)
-    told = [node.beat().queuing_limit.max_queue_length for node in nodes]
-    assert told == [10, -1, 10], "the one below it could only take from itself"
+    for told in ([10, -1, -1], [-1, -1, -1]):
+        assert [node.beat().queuing_limit.max_queue_length for node in nodes] == told, "once"
+
+
+def test_a_heartbeat_that_waits_is_answered_when_its_node_is_to_shed() -> None:
+    cluster = Cluster(queue_limit_stdev=0.0)
+    busy, other = (full_node(cluster, f"h{n}:1", queue, 100) for n, queue in enumerate((15, 5)))
+    cluster.at(0.5)
+    calls = [node.send(wait_ms=60_000) for node in (busy, other)]
+    cluster.at(1.5)
+    answer = busy.take(calls[0])
+    assert answer is not None and answer.queuing_limit.max_queue_length == 10
+    assert not cluster.answered(calls[1])
+
+
+@pytest.mark.parametrize("why", ["strict", "blacklist", "label", ""])
+def test_nothing_is_shed_that_could_only_come_back(why: str) -> None:
+    cluster = Cluster(queue_limit_stdev=0.0)
+    node = cluster.node("h1:1", Resource(4096, 1), queue_capacity=100)
+    master = cluster.master()
+    more = {"resource_name": "h1:1", "relax_locality": False} if why == "strict" else {}
+    blacklist = {"blacklist_additions": ("h2",)} if why == "blacklist" else {}
+    first, *others = master.allocate(asks(20, Resource(100, 1), OPPORTUNISTIC, **more), **blacklist).allocated
+    node.beat(status(first), *map(queued, others))
+    cluster.node("h2:1", Resource(4096, 4), labels=("gpu",) if why == "label" else ())
+    cluster.at(2.0)
+    limit = node.beat().queuing_limit.max_queue_length
+    assert limit == -1 if why else limit == 9
+
+
+def test_g11_a_shed_container_is_asked_for_with_its_age_and_the_token_carries_it() -> None:
+    cluster = Cluster()
+    node = full_node(cluster, "h1:1", 0, 100)
+    master = cluster.master()
+    cluster.at(5.0)
+    [shed] = master.allocate(asks(1, SIZE, OPPORTUNISTIC)).allocated
+    assert "waiting_since_ms" not in json.loads(shed.token.identifier)
+    node.beat(queued(shed))
+    cluster.at(7.0)
+    node.beat(done(shed, -108, diagnostics="Container De-queued to meet NM queuing limits."))
+    assert [one.exit_status for one in master.allocate().completed] == [-108]
+    again = asks(1, SIZE, OPPORTUNISTIC, age_ms=2000, allocation_request_id=2)
+    [moved] = master.allocate(again).allocated
+    assert json.loads(moved.token.identifier)["waiting_since_ms"] == TIMESTAMP + 5000
+    lie = asks(1, SIZE, OPPORTUNISTIC, age_ms=1_000_000, allocation_request_id=3)
+    [liar] = master.allocate(lie).allocated
+    assert json.loads(liar.token.identifier)["waiting_since_ms"] == TIMESTAMP, "no older than its application"
+    assert cluster.app(master.app_id).containers_failed == 0
+
+
+def test_g11_what_was_shed_goes_before_fresh_asks_of_the_same_priority() -> None:
+    cluster = Cluster()
+    node = full_node(cluster, "h1:1", 2, 2)
+    master = cluster.master()
+    cluster.at(9.0)
+    master.allocate(wanted(50, 1))
+    master.allocate(wanted(1, 2, age_ms=500))
+    assert node.opportunistic is not None
+    node.opportunistic = replace(node.opportunistic, queued=1, wait_queue_length=1)
+    node.beat()
+    assert [one.allocation_request_id for one in master.allocate().allocated] == [2]
+
+
+def test_an_ask_for_a_label_that_no_node_has_is_refused_and_says_which_there_are() -> None:
+    cluster = Cluster()
+    early = cluster.master()
+    waiting = early.send(wanted(1, 1, node_label_expression="fpga"), wait_ms=60_000)
+    cluster.node("h1:1", labels=("gpu",))
+    early.take(waiting)  # the news of the node
+    waiting = early.send(wait_ms=60_000)
+    master = cluster.master()
+    with pytest.raises(InvalidResourceRequestError, match="no node has the label fpga") as caught:
+        master.allocate(wanted(1, 1, node_label_expression="fpga"))
+    assert "gpu" in caught.value.because
+    with pytest.raises(InvalidResourceRequestError, match="no node is without one"):
+        master.allocate(wanted(1, 2))
+    assert not cluster.answered(waiting), "another node may be on its way"
+    cluster.at(3.5)
+    with pytest.raises(InvalidResourceRequestError, match="no node has the label fpga"):
+        early.take(waiting)
+    with pytest.raises(InvalidResourceRequestError, match="no node has the label fpga"):
+        cluster.submit(node_label_expression="fpga")
+
+
+def test_asks_have_the_label_of_their_application_if_they_name_none() -> None:
+    cluster = Cluster()
+    cluster.node("h1:1")
+    cluster.node("h2:1", labels=("gpu",))
+    master = cluster.master(node_label_expression="gpu")
+    allocated = master.allocate(wanted(2, 1), asks(1, SIZE, priority=3)).allocated
+    assert [container.node_id for container in allocated] == ["h2:1"] * 3
+
+
+def test_by_waiting_time_nodes_without_an_estimate_get_nothing() -> None:
+    cluster = Cluster(load_comparator="QUEUE_WAIT_TIME")
+    known, unknown = (full_node(cluster, name, 2, 100) for name in ("h1:1", "h2:1"))
+    master = cluster.master()
+    for node in (known, unknown):
+        assert node.opportunistic is not None
+        node.opportunistic = replace(node.opportunistic, estimated_queue_wait_ms=-1)
+        node.beat()
+    assert master.allocate(wanted(4)).allocated == ()
+    known.opportunistic = replace(known.opportunistic, estimated_queue_wait_ms=700)  # type: ignore[type-var]
+    known.beat()
+    unknown.beat()
+    assert {container.node_id for container in master.allocate().allocated} == {"h1:1"}
+
+
+def test_the_limit_of_the_wait_is_told() -> None:
+    cluster = Cluster(
+        load_comparator="QUEUE_WAIT_TIME",
+        limit_policy="YARN",
+        min_queue_wait_time_ms=200,
+        max_queue_wait_time_ms=300,
+    )
+    node = full_node(cluster, "h1:1", 2, 100)
+    assert node.opportunistic is not None
+    for wait, expected in ((100, 200), (250, 250), (900, 300)):
+        node.opportunistic = replace(node.opportunistic, estimated_queue_wait_ms=wait)
+        node.beat()
+        cluster.at(cluster.now + 1.5)
+        limit = node.beat().queuing_limit
+        assert (limit.max_queue_length, limit.max_queue_wait_time_ms) == (-1, expected)
 
 
 def test_container_states_are_counted_for_the_application() -> None:

@@ -57,7 +57,6 @@ WITHOUT_MEANING = {
     "flow_name": "there is no timeline server",
     "flow_version": "there is no timeline server",
     "flow_run_id": "there is no timeline server",
-    "node_label_expression": "nodes have no labels in this version",
     "node_attributes": "nodes of one host have no attributes",
     "docker_client_config": "containers here are process groups, not images",
     "placement_spec": "placement constraints are not part of yopp; --num-containers counts",
@@ -187,6 +186,10 @@ RetryInterval = Annotated[
     int, typer.Option("--container-retry-interval", metavar="MS", parser=milliseconds, help="How long after.")
 ]
 Tags = Annotated[str, typer.Option("--application-tags", metavar="A,B", help="Tags of the application.")]
+NodeLabel = Annotated[
+    str,
+    typer.Option("--node-label-expression", metavar="LABEL", help="Run on nodes that have this label only."),
+]
 Follow = Annotated[bool, typer.Option("-f", "--follow", help="Show here what the containers write.")]
 Detach = Annotated[
     bool, typer.Option("-d", "--detach", help="Return at once; the job goes on in the cluster.")
@@ -270,6 +273,7 @@ def dshell(
     master_vcores: MasterVcores = None,
     master_resources: MasterResources = "",
     keep_containers: Keep = False,
+    node_label_expression: NodeLabel = "",
     follow: Follow = False,
     detach: Detach = False,
     debug: Debug = False,
@@ -320,6 +324,7 @@ def dshell(
         priority=priority,
         tags=tuple(filter(None, (tag.strip() for tag in application_tags.split(",")))),
         keep_containers=keep_containers,
+        node_label=node_label_expression,
         master=_master_size(master_memory, master_vcores, master_resources),
         follow=follow,
         detach=detach,
@@ -396,6 +401,7 @@ class Submission:
     priority: int
     tags: tuple[str, ...]
     keep_containers: bool
+    node_label: str
     master: Resource | None
     follow: bool
     detach: bool
@@ -418,6 +424,7 @@ def _run(request: ShellRequest, submission: Submission, context: Context, printe
         priority=submission.priority,
         tags=submission.tags,
         keep_containers=submission.keep_containers,
+        node_label=submission.node_label,
         master_resource=submission.master,
         plain_lines=submission.plain_lines,
     )

@@ -51,7 +51,8 @@ class JobOptions:
     lines.
 
     ``plain_lines`` writes a line of progress now and then where there is no terminal. ``show_summary`` says
-    always which types ran. ``queue``, ``priority`` and ``tags`` are the application's.
+    always which types ran. ``queue``, ``priority``, ``tags`` and ``node_label`` are the
+    application's.
     """
 
     stream: bool = False
@@ -61,6 +62,7 @@ class JobOptions:
     priority: int = 0
     tags: tuple[str, ...] = ()
     keep_containers: bool = False
+    node_label: str = ""
     master_resource: Resource | None = None
     plain_lines: bool = True
 
@@ -106,7 +108,7 @@ class JobConsole:
 
     def task_changed(self, task: TaskReport) -> None:
         """Follow its output; remember how it ended."""
-        self.tasks[task.phase, task.number] = task
+        self.tasks[task.phase, task.planned_number] = task
         if self._follower is not None and task.container_id:
             if task.state in _LIVE:
                 self._follower.watch(task.container_id, task.number)
@@ -346,6 +348,7 @@ def _context(job: JobSpec, options: JobOptions) -> ApplicationSubmissionContext:
         priority=options.priority,
         unmanaged=True,
         tags=options.tags,
+        node_label_expression=options.node_label,
         command_line=command_line(),
     )
 
@@ -419,6 +422,7 @@ def final_document(outcome: Outcome, extra: dict[str, Any] | None = None) -> dic
             "state": task.state.value,
             "exit": task.exit_code,
             "preemptions": task.preemptions,
+            "failedAttempts": task.attempts,
             "diagnostics": task.diagnostics,
         }
         for _, task in sorted(outcome.tasks.items())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 from collections import OrderedDict
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 
 from executor.records import ExecutionType, Resource
@@ -21,7 +21,7 @@ from ..settings.resourcemanager import ResourceManagerSettings
 AskKey = tuple[int, int, int, int]
 """Priority, allocation request id, memory and vcores as they were asked for."""
 
-_Shape = tuple[int, int, int, str, bool, frozenset[str]]
+_Shape = tuple[int, bool, int, int, str, bool, frozenset[str]]
 
 OPPORTUNISTIC_ENABLED = "yarn.resourcemanager.opportunistic-container-allocation.enabled"
 
@@ -38,7 +38,8 @@ class Ask:
 
     ``resource`` is the normalised size. ``locations`` are hosts, node ids and racks with the number wanted
     there; without ``relax`` no other place will do. ``overtaken`` counts later asks served while this one
-    did not fit.
+    did not fit. ``waiting_since_ms`` (epoch milliseconds) is when the work behind it began to wait, where that
+    was in an earlier life: it was shed or preempted.
     """
 
     key: AskKey
@@ -49,11 +50,18 @@ class Ask:
     has_any: bool = False
     locations: dict[str, int] = field(default_factory=dict)
     overtaken: int = 0
+    waiting_since_ms: int = 0
+
+    @property
+    def is_aged(self) -> bool:
+        """Whether the work behind it has waited before: then it goes before fresh ones of its priority."""
+        return self.waiting_since_ms > 0
 
     def shape(self) -> _Shape:
         """Asks of the same shape can be served by the same nodes: if one finds none, no other does."""
         return (
             self.key[0],
+            not self.is_aged,
             self.resource.memory,
             self.resource.vcores,
             self.request.node_label_expression,
@@ -63,7 +71,9 @@ class Ask:
 
 
 class AskTable:
-    """Outstanding asks of one attempt and one execution type, the most important priority first, then by age.
+    """Outstanding asks of one attempt and one execution type, the most important priority first, then what
+    was shed or preempted, then by age. (YARN serves the least important first, which shows where not all can
+    be served.)
 
     Finding the next ask, and skipping all asks that cannot be served, costs the same for five and 50,000.
     """
@@ -71,7 +81,7 @@ class AskTable:
     def __init__(self) -> None:
         self._asks: dict[AskKey, Ask] = {}
         self._groups: dict[_Shape, OrderedDict[AskKey, Ask]] = {}
-        self._order: list[tuple[int, int, _Shape]] = []
+        self._order: list[tuple[int, bool, int, _Shape]] = []
         self._shapes: dict[AskKey, _Shape] = {}
         self._sequence = 0
         self.outstanding = 0
@@ -86,14 +96,16 @@ class AskTable:
         """The outstanding ask of that key."""
         return self._asks.get(key)
 
-    def put(self, request: ResourceRequest, resource: Resource, unknown: int = 0) -> None:
-        """Take one ask in.
+    def put(self, request: ResourceRequest, resource: Resource, unknown: int = 0, now_ms: int = 0) -> None:
+        """Take one ask in, at ``now_ms`` (epoch milliseconds), which counts for asks that tell their age.
 
         ``unknown`` is how many containers of its key were allocated in answers that the asker had not
         received when it asked: they count against the number, so that nothing is allocated twice.
         """
         key = key_of(request)
         ask = self._asks.get(key) or Ask(key, request, resource)
+        if request.age_ms > 0 and now_ms > request.age_ms and not ask.is_aged:
+            ask.waiting_since_ms = now_ms - request.age_ms
         if request.resource_name == ANY:
             ask.request, ask.resource, ask.has_any = request, resource, True
             ask.relax = request.relax_locality
@@ -128,7 +140,7 @@ class AskTable:
 
     def groups(self) -> list[OrderedDict[AskKey, Ask]]:
         """Asks of equal shape together, in order of service. A group shrinks as its asks are taken."""
-        return [self._groups[shape] for _, _, shape in self._order]
+        return [self._groups[entry[-1]] for entry in self._order]
 
     def clear(self) -> None:
         """Nothing is wanted any more."""
@@ -156,12 +168,13 @@ class AskTable:
             del group[key], self._shapes[key], self._asks[key]
             if not group:
                 del self._groups[old]
-                self._order = [entry for entry in self._order if entry[2] != old]
+                self._order = [entry for entry in self._order if entry[-1] != old]
         if new is not None:
             if new not in self._groups:
                 self._groups[new] = OrderedDict()
                 self._sequence += 1
-                bisect.insort(self._order, (key[0], self._sequence, new), key=lambda entry: entry[:2])
+                entry = (key[0], not ask.is_aged, self._sequence, new)
+                bisect.insort(self._order, entry, key=lambda entry: entry[:3])
             self._groups[new][key] = ask
             self._shapes[key] = new
             self._asks[key] = ask
@@ -254,6 +267,29 @@ def check_size(
 
 def _largest(node_sizes: Set[Resource]) -> str:
     return f", and the largest node has {max(node_sizes)}" if node_sizes else ""
+
+
+def check_label(label: str, places: Iterable[Place], *, what: str = "an ask") -> None:
+    """Raise InvalidResourceRequestError if no node there is could ever serve this label ("" for none).
+
+    An ask for a label goes to nodes that have it, one without to nodes that have none (YARN's partitions). With
+    no nodes the ask waits for the first.
+    """
+    known = [place.labels for place in places]
+    if not known or any(label in labels if label else not labels for labels in known):
+        return
+    if not label:
+        raise InvalidResourceRequestError(
+            f"{what} names no node label, and no node is without one",
+            because=f"the nodes have the labels {', '.join(sorted(set().union(*known)))}",
+            hint="name a label, or start a node without one",
+        )
+    labels = sorted(set().union(*known))
+    raise InvalidResourceRequestError(
+        f"no node has the label {label}, which {what} names",
+        because=f"the nodes have the labels {', '.join(labels)}" if labels else "no node has a label",
+        hint="yopp node list",
+    )
 
 
 def check_request(

@@ -50,7 +50,7 @@ from ..records.reports import (
 from ..records.requests import ApplicationSubmissionContext
 from .app_manager import RMAppManager
 from .applications import Phase, RMApp
-from .asks import check_size
+from .asks import check_label, check_size
 from .calls import CallReceived
 from .containers import RMContainer
 from .context import RMContext
@@ -143,6 +143,8 @@ class ClientRMService:
             context.scheduler.node_sizes.keys(),
             what="a master's container",
         )
+        places = [node.place for node in context.scheduler.nodes.values()]
+        check_label(submission.node_label_expression, places, what="a master's container")
 
     def kill(self, call: CallReceived, request: KillApplicationRequest, now: float) -> None:
         """End an application; one that has ended stays as it is."""

@@ -67,6 +67,8 @@ class RMContainer:
     ``ask_key`` is the ask it answered, ``asked_type`` that ask's type.
     ``released`` ones are ended at their master's wish.
     ``delivers``: the RM itself tells the node what it has become.
+    ``waiting_since_ms``: when its work began to wait, as another container.
+    ``strict``: the ask named the only places that will do.
     """
 
     id: str
@@ -90,6 +92,8 @@ class RMContainer:
     delivers: bool = False
     started_told: bool = False
     finished_ms: int = 0
+    waiting_since_ms: int = 0
+    strict: bool = False
 
     def container(self) -> Container:
         """As its master and its node know it."""
@@ -183,6 +187,8 @@ class ContainerLedger:
             allocated_at=now,
             sequence=self._sequence,
             is_am=ask is attempt.am_ask,
+            strict=not ask.relax,
+            waiting_since_ms=max(ask.waiting_since_ms, attempt.app.submitted_ms) if ask.is_aged else 0,
         )
         container.token = self.token_for(container, now)
         self._take(container, claim, now)
@@ -250,6 +256,7 @@ class ContainerLedger:
             execution_type=container.execution_type,
             priority=container.priority,
             version=container.version,
+            waiting_since_ms=container.waiting_since_ms,
             expires_ms=context.ms(now + context.allocation_expiry),
         )
 

@@ -6,21 +6,27 @@ Holds state; the decisions are in the services around it.
 
 from __future__ import annotations
 
+import random
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import Any
+
+from executor.records import ExecutionType
 
 from ..errors import YoppError
 from ..records.distributed_protocol import DistributedSchedulingAllocateResponse, RemoteNode
 from ..records.master_protocol import AllocateResponse
 from ..settings.resourcemanager import ResourceManagerSettings
-from .applications import RMApp, RMAppAttempt
+from .applications import Phase, RMApp, RMAppAttempt
 from .calls import Reply, ReplyError, StopDaemon
+from .cluster_node import ClusterNode
 from .containers import ContainerLedger, RMContainer
 from .deadlines import Deadlines
+from .load_comparators import comparator_of
 from .load_monitor import NodeQueueLoadMonitor
 from .nodes import HeldCall, RMNode
 from .opportunistic import OpportunisticContainerAllocator
+from .rebalancing import LimitPolicy
 from .scheduler import FifoQueue, GuaranteedScheduler
 from .tokens import AMRM_TOKEN, CONTAINER_TOKEN, derive_key
 
@@ -60,6 +66,7 @@ class RMContext:
         lifetime: str,
         heartbeat_wait: bool,
         distributed: bool = False,
+        rng: random.Random | None = None,
     ) -> None:
         self.settings = settings
         self.identity = identity
@@ -79,6 +86,12 @@ class RMContext:
             sigma=settings.queue_limit_stdev,
             min_queue_length=settings.min_queue_length,
             max_queue_length=settings.max_queue_length,
+            min_queue_wait_ms=settings.min_queue_wait_time_ms,
+            max_queue_wait_ms=settings.max_queue_wait_time_ms,
+            comparator=comparator_of(settings.load_comparator),
+            limit_policy=LimitPolicy(settings.limit_policy),
+            rng=rng,
+            may_move=self._may_move,
         )
         self.allocator = OpportunisticContainerAllocator[RMAppAttempt, RMNode](
             self.monitor, self.nodes, max_per_call=settings.max_allocations_per_heartbeat
@@ -96,6 +109,18 @@ class RMContext:
         self.touched_nodes: dict[str, RMNode] = {}
         self.beating_nodes: dict[str, RMNode] = {}
         self.waiters_dirty = False
+
+    def _may_move(self, giver: ClusterNode, taker: ClusterNode) -> bool:
+        """Whether all that is queued at ``giver`` could be allocated on ``taker``: it is not for the RM to say
+        which of them a node sheds, and what can only come back is shed in vain."""
+        if giver.labels != taker.labels:
+            return False
+        for container in self.nodes[giver.node_id].containers.values():
+            if container.phase is Phase.QUEUED and container.execution_type is ExecutionType.OPPORTUNISTIC:
+                blacklist = container.attempt.blacklist
+                if container.strict or taker.host in blacklist or taker.node_id in blacklist:
+                    return False
+        return True
 
     def _guaranteed_awaited(self, node: RMNode, waiting: bool) -> None:
         """Guaranteed containers begin or cease to wait for room on ``node``.

@@ -107,6 +107,7 @@ class DistributedScheduler(RequestInterceptor):
         self._next_id = 0
         self._allocated: Mailbox[tuple[AskKey, Container]] = Mailbox()
         self._unreported: dict[str, Container] = {}
+        self._since_ms = 0
 
     def registered(self, terms: RegisterDistributedSchedulingAMResponse, epoch: int) -> None:
         """The RM has taken the attempt in. ``epoch`` counts the lives of this node that the attempt has seen."""
@@ -146,9 +147,11 @@ class DistributedScheduler(RequestInterceptor):
         self.blacklist.difference_update(request.blacklist_removals)
         self.blacklist.update(request.blacklist_additions)
         self.since_call = 0
+        now_ms = self._epoch_ms(now)
+        self._since_ms = self._since_ms or now_ms  # no work of its can be older, as far as this node knows
         unknown = Counter(key for key, _ in self._allocated.items()) if mine else Counter[AskKey]()
         for ask, size in zip(mine, sizes, strict=True):
-            self.opportunistic_asks.put(ask, size, unknown[key_of(ask)])
+            self.opportunistic_asks.put(ask, size, unknown[key_of(ask)], now_ms)
         self.allocate(now)
         return replace(request, asks=others)
 
@@ -174,6 +177,9 @@ class DistributedScheduler(RequestInterceptor):
         """The attempt has ended: what it claimed is the RM's to account for."""
         self._directory.reported(list(self._unreported))
         self.opportunistic_asks.clear()
+
+    def _epoch_ms(self, now: float) -> int:
+        return int((now + self._directory.wall_offset) * 1000)
 
     def _partition(
         self, asks: tuple[ResourceRequest, ...]
@@ -208,7 +214,6 @@ class DistributedScheduler(RequestInterceptor):
         assert terms is not None and key is not None
         container_id = str(ContainerId(self._attempt, self._next_id))
         self._next_id -= 1
-        now_ms = int((now + self._directory.wall_offset) * 1000)
         token = container_token(
             key,
             container_id=container_id,
@@ -219,7 +224,8 @@ class DistributedScheduler(RequestInterceptor):
             resource=ask.resource,
             execution_type=ExecutionType.OPPORTUNISTIC,
             priority=ask.request.priority,
-            expires_ms=now_ms + terms.container_token_expiry_ms,
+            expires_ms=self._epoch_ms(now) + terms.container_token_expiry_ms,
+            waiting_since_ms=max(ask.waiting_since_ms, self._since_ms) if ask.is_aged else 0,
         )
         container = Container(
             id=container_id,

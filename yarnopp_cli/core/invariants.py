@@ -64,7 +64,9 @@ def _check_node(context: RMContext, node: RMNode) -> None:
     assert node.load.guaranteed == node.used
     if node.state in _GONE:
         assert not node.containers and node.held is None and not node.connected
-    assert (node.node_id in context.monitor) == node.usable, f"{node.node_id} and the load monitor disagree"
+    assert (node.node_id in context.monitor) == (node.usable and context.monitor.knows(node.load)), (
+        f"{node.node_id} and the load monitor disagree"
+    )
     if node.held is None:
         assert not node.answer_due and ("heartbeat", node.node_id) not in context.deadlines
     else:

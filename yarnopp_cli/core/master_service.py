@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from executor.records import ExecutionType, Resource
 
@@ -37,7 +38,7 @@ from ..records.master_protocol import (
 from ..records.requests import ANY, Container, ResourceRequest, Token
 from .app_manager import AM_SHUTDOWN, RMAppManager
 from .applications import AttemptState, RMAppAttempt
-from .asks import Ask, AskKey, AskTable, check_request, check_size, key_of
+from .asks import Ask, AskKey, AskTable, check_label, check_request, check_size, key_of
 from .calls import CallReceived
 from .containers import EXPIRED, RELEASED
 from .context import RMContext
@@ -152,8 +153,10 @@ class ApplicationMasterService:
         if attempt.refusal is not None:
             refusal, attempt.refusal = attempt.refusal, None
             raise refusal
-        sizes = self._check(request)
         app = attempt.app
+        if label := app.context.node_label_expression:
+            request = replace(request, asks=tuple(_labelled(ask, label) for ask in request.asks))
+        sizes = self._check(request)
         if math.isfinite(request.progress):
             app.progress = min(1.0, max(0.0, request.progress))
         if request.summary is not None:
@@ -163,7 +166,7 @@ class ApplicationMasterService:
             context.scheduler.dirty = True
         attempt.blacklist.update(request.blacklist_additions)
         attempt.since_call = 0
-        self._take_asks(attempt, request.asks, sizes)
+        self._take_asks(attempt, request.asks, sizes, now)
         for container_id in request.releases:
             self._release(attempt, container_id, now)
         if request.updates:
@@ -297,6 +300,9 @@ class ApplicationMasterService:
         context = self._context
         node_sizes = context.scheduler.node_sizes.keys()
         sizes = [check_request(ask, context.settings, node_sizes) for ask in request.asks]
+        places = [node.place for node in context.scheduler.nodes.values()]
+        for label in {ask.node_label_expression for ask in request.asks if ask.num_containers > 0}:
+            check_label(label, places)
         strict = {key_of(ask) for ask in request.asks if not ask.relax_locality}
         for ask, size in zip(request.asks, sizes, strict=True):
             if ask.resource_name != ANY and ask.num_containers > 0 and key_of(ask) in strict:
@@ -355,6 +361,8 @@ class ApplicationMasterService:
         ask, context = group[0], self._context
         try:
             check_size(ask.resource, context.settings, context.scheduler.node_sizes.keys())
+            places = (node.place for node in context.scheduler.nodes.values())
+            check_label(ask.request.node_label_expression, places)
             if not ask.relax and ask.locations:
                 self._check_place(sorted(ask.locations), ask.resource)
         except YoppError as fault:
@@ -364,7 +372,7 @@ class ApplicationMasterService:
         return None
 
     def _take_asks(
-        self, attempt: RMAppAttempt, asks: tuple[ResourceRequest, ...], sizes: list[Resource]
+        self, attempt: RMAppAttempt, asks: tuple[ResourceRequest, ...], sizes: list[Resource], now: float
     ) -> None:
         """Take asks in, less what was allocated for them in answers that the master had not received."""
         if not asks:
@@ -374,7 +382,8 @@ class ApplicationMasterService:
         )
         for ask, size in zip(asks, sizes, strict=True):
             execution_type = ask.execution_type_request.execution_type
-            attempt.asks(execution_type).put(ask, size, unknown[execution_type, key_of(ask)])
+            missed = unknown[execution_type, key_of(ask)]
+            attempt.asks(execution_type).put(ask, size, missed, self._context.ms(now))
             if execution_type is ExecutionType.GUARANTEED:
                 self._context.scheduler.dirty = True
         if not attempt.opportunistic_asks.outstanding:
@@ -417,3 +426,8 @@ class ApplicationMasterService:
             attempt.sent_here = 0
         self._context.deadlines.clear(("gone", attempt.app.id))
         self._manager.expect_master(attempt, now)
+
+
+def _labelled(ask: ResourceRequest, label: str) -> ResourceRequest:
+    """The ask, with its application's node label if it names none (as in YARN)."""
+    return ask if ask.node_label_expression else replace(ask, node_label_expression=label)

@@ -29,6 +29,7 @@ class Grant:
     execution_type: ExecutionType
     priority: int
     version: int
+    waiting_since_ms: int = 0
 
 
 def verified_grant(key: bytes, token: Token, node_id: str, now_ms: int) -> Grant:
@@ -51,6 +52,7 @@ def verified_grant(key: bytes, token: Token, node_id: str, now_ms: int) -> Grant
             execution_type=ExecutionType(payload["execution_type"]),
             priority=int(payload.get("priority", 0)),
             version=int(payload.get("version", 0)),
+            waiting_since_ms=int(payload.get("waiting_since_ms", 0)),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidTokenError("a container token lacks what it should say", because=repr(error)) from None
@@ -87,6 +89,7 @@ def spec_of(grant: Grant, context: ContainerLaunchContext, log_dir: str) -> Cont
         version=grant.version,
         timeout_ms=max(context.timeout_ms, 0),
         duration_hint_ms=max(context.duration_hint_ms, 0),
+        waiting_since_ms=grant.waiting_since_ms,
     )
 
 

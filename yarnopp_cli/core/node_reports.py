@@ -18,6 +18,7 @@ from ..records.tracker_protocol import NodeHeartbeatRequest, RegisterNodeManager
 from .node_containers import NodeContainers, UtilizationMeter
 from .node_link import ResourceManagerLink
 
+DEFAULT_RACK: Final = "/default-rack"
 USAGE_SECONDS: Final = 1.0
 """Figures of live containers go to the RM this often, at most."""
 
@@ -31,6 +32,8 @@ class NodeFacts:
     cgroups: str = "none"
     warnings: tuple[str, ...] = ()
     http_address: str = ""
+    rack: str = DEFAULT_RACK
+    labels: tuple[str, ...] = ()
 
 
 class NodeReporter:
@@ -79,6 +82,8 @@ class NodeReporter:
             address=self._address,
             resource=self._scheduler.total,
             http_address=self._facts.http_address,
+            rack=self._facts.rack,
+            labels=self._facts.labels,
             containers=self._containers.all_statuses(),
             running_applications=self._applications(),
             opportunistic=self._scheduler.opportunistic_status(),

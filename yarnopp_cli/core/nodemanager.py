@@ -17,6 +17,7 @@ from executor.core import events as executor_events
 from executor.core.scheduler import ContainerScheduler
 from executor.records import (
     ContainerExitStatus,
+    ContainerQueuingLimit,
     ContainerState,
     ContainerStatus,
     Resource,
@@ -87,6 +88,7 @@ ON_DEMAND_PATIENCE_SECONDS: Final = 5.0
 """How long a node of an on-demand cluster outlives its RM: nobody will start that one again."""
 
 BY_RESOURCEMANAGER = "Container Killed by ResourceManager"
+NO_LIMIT: Final = ContainerQueuingLimit()
 APPLICATION_ENDED = "Container killed on application-finish event"
 NODE_ENDED = "Container killed because its NodeManager was stopped"
 
@@ -376,7 +378,7 @@ class NodeManager:
             self._start_for_resource_manager(grant, start.launch_context)
         if self._proxy is not None and response.nodes_for_scheduling is not None:
             self._commands += self._proxy.nodes_changed(response.nodes_for_scheduling, self._now)
-        if response.queuing_limit.max_queue_length >= 0:
+        if response.queuing_limit != NO_LIMIT:
             self._pass(executor_events.QueuingLimitReceived(response.queuing_limit))
 
     def _start_for_resource_manager(self, grant: Grant, context: ContainerLaunchContext) -> None:

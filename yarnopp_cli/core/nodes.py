@@ -176,7 +176,6 @@ class RMNode:
         """The next answer, with everything that is not acknowledged."""
         self.response_id += 1
         self.sent_here = self.response_id
-        self.queue_limit = limit.max_queue_length
         number = self.response_id
         return NodeHeartbeatResponse(
             number,

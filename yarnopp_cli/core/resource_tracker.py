@@ -244,7 +244,8 @@ class ResourceTrackerService:
         shutdown = context.ending and not node.shutdown_told
         if not (node.answer_due or shutdown or node.has_news()):
             return
-        response = node.response(context.monitor.limit_for(node.node_id), context.lifetime)
+        node.queue_limit = context.monitor.shown_limit
+        response = node.response(context.monitor.tell_limit(node.node_id), context.lifetime)
         if context.distributed:
             response = replace(response, nodes_for_scheduling=context.nodes_for_scheduling())
         if context.settings.heartbeat_scaling:
@@ -262,6 +263,14 @@ class ResourceTrackerService:
         context.reply(held.call_id, response)
         self._forget_held(node)
 
+    def rebalance(self) -> None:
+        """Tell nodes at once that are to give up some of what is queued there."""
+        for node_id in self._context.monitor.shedding():
+            node = self._context.nodes.get(node_id)
+            if node is not None and node.held is not None:  # else with its next heartbeat
+                node.answer_due = True
+                self._context.touch_node(node)
+
     def hold_is_over(self, node_id: str) -> None:
         """The time for which a heartbeat may be held has passed."""
         if (node := self._context.nodes.get(node_id)) is not None:
@@ -278,11 +287,7 @@ class ResourceTrackerService:
         """Answer the held heartbeat without news: its number is that of the last answer the node has."""
         if node.held is not None:
             number = max(node.held.response_id, node.sent_here)
-            response = NodeHeartbeatResponse(
-                number,
-                queuing_limit=self._context.monitor.limit_for(node.node_id),
-                lifetime=self._context.lifetime,
-            )
+            response = NodeHeartbeatResponse(number, lifetime=self._context.lifetime)
             self._context.reply(node.held.call_id, response)
             self._forget_held(node)
 

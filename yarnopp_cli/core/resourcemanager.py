@@ -75,8 +75,8 @@ class ResourceManager:
             lifetime=lifetime,
             heartbeat_wait=heartbeat_wait,
             distributed=distributed_scheduling,
+            rng=rng,
         )
-        self._rng = rng
         self._context = context
         self._manager = RMAppManager(context)
         self._updates = ContainerUpdates(context)
@@ -185,6 +185,7 @@ class ResourceManager:
                 self._context.monitor.compute()
                 self._sorted_at = now
                 self._context.opportunistic_dirty = True
+                self._tracker.rebalance()
             case "node":
                 self._tracker.expired(name, now)
             case "am":

@@ -55,8 +55,12 @@ def container_token(
     priority: int,
     expires_ms: int,
     version: int = 0,
+    waiting_since_ms: int = 0,
 ) -> Token:
-    """The facts of a container as its node is to enforce them (``ContainerTokenIdentifier``)."""
+    """The facts of a container as its node is to enforce them (``ContainerTokenIdentifier``).
+
+    ``waiting_since_ms`` is when its work began to wait, where that was as another container; 0 otherwise.
+    """
     payload = {
         "container_id": container_id,
         "node_id": node_id,
@@ -70,6 +74,8 @@ def container_token(
         "version": version,
         "expires_ms": expires_ms,
     }
+    if waiting_since_ms:
+        payload["waiting_since_ms"] = waiting_since_ms
     return sign(key, CONTAINER_TOKEN, payload)
 
 

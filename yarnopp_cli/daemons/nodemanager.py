@@ -36,7 +36,7 @@ from executor.settings import ExecutorSettings
 from .. import __version__
 from ..core.calls import Reply, ReplyError, StopDaemon
 from ..core.node_events import AnnounceReady, NodeStopRequested
-from ..core.node_reports import NodeFacts
+from ..core.node_reports import DEFAULT_RACK, NodeFacts
 from ..core.nodemanager import Command, Event, NodeManager
 from ..core.proxy_events import CallUpstream, CloseUpstream, ConnectUpstream, StorePipelines
 from ..errors import YoppError
@@ -48,6 +48,7 @@ from ..settings.hardware import HardwareSettings
 from ..settings.loading import Configuration
 from ..settings.nodemanager import NodeManagerSettings
 from ..settings.resourcemanager import ResourceManagerSettings
+from ..settings.topology import of_node
 from .amrmproxy import AMRMProxyShell
 from .process import DaemonProcess, argument_parser, run
 from .retention import applications_with_records, remove_old_logs
@@ -90,7 +91,14 @@ class NodeManagerDaemon:
             wall_offset=wall_offset,
             enforce_memory_by_polling=not self._cgroups.enforces_memory,
             log_dir=self._settings.log_dirs,
-            facts=NodeFacts(os.getpid(), __version__, report.mode, (*report.weaker, *report.hints)),
+            facts=NodeFacts(
+                os.getpid(),
+                __version__,
+                report.mode,
+                (*report.weaker, *report.hints),
+                rack=of_node(self._settings.racks, port) or DEFAULT_RACK,
+                labels=tuple(filter(None, [of_node(self._settings.node_labels, port)])),
+            ),
             proxy=self._proxy.service if self._proxy is not None else None,
         )
         self._driver: Driver[Event, Command] = Driver(

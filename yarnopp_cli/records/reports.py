@@ -145,7 +145,7 @@ class NodeReport:
     """A node, as the RM sees it. ``used`` and ``num_containers`` count guaranteed containers only, as in YARN.
 
     ``address`` is where its NodeManager listens. ``connected`` is false while its connection is down though it has not
-    expired. ``queue_limit`` is the last length the RM asked it to keep to, -1 for none.
+    expired. ``queue_limit`` is the queue length beyond which nodes shed, -1 for none.
     """
 
     node_id: str

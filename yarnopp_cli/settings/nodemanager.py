@@ -58,6 +58,18 @@ class NodeManagerSettings:
         doc="""Tell the RM of changes at once, or only at each interval as YARN does, for those who study the
         delay that this makes.""",
     )
+    racks: str = setting(
+        "yopp.nodemanager.racks",
+        "/default-rack",
+        doc="""The rack of the nodes, which asks may name: one for all, or for some by their ports:
+        45454=/rack1, 45455=/rack2.""",
+    )
+    node_labels: str = setting(
+        "yopp.nodemanager.node-labels",
+        "",
+        doc="""The label (YARN's partition) of the nodes, one for all, or for some by their ports: 45456=gpu. What
+        asks for a label runs on nodes that have it and nowhere else; what asks for none, on nodes without.""",
+    )
     log_dirs: str = setting(
         "yarn.nodemanager.log-dirs",
         "${yopp.state-dir}/logs",

@@ -42,9 +42,27 @@ class ResourceManagerSettings:
     )
     load_comparator: str = setting(
         "yarn.resourcemanager.nm-container-queuing.load-comparator",
-        "QUEUE_LENGTH",
-        choices=("QUEUE_LENGTH",),
-        doc="By what nodes are sorted: the length of their queues, after what is free on them.",
+        "FREE_THEN_QUEUE_LENGTH",
+        choices=(
+            "FREE_THEN_QUEUE_LENGTH",
+            "QUEUE_LENGTH",
+            "QUEUE_WAIT_TIME",
+            "QUEUE_LENGTH_THEN_RESOURCES",
+        ),
+        doc="""By what nodes are compared. FREE_THEN_QUEUE_LENGTH: where most is free, then where the queue is
+        shortest; what fits into free resources takes no place in the queue. The others are YARN's. QUEUE_LENGTH,
+        its default: the queue's length alone, and each container allocated takes a place in it, however idle the
+        node is. QUEUE_WAIT_TIME: the waiting time that the node estimates; nodes without an estimate are left
+        out. QUEUE_LENGTH_THEN_RESOURCES: the queue's length, then what is free.""",
+    )
+    limit_policy: str = setting(
+        "yopp.resourcemanager.nm-container-queuing.limit-policy",
+        "ROOM_ELSEWHERE",
+        choices=("ROOM_ELSEWHERE", "YARN"),
+        doc="""When nodes shed what is queued beyond the limit. ROOM_ELSEWHERE: as many as other nodes have room
+        for and start sooner, once for each computation of the limit, which is that of all nodes. YARN: each
+        heartbeat's answer tells every node the limit, that of the nodes that are not full, and what is beyond
+        it is killed even if it can only come back.""",
     )
     queue_limit_stdev: float = setting(
         "yarn.resourcemanager.nm-container-queuing.queue-limit-stdev",
@@ -63,6 +81,19 @@ class ResourceManagerSettings:
         15,
         at_least=0,
         doc="The queue_max_length parameter: the limit is never above this.",
+    )
+    min_queue_wait_time_ms: int = setting(
+        "yarn.resourcemanager.nm-container-queuing.min-queue-wait-time-ms",
+        10,
+        at_least=0,
+        doc="""With the load comparator QUEUE_WAIT_TIME the limit is a waiting time, and never below this. Nodes
+        shed what they expect to wait for longer.""",
+    )
+    max_queue_wait_time_ms: int = setting(
+        "yarn.resourcemanager.nm-container-queuing.max-queue-wait-time-ms",
+        100,
+        at_least=0,
+        doc="With the load comparator QUEUE_WAIT_TIME the limit is a waiting time, and never above this.",
     )
     heartbeat_interval_ms: int = setting(
         "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms",

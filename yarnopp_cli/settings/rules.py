@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from yarnopp_cli.errors import ConfigurationError, InvalidPropertyError
+from yarnopp_cli.settings.topology import parse
 from yarnopp_cli.settings.values import Value, to_text
 
 DEFAULT = "default"
@@ -47,7 +48,9 @@ class Values:
 
     def shown(self, name: str) -> str:
         """ "name = value (origin)"."""
-        return f"{name} = {to_text(self.values[name])} ({self.origins.get(name, DEFAULT)})"
+        text = to_text(self.values[name])
+        text = text if text.isprintable() else ascii(text)
+        return f"{name} = {text} ({self.origins.get(name, DEFAULT)})"
 
 
 def _error(values: Values, message: str, *names: str, hint: str) -> InvalidPropertyError:
@@ -98,12 +101,40 @@ def _below(low: str, high: str, why: str) -> Callable[[Values], InvalidPropertyE
     return rule
 
 
+RACKS = "yopp.nodemanager.racks"
+LABELS = "yopp.nodemanager.node-labels"
+
+
+def _per_node(name: str, *, prefix: str = "") -> Callable[[Values], InvalidPropertyError | None]:
+    """A rule: the value is one for all nodes or one for each, and each begins with ``prefix``."""
+
+    def rule(values: Values) -> InvalidPropertyError | None:
+        try:
+            found = parse(str(values.values[name]))
+            if all(value.startswith(prefix) and value != prefix for value in found.values()):
+                return None
+            message = (
+                f"each value of {name} has to begin with {prefix}" if prefix else f"{name} lacks a value"
+            )
+        except ValueError as error:
+            message = f"{name}: {error}"
+        return _error(values, message, name, hint=f"for example 45454={prefix}one, 45455={prefix}two")
+
+    return rule
+
+
 _RULES: tuple[Callable[[Values], InvalidPropertyError | None], ...] = (
     _distributed_without_opportunistic,
     _at_most(
         "yarn.resourcemanager.nm-container-queuing.min-queue-length",
         "yarn.resourcemanager.nm-container-queuing.max-queue-length",
     ),
+    _at_most(
+        "yarn.resourcemanager.nm-container-queuing.min-queue-wait-time-ms",
+        "yarn.resourcemanager.nm-container-queuing.max-queue-wait-time-ms",
+    ),
+    _per_node(RACKS, prefix="/"),
+    _per_node(LABELS),
     _at_most("yarn.scheduler.minimum-allocation-mb", "yarn.scheduler.maximum-allocation-mb"),
     _at_most("yarn.scheduler.minimum-allocation-vcores", "yarn.scheduler.maximum-allocation-vcores"),
     # YARN's RM turns such a node away when it registers.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from executor.records import Resource
+from executor.records import OpportunisticContainersStatus, Resource
 
 from ..records.reports import NodeReport
 from .columns import Column
@@ -15,9 +15,8 @@ _MIB = 1 << 20
 
 
 def queue_text(node: NodeReport) -> str:
-    """How many opportunistic containers wait, and how many may: what the node holds, or less if the RM says so."""
-    capacity, limit = node.opportunistic.queue_capacity, node.queue_limit
-    return f"{node.opportunistic.queued}/{min(capacity, limit) if limit >= 0 else capacity}"
+    """How many opportunistic containers wait, and how many may."""
+    return f"{node.opportunistic.queued}/{node.opportunistic.queue_capacity}"
 
 
 def limit_text(node: NodeReport) -> str:
@@ -148,6 +147,10 @@ def document(node: NodeReport) -> dict[str, Any]:
             "queueLimit": node.queue_limit,
             "waitQueueLength": opportunistic.wait_queue_length,
             "estimatedQueueWaitMs": opportunistic.estimated_queue_wait_ms,
+            "queueWaitErrorMs": opportunistic.wait_error_ms,
+            "meanQueueWaitMs": opportunistic.mean_wait_ms,
+            "queueWaitEstimates": opportunistic.wait_estimates,
+            "shedContainers": opportunistic.shed,
             "paused": opportunistic.paused,
             "cpuPercent": round(cpu_percent(node), 1),
             "memPercent": round(memory_percent(node), 1),
@@ -163,6 +166,17 @@ def documents(nodes: Sequence[NodeReport]) -> dict[str, Any]:
     return {"nodes": {"node": [document(node) for node in nodes]} if nodes else None}
 
 
+def _wait_text(status: OpportunisticContainersStatus) -> str:
+    """How long the next container would wait, and how good such estimates were."""
+    if status.estimated_queue_wait_ms < 0:
+        return "unknown"
+    text = f"{status.estimated_queue_wait_ms / 1000:g} s"
+    if status.wait_estimates:
+        error, mean = status.wait_error_ms / 1000, status.mean_wait_ms / 1000
+        text += f" (estimates were off by {error:g} s where the wait was {mean:g} s, in the mean)"
+    return text
+
+
 def fields(node: NodeReport) -> list[tuple[str, str]]:
     """What ``node status`` prints, in YARN's order and words, and what YARN does not say after it."""
     opportunistic = node.opportunistic
@@ -176,7 +190,8 @@ def fields(node: NodeReport) -> list[tuple[str, str]]:
         ("Health-Report", node.health_report),
         ("Containers", f"{node.num_containers} guaranteed, {opportunistic.running} opportunistic"),
         ("Queued", queue_text(node) + (f", {opportunistic.paused} paused" if opportunistic.paused else "")),
-        ("Queue-Limit", limit_text(node)),
+        ("Queue-Limit", limit_text(node) + (f", {opportunistic.shed} shed" if opportunistic.shed else "")),
+        ("Queue-Wait", _wait_text(opportunistic)),
         ("Memory-Used", f"{node.used.memory}MB guaranteed, {opportunistic.memory_used}MB opportunistic"),
         ("Memory-Capacity", f"{node.total.memory}MB"),
         (

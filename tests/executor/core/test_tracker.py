@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from executor.core.deadlines import SWEEP_ABOVE, DeadlineKind, Deadlines
-from executor.core.durations import REMEMBERED, DurationStatistics, estimated_wait
+from executor.core.durations import REMEMBERED, DurationStatistics
 from executor.core.tracker import ResourceUtilizationTracker
 from executor.records import Resource
 
@@ -57,24 +57,6 @@ def test_mean_is_of_the_last_durations() -> None:
     for _ in range(REMEMBERED):
         durations.add(4.0)
     assert durations.mean == pytest.approx(4.0)
-
-
-@pytest.mark.parametrize(
-    ("elapsed", "queued", "wait"),
-    [
-        ([], 0, None),
-        ([4.0], 0, 6.0),
-        ([4.0], 1, 16.0),
-        ([4.0, 9.0], 0, 1.0),
-        ([4.0, 9.0], 1, 6.0),
-        ([4.0, 9.0], 2, 11.0),
-        ([99.0], 0, 0.0),
-    ],
-)
-def test_waiting_time_passes_through_the_running_ones(
-    elapsed: list[float], queued: int, wait: float | None
-) -> None:
-    assert estimated_wait(10.0, elapsed, queued) == (None if wait is None else pytest.approx(wait))
 
 
 def test_deadlines_come_in_order_and_only_while_they_hold() -> None:

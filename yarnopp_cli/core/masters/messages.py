@@ -58,7 +58,8 @@ class TaskReport:
 
     ``attempts`` counts its failures, ``preemptions`` how often it was preempted, shed, refused or lost.
     ``exit_code`` is as a shell reports it, None while it has none. ``wait_ms`` from arrival at the node to
-    start.
+    start. ``number`` is what people see, and changes where tasks are numbered by allocation; ``planned_number``
+    never does.
     """
 
     phase: int
@@ -74,6 +75,7 @@ class TaskReport:
     preemptions: int = 0
     wait_ms: int = 0
     memory_mb: int = 0
+    planned_number: int = 0
 
 
 # --- commands

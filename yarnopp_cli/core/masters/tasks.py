@@ -116,6 +116,7 @@ class Task:
             preemptions=self.preemptions,
             wait_ms=self.wait_ms,
             memory_mb=container.resource.memory if container else self.spec.resource.memory,
+            planned_number=self.spec.number,
         )
 
     def may_try_again(self, code: int) -> bool:

@@ -1,0 +1,92 @@
+"""One node's load as whoever allocates to it sees it: what it last reported, and what was allocated since.
+
+Knows no other node.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from executor.records import OpportunisticContainersStatus, Resource
+
+_NOTHING = Resource()
+_NO_STATUS = OpportunisticContainersStatus()
+
+
+class Claim(enum.Enum):
+    """What an opportunistic container is expected to find at its node: free resources, or a place in the
+    queue.
+    """
+
+    FREE = "FREE"
+    QUEUE = "QUEUE"
+
+
+@dataclass(slots=True, eq=False)
+class ClusterNode:
+    """One node's load (YARN's ``ClusterNode``). Memory in MiB.
+
+    ``guaranteed`` is what the scheduler has allocated here. ``claims`` are the unreported opportunistic
+    containers. ``awaited``: a guaranteed container waits for room here. What is claimed in sum, what is free
+    and how long the queue is follow from the other fields; ``recompute`` keeps them so.
+    """
+
+    node_id: str
+    host: str
+    rack: str
+    labels: tuple[str, ...]
+    total: Resource
+    guaranteed: Resource = _NOTHING
+    status: OpportunisticContainersStatus = _NO_STATUS
+    claims: dict[str, tuple[Claim, Resource]] = field(default_factory=dict)
+    updated: int = 0
+    awaited: bool = False
+    claimed_memory: int = 0
+    claimed_vcores: int = 0
+    claimed_queue: int = 0
+    free_memory: int = 0
+    free_vcores: int = 0
+    queue_length: int = 0
+    queue_room: int = 0
+    free_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.recompute()
+
+    def recompute(self) -> None:
+        """Derive what is free and how long the queue is, unreported allocations included."""
+        status, total = self.status, self.total
+        memory = total.memory - self.guaranteed.memory - status.memory_used - self.claimed_memory
+        vcores = total.vcores - self.guaranteed.vcores - status.vcores_used - self.claimed_vcores
+        memory, vcores = memory + status.lent_memory, vcores + status.lent_vcores
+        self.free_memory = memory if memory > 0 else 0
+        self.free_vcores = vcores if vcores > 0 else 0
+        self.queue_length = status.wait_queue_length + self.claimed_queue
+        self.queue_room = status.queue_capacity - status.queued - self.claimed_queue
+        self.free_share = min(
+            self.free_memory / total.memory if total.memory > 0 else 0.0,
+            self.free_vcores / total.vcores if total.vcores > 0 else 0.0,
+        )
+
+    def fits_free(self, resource: Resource) -> bool:
+        """Whether that much is free."""
+        return resource.memory <= self.free_memory and resource.vcores <= self.free_vcores
+
+    def claim(self, container_id: str, claim: Claim, resource: Resource) -> None:
+        """An opportunistic container was allocated here; it counts until the node speaks of it."""
+        self.claims[container_id] = (claim, resource)
+        self._count(claim, resource, 1)
+
+    def release_claim(self, container_id: str) -> None:
+        """The node has spoken of that container, or it will never come."""
+        if (entry := self.claims.pop(container_id, None)) is not None:
+            self._count(*entry, -1)
+
+    def _count(self, claim: Claim, resource: Resource, sign: int) -> None:
+        if claim is Claim.FREE:
+            self.claimed_memory += sign * resource.memory
+            self.claimed_vcores += sign * resource.vcores
+        else:
+            self.claimed_queue += sign
+        self.recompute()

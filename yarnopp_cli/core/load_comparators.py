@@ -1,0 +1,159 @@
+"""How nodes are compared, and what a node may still take: policies of one shape; a property chooses one.
+
+``FREE_THEN_QUEUE_LENGTH`` is ours. The others are YARN's ``NodeQueueLoadMonitor.LoadComparator`` and
+``ClusterNode.compareAndIncrementAllocation`` to the digit.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import ClassVar, Protocol
+
+from executor.records import Resource
+
+from .cluster_node import Claim, ClusterNode
+
+
+class Comparator(enum.StrEnum):
+    """The values of ``yarn.resourcemanager.nm-container-queuing.load-comparator``."""
+
+    FREE_THEN_QUEUE_LENGTH = "FREE_THEN_QUEUE_LENGTH"
+    QUEUE_LENGTH = "QUEUE_LENGTH"
+    QUEUE_WAIT_TIME = "QUEUE_WAIT_TIME"
+    QUEUE_LENGTH_THEN_RESOURCES = "QUEUE_LENGTH_THEN_RESOURCES"
+
+
+class LoadComparator(Protocol):
+    """The shape of all of them.
+
+    ``by_wait``: load is measured in milliseconds of waiting instead of containers queued. ``takes_first``: a
+    container goes to the first of the least loaded nodes that takes it, beginning anywhere among them, as in
+    YARN; otherwise to the best of them.
+    """
+
+    by_wait: ClassVar[bool]
+    takes_first: ClassVar[bool]
+
+    def order(self, node: ClusterNode, cluster: Resource) -> tuple[float, ...]:
+        """The sort key of a node: the least loaded has the smallest. ``cluster`` is the sum of all nodes."""
+
+    def known(self, node: ClusterNode) -> bool:
+        """Whether enough is known of the node to compare it at all."""
+
+    def roomy(self, node: ClusterNode) -> bool:
+        """Whether the node could take any container at all."""
+
+    def fit(self, node: ClusterNode, resource: Resource) -> Claim | None:
+        """What a container of that size would find there; None if it must not go there."""
+
+
+class FreeThenQueueLength:
+    """Ours: first where most is free, then where the queue is shortest, then the most recently heard of.
+
+    What fits into free resources needs no place in the queue; what does not takes one. No place is taken
+    where a guaranteed container waits: the one that queues would start in the moment between two guaranteed
+    ones, only to be killed for the second.
+    """
+
+    by_wait: ClassVar[bool] = False
+    takes_first: ClassVar[bool] = False
+
+    def order(self, node: ClusterNode, cluster: Resource) -> tuple[float, ...]:
+        """Most free first, then the shortest queue, then the latest news."""
+        return (-node.free_share, node.queue_length, -node.updated)
+
+    def known(self, node: ClusterNode) -> bool:
+        """Always."""
+        return True
+
+    def roomy(self, node: ClusterNode) -> bool:
+        """Whether anything is free, or the queue has a place."""
+        return (node.queue_room > 0 and not node.awaited) or node.free_memory > 0
+
+    def fit(self, node: ClusterNode, resource: Resource) -> Claim | None:
+        """Free resources if they suffice, else a place in the queue if there is one."""
+        if node.fits_free(resource):
+            return Claim.FREE
+        if node.queue_room > 0 and not node.awaited and resource.fits_in(node.total):
+            return Claim.QUEUE
+        return None
+
+
+class QueueLength:
+    """YARN's QUEUE_LENGTH: the queue's length and nothing else; each allocation takes a place in it."""
+
+    by_wait: ClassVar[bool] = False
+    takes_first: ClassVar[bool] = True
+
+    def order(self, node: ClusterNode, cluster: Resource) -> tuple[float, ...]:
+        """The shortest queue first, then the latest news."""
+        return (node.queue_length, -node.updated)
+
+    def known(self, node: ClusterNode) -> bool:
+        """Always."""
+        return True
+
+    def roomy(self, node: ClusterNode) -> bool:
+        """Whether the queue has a place; one of no capacity is never full, as in YARN."""
+        capacity = node.status.queue_capacity
+        return capacity <= 0 or node.queue_length < capacity
+
+    def fit(self, node: ClusterNode, resource: Resource) -> Claim | None:
+        """A place in the queue, whatever is free."""
+        return Claim.QUEUE if node.queue_length + 1 <= node.status.queue_capacity else None
+
+
+class QueueWaitTime(QueueLength):
+    """YARN's QUEUE_WAIT_TIME: the waiting time that the node estimates; of which none is known is left out.
+
+    A node in the list takes whatever comes.
+    """
+
+    by_wait: ClassVar[bool] = True
+
+    def order(self, node: ClusterNode, cluster: Resource) -> tuple[float, ...]:
+        """The shortest wait first, then the latest news."""
+        return (node.status.estimated_queue_wait_ms, -node.updated)
+
+    def known(self, node: ClusterNode) -> bool:
+        """Whether it has an estimate."""
+        return node.status.estimated_queue_wait_ms >= 0
+
+    def fit(self, node: ClusterNode, resource: Resource) -> Claim | None:
+        """Always a place in the queue."""
+        return Claim.QUEUE
+
+
+class QueueLengthThenResources(QueueLength):
+    """YARN's QUEUE_LENGTH_THEN_RESOURCES (YARN-11005): of equal queues the one with more resources free."""
+
+    def order(self, node: ClusterNode, cluster: Resource) -> tuple[float, ...]:
+        """The shortest queue; the larger share of the cluster free, in the dimension that is scarcer; more
+        vcores, more memory, the latest news."""
+        share = 0.0
+        if cluster.memory > 0 and cluster.vcores > 0:
+            share = min(node.free_memory / cluster.memory, node.free_vcores / cluster.vcores)
+        return (node.queue_length, -share, -node.free_vcores, -node.free_memory, -node.updated)
+
+    def roomy(self, node: ClusterNode) -> bool:
+        """Whether the queue has a place; one of no capacity has room while nothing waits."""
+        return node.queue_length < max(node.status.queue_capacity, 1)
+
+    def fit(self, node: ClusterNode, resource: Resource) -> Claim | None:
+        """Free resources if they suffice, else a place in the queue of a node that could ever hold it."""
+        if node.fits_free(resource):
+            return Claim.FREE
+        return super().fit(node, resource) if resource.fits_in(node.total) else None
+
+
+def comparator_of(name: str) -> LoadComparator:
+    """The comparator that a configuration names. Raises ValueError for a name that is none."""
+    match Comparator(name):
+        case Comparator.FREE_THEN_QUEUE_LENGTH:
+            return FreeThenQueueLength()
+        case Comparator.QUEUE_LENGTH:
+            return QueueLength()
+        case Comparator.QUEUE_WAIT_TIME:
+            return QueueWaitTime()
+        case Comparator.QUEUE_LENGTH_THEN_RESOURCES:
+            return QueueLengthThenResources()

@@ -1,0 +1,283 @@
+"""How long the queues of nodes should be, and which nodes give up containers that others take sooner.
+
+YARN's ``QueueLimitCalculator``, and what is missing from it: YARN tells every node the same limit whether or
+not there is a place for what it sheds. Here a node is asked for as many as others have room for, and no more.
+Pure arithmetic on loads; who is shed is the node's choice, and where it goes the allocator's.
+"""
+
+from __future__ import annotations
+
+import enum
+import heapq
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from executor.records import ContainerQueuingLimit
+
+from .cluster_node import ClusterNode
+
+LEAST_EXCESS = 2
+"""How many a node has beyond the limit before any is shed: one alone gains a single place by its move, and may
+be moved back for it a moment later."""
+
+
+MayMove = Callable[[ClusterNode, ClusterNode], bool]
+
+
+class LimitPolicy(enum.StrEnum):
+    """The values of ``yopp.resourcemanager.nm-container-queuing.limit-policy``."""
+
+    ROOM_ELSEWHERE = "ROOM_ELSEWHERE"
+    YARN = "YARN"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitBounds:
+    """``sigma`` standard deviations beyond the mean, but between ``minimum`` and ``maximum``: containers, or
+    milliseconds of waiting."""
+
+    sigma: float
+    minimum: int
+    maximum: int
+
+    def clamp(self, value: float) -> float:
+        """``value`` within the bounds; where they contradict each other the maximum holds, as in YARN."""
+        return min(self.maximum, max(self.minimum, value))
+
+
+def queue_threshold(loads: Sequence[int], bounds: LimitBounds) -> float:
+    """Mean plus ``sigma`` standard deviations (of the population), in floats; clamped. No loads: the minimum.
+
+    Yarn-gaps G7: YARN truncates the mean and leaves full nodes out.
+    """
+    if not loads:
+        return bounds.clamp(0)
+    mean = sum(loads) / len(loads)
+    deviation = math.sqrt(sum((load - mean) ** 2 for load in loads) / len(loads))
+    return bounds.clamp(mean + bounds.sigma * deviation)
+
+
+def yarn_queue_threshold(loads: Sequence[int], bounds: LimitBounds) -> float:
+    """YARN's to the digit: integer mean, deviation from it rounded half up to an integer, sum truncated."""
+    if not loads:
+        return bounds.clamp(0)
+    mean = sum(loads) // len(loads)
+    deviation = math.floor(math.sqrt(sum((load - mean) ** 2 for load in loads) / len(loads)) + 0.5)
+    return bounds.clamp(int(mean + bounds.sigma * deviation))
+
+
+@dataclass(slots=True)
+class _Side:
+    """A node as it would be after the moves planned so far. ``load`` and ``step`` are containers, or
+    milliseconds; ``wait_ms`` -1 for unknown."""
+
+    node: ClusterNode
+    load: float
+    step: float
+    wait_ms: int
+    free_memory: int = 0
+    free_vcores: int = 0
+    queue_room: int = 0
+
+    def has_free(self, memory: int, vcores: int) -> bool:
+        """Whether a container of that size would start there at once."""
+        return memory <= self.free_memory and vcores <= self.free_vcores
+
+
+@dataclass(frozen=True, slots=True)
+class _Shed:
+    """``count`` containers are to be given up, so that ``kept`` stay; none of them below ``bound``."""
+
+    count: int
+    kept: int
+    bound: float
+
+
+class Rebalancer:
+    """Mean and deviation of the loads, the limit that follows from them, and who sheds how many.
+
+    ``by_wait``: loads are estimated waiting times instead of queue lengths. At most ``width`` of the least
+    loaded nodes are looked at as takers. ``may_move`` tells whether whatever is queued at the first node may
+    run on the second.
+    """
+
+    def __init__(
+        self,
+        bounds: LimitBounds,
+        policy: LimitPolicy,
+        *,
+        by_wait: bool,
+        width: int,
+        may_move: MayMove | None = None,
+    ) -> None:
+        self._may_move = may_move or (lambda giver, taker: True)
+        self._bounds = bounds
+        self._policy = policy
+        self._by_wait = by_wait
+        self._width = width
+        self._threshold = bounds.clamp(0)
+        self._sheds: dict[str, _Shed] = {}
+        self._in_flight = 0
+
+    def compute(self, nodes: Iterable[ClusterNode], roomy: Iterable[ClusterNode]) -> None:
+        """Derive the limit from the loads of all ``nodes`` (YARN: of the ``roomy`` ones), and plan anew.
+
+        What was shed since the last time may be on its way still, and counts as room that is taken.
+        """
+        roomy = list(roomy)
+        if self.tells_all:
+            if roomy:  # else the old limit stays, as in YARN
+                self._threshold = yarn_queue_threshold([self._load(node) for node in roomy], self._bounds)
+            return
+        known = [node for node in nodes if not self._by_wait or node.status.estimated_queue_wait_ms >= 0]
+        self._threshold = queue_threshold([self._load(node) for node in known], self._bounds)
+        self._sheds = self._plan(known, roomy)
+        self._in_flight = 0
+
+    @property
+    def tells_all(self) -> bool:
+        """Whether every node is told the limit, always (YARN)."""
+        return self._policy is LimitPolicy.YARN
+
+    def limit(self) -> ContainerQueuingLimit:
+        """What queues should keep to, by the distribution of their loads."""
+        limit = int(self._threshold)
+        if self._by_wait:
+            return ContainerQueuingLimit(max_queue_wait_time_ms=limit)
+        return ContainerQueuingLimit(max_queue_length=limit)
+
+    @property
+    def shedding(self) -> tuple[str, ...]:
+        """The nodes that have something to give up and have not been told."""
+        return tuple(self._sheds)
+
+    def tell(self, node: ClusterNode) -> ContainerQueuingLimit:
+        """What that node is told in the answer to a heartbeat: once for each plan, so that what comes to it
+        afterwards is not shed for the same reason; YARN's limit every time."""
+        if self.tells_all:
+            return self.limit()
+        shed = self._sheds.pop(node.node_id, None)
+        if shed is None:
+            return ContainerQueuingLimit()
+        self._in_flight += shed.count
+        kept = max(shed.kept, node.status.queued - shed.count)
+        if self._by_wait:
+            return ContainerQueuingLimit(kept, int(shed.bound))
+        return ContainerQueuingLimit(kept)
+
+    def forget(self, node_id: str) -> None:
+        """That node is no more."""
+        self._sheds.pop(node_id, None)
+
+    def _load(self, node: ClusterNode) -> int:
+        return node.status.estimated_queue_wait_ms if self._by_wait else node.queue_length
+
+    def _plan(self, nodes: Sequence[ClusterNode], roomy: Sequence[ClusterNode]) -> dict[str, _Shed]:
+        """How many each node is to shed.
+
+        First what starts at once elsewhere, down to the minimum: no node stays idle while others have queues.
+        Then what is beyond the threshold, as far as others take it sooner.
+        """
+        minimum = self._bounds.minimum
+        givers = sorted(
+            (self._side(node) for node in nodes if self._beyond(node, minimum) > 0),
+            key=lambda side: -side.load,
+        )
+        if not givers:
+            return {}
+        all_takers = self._takers(roomy)
+        for _ in range(self._in_flight):
+            if (taker := _idle(givers[0], all_takers) or self._taker(givers[0], all_takers)) is None:
+                break
+            _take(taker, givers[0])
+        plan: dict[str, _Shed] = {}
+        for giver in givers:
+            count = 0
+            takers = [
+                one
+                for one in all_takers
+                if one.node is not giver.node and self._may_move(giver.node, one.node)
+            ]
+            while count < self._beyond(giver.node, minimum) and (taker := _idle(giver, takers)) is not None:
+                _take(taker, giver)
+                count += 1
+            bound = minimum if count else self._threshold
+            excess = self._beyond(giver.node, self._threshold)
+            if excess - count >= LEAST_EXCESS:
+                while count < excess and (taker := self._taker(giver, takers)) is not None:
+                    _take(taker, giver)
+                    count += 1
+            if count:
+                plan[giver.node.node_id] = _Shed(count, giver.node.status.queued - count, bound)
+        return plan
+
+    def _takers(self, roomy: Sequence[ClusterNode]) -> list[_Side]:
+        """The least loaded nodes below the threshold."""
+        below = (
+            node
+            for node in roomy
+            if not node.awaited and (self._load(node) < self._threshold or node.free_share > 0)
+        )
+        least = heapq.nsmallest(
+            self._width, below, key=lambda node: (-node.free_share, self._load(node), node.node_id)
+        )
+        return [self._side(node) for node in least]
+
+    def _side(self, node: ClusterNode) -> _Side:
+        load = self._load(node)
+        return _Side(
+            node,
+            load,
+            load / (node.queue_length + 1) if self._by_wait else 1.0,
+            node.status.estimated_queue_wait_ms,
+            node.free_memory,
+            node.free_vcores,
+            node.queue_room,
+        )
+
+    def _beyond(self, node: ClusterNode, bound: float) -> int:
+        """How many of those that are queued there are beyond ``bound``."""
+        queued = node.status.queued
+        if not self._by_wait:
+            return min(queued, node.queue_length - int(bound))
+        wait = node.status.estimated_queue_wait_ms
+        return 0 if wait <= bound else queued - int(queued * bound / wait)
+
+    def _taker(self, giver: _Side, takers: Sequence[_Side]) -> _Side | None:
+        """The least loaded that takes one more of ``giver``, starts it sooner, and stays below the
+        threshold."""
+        best: _Side | None = None
+        for taker in takers:
+            if taker.node is giver.node or taker.queue_room <= 0:  # itself, where some are on their way
+                continue
+            load = taker.load + (taker.step or giver.step)
+            sooner = load < giver.load and not 0 <= giver.wait_ms <= taker.wait_ms
+            if sooner and load <= self._threshold and (best is None or taker.load < best.load):
+                best = taker
+        return best
+
+
+def _idle(giver: _Side, takers: Sequence[_Side]) -> _Side | None:
+    """Who starts one more of ``giver`` at once."""
+    size = _typical(giver.node)
+    return next((one for one in takers if one.node is not giver.node and one.has_free(*size)), None)
+
+
+def _typical(node: ClusterNode) -> tuple[int, int]:
+    """Memory and vcores of the mean of those that are queued there, rounded up; at least 1 MiB."""
+    status = node.status
+    queued = max(status.queued, 1)
+    return max(1, -(-status.queued_memory // queued)), -(-status.queued_vcores // queued)
+
+
+def _take(taker: _Side, giver: _Side) -> None:
+    """Count one of ``giver``'s as being with ``taker``."""
+    memory, vcores = _typical(giver.node)
+    giver.load -= giver.step
+    if taker.has_free(memory, vcores):
+        taker.free_memory -= memory
+        taker.free_vcores -= vcores
+    else:
+        taker.load += taker.step or giver.step
+        taker.queue_room -= 1
