@@ -19,7 +19,8 @@ PURE_STDLIB = {
 }  # fmt: skip
 PURE_OURS = ("executor.records", "executor.light", "executor.errors", "executor.settings", "executor.core",
              "yarnopp_cli.records", "yarnopp_cli.core", "yarnopp_cli.errors", "yarnopp_cli.settings.resourcemanager",
-             "yarnopp_cli.settings.nodemanager", "yarnopp_cli.settings.applications", "yarnopp_cli.views")  # fmt: skip
+             "yarnopp_cli.settings.nodemanager", "yarnopp_cli.settings.applications", "yarnopp_cli.settings.queues",
+             "yarnopp_cli.views")  # fmt: skip
 IMPURE_CALLS = {
     ("random", name) for name in ("random", "choice", "shuffle", "randrange", "randint", "sample")
 }

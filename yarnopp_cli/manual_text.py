@@ -183,3 +183,10 @@ SITE_EXAMPLES: tuple[Block, ...] = (
     _says("A property for one command:"),
     Literal(("yopp pi -Dmapreduce.job.num-opportunistic-maps-percent=40 50 100",)),
 )
+
+SITE_QUEUES = (
+    "Queues of guaranteed containers are configured under YARN's names, in which their own names stand: "
+    "<queue-path> is `root`, or the names from `root` down with dots (`root.prod.web`). Without any of these there "
+    "is one queue, `default`, that has everything. See configs/queues.toml and docs/queues.md."
+)
+"""What stands before the properties of queues."""
