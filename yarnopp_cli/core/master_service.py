@@ -79,7 +79,7 @@ class ApplicationMasterService:
             minimum=Resource(settings.minimum_allocation_mb, settings.minimum_allocation_vcores),
             maximum=Resource(settings.maximum_allocation_mb, settings.maximum_allocation_vcores),
             largest_node=scheduler.largest,
-            queue=scheduler.queue.name,
+            queue=attempt.app.leaf.label,
             opportunistic_enabled=settings.opportunistic_enabled,
             containers_from_previous_attempts=tuple(
                 container.container() for container in attempt.containers.values() if not container.is_am
@@ -261,6 +261,7 @@ class ApplicationMasterService:
                 queued=attempt.queued.take(number),
                 updated=attempt.updated.take(number),
                 update_errors=attempt.update_errors.take(number),
+                preempting=attempt.preempting.take(number),
                 updated_nodes=attempt.updated_nodes.take(number),
                 available=scheduler.available(),
                 num_nodes=len(scheduler.nodes),

@@ -17,9 +17,10 @@ from ..records import client_protocol as client
 from ..records import distributed_protocol as distributed
 from ..records import master_protocol as master
 from ..records import tracker_protocol as tracker
+from ..settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings
 from ..settings.resourcemanager import ResourceManagerSettings
 from .app_manager import RMAppManager
-from .applications import RMAppAttempt
+from .applications import RMApp, RMAppAttempt
 from .asks import Ask
 from .calls import CallReceived, ConnectionLost
 from .client_service import ClientRMService
@@ -29,7 +30,9 @@ from .lifetime import Lifetime
 from .load_monitor import Claim
 from .master_service import ApplicationMasterService
 from .nodes import RMNode
+from .queue_service import QueueService
 from .resource_tracker import ResourceTrackerService
+from .shares import FairRotation
 from .updates import ContainerUpdates
 
 _SORT = ("sort", "")
@@ -43,6 +46,7 @@ class ResourceManager:
     keys. Without ``heartbeat_wait`` heartbeats are answered at once, and guaranteed containers are
     allocated only when their node has just spoken: YARN's plain beat, for those who study the delay it
     makes.
+    ``queues`` are those of guaranteed containers, under the rules of ``capacity``.
     With ``distributed_scheduling`` nodes may allocate opportunistic containers themselves.
     ``rng`` is for policies that draw lots; the default ones do not.
     """
@@ -64,6 +68,8 @@ class ResourceManager:
         properties: dict[str, str],
         heartbeat_wait: bool = True,
         distributed_scheduling: bool = False,
+        capacity: CapacitySchedulerSettings | None = None,
+        queues: QueueSettings = DEFAULT_QUEUES,
     ) -> None:
         identity = Identity(
             cluster_timestamp, wall_offset, run_dir, address, log_dir, pid, version, properties
@@ -75,6 +81,8 @@ class ResourceManager:
             lifetime=lifetime,
             heartbeat_wait=heartbeat_wait,
             distributed=distributed_scheduling,
+            capacity=capacity,
+            queues=queues,
         )
         self._rng = rng
         self._context = context
@@ -82,7 +90,8 @@ class ResourceManager:
         self._updates = ContainerUpdates(context)
         self._tracker = ResourceTrackerService(context)
         self._masters = ApplicationMasterService(context, self._manager, self._updates)
-        self._clients = ClientRMService(context, self._manager)
+        self.queues = QueueService(context)
+        self._clients = ClientRMService(context, self._manager, self.queues)
         started_at = cluster_timestamp / 1000 - wall_offset
         self._lifetime = Lifetime(context, self._manager, self._tracker, self._clients, started_at)
         self._sorted_at = float("-inf")
@@ -158,6 +167,10 @@ class ResourceManager:
                 self._clients.get_containers(call, request)
             case client.ChangeContainerRequest() as request:
                 self._updates.change(call, request, now)
+            case client.MoveApplicationRequest() as request:
+                self._clients.move(call, request, now)
+            case client.UpdateApplicationPriorityRequest() as request:
+                self._clients.prioritise(call, request, now)
             case client.GetQueueInfoRequest() as request:
                 self._clients.get_queues(call, request)
             case client.GetClusterInfoRequest():
@@ -250,28 +263,34 @@ class ResourceManager:
         if context.opportunistic_waiting and (context.opportunistic_dirty or context.monitor.gained):
 
             def grant_opportunistic(attempt: RMAppAttempt, ask: Ask, node: RMNode, claim: Claim) -> None:
-                if self._may_be_guaranteed(ask, node):
+                if self._may_be_guaranteed(attempt.app, ask, node):
                     self._grant(attempt, ask, node, ExecutionType.GUARANTEED, None, now)
                 else:
                     self._grant(attempt, ask, node, ExecutionType.OPPORTUNISTIC, claim, now)
                 # The next turn is another's.
                 context.opportunistic_waiting.move_to_end(attempt.id)
 
-            context.allocator.allocate(list(context.opportunistic_waiting.values()), grant_opportunistic)
+            context.allocator.allocate(
+                list(context.opportunistic_waiting.values()),
+                grant_opportunistic,
+                lambda attempts: FairRotation(context.shares, scheduler.total, attempts),
+            )
             for attempt in list(context.opportunistic_waiting.values()):
                 if not attempt.opportunistic_asks.outstanding:
                     del context.opportunistic_waiting[attempt.id]
         context.opportunistic_dirty = False
         context.monitor.gained = False
 
-    def _may_be_guaranteed(self, ask: Ask, node: RMNode) -> bool:
+    def _may_be_guaranteed(self, app: RMApp, ask: Ask, node: RMNode) -> bool:
         """Whether an opportunistic ask is served better than it wished: what ``node`` has free is free for
         all, nobody is preempted for it, and no guaranteed ask waits for it."""
         if not self._context.settings.may_be_guaranteed or ask.request.execution_type_request.enforce:
             return False
         load, size = node.load, ask.resource
         free = size.memory <= load.free_memory and size.vcores <= load.free_vcores
-        return free and node.fits_guaranteed(size) and not load.awaited
+        if not free or not node.fits_guaranteed(size) or load.awaited:
+            return False
+        return not self._context.scheduler.refuses(app, size)
 
     def _grant(
         self,
