@@ -72,7 +72,7 @@ class RMContainer:
     ``status`` is what its node said last.
 
     ``ask_key`` is the ask it answered, ``asked_type`` that ask's type.
-    ``released`` ones are ended at their master's wish, ``preempted`` ones for a queue below its capacity.
+    ``released`` ones are ended at their master's wish, ``preempted_for`` is why a queue above its capacity lost it.
     ``delivers``: the RM itself tells the node what it has become.
     """
 
@@ -94,7 +94,6 @@ class RMContainer:
     status: ContainerStatus | None = None
     asked_type: ExecutionType = ExecutionType.GUARANTEED
     released: bool = False
-    preempted: bool = False
     preempted_for: str = ""
     delivers: bool = False
     started_told: bool = False
@@ -291,7 +290,7 @@ class ContainerLedger:
         context, app, attempt, node = self._context, container.app, container.attempt, container.node
         if container.released:
             status = replace(status, exit_status=int(ContainerExitStatus.ABORTED), diagnostics=RELEASED)
-        elif container.preempted and status.exit_status in _ENDED_BY_US:
+        elif container.preempted_for and status.exit_status in _ENDED_BY_US:
             status = replace(
                 status, exit_status=int(ContainerExitStatus.PREEMPTED), diagnostics=container.preempted_for
             )

@@ -57,10 +57,21 @@ def _ceil(part: float, total: Resource) -> Resource:
 class Queue:
     """One queue. ``guaranteed`` and ``maximum`` are what its percentages come to on the cluster there is.
 
-    ``share`` and ``maximum_share`` are parts of the cluster, from 0 to 1.
+    ``share`` and ``maximum_share`` are parts of the cluster, from 0 to 1. ``owed``: others were preempted for what it
+    waits for.
     """
 
-    __slots__ = ("children", "guaranteed", "maximum", "maximum_share", "parent", "settings", "share", "used")
+    __slots__ = (
+        "children",
+        "guaranteed",
+        "maximum",
+        "maximum_share",
+        "owed",
+        "parent",
+        "settings",
+        "share",
+        "used",
+    )
 
     def __init__(self, settings: QueueSettings, parent: Queue | None) -> None:
         self.settings = settings
@@ -70,6 +81,7 @@ class Queue:
             (parent.maximum_share if parent else 1.0) * settings.maximum_capacity / 100
         )
         self.children: tuple[Queue, ...] = ()
+        self.owed = False
         self.used = self.guaranteed = self.maximum = _NOTHING
 
     @property
@@ -96,6 +108,10 @@ class Queue:
         if self.share <= 0:
             return math.inf
         return used / self.share
+
+    def is_full_for(self, need: Resource) -> bool:
+        """Whether its maximum stands against ``need`` more. What may have everything is bounded by nodes alone."""
+        return self.maximum_share < 1 and not (self.used + need).fits_in(self.maximum)
 
     def line(self) -> Iterator[Queue]:
         """This queue and those above it."""
@@ -198,9 +214,8 @@ class LeafQueue(Queue):
 
         A user always may have one container and a queue one master, or a small cluster would run nothing.
         """
-        for queue in self.line():
-            if not (queue.used + need).fits_in(queue.maximum):
-                return QUEUE_CAPACITY
+        if any(queue.is_full_for(need) for queue in self.line()):
+            return QUEUE_CAPACITY
         if master:
             full = self.masters and not (self.masters_used + need).fits_in(self.am_limit())
             return AM_LIMIT if full and self._am_percent < 1 else ""
@@ -301,7 +316,8 @@ class _Waiting:
 class Turns:
     """One round of assignment: whose asks are looked at next, until each was served or passed over.
 
-    At every level the queue goes first that uses the least of its share, then the next application of its order.
+    At every level queues go first whose next container stays within their capacity (of these, those for which others
+    were preempted), then the one that uses the least of its share; then the next application of its order.
     """
 
     def __init__(self, tree: QueueTree) -> None:
@@ -309,8 +325,13 @@ class Turns:
         self._waiting: dict[str, _Waiting] = {}
         for leaf in tree.leaves.values():
             entries = [_Entry(one, deque(one.guaranteed_asks.groups())) for one in leaf.waiting()]
-            if entries:
+            if not entries:
+                leaf.owed = False
+            else:
                 self._waiting[leaf.path] = _Waiting(leaf, entries, leaf.active_users())
+        for queue in reversed(tree.by_path.values()):
+            if queue.children:
+                queue.owed = any(child.owed for child in queue.children)
         self._current: _Entry | None = None
 
     def next(self) -> Turn | None:
@@ -352,7 +373,13 @@ class Turns:
         found = [(child, waiting) for child in queue.children if (waiting := self._pick(child)) is not None]
         if len(found) < 2:
             return found[0][1] if found else None
-        return min(found, key=lambda pair: pair[0].usage(self._tree.total))[1]
+        return min(found, key=lambda pair: self._standing(*pair))[1]
+
+    def _standing(self, queue: Queue, waiting: _Waiting) -> tuple[bool, bool, float]:
+        entry = self._first(waiting)
+        need = next((next(iter(group.values())).resource for group in entry.groups if group), _NOTHING)
+        within = (queue.used + need).fits_in(queue.guaranteed)
+        return (not within, not queue.owed, queue.usage(self._tree.total))
 
     def _first(self, waiting: _Waiting) -> _Entry:
         if waiting.leaf.settings.ordering_policy == "fifo" or len(waiting.entries) == 1:

@@ -24,18 +24,22 @@ from .applications import RMApp, RMAppAttempt
 from .asks import Ask
 from .calls import CallReceived, ConnectionLost
 from .client_service import ClientRMService
+from .containers import RMContainer
 from .context import Command, Identity, RMContext
 from .invariants import check_invariants
 from .lifetime import Lifetime
 from .load_monitor import Claim
 from .master_service import ApplicationMasterService
 from .nodes import RMNode
+from .preemption import PreemptionMonitor
 from .queue_service import QueueService
 from .resource_tracker import ResourceTrackerService
 from .shares import FairRotation
 from .updates import ContainerUpdates
 
 _SORT = ("sort", "")
+_PREEMPT = ("preempt", "")
+PREEMPTED = "Container preempted by scheduler"
 
 
 class ResourceManager:
@@ -95,6 +99,12 @@ class ResourceManager:
         started_at = cluster_timestamp / 1000 - wall_offset
         self._lifetime = Lifetime(context, self._manager, self._tracker, self._clients, started_at)
         self._sorted_at = float("-inf")
+        self._preemption = PreemptionMonitor(context.capacity, self._is_ending)
+
+    @property
+    def _preempts(self) -> bool:
+        context = self._context
+        return context.capacity.preemption_enabled and len(context.scheduler.queues.leaves) > 1
 
     # -- the machine -----------------------------------------------------------------------------------------
 
@@ -198,6 +208,10 @@ class ResourceManager:
                 self._context.monitor.compute()
                 self._sorted_at = now
                 self._context.opportunistic_dirty = True
+            case "preempt":
+                self._preempt(now)
+            case "preempted":
+                self._kill_preempted(name, now)
             case "node":
                 self._tracker.expired(name, now)
             case "am":
@@ -241,8 +255,38 @@ class ResourceManager:
         if context.monitor.stale and _SORT not in context.deadlines:
             interval = context.settings.sorting_nodes_interval_ms / 1000
             context.deadlines.set(_SORT, max(now, self._sorted_at + interval))
+        if context.scheduler.starving and self._preempts:
+            context.deadlines.ensure(_PREEMPT, now + context.capacity.preemption_interval_ms / 1000)
         commands, context.out = context.out, []
         return commands
+
+    def _is_ending(self, container: RMContainer) -> bool:
+        return ("unended", container.id) in self._context.deadlines
+
+    def _preempt(self, now: float) -> None:
+        """Mark containers of queues above their capacity for one below, and tell their masters."""
+        context, settings = self._context, self._context.capacity
+        before = set(self._preemption.marked)
+        for container in self._preemption.round(context.scheduler.queues, context.nodes.values()):
+            if not container.is_am:
+                container.attempt.preempting.put_new(container.id, container.id)
+                context.touch(container.attempt)
+            if not settings.observe_only:
+                due = now + settings.max_wait_before_kill_ms / 1000
+                context.deadlines.set(("preempted", container.id), due)
+        for container_id in before - self._preemption.marked.keys():
+            context.deadlines.clear(("preempted", container_id))
+
+    def _kill_preempted(self, container_id: str, now: float) -> None:
+        """The time of a marked container has come: it is ended if that is still of use."""
+        self._preempt(now)
+        marked = self._preemption.marked.pop(container_id, None)
+        if marked is None:
+            return
+        container, wanting = marked
+        wanting.owed = True
+        container.preempted_for = f"{PREEMPTED}: queue {container.app.leaf.label} is above its capacity"
+        self._context.containers.end_at_node(container, now, PREEMPTED)
 
     def _allocate(self, now: float) -> None:
         """Guaranteed containers first: opportunistic ones go where these leave something.

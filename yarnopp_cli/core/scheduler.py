@@ -28,7 +28,7 @@ class GuaranteedScheduler:
 
     ``awaited`` is told when asks begin or cease to wait for room on a node. ``dirty`` says that an
     assignment may find something to do: an ask came, or something was freed. ``starving`` says that the last
-    assignment left asks for which no node had room.
+    assignment left asks for which no node, or a queue, had no room.
     """
 
     def __init__(self, queues: QueueTree, awaited: Callable[[RMNode, bool], None]) -> None:
@@ -80,7 +80,7 @@ class GuaranteedScheduler:
 
     def assign(self, grant: Grant, nodes: Iterable[RMNode] | None = None) -> None:
         """Serve what can be served, in the queue's order, on ``nodes`` (all by default)."""
-        self.dirty = False
+        self.dirty = self.starving = False
         candidates = [node for node in (self.nodes.values() if nodes is None else nodes) if node.usable]
         if not candidates:
             return
@@ -93,7 +93,7 @@ class GuaranteedScheduler:
                     self._serve(attempt, group, candidates, grant, passed, kept)
         else:
             self._serve_by_turns(candidates, grant, passed, kept)
-        self.starving = bool(passed)
+        self.starving = self.starving or bool(passed)
         for node in candidates:
             waiting = any(could_serve(ask, attempt, node) for ask, attempt in passed)
             if waiting is not node.load.awaited:
@@ -132,6 +132,7 @@ class GuaranteedScheduler:
                 attempt.app.user, ask.resource, master=ask is attempt.am_ask, active=turn.active
             )
             if refused == QUEUE_CAPACITY:
+                self.starving = True
                 turns.limited(turn, ask, MAX_OVERTAKES)
                 continue
             choice = None if refused else self._choose(ask, attempt, candidates, kept)
