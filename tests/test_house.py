@@ -14,8 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = sorted(path for folder in ("executor", "yarnopp_cli") for path in (ROOT / folder).rglob("*.py"))
 PURE_STDLIB = {
     "__future__", "abc", "bisect", "collections", "contextlib", "dataclasses", "decimal", "difflib", "enum",
-    "fractions", "functools", "hashlib", "heapq", "hmac", "html", "itertools", "json", "math", "operator", "random", "re",
-    "shlex", "signal", "statistics", "string", "textwrap", "typing", "unicodedata",
+    "fractions", "functools", "hashlib", "heapq", "hmac", "html", "itertools", "json", "math", "operator", "random",
+    "re", "shlex", "signal", "statistics", "string", "textwrap", "typing", "unicodedata",
 }  # fmt: skip
 PURE_OURS = ("executor.records", "executor.light", "executor.errors", "executor.settings", "executor.core",
              "yarnopp_cli.records", "yarnopp_cli.core", "yarnopp_cli.errors", "yarnopp_cli.settings.resourcemanager",

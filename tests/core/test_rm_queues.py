@@ -207,6 +207,14 @@ def test_users_share_a_queue_down_to_the_minimum_percentage() -> None:
         assert [len(master.allocate().allocated) for master in masters] == expected
 
 
+def test_a_user_grows_beyond_the_capacity_of_one_dimension_while_within_that_of_the_other() -> None:
+    cluster = Cluster(queues=two(70))
+    cluster.node(total=Resource(1024, 2))
+    assert len(cluster.master(queue="b").allocate(asks(2, Resource(200, 1))).allocated) == 2, (
+        "of 307 MB and 1 vcore"
+    )
+
+
 def test_a_user_always_may_have_one_container() -> None:
     cluster = Cluster(queues=two(10, user_limit_factor=1.0))
     cluster.node(total=Resource(4000, 2))

@@ -188,15 +188,15 @@ class LeafQueue(Queue):
     def user_limit(self, need: Resource, active: int) -> Resource:
         """What one user may have here while ``active`` users want containers, of which one is of size ``need``.
 
-        YARN's formula in each dimension: an even share of what the queue has (all it is guaranteed, or more where it
-        has more), at least the minimum percentage of it, at most the factor times its capacity.
+        YARN's formula in each dimension: an even share of what the queue would have (all it is guaranteed, or more
+        where it has more), at least the minimum percentage of it, at most the factor times its capacity.
         """
         settings, guaranteed, used = self.settings, self.guaranteed, self.used
         part = max(1 / max(1, active), settings.minimum_user_limit_percent / 100)
         factor = settings.user_limit_factor
 
         def limit(capacity: int, taken: int, wanted: int) -> int:
-            current = capacity if taken < capacity else taken + wanted
+            current = max(capacity, taken + wanted)
             even = math.ceil(current * part - _EPSILON)
             return even if factor < 0 else min(even, math.ceil(capacity * factor - _EPSILON))
 
