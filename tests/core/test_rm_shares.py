@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from executor.records import Resource
+from executor.records import ContainerExitStatus, Resource
 from yarnopp_cli.records.requests import Container
 from yarnopp_cli.settings.queues import CapacitySchedulerSettings
 
@@ -88,6 +89,58 @@ def test_g12_places_in_queues_are_shared_too() -> None:
     cluster.node(total=Resource(1000, 2), queue_capacity=10)
     counts = {name: len(master.allocate().allocated) for name, master in masters.items()}
     assert counts == {"ada": 6, "bob": 6}
+
+
+def crowded(**more: Any) -> tuple[Cluster, Node, Master, dict[str, Container], Master]:
+    """ada has two running and ten queued; bob comes and wants twenty."""
+    cluster = Cluster(capacity=CapacitySchedulerSettings(**more))
+    node = cluster.node(total=Resource(1000, 2), queue_capacity=10)
+    ada = cluster.master()
+    granted = {one.id: one for one in ada.allocate(asks(12, ONE, OPPORTUNISTIC)).allocated}
+    names = list(granted)
+    node.beat(*(status(granted[name]) for name in names[:2]), *(queued(granted[name]) for name in names[2:]))
+    bob = cluster.master(as_user="bob")
+    bob.allocate(asks(20, ONE, OPPORTUNISTIC))
+    return cluster, node, ada, granted, bob
+
+
+def test_g12_a_full_queue_makes_room_for_another_user_up_to_his_share() -> None:
+    cluster, node, ada, granted, bob = crowded()
+    out = node.beat().containers_to_cleanup
+    assert set(out) == set(list(granted)[-6:]), "the newest that wait, until both hold six"
+    bob.allocate()
+    assert node.beat().containers_to_cleanup == (), "and not more while they are on their way"
+    node.beat(*(done(granted[name], int(ContainerExitStatus.KILLED_BY_RESOURCEMANAGER)) for name in out))
+    ended = ada.allocate().completed
+    assert {one.exit_status for one in ended} == {-108}
+    assert "ada holds more than his share" in ended[0].diagnostics
+    got = bob.allocate().allocated
+    assert len(got) == 6
+    node.beat(*map(queued, got))
+    ada.allocate(asks(18, ONE, OPPORTUNISTIC))
+    cluster.at(100)
+    assert node.beat().containers_to_cleanup == (), "it does not go back"
+
+
+def test_g12_places_are_taken_by_weight_not_from_who_is_alone_and_not_where_that_is_switched_off() -> None:
+    assert len(crowded(user_weights="ada=3")[1].beat().containers_to_cleanup) == 3
+    assert crowded(shed_queued=False)[1].beat().containers_to_cleanup == ()
+    cluster, node, ada, _, _ = crowded(user_weights="ada=12")
+    assert len(node.beat().containers_to_cleanup) == 0
+    ada.allocate(asks(50, ONE, OPPORTUNISTIC), asks(5, ONE, OPPORTUNISTIC, priority=3))
+    cluster.master().allocate(asks(50, ONE, OPPORTUNISTIC))
+    assert node.beat().containers_to_cleanup == (), "ada has nothing to take from ada"
+
+
+def test_g12_no_place_is_taken_that_is_of_no_use() -> None:
+    for more in ({"node_label_expression": "gpu"}, {"resource_name": "h9", "relax_locality": True}):
+        cluster = Cluster()
+        node = cluster.node(total=Resource(1000, 2), queue_capacity=10)
+        ada, bob = cluster.master(), cluster.master(as_user="bob")
+        granted = ada.allocate(asks(12, ONE, OPPORTUNISTIC)).allocated
+        node.beat(*map(status, granted[:2]), *map(queued, granted[2:]))
+        bob.allocate(asks(3, ONE, OPPORTUNISTIC, **more), blacklist_additions=("h1",))
+        assert node.beat().containers_to_cleanup == ()
 
 
 def test_g12_large_containers_count_as_what_they_are() -> None:

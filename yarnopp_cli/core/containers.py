@@ -71,9 +71,9 @@ class RMContainer:
     """One container. ``allocated_at`` in seconds, monotonic, ``sequence`` the order of allocation;
     ``status`` is what its node said last.
 
-    ``ask_key`` is the ask it answered, ``asked_type`` that ask's type.
-    ``released`` ones are ended at their master's wish, ``preempted_for`` is why a queue above its capacity lost it.
-    ``delivers``: the RM itself tells the node what it has become.
+    ``ask_key`` is the ask it answered, ``asked_type`` that ask's type. ``released`` ones are ended at their
+    master's wish; ``preempted_for`` is why the RM has taken one from its application, ``preempted_as`` the
+    exit status of that. ``delivers``: the RM itself tells the node what it has become.
     """
 
     id: str
@@ -95,6 +95,7 @@ class RMContainer:
     asked_type: ExecutionType = ExecutionType.GUARANTEED
     released: bool = False
     preempted_for: str = ""
+    preempted_as: ContainerExitStatus = ContainerExitStatus.PREEMPTED
     delivers: bool = False
     started_told: bool = False
     finished_ms: int = 0
@@ -292,7 +293,7 @@ class ContainerLedger:
             status = replace(status, exit_status=int(ContainerExitStatus.ABORTED), diagnostics=RELEASED)
         elif container.preempted_for and status.exit_status in _ENDED_BY_US:
             status = replace(
-                status, exit_status=int(ContainerExitStatus.PREEMPTED), diagnostics=container.preempted_for
+                status, exit_status=int(container.preempted_as), diagnostics=container.preempted_for
             )
         if container.status is None:
             self._claimed(container)

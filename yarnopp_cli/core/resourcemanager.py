@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 
-from executor.records import ExecutionType
+from executor.records import ContainerExitStatus, ExecutionType
 
 from ..errors import NotYetSupportedError, YoppError
 from ..records import client_protocol as client
@@ -35,10 +35,12 @@ from .preemption import PreemptionMonitor
 from .queue_service import QueueService
 from .resource_tracker import ResourceTrackerService
 from .shares import FairRotation
+from .shedding import QueueShedder
 from .updates import ContainerUpdates
 
 _SORT = ("sort", "")
 _PREEMPT = ("preempt", "")
+SHED = "Opportunistic container gave its place in the queue to another user"
 PREEMPTED = "Container preempted by scheduler"
 
 
@@ -99,6 +101,7 @@ class ResourceManager:
         started_at = cluster_timestamp / 1000 - wall_offset
         self._lifetime = Lifetime(context, self._manager, self._tracker, self._clients, started_at)
         self._sorted_at = float("-inf")
+        self._shedder = QueueShedder(context.shares)
         self._preemption = PreemptionMonitor(context.capacity, self._is_ending)
 
     @property
@@ -260,6 +263,21 @@ class ResourceManager:
         commands, context.out = context.out, []
         return commands
 
+    def _shed(self, now: float) -> None:
+        """Take places in queues back from users above their share, for those who found none."""
+        context = self._context
+        bound = context.settings.max_allocations_per_heartbeat
+        waiting = [
+            attempt
+            for attempt in context.opportunistic_waiting.values()
+            if bound <= 0 or attempt.since_call < bound
+        ]
+        live = context.containers.live
+        for container in self._shedder.choose(waiting, live, context.scheduler.total):
+            container.preempted_for = f"{SHED}: {container.app.user} holds more than his share"
+            container.preempted_as = ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER
+            context.containers.end_at_node(container, now, SHED)
+
     def _is_ending(self, container: RMContainer) -> bool:
         return ("unended", container.id) in self._context.deadlines
 
@@ -322,6 +340,8 @@ class ResourceManager:
             for attempt in list(context.opportunistic_waiting.values()):
                 if not attempt.opportunistic_asks.outstanding:
                     del context.opportunistic_waiting[attempt.id]
+            if context.opportunistic_waiting and context.capacity.shed_queued:
+                self._shed(now)
         context.opportunistic_dirty = False
         context.monitor.gained = False
 

@@ -39,9 +39,13 @@ class OpportunisticShares:
         else:
             self.by_user[app.user] = held
 
+    def weight(self, user: str) -> float:
+        """How much he is to have beside others."""
+        return self._weights.get(user, 1.0)
+
     def of_user(self, user: str, total: Resource) -> float:
         """A user's dominant share for each unit of his weight."""
-        return dominant_share(self.by_user.get(user, _NOTHING), total) / self._weights.get(user, 1.0)
+        return dominant_share(self.by_user.get(user, _NOTHING), total) / self.weight(user)
 
     def of_application(self, app: RMApp, total: Resource) -> float:
         """An application's dominant share for each unit of its weight, which is 1 plus its priority."""

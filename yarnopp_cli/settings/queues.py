@@ -95,6 +95,13 @@ class CapacitySchedulerSettings:
         False,
         doc="Tell masters what would be preempted, and kill nothing.",
     )
+    shed_queued: bool = setting(
+        "yopp.resourcemanager.opportunistic-share.shed-queued",
+        True,
+        doc="""Where a user wants opportunistic containers and every queue is full, take places in queues back from
+        users who hold more than their share: what waits there is ended before it has begun, with exit status -108,
+        and asked for again. With false he waits for places to come free.""",
+    )
     user_weights: str = setting(
         "yopp.resourcemanager.opportunistic-share.user-weights",
         "",
