@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from executor.records import Resource
 from yarnopp_cli.core.queues import QueueTree, apportion
 from yarnopp_cli.core.scheduler import MAX_OVERTAKES
-from yarnopp_cli.errors import AccessDeniedError, InvalidStateError, RemoteError
+from yarnopp_cli.errors import AccessDeniedError, InvalidResourceRequestError, InvalidStateError, RemoteError
 from yarnopp_cli.records.client_protocol import (
     GetQueueInfoRequest,
     MoveApplicationRequest,
@@ -164,6 +165,23 @@ def test_a_promotion_is_held_to_the_maximum() -> None:
     assert master.allocate(asks(0, ONE), updates=(wish,)).updated == ()
     node.beat(done(guaranteed))
     assert [update.container.execution_type for update in master.allocate().updated] == [GUARANTEED]
+
+
+def test_an_ask_that_its_queue_may_never_have_is_refused() -> None:
+    cluster = Cluster(queues=two(25, maximum_capacity=75))
+    early = cluster.master(queue="a")
+    early.allocate(asks(1, Resource(100, 7)))
+    cluster.node(total=Resource(4000, 8))
+    master = cluster.master(queue="a")
+    with pytest.raises(InvalidResourceRequestError, match=r"larger than queue root\.a may ever be") as raised:
+        master.allocate(asks(1, Resource(100, 7)))
+    assert "<memory:3000, vCores:6>" in raised.value.because
+    assert master.allocate(asks(1, Resource(100, 7), OPPORTUNISTIC)).allocated, "no queue bounds these"
+    cluster.at(5)
+    with pytest.raises(InvalidResourceRequestError):
+        early.allocate()
+    with pytest.raises(InvalidResourceRequestError):
+        cluster.submit(queue="a", am_resource=Resource(3001, 0))
 
 
 def test_an_ask_that_its_full_queue_keeps_waiting_is_not_overtaken_for_ever() -> None:
@@ -500,7 +518,8 @@ def test_never_over_the_maximum_and_nothing_lies_idle_that_a_queue_may_have(
     masters: list[tuple[Master, Resource]] = []
     for queue, user, size, number in wanted:
         master = cluster.master(queue=queue, as_user=user)
-        master.allocate(asks(number, size))
+        with contextlib.suppress(InvalidResourceRequestError):  # larger than its queue may ever be
+            master.allocate(asks(number, size))
         masters.append((master, size))
     running = [container for master, _ in masters for container in master.allocate().allocated]
     for host in hosts:

@@ -112,3 +112,33 @@ def test_g12_who_came_first_with_three_jobs_does_not_keep_the_node(cluster: Yopp
     until_bob_is_done = since[: len(since) - since[::-1].index("bob")]
     share = until_bob_is_done.count("bob") / len(until_bob_is_done)
     assert 0.4 <= share <= 0.62, f"bob had {share:.2f} while both wanted"
+
+
+def test_g12_a_queue_full_of_anothers_long_tasks_makes_room(cluster: Yopp) -> None:
+    """ada holds the node and all ten places with tasks that never end; bob's few run as soon as one of them does."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may submit for others")
+    flag = cluster.home / "go"
+    cluster.environment["HADOOP_USER_NAME"] = "ada"
+    script = f"until [ -e {flag} ]; do sleep 0.05; done"
+    first = cluster.start("run", "-O", "-n", "12", "--memory", "10", "sh", "-c", script)
+    held = {"QUEUED": 10, "RUNNING": 2}
+    wait_until(
+        lambda: Counter(one["yopp"]["state"] for one in cluster.containers()) == held, what="all is full"
+    )
+    cluster.environment["HADOOP_USER_NAME"] = "bob"
+    second = cluster.start("run", "-O", "-n", "4", "--memory", "10", "true")
+    del cluster.environment["HADOOP_USER_NAME"]
+
+    def queued() -> Counter[str]:
+        return Counter(one["user"] for one in cluster.containers() if one["yopp"]["state"] == "QUEUED")
+
+    wait_until(lambda: queued() == {"ada": 6, "bob": 4}, what="bob has places in the queue")
+    flag.touch()
+    out, err = second.communicate(timeout=30)
+    assert second.returncode == 0, out + err
+    out, err = first.communicate(timeout=60)
+    assert first.returncode == 0, out + err
+    app = cluster.json("app", "list", "-a")["apps"]["app"][0]
+    summary = app["yopp"]["summary"]
+    assert (summary["completed"], summary["failed"], summary["preempted"]) == (12, 0, 4)

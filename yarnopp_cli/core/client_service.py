@@ -52,7 +52,7 @@ from ..records.reports import (
 from ..records.requests import ApplicationSubmissionContext
 from .app_manager import RMAppManager
 from .applications import Phase, RMApp
-from .asks import check_size
+from .asks import check_size, normalise
 from .calls import CallReceived
 from .containers import RMContainer
 from .context import RMContext
@@ -108,6 +108,8 @@ class ClientRMService:
             self._check_submission(submission)
             by_root = call.uid == 0 and user == call.user
             leaf, submission = self._queues.place(submission, user, privileged=by_root)
+            if not submission.unmanaged:
+                leaf.check_size(normalise(submission.am_resource, context.settings))
             if submission.application_id:
                 application_id = ApplicationId.parse(submission.application_id)
                 if submission.application_id not in self._promised:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from executor.records import Resource
 
+from ..errors import InvalidResourceRequestError
 from ..settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings
 from .asks import Ask, AskKey
 
@@ -225,6 +226,16 @@ class LeafQueue(Queue):
             if not (use.used + need).fits_in(limit):
                 return USER_LIMIT
         return ""
+
+    def check_size(self, size: Resource) -> None:
+        """Raise InvalidResourceRequestError for a guaranteed container that is more than the queue may ever have."""
+        for queue in self.line():
+            if queue.maximum_share < 1 and queue.maximum != _NOTHING and not size.fits_in(queue.maximum):
+                raise InvalidResourceRequestError(
+                    f"a container of {size} is larger than queue {queue.path} may ever be",
+                    because=f"its maximum-capacity comes to {queue.maximum} on this cluster",
+                    hint="ask for less, or use another queue: yopp queue list",
+                )
 
     def waiting(self) -> list[RMAppAttempt]:
         """Attempts with outstanding guaranteed asks, by priority (a larger number first), then submission."""
