@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from executor.records import ContainerExitStatus, Resource
@@ -86,7 +86,7 @@ def test_not_in_vain_an_ask_that_no_preemption_serves_takes_nothing() -> None:
     a.allocate(asks(1, Resource(100, 3)))
     cluster.at(100)
     assert b.allocate().preempting == (), "three vcores are more than a is guaranteed"
-    a.allocate(asks(0, Resource(100, 3)), asks(1, ONE, node_label_expression="gpu"))
+    a.allocate(asks(0, Resource(100, 3)), asks(1, ONE), blacklist_additions=("h1",))
     cluster.at(200)
     assert b.allocate().preempting == ()
 
@@ -270,6 +270,7 @@ sizes = st.builds(Resource, st.integers(1, 400), st.integers(1, 3))
     st.lists(st.tuples(sizes, st.integers(1, 4)), min_size=1, max_size=4),
     st.integers(1, 3),
 )
+@example(32, [(Resource(1, 1), 1), (Resource(1, 3), 2), (Resource(1, 1), 2)], [(Resource(1, 1), 1)] * 3, 2)
 @settings(max_examples=80, deadline=None)
 def test_each_victim_is_needed_and_its_queue_was_above_its_share(
     capacity: int, of_b: list[tuple[Resource, int]], of_a: list[tuple[Resource, int]], number: int

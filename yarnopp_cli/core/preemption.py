@@ -109,12 +109,9 @@ class _Simulation:
                 self._enter(node)
             found: list[_Plan] = []
             for leaf in sorted(self._tree.leaves.values(), key=lambda one: one.usage(self._tree.total)):
-                for want in self._wants(leaf):
-                    plan = self._plan(want)
-                    if plan is None:
-                        continue
-                    if plan.victims:
-                        found.append(plan)
+                plans = [plan for want in self._wants(leaf) if (plan := self._plan(want)) and plan.victims]
+                # What these leave over spares its own victims first, before others may want it.
+                found += [plan for plan in plans if not self._spared(plan)]
             return [plan for plan in found if not self._spared(plan)]
         finally:
             self._restore(len(self._charges))
