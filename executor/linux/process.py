@@ -32,8 +32,8 @@ SHELL = "/bin/sh"
 SHIM = os.fspath(Path(__file__).with_name("shim.sh"))
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_SHELL_OWN = frozenset({"IFS", "PPID", "OPTIND"})
-"""What a shell does not take from its environment but sets by itself."""
+_SHELL_OWN = frozenset({"IFS", "PPID", "OPTIND", "YOPP_SHIM_EXIT_FILE", "YOPP_SHIM_WORD"})
+"""What a shell does not take from its environment but sets by itself; and what the shim sets."""
 _SHELL_VARIABLES = ("SHLVL", "OLDPWD", "_", "PWD")
 """What shells other than dash add to the environment by themselves."""
 
@@ -74,13 +74,44 @@ class Ended:
     signal: int = 0
 
 
-class Launcher(Protocol):
-    """Starts processes in groups. The shim is one way; a launcher that lives in a pooled group can be
-    another.
+@dataclass(slots=True)
+class Prepared:
+    """A process that has entered its groups, or is about to, and does not begin before ``release``.
+
+    ``gate`` is the file descriptor that it waits at. Once that is closed, as it is when this process ends, it
+    never begins, and ends by itself.
     """
+
+    request: LaunchRequest
+    launched: Launched
+    gate: int
+
+    def release(self) -> bool:
+        """Let it begin; whether that could be said to it."""
+        try:
+            os.write(self.gate, b"\n")
+            return True
+        except OSError as error:
+            LOG.debug("%s is gone: %s", self.request.container_id, error.strerror)
+            return False
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let it end without having begun, if it was not released."""
+        gate, self.gate = self.gate, -1
+        if gate >= 0:
+            os.close(gate)
+
+
+class Launcher(Protocol):
+    """Starts processes in groups. The shim is one way."""
 
     def launch(self, request: LaunchRequest) -> Launched:
         """Start it. LaunchError, with ``exit_code`` as a shell would say it, where it cannot be started."""
+
+    def prepare(self, request: LaunchRequest) -> Prepared:
+        """Start it up to the point where it would begin. Raises as ``launch``."""
 
 
 class CannotLaunchError(LaunchError):
@@ -101,16 +132,32 @@ class ShimLauncher:
 
     def launch(self, request: LaunchRequest) -> Launched:
         """Start the shim. It finds out whether the command exists: 126 or 127 is its exit code then."""
+        # The exit file first: who cannot enter a group has an exit code, 125.
+        return self._start(request, ("--begin", *request.join), subprocess.DEVNULL)
+
+    def prepare(self, request: LaunchRequest) -> Prepared:
+        """Start the shim, whose child enters the groups and waits at a pipe."""
+        reading, writing = os.pipe()
+        try:
+            launched = self._start(request, (*request.join, "--gate", "--begin"), reading)
+        except BaseException:
+            os.close(writing)
+            raise
+        finally:
+            os.close(reading)
+        return Prepared(request, launched, writing)
+
+    def _start(self, request: LaunchRequest, steps: tuple[str, ...], stdin: int) -> Launched:
         check_command(request)
         command = self._exact(request.command, request.environment)
-        arguments = [SHELL, SHIM, request.exit_file, *request.join, "--", *command]
+        arguments = [SHELL, SHIM, request.exit_file, *steps, "--", *command]
         stdout = _open_log(request.stdout)
         try:
             stderr = _open_log(request.stderr) if request.stderr != request.stdout else os.dup(stdout)
             try:
                 process = subprocess.Popen(
                     arguments,
-                    stdin=subprocess.DEVNULL,
+                    stdin=stdin,
                     stdout=stdout,
                     stderr=stderr,
                     cwd=request.working_directory,

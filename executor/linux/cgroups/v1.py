@@ -111,7 +111,7 @@ class V1Driver(CgroupDriver):
         if limits is not None:
             self._write_limits(self._parent, limits)
 
-    def create(self, container_id: str, limits: CgroupLimits) -> tuple[str, ...]:
+    def create(self, container_id: str, limits: CgroupLimits | None) -> tuple[str, ...]:
         """Make its group in each hierarchy; one file to join for each.
 
         A shell is one thread, and joins v1 groups as one: then the kernel need not hold up all forks and exits
@@ -132,7 +132,8 @@ class V1Driver(CgroupDriver):
             raise CgroupError(
                 f"cannot make {error.filename}", because=error.strerror or str(error)
             ) from error
-        self.set_limits(container_id, limits)
+        if limits is not None:
+            self.set_limits(container_id, limits)
         unified = self._group(UNIFIED, container_id) if UNIFIED in self._bases else ""
         return tuple(os.path.join(group, "cgroup.procs" if group == unified else "tasks") for group in groups)
 

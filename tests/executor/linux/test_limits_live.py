@@ -32,7 +32,11 @@ from .node import Node, a_group, a_node, a_spec, running, soon, until
 pytestmark = pytest.mark.cgroup
 
 MIB = 1 << 20
-MODES = ["auto", "hybrid"] if {mount.version for mount in read_mounts("/proc", "/sys/fs/cgroup")} == {1, 2} else ["auto"]
+MODES = (
+    ["auto", "hybrid"]
+    if {mount.version for mount in read_mounts("/proc", "/sys/fs/cgroup")} == {1, 2}
+    else ["auto"]
+)
 """``hybrid``: no v1 freezer to be had, so that the bare v2 mount beside v1 freezes and kills."""
 
 SPIN = "while :; do :; done"
