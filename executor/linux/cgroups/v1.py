@@ -64,6 +64,9 @@ class V1Driver(CgroupDriver):
         self.mode = "hybrid" if UNIFIED in bases else "v1"
         self.enforces_memory = "memory" in bases
         self.can_freeze = UNIFIED in bases or "freezer" in bases
+        # Put together once: it is asked for dozens of times for each container.
+        self._parents = {name: os.path.join(base, self._relative) for name, base in self._bases.items()}
+        self._unique_parents = tuple(dict.fromkeys(self._parents.values()))
 
     @property
     def bases(self) -> dict[str, str]:
@@ -71,17 +74,17 @@ class V1Driver(CgroupDriver):
         return dict(self._bases)
 
     def _parent(self, controller: str) -> str:
-        return os.path.join(self._bases[controller], self._relative)
+        return self._parents[controller]
 
     def _group(self, controller: str, container_id: str) -> str:
-        return os.path.join(self._parent(controller), container_id)
+        return f"{self._parents[controller]}/{container_id}"
 
     def _unique_bases(self) -> list[str]:
         # cpu and cpuacct are one mount on many distributions: one directory, one join.
         return list(dict.fromkeys(self._bases.values()))
 
     def _groups(self, container_id: str) -> tuple[str, ...]:
-        return tuple(os.path.join(base, self._relative, container_id) for base in self._unique_bases())
+        return tuple(f"{parent}/{container_id}" for parent in self._unique_parents)
 
     def describe(self) -> CgroupReport:
         """The hierarchies in use."""
