@@ -82,8 +82,9 @@ class Finder:
             # Its end was written down, so its exit code is not needed any more.
             self._remove(container_id)
         elif record.state is ContainerState.SCHEDULED:
-            # It had been made ready (``preparing.py``): its figures are to begin at zero when it is started.
-            self._cgroups.remove(container_id, 1.0)
+            # What it had been made ready with (``preparing.py``): its figures begin at zero when it is started.
+            self._remove(container_id)
+            self._directories.remove_empty_logs(record.spec)
         return ContainerRecovered(record, False, False, left.exit_code if left else None, usage, path), None
 
     def _identify(self, record: ContainerRecord) -> ContainerRecord:

@@ -22,6 +22,7 @@ from ..records import ContainerSpec, ExecutionType
 from .cgroups.base import CgroupDriver
 from .directories import Directories
 from .process import Ended, ExitWatcher, Launcher, LaunchRequest, Prepared, kill_identified
+from .processes import is_alive
 
 LOG = logging.getLogger(__name__)
 
@@ -105,7 +106,9 @@ class Preparer:
         if ready is None:
             return None
         self._fill_soon()
-        if ready.spec != spec or ready.place != _place(ready.prepared.request.working_directory):
+        request, shim = ready.prepared.request, ready.prepared.launched
+        as_it_was = ready.spec == spec and ready.place == _place(request.working_directory)
+        if not as_it_was or not is_alive(shim.pid, shim.start):
             self._abandon(ready)
             return None
         del self._ready[container_id]
