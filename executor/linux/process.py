@@ -137,10 +137,13 @@ class ShimLauncher:
 
     def prepare(self, request: LaunchRequest) -> Prepared:
         """Start the shim, whose child enters the groups and waits at a pipe."""
-        reading, writing = os.pipe()
+        try:
+            reading, writing = os.pipe()
+        except OSError as error:
+            raise _launch_error(request, error) from error
         try:
             launched = self._start(request, (*request.join, "--gate", "--begin"), reading)
-        except BaseException:
+        except LaunchError:
             os.close(writing)
             raise
         finally:
