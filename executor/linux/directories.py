@@ -46,6 +46,10 @@ class Directories:
             return os.path.abspath(spec.log_directory)
         return os.path.join(self.logs, spec.application_id, spec.container_id)
 
+    def logs_are_its_own(self, spec: ContainerSpec) -> bool:
+        """Whether a container's logs go where YARN lays them out, and not into somebody's directory."""
+        return self.log(spec) == os.path.join(self.logs, spec.application_id, spec.container_id)
+
     def prepare(self, spec: ContainerSpec) -> None:
         """Make a container's directories and write its files. CannotLaunchError where that cannot be."""
         private = self.private(spec.container_id)

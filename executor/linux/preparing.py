@@ -79,8 +79,8 @@ class Preparer:
 
     def waits(self, spec: ContainerSpec) -> None:
         """A container waits; or what is known of one that does has changed."""
-        if self._limit == 0 or spec.log_directory is not None:
-            return  # where its logs go is somebody else's directory: nothing is written there before it begins
+        if self._limit == 0 or not self._directories.logs_are_its_own(spec):
+            return  # nothing is written to somebody's directory before it begins
         ready = self._ready.get(spec.container_id)
         if ready is not None:
             if ready.spec == spec:
