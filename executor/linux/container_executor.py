@@ -482,7 +482,8 @@ class LinuxContainerExecutor:
     def _tell_end(self, held: Held, end: Ended) -> None:
         left = read_exit_file(held.exit_file)
         held.ended = True
-        code = left.exit_code if left is not None else None
+        # The shim ends with the same code, for where none could be written.
+        code = left.exit_code if left is not None and left.exit_code is not None else end.exit_code
         if code is None and (held.killed or end.signal):
             # Whoever kills the shim means the container: what was left of it has been killed after it.
             code = 128 + (end.signal or signal.SIGKILL)

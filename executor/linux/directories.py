@@ -85,7 +85,10 @@ class Directories:
         return not os.path.lexists(path)
 
     def remove_empty_logs(self, spec: ContainerSpec) -> None:
-        """Remove the logs of a container that never began, and its directory of logs if nothing is in it."""
+        """Remove the logs of a container that never began, and its directory of logs if nothing is in it.
+
+        Its application's directory stays: another node may be making one in it.
+        """
         logs = self.log(spec)
         for name in ("stdout", "stderr"):
             path = os.path.join(logs, name)
@@ -94,11 +97,10 @@ class Directories:
                     os.unlink(path)
             except OSError as error:
                 LOG.debug("%s stays: %s", path, error.strerror)
-        for directory in (logs, os.path.dirname(logs)):
-            try:
-                os.rmdir(directory)
-            except OSError as error:
-                LOG.debug("%s stays: %s", directory, error.strerror)
+        try:
+            os.rmdir(logs)
+        except OSError as error:
+            LOG.debug("%s stays: %s", logs, error.strerror)
 
     def exit_files(self, container_id: str) -> list[str]:
         """The exit files of a container's attempts, oldest first. More than one only after a crash."""

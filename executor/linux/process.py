@@ -65,13 +65,15 @@ class Launched:
 @dataclass(frozen=True, slots=True)
 class Ended:
     """The end of a process. ``cpu_seconds`` of it and its children, where it was ours; ``signal`` is what
-    ended it, 0 where it ended by itself or was not ours.
+    ended it, 0 where it ended by itself or was not ours; ``exit_code`` is its own, None unless it was ours and
+    ended by itself.
 
     The kernel's maximum of resident memory is no use here: a child born by vfork begins with its parent's.
     """
 
     cpu_seconds: float = 0.0
     signal: int = 0
+    exit_code: int | None = None
 
 
 @dataclass(slots=True)
@@ -324,7 +326,8 @@ def reap(pid: int) -> Ended:
     if found == 0:
         return Ended()
     ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-    return Ended(used.ru_utime + used.ru_stime, ended_by)
+    code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
+    return Ended(used.ru_utime + used.ru_stime, ended_by, code)
 
 
 def wait_until_gone(pid: int, start: int, seconds: float) -> bool:

@@ -44,3 +44,5 @@ YOPP_SHIM_WORD=$?
 if [ -s "$YOPP_SHIM_EXIT_FILE" ]; then
 	echo "$YOPP_SHIM_WORD" >>"$YOPP_SHIM_EXIT_FILE"
 fi
+# For a node that is still there, where nothing has begun or nothing can be written.
+exit "$YOPP_SHIM_WORD"

@@ -270,3 +270,14 @@ def test_a_node_that_is_killed_leaves_none_that_could_begin(tmp_path: Path) -> N
         asyncio.run(scenario())
     finally:
         left.clean()
+
+
+def test_a_code_that_cannot_be_written_down_is_told_by_the_shim_itself(
+    tmp_path: Path, cgroups: CgroupDriver
+) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            spec = a_spec("c1", "sh", "-c", f"rm {tmp_path}/state/c1.exit1; exit 7")
+            assert (await launched_when_ready(node, spec)).exit_code == 7
+
+    asyncio.run(scenario())
