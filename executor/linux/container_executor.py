@@ -47,6 +47,7 @@ from ..records import CgroupLimits, ContainerRecord, ContainerSpec, ContainerSta
 from ..settings import ExecutorSettings
 from .adoption import Finder, Held, is_shim
 from .cgroups.base import CgroupDriver, check_name
+from .cleaning import Cleaner
 from .directories import Directories
 from .environment import container_environment, whitelisted
 from .monitor import Monitor
@@ -126,7 +127,7 @@ class LinuxContainerExecutor:
             watcher=self._watcher,
             loop=self._loop,
         )
-        self._unclean: list[str] = []
+        self._cleaner = Cleaner(cgroups, self._directories, self._spawn, settings.delete_timeout_ms / 1000)
         self._unrecorded: dict[str, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._user, self._home = _account()
@@ -503,34 +504,7 @@ class LinuxContainerExecutor:
     def _clean_up(self, container_id: str) -> None:
         self._held.pop(container_id, None)
         self._directories.remove_exit_files(container_id)
-        # Half a millisecond each, in which the loop has better to do; those that end meanwhile go together.
-        self._unclean.append(container_id)
-        if len(self._unclean) == 1:
-            self._spawn(self._clean_up_those())
-
-    async def _clean_up_those(self) -> None:
-        while self._unclean:
-            now = list(self._unclean)
-            busy = await asyncio.to_thread(self._clean_up_quickly, now)
-            del self._unclean[: len(now)]
-            for container_id in busy:
-                self._spawn(asyncio.to_thread(self._clean_up_slowly, container_id))
-
-    def _clean_up_quickly(self, containers: list[str]) -> list[str]:
-        """Remove their groups and empty directories; those of which something is left."""
-        busy = []
-        for container_id in containers:
-            removed = self._cgroups.remove(container_id)
-            if not self._directories.remove_private(container_id, thoroughly=False) or not removed:
-                busy.append(container_id)
-        return busy
-
-    def _clean_up_slowly(self, container_id: str) -> None:
-        self._directories.remove_private(container_id, thoroughly=True)
-        if not self._cgroups.remove(container_id, self._settings.delete_timeout_ms / 1000):
-            LOG.warning(
-                "the cgroup of %s cannot be removed: %s", container_id, self._cgroups.path(container_id)
-            )
+        self._cleaner.clean(container_id)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)

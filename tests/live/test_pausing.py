@@ -151,15 +151,17 @@ def next_usage(client: YarnClient, container_id: str) -> ContainerUsage:
 
 
 def test_people_pause_and_resume_and_paused_time_does_not_count(pausing: Yopp) -> None:
-    job = pausing.start("run", "--container-timeout", "2s", "sh", "-c", "sleep 1; echo done")
+    script = "until [ -e go ]; do sleep 0.1; done"
+    job = pausing.start("run", "--container-timeout", "6s", "sh", "-c", script)
     container = one_running(pausing)["id"]
     said = pausing("container", "pause", container).stdout
     assert said == f"{container} PAUSED\n"
     document = pausing.json("container", "status", container)["container"]
     assert document["yopp"]["subState"] == "PAUSED" and "by a person" in document["diagnostics"]
     since = document["yopp"]["pausedSince"] / 1000
-    wait_until(lambda: time.time() > since + 2.2, what="more than its time limit has passed")
+    wait_until(lambda: time.time() > since + 6.2, what="more than its time limit has passed")
     assert pausing.json("container", "resume", container)["container"]["yopp"]["state"] in ("RUNNING", "DONE")
+    (pausing.home / "go").touch()
     assert job.wait(timeout=20) == 0
     pausing("container", "pause", container, code=1)
     pausing("run", "--container-timeout", "300ms", "sleep", "30", code=124)
