@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How soon a guaranteed container runs on a node full of opportunistic spinners, by pausing and by killing.
 
-    bench/preemption.py [--runs N] [--limit MS]
+    bench/preemption.py [--runs N] [--limit MS] [-D KEY=VALUE...]
 
 From the arrival of the guaranteed container at its node (its record's time) to its first instruction (it writes
 down the clock), in ms, over N runs. The floor, measured in the same run: the same container on an idle node.
@@ -132,11 +132,12 @@ def main() -> int:
     )
     parser.add_argument("--runs", type=int, default=11)
     parser.add_argument("--limit", type=float, default=20.0)
+    parser.add_argument("-D", dest="define", action="append", default=[], help="a property of the clusters")
     given = parser.parse_args()
     over = 0
     sys.stdout.write(f"{'arrival to first instruction, ms':34} {'median':>8} {'min':>8} {'max':>8}\n")
     for name, (spinners, properties) in CASES.items():
-        times = measure(name, spinners, properties, given.runs)
+        times = measure(name, spinners, (*properties, *given.define), given.runs)
         if not times:
             sys.stdout.write(f"{name:34} {'not here':>8}\n")
             continue

@@ -289,6 +289,15 @@ class ExecutorSettings:
         doc="""Hold each container to its vcores by a CPU quota, even where cores are idle. Otherwise vcores are
         weights, which bind only when the machine is busy.""",
     )
+    prepared_containers: int = setting(
+        "yopp.nodemanager.prepared-containers",
+        4,
+        at_least=0,
+        at_most=1000,
+        doc="""How many of the opportunistic and how many of the guaranteed containers that wait are made ready, each
+        with its directories, its cgroup and a shell in it that waits for its turn, so that they begin at once when it
+        comes. 0 starts everything only then.""",
+    )
     cgroups_hierarchy: str = setting(
         "yarn.nodemanager.linux-container-executor.cgroups.hierarchy",
         "/hadoop-yarn",

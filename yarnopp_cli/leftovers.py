@@ -13,7 +13,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -187,14 +187,16 @@ def clear(
     """
     ended: list[str] = []
     problems: list[str] = []
+    removed = [
+        group
+        for group in groups(run_dir, where.hierarchy, root=root, proc=proc)
+        if ports is None or int(os.path.basename(group).removeprefix("nm-")) in ports
+    ]
     for leftover in records(run_dir, ports):
-        if _end(leftover.record, problems):
+        if _end(leftover.record, removed, problems):
             ended.append(leftover.record.spec.container_id)
-    removed = []
-    for group in groups(run_dir, where.hierarchy, root=root, proc=proc):
-        if ports is None or int(os.path.basename(group).removeprefix("nm-")) in ports:
-            _remove_group(group, where.hierarchy, problems)
-            removed.append(group)
+    for group in removed:
+        _remove_group(group, removed, where.hierarchy, problems)
     for port in _node_ports(run_dir):
         if ports is None or port in ports:
             _remove_directory(run_dir.nm_state_dir(port), problems)
@@ -213,8 +215,11 @@ def _remove_directory(path: str, problems: list[str]) -> None:
         problems.append(f"{error.filename or path} cannot be removed: {error.strerror}")
 
 
-def _end(record: ContainerRecord, problems: list[str]) -> bool:
-    """SIGKILL a recorded container: what its shim leads, then the shim. False if it had ended already."""
+def _end(record: ContainerRecord, groups: Sequence[str], problems: list[str]) -> bool:
+    """SIGKILL a recorded container: what its shim leads, then the shim. False if it had ended already.
+
+    ``groups`` are all those that may hold it frozen.
+    """
     if not record.pid or not is_alive(record.pid, record.process_start):
         return False
     container_id, shim = record.spec.container_id, record.pid
@@ -225,18 +230,18 @@ def _end(record: ContainerRecord, problems: list[str]) -> bool:
         return found or ([shim] if is_alive(shim, record.process_start) else [])
 
     try:
-        kill_until_empty(container_id, members)
+        kill_until_empty(container_id, members, after=lambda: _thaw(groups))
     except CgroupError as error:
         problems.append(str(error))
     return True
 
 
-def _remove_group(group: str, hierarchy: str, problems: list[str]) -> None:
+def _remove_group(group: str, groups: Sequence[str], hierarchy: str, problems: list[str]) -> None:
     def members() -> list[int]:
         return [pid for directory, _, _ in os.walk(group) for pid in group_processes(directory)]
 
     try:
-        kill_until_empty(group, members, after=lambda: _thaw(group))
+        kill_until_empty(group, members, after=lambda: _thaw(groups))
     except CgroupError as error:
         problems.append(str(error))
         return
@@ -248,9 +253,10 @@ def _remove_group(group: str, hierarchy: str, problems: list[str]) -> None:
     remove_upwards(key[: -len(relative) - 1], relative)
 
 
-def _thaw(group: str) -> None:
-    """Let frozen groups go on: under v1, SIGKILL reaches a frozen process only then."""
-    for directory, _, _ in os.walk(group):
+def _thaw(groups: Sequence[str]) -> None:
+    """Let frozen groups go on: under v1, SIGKILL reaches a frozen process only then, and the freezer may be a
+    hierarchy of its own."""
+    for directory in (directory for group in groups for directory, _, _ in os.walk(group)):
         for name, value in (("freezer.state", "THAWED"), ("cgroup.freeze", "0")):
             with contextlib.suppress(OSError), open(os.path.join(directory, name), "r+") as file:
                 file.write(value)

@@ -81,6 +81,10 @@ class Finder:
         if record.state is ContainerState.DONE:
             # Its end was written down, so its exit code is not needed any more.
             self._remove(container_id)
+        elif record.state is ContainerState.SCHEDULED:
+            # What it had been made ready with (``preparing.py``): its figures begin at zero when it is started.
+            self._remove(container_id)
+            self._directories.remove_empty_logs(record.spec)
         return ContainerRecovered(record, False, False, left.exit_code if left else None, usage, path), None
 
     def _identify(self, record: ContainerRecord) -> ContainerRecord:

@@ -44,15 +44,17 @@ from ..core.events import (
     Event,
 )
 from ..errors import CgroupError, ExecutorError, StateStoreError
-from ..records import CgroupLimits, ContainerRecord, ContainerSpec, ContainerStatus
+from ..records import CgroupLimits, ContainerRecord, ContainerSpec, ContainerState, ContainerStatus
 from ..settings import ExecutorSettings
 from .adoption import Finder, Held, is_shim
 from .cgroups.base import CgroupDriver, check_name
+from .cleaning import Cleaner
 from .directories import Directories
-from .environment import container_environment
+from .environment import container_environment, whitelisted
 from .host import HostReader
 from .monitor import Monitor
-from .pausing import SETTLE_SECONDS, Stopping, continue_all
+from .pausing import QUICK_SECONDS, SETTLE_SECONDS, Stopping, continue_all
+from .preparing import Preparer, Ready
 from .process import (
     RETRY_SECONDS,
     CannotLaunchError,
@@ -113,6 +115,8 @@ class LinuxContainerExecutor:
         self._clock = clock
         self._cgroups = cgroups
         self._node_environment = dict(node_environment or {})
+        # Once: each look into os.environ encodes and decodes.
+        self._inherited = whitelisted(os.environ)
         self._loop = loop or asyncio.get_running_loop()
         self._launcher = launcher or ShimLauncher()
         self._store = StateStore(state_dir)
@@ -129,6 +133,17 @@ class LinuxContainerExecutor:
         )
         self._finder = Finder(self._store, self._directories, cgroups, clock)
         self._held: dict[str, Held] = {}
+        self._preparer = Preparer(
+            settings.prepared_containers,
+            make_request=self._request,
+            in_use=self._held.__contains__,
+            launcher=self._launcher,
+            cgroups=cgroups,
+            directories=self._directories,
+            watcher=self._watcher,
+            loop=self._loop,
+        )
+        self._cleaner = Cleaner(cgroups, self._directories, self._spawn, settings.delete_timeout_ms / 1000)
         self._unrecorded: dict[str, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._user, self._home = _account()
@@ -146,6 +161,7 @@ class LinuxContainerExecutor:
     async def close(self) -> None:
         """Finish what is under way and watch nothing any more. Containers that still run go on."""
         await self._monitor.stop()
+        await self._preparer.close()
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         self._watcher.close()
@@ -227,6 +243,10 @@ class LinuxContainerExecutor:
             check_name(container_id)
             self._store.store(record)
             self._unrecorded.pop(container_id, None)
+            if record.state is ContainerState.SCHEDULED:
+                self._preparer.waits(record.spec)
+            elif record.state is not ContainerState.LAUNCHING:
+                self._preparer.gone(container_id)
         except ExecutorError as error:
             # What runs goes on; but nothing is started that a restart would not find again.
             LOG.error("%s", error)
@@ -234,6 +254,7 @@ class LinuxContainerExecutor:
 
     def _forget(self, container_id: str) -> None:
         self._unrecorded.pop(container_id, None)
+        self._preparer.gone(container_id)
         try:
             self._store.forget(container_id)
         except StateStoreError as error:
@@ -248,14 +269,18 @@ class LinuxContainerExecutor:
             check_name(container_id)
             if container_id in self._unrecorded:
                 raise CannotLaunchError(self._unrecorded[container_id])
-            self._directories.prepare(spec)
-            request = self._request(spec, self._cgroups.create(container_id, limits))
-            launched = self._launcher.launch(request)
+            ready = self._begin_prepared(spec, limits)
+            if ready is None:
+                self._directories.prepare(spec)
+                request = self._request(spec, self._cgroups.create(container_id, limits))
+                launched = self._launcher.launch(request)
+            else:
+                request, launched = ready.prepared.request, ready.prepared.launched
         except ExecutorError as error:
             code = error.exit_code if isinstance(error, CannotLaunchError) else 125
             self._post(ContainerLaunchFailed(container_id, str(error), code))
             return
-        self._held[container_id] = Held(container_id, launched.pid, launched.start, request.exit_file)
+        held = self._held[container_id] = Held(container_id, launched.pid, launched.start, request.exit_file)
         self._cgroups.started(
             container_id, self._directories.traces(container_id, launched.pid, launched.start)
         )
@@ -263,7 +288,22 @@ class LinuxContainerExecutor:
             ContainerLaunched(container_id, launched.pid, launched.start, self._cgroups.path(container_id))
         )
         # Only now: an exit that is instant must not overtake the launch.
-        self._watch(self._held[container_id], is_child=True)
+        if ready is None:
+            self._watch(held, is_child=True)
+        else:
+            ready.on_end = lambda end: self._shim_ended(held, end)
+
+    def _begin_prepared(self, spec: ContainerSpec, limits: CgroupLimits) -> Ready | None:
+        """Let a container begin that was made ready for it, within its limits; None where none was."""
+        ready = self._preparer.take(spec)
+        if ready is None:
+            return None
+        try:
+            self._cgroups.set_limits(spec.container_id, limits)
+        except CgroupError:
+            ready.prepared.abandon()
+            raise
+        return ready if ready.prepared.release() else None
 
     def _request(self, spec: ContainerSpec, join: tuple[str, ...]) -> LaunchRequest:
         private = self._directories.private(spec.container_id)
@@ -275,7 +315,7 @@ class LinuxContainerExecutor:
             environment=container_environment(
                 spec,
                 node_environment=self._node_environment,
-                inherited=os.environ,
+                inherited=self._inherited,
                 private_directory=private,
                 working_directory=working,
                 log_directory=logs,
@@ -314,13 +354,26 @@ class LinuxContainerExecutor:
         if self._settings.pause_mechanism == "freezer":
             self._spawn(self._freeze(held, reclaim))
             return
+        # Told at once, so that several that are paused for one newcomer come to a stand at the same time.
         stopping = Stopping(lambda: self._targets(held))
-        # Most containers are a few processes and stand still within a fraction of a millisecond.
-        quick = None if self._cgroups.mode == "none" else stopping.advance(0.001)
-        if quick is None or (quick and reclaim):
+        if self._cgroups.mode == "none":
             self._spawn(self._pause_slowly(held, stopping, reclaim))
         else:
-            self._paused(held, quick)
+            self._pause_quickly(held, stopping, reclaim, self._loop.time() + QUICK_SECONDS)
+
+    def _pause_quickly(self, held: Held, stopping: Stopping, reclaim: bool, until: float) -> None:
+        """Most containers are a few processes and stand still within a fraction of a millisecond."""
+        if held.ended or held.ending:
+            if not held.ended:
+                self._post(ContainerPauseFailed(held.container_id, "it is being ended"))
+            return
+        stopped = stopping.advance(0.0001)
+        if stopped and not reclaim:
+            self._paused(held, stopped)
+        elif stopped is None and self._loop.time() < until:
+            self._loop.call_soon(self._pause_quickly, held, stopping, reclaim, until)
+        else:
+            self._spawn(self._pause_slowly(held, stopping, reclaim))
 
     async def _freeze(self, held: Held, reclaim: bool) -> None:
         """Pause by the freezer. A process that enters a frozen group later stands still there, too."""
@@ -466,7 +519,8 @@ class LinuxContainerExecutor:
     def _tell_end(self, held: Held, end: Ended) -> None:
         left = read_exit_file(held.exit_file)
         held.ended = True
-        code = left.exit_code if left is not None else None
+        # The shim ends with the same code, for where none could be written.
+        code = left.exit_code if left is not None and left.exit_code is not None else end.exit_code
         if code is None and (held.killed or end.signal):
             # Whoever kills the shim means the container: what was left of it has been killed after it.
             code = 128 + (end.signal or signal.SIGKILL)
@@ -486,16 +540,7 @@ class LinuxContainerExecutor:
     def _clean_up(self, container_id: str) -> None:
         self._held.pop(container_id, None)
         self._directories.remove_exit_files(container_id)
-        removed = self._cgroups.remove(container_id)
-        if not self._directories.remove_private(container_id, thoroughly=False) or not removed:
-            self._spawn(asyncio.to_thread(self._clean_up_slowly, container_id))
-
-    def _clean_up_slowly(self, container_id: str) -> None:
-        self._directories.remove_private(container_id, thoroughly=True)
-        if not self._cgroups.remove(container_id, self._settings.delete_timeout_ms / 1000):
-            LOG.warning(
-                "the cgroup of %s cannot be removed: %s", container_id, self._cgroups.path(container_id)
-            )
+        self._cleaner.clean(container_id)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)

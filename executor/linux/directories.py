@@ -46,6 +46,10 @@ class Directories:
             return os.path.abspath(spec.log_directory)
         return os.path.join(self.logs, spec.application_id, spec.container_id)
 
+    def logs_are_its_own(self, spec: ContainerSpec) -> bool:
+        """Whether a container's logs go where YARN lays them out, and not into somebody's directory."""
+        return self.log(spec) == os.path.join(self.logs, spec.application_id, spec.container_id)
+
     def prepare(self, spec: ContainerSpec) -> None:
         """Make a container's directories and write its files. CannotLaunchError where that cannot be."""
         private = self.private(spec.container_id)
@@ -79,6 +83,24 @@ class Directories:
             path, onerror=lambda _, name, error: LOG.warning("cannot remove %s: %s", name, error[1])
         )
         return not os.path.lexists(path)
+
+    def remove_empty_logs(self, spec: ContainerSpec) -> None:
+        """Remove the logs of a container that never began, and its directory of logs if nothing is in it.
+
+        Its application's directory stays: another node may be making one in it.
+        """
+        logs = self.log(spec)
+        for name in ("stdout", "stderr"):
+            path = os.path.join(logs, name)
+            try:
+                if os.stat(path).st_size == 0:
+                    os.unlink(path)
+            except OSError as error:
+                LOG.debug("%s stays: %s", path, error.strerror)
+        try:
+            os.rmdir(logs)
+        except OSError as error:
+            LOG.debug("%s stays: %s", logs, error.strerror)
 
     def exit_files(self, container_id: str) -> list[str]:
         """The exit files of a container's attempts, oldest first. More than one only after a crash."""

@@ -31,11 +31,7 @@ def container_environment(
     From weakest to strongest: the whitelist from ``inherited``; ``spec.environment``; ``node_environment``
     (NM_HOST, NM_PORT, NM_HTTP_PORT) and the variables that YARN forces.
     """
-    environment = {
-        name: value
-        for name, value in inherited.items()
-        if name in INHERITED or name.startswith(INHERITED_PREFIX)
-    }
+    environment = whitelisted(inherited)
     environment.setdefault("PATH", DEFAULT_PATH)
     environment.update(spec.environment)
     environment.update(node_environment)
@@ -49,3 +45,12 @@ def container_environment(
         PWD=working_directory,
     )
     return environment
+
+
+def whitelisted(inherited: Mapping[str, str]) -> dict[str, str]:
+    """What of an environment is passed on."""
+    return {
+        name: value
+        for name, value in inherited.items()
+        if name in INHERITED or name.startswith(INHERITED_PREFIX)
+    }

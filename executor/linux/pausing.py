@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 from .processes import read_stat, send
 
+QUICK_SECONDS = 0.003
+"""How long the loop itself looks whether processes stand still, before a thread of its own does."""
 SETTLE_SECONDS = 1.0
 """A process that was told to stop and still runs after this long is not going to stop soon."""
 

@@ -32,8 +32,8 @@ SHELL = "/bin/sh"
 SHIM = os.fspath(Path(__file__).with_name("shim.sh"))
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_SHELL_OWN = frozenset({"IFS", "PPID", "OPTIND"})
-"""What a shell does not take from its environment but sets by itself."""
+_SHELL_OWN = frozenset({"IFS", "PPID", "OPTIND", "YOPP_SHIM_EXIT_FILE", "YOPP_SHIM_WORD"})
+"""What a shell does not take from its environment but sets by itself; and what the shim sets."""
 _SHELL_VARIABLES = ("SHLVL", "OLDPWD", "_", "PWD")
 """What shells other than dash add to the environment by themselves."""
 
@@ -65,22 +65,55 @@ class Launched:
 @dataclass(frozen=True, slots=True)
 class Ended:
     """The end of a process. ``cpu_seconds`` of it and its children, where it was ours; ``signal`` is what
-    ended it, 0 where it ended by itself or was not ours.
+    ended it, 0 where it ended by itself or was not ours; ``exit_code`` is its own, None unless it was ours and
+    ended by itself.
 
     The kernel's maximum of resident memory is no use here: a child born by vfork begins with its parent's.
     """
 
     cpu_seconds: float = 0.0
     signal: int = 0
+    exit_code: int | None = None
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A process that has entered its groups, or is about to, and does not begin before ``release``.
+
+    ``gate`` is the file descriptor that it waits at. Once that is closed, as it is when this process ends, it
+    never begins, and ends by itself.
+    """
+
+    request: LaunchRequest
+    launched: Launched
+    gate: int
+
+    def release(self) -> bool:
+        """Let it begin; whether that could be said to it."""
+        try:
+            os.write(self.gate, b"\n")
+            return True
+        except OSError as error:
+            LOG.debug("%s is gone: %s", self.request.container_id, error.strerror)
+            return False
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let it end without having begun, if it was not released."""
+        gate, self.gate = self.gate, -1
+        if gate >= 0:
+            os.close(gate)
 
 
 class Launcher(Protocol):
-    """Starts processes in groups. The shim is one way; a launcher that lives in a pooled group can be
-    another.
-    """
+    """Starts processes in groups. The shim is one way."""
 
     def launch(self, request: LaunchRequest) -> Launched:
         """Start it. LaunchError, with ``exit_code`` as a shell would say it, where it cannot be started."""
+
+    def prepare(self, request: LaunchRequest) -> Prepared:
+        """Start it up to the point where it would begin. Raises as ``launch``."""
 
 
 class CannotLaunchError(LaunchError):
@@ -101,16 +134,35 @@ class ShimLauncher:
 
     def launch(self, request: LaunchRequest) -> Launched:
         """Start the shim. It finds out whether the command exists: 126 or 127 is its exit code then."""
+        # The exit file first: who cannot enter a group has an exit code, 125.
+        return self._start(request, ("--begin", *request.join), subprocess.DEVNULL)
+
+    def prepare(self, request: LaunchRequest) -> Prepared:
+        """Start the shim, whose child enters the groups and waits at a pipe."""
+        try:
+            reading, writing = os.pipe()
+        except OSError as error:
+            raise _launch_error(request, error) from error
+        try:
+            launched = self._start(request, (*request.join, "--gate", "--begin"), reading)
+        except LaunchError:
+            os.close(writing)
+            raise
+        finally:
+            os.close(reading)
+        return Prepared(request, launched, writing)
+
+    def _start(self, request: LaunchRequest, steps: tuple[str, ...], stdin: int) -> Launched:
         check_command(request)
         command = self._exact(request.command, request.environment)
-        arguments = [SHELL, SHIM, request.exit_file, *request.join, "--", *command]
+        arguments = [SHELL, SHIM, request.exit_file, *steps, "--", *command]
         stdout = _open_log(request.stdout)
         try:
             stderr = _open_log(request.stderr) if request.stderr != request.stdout else os.dup(stdout)
             try:
                 process = subprocess.Popen(
                     arguments,
-                    stdin=subprocess.DEVNULL,
+                    stdin=stdin,
                     stdout=stdout,
                     stderr=stderr,
                     cwd=request.working_directory,
@@ -274,7 +326,8 @@ def reap(pid: int) -> Ended:
     if found == 0:
         return Ended()
     ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-    return Ended(used.ru_utime + used.ru_stime, ended_by)
+    code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
+    return Ended(used.ru_utime + used.ru_stime, ended_by, code)
 
 
 def wait_until_gone(pid: int, start: int, seconds: float) -> bool:

@@ -70,10 +70,11 @@ class CgroupDriver(abc.ABC):
         """
 
     @abc.abstractmethod
-    def create(self, container_id: str, limits: CgroupLimits) -> tuple[str, ...]:
+    def create(self, container_id: str, limits: CgroupLimits | None) -> tuple[str, ...]:
         """Make a container's group with its limits; the ``cgroup.procs`` files its first process has to join.
 
-        Making it again only writes the limits again. CgroupError where the kernel refuses.
+        Making it again only writes the limits again; without ``limits`` none are written. CgroupError where the
+        kernel refuses.
         """
 
     def started(self, container_id: str, traces: Traces) -> None:  # noqa: B027

@@ -47,7 +47,7 @@ class NoCgroups(CgroupDriver):
     def create_parent(self, limits: CgroupLimits | None = None) -> None:
         """Nothing to make."""
 
-    def create(self, container_id: str, limits: CgroupLimits) -> tuple[str, ...]:
+    def create(self, container_id: str, limits: CgroupLimits | None) -> tuple[str, ...]:
         """Nothing to make, and nothing to join."""
         check_name(container_id)
         return ()

@@ -64,6 +64,9 @@ class V1Driver(CgroupDriver):
         self.mode = "hybrid" if UNIFIED in bases else "v1"
         self.enforces_memory = "memory" in bases
         self.can_freeze = UNIFIED in bases or "freezer" in bases
+        # Put together once: it is asked for dozens of times for each container.
+        self._parents = {name: os.path.join(base, self._relative) for name, base in self._bases.items()}
+        self._unique_parents = tuple(dict.fromkeys(self._parents.values()))
 
     @property
     def bases(self) -> dict[str, str]:
@@ -71,17 +74,17 @@ class V1Driver(CgroupDriver):
         return dict(self._bases)
 
     def _parent(self, controller: str) -> str:
-        return os.path.join(self._bases[controller], self._relative)
+        return self._parents[controller]
 
     def _group(self, controller: str, container_id: str) -> str:
-        return os.path.join(self._parent(controller), container_id)
+        return f"{self._parents[controller]}/{container_id}"
 
     def _unique_bases(self) -> list[str]:
         # cpu and cpuacct are one mount on many distributions: one directory, one join.
         return list(dict.fromkeys(self._bases.values()))
 
     def _groups(self, container_id: str) -> tuple[str, ...]:
-        return tuple(os.path.join(base, self._relative, container_id) for base in self._unique_bases())
+        return tuple(f"{parent}/{container_id}" for parent in self._unique_parents)
 
     def describe(self) -> CgroupReport:
         """The hierarchies in use."""
@@ -111,7 +114,7 @@ class V1Driver(CgroupDriver):
         if limits is not None:
             self._write_limits(self._parent, limits)
 
-    def create(self, container_id: str, limits: CgroupLimits) -> tuple[str, ...]:
+    def create(self, container_id: str, limits: CgroupLimits | None) -> tuple[str, ...]:
         """Make its group in each hierarchy; one file to join for each.
 
         A shell is one thread, and joins v1 groups as one: then the kernel need not hold up all forks and exits
@@ -132,7 +135,8 @@ class V1Driver(CgroupDriver):
             raise CgroupError(
                 f"cannot make {error.filename}", because=error.strerror or str(error)
             ) from error
-        self.set_limits(container_id, limits)
+        if limits is not None:
+            self.set_limits(container_id, limits)
         unified = self._group(UNIFIED, container_id) if UNIFIED in self._bases else ""
         return tuple(os.path.join(group, "cgroup.procs" if group == unified else "tasks") for group in groups)
 

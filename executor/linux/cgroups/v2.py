@@ -87,7 +87,7 @@ class V2Driver(CgroupDriver):
         if limits is not None:
             self._write(at(self._parent, UnifiedFiles), limits)
 
-    def create(self, container_id: str, limits: CgroupLimits) -> tuple[str, ...]:
+    def create(self, container_id: str, limits: CgroupLimits | None) -> tuple[str, ...]:
         """Make its group; one file to join."""
         group = self._group(check_name(container_id))
         try:
@@ -100,7 +100,8 @@ class V2Driver(CgroupDriver):
                 pass
         except OSError as error:
             raise CgroupError(f"cannot make {group}", because=error.strerror or str(error)) from error
-        self.set_limits(container_id, limits)
+        if limits is not None:
+            self.set_limits(container_id, limits)
         return (os.path.join(group, "cgroup.procs"),)
 
     def set_limits(self, container_id: str, limits: CgroupLimits) -> None:

@@ -163,8 +163,19 @@ def test_v1_goes_below_its_own_cgroup_in_each_hierarchy(host: Host) -> None:
     assert [entry.name for entry in cpu.iterdir()] == ["system"], "the probes are gone"
 
 
-def test_a_hybrid_host_limits_by_v1_and_freezes_by_v2(host: Host) -> None:
+def test_a_hybrid_host_joins_no_v2_group_where_v1_does_it_all(host: Host) -> None:
     for name in ("cpu", "cpuacct", "memory", "pids", "freezer"):
+        host.mount(name, "cgroup", f"rw,{name}")
+    v2_group(host.mount("unified", "cgroup2"), "")
+    driver = host.discover()
+    assert driver.mode == "v1" and driver.can_freeze
+    assert set(driver.bases) == {"cpu", "cpuacct", "memory", "pids", "freezer"}
+    assert driver.describe().weaker == ()
+
+
+@pytest.mark.parametrize("missing", ["freezer", "cpuacct"])
+def test_a_hybrid_host_freezes_and_counts_by_v2_what_v1_cannot(host: Host, missing: str) -> None:
+    for name in {"cpu", "cpuacct", "memory", "pids", "freezer"} - {missing}:
         host.mount(name, "cgroup", f"rw,{name}")
     v2_group(host.mount("unified", "cgroup2"), "")
     driver = host.discover()
@@ -172,7 +183,7 @@ def test_a_hybrid_host_limits_by_v1_and_freezes_by_v2(host: Host) -> None:
     assert set(driver.bases) == {"cpu", "memory", "pids", "unified"}
     assert driver.describe().weaker == ()
     only_v1 = host.discover(ExecutorSettings(cgroups_mount="v1"))
-    assert only_v1.mode == "v1" and set(only_v1.bases) == {"cpu", "cpuacct", "memory", "pids", "freezer"}
+    assert only_v1.mode == "v1" and "unified" not in only_v1.bases
 
 
 def test_v2_hands_its_controllers_down_every_level(host: Host) -> None:

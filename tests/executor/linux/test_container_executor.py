@@ -95,7 +95,8 @@ def test_a_command_runs_and_its_end_is_told(tmp_path: Path, cgroups: CgroupDrive
             private = tmp_path / "work" / "c1"
             assert node.output("c1").decode().split() == ["c1", str(private)]
             node.executor.perform(CleanUpContainer("c1"))
-            assert not private.exists() and os.listdir(tmp_path / "state") == []
+            assert os.listdir(tmp_path / "state") == []
+            await soon(lambda: not private.exists(), "its directory goes")
             assert (tmp_path / "logs" / "c1" / "stdout").exists()
 
     asyncio.run(scenario())

@@ -243,6 +243,7 @@ def test_a_crash_before_the_start_can_never_start_it_twice(tmp_path: Path, no_cg
                     "sh",
                     ROOT / "executor/linux/shim.sh",
                     tmp_path / "state" / "c1.exit1",
+                    "--begin",
                     "--",
                     "touch",
                     tmp_path / "twice",

@@ -1,0 +1,207 @@
+"""Makes containers that wait ready to begin, so that little is left to do when their turn comes.
+
+Making a container's groups and entering them, starting a shell and writing files take milliseconds, on cgroup v2
+mostly spent waiting for the kernel. A container that is queued, or that waits for others to make room, has the
+time: its directories and its cgroup are made under its own name, and its shim is started as far as the point
+where the command would begin (``Prepared``). Nobody's group is used twice.
+
+A prepared container has not begun: nothing that ends it needs to be told. It ends by itself when this process
+does, so a next life finds it waiting, and at most an empty group and empty directories of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..errors import ExecutorError
+from ..records import ContainerSpec, ExecutionType
+from .cgroups.base import CgroupDriver
+from .directories import Directories
+from .process import Ended, ExitWatcher, Launcher, LaunchRequest, Prepared, kill_identified
+from .processes import is_alive
+
+LOG = logging.getLogger(__name__)
+
+CLOSE_SECONDS = 1.0
+"""How long the end waits for prepared shims to end by themselves."""
+
+REMOVE_SECONDS = 0.05
+"""How long the kernel may be busy with the group of a shell that has just ended."""
+
+
+@dataclass(slots=True)
+class Ready:
+    """A container that was made ready. ``place`` identifies its working directory as it was then; ``on_end``
+    takes the news of its shim's end.
+    """
+
+    spec: ContainerSpec
+    prepared: Prepared
+    place: tuple[int, int]
+    on_end: Callable[[Ended], None]
+
+
+class Preparer:
+    """Keeps at most ``limit`` of the guaranteed and as many of the opportunistic containers that wait ready.
+
+    ``make_request`` says how to start one, given the files to join; ``in_use`` whether a container has been
+    launched. Everything but ``close`` returns at once.
+    """
+
+    def __init__(
+        self,
+        limit: int,
+        *,
+        make_request: Callable[[ContainerSpec, tuple[str, ...]], LaunchRequest],
+        in_use: Callable[[str], bool],
+        launcher: Launcher,
+        cgroups: CgroupDriver,
+        directories: Directories,
+        watcher: ExitWatcher,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._limit = limit
+        self._make_request = make_request
+        self._in_use = in_use
+        self._launcher = launcher
+        self._cgroups = cgroups
+        self._directories = directories
+        self._watcher = watcher
+        self._loop = loop
+        self._waiting: dict[ExecutionType, dict[str, ContainerSpec]] = {kind: {} for kind in ExecutionType}
+        self._ready: dict[str, Ready] = {}
+        self._ending: dict[int, Ready] = {}
+        self._filling: asyncio.Handle | None = None
+
+    def waits(self, spec: ContainerSpec) -> None:
+        """A container waits; or what is known of one that does has changed."""
+        if self._limit == 0 or not self._directories.logs_are_its_own(spec):
+            return  # nothing is written to somebody's directory before it begins
+        ready = self._ready.get(spec.container_id)
+        if ready is not None:
+            if ready.spec == spec:
+                return
+            self._abandon(ready)
+        self._forget(spec.container_id)
+        self._waiting[spec.execution_type][spec.container_id] = spec
+        self._fill_soon()
+
+    def gone(self, container_id: str) -> None:
+        """It waits no longer, and is not going to be launched."""
+        self._forget(container_id)
+        ready = self._ready.get(container_id)
+        if ready is not None:
+            self._abandon(ready)
+            self._fill_soon()
+
+    def take(self, spec: ContainerSpec) -> Ready | None:
+        """The container, if it was made ready and is as it was: it is the caller's now."""
+        container_id = spec.container_id
+        self._forget(container_id)
+        ready = self._ready.get(container_id)
+        if ready is None:
+            return None
+        self._fill_soon()
+        request, shim = ready.prepared.request, ready.prepared.launched
+        as_it_was = ready.spec == spec and ready.place == _place(request.working_directory)
+        if not as_it_was or not is_alive(shim.pid, shim.start):
+            self._abandon(ready)
+            return None
+        del self._ready[container_id]
+        return ready
+
+    async def close(self) -> None:
+        """Make nothing ready any more, and remove what is."""
+        self._limit = 0
+        for waiting in self._waiting.values():
+            waiting.clear()
+        if self._filling is not None:
+            self._filling.cancel()
+        for ready in list(self._ready.values()):
+            self._abandon(ready)
+        deadline = self._loop.time() + CLOSE_SECONDS
+        while self._ending and self._loop.time() < deadline:
+            await asyncio.sleep(0.002)
+        for ready in list(self._ending.values()):
+            # It was stopped, say. It may not outlive us.
+            kill_identified(ready.prepared.launched.pid, ready.prepared.launched.start)
+            self._remove(ready.spec)
+
+    def _forget(self, container_id: str) -> None:
+        for waiting in self._waiting.values():
+            waiting.pop(container_id, None)
+
+    def _fill_soon(self) -> None:
+        # What is under way on the loop now is more urgent.
+        if self._filling is None and self._limit:
+            self._filling = self._loop.call_soon(self._fill)
+
+    def _fill(self) -> None:
+        """Make one more ready; the next one when others have had their turn."""
+        self._filling = None
+        for kind in (ExecutionType.GUARANTEED, ExecutionType.OPPORTUNISTIC):
+            waiting = self._waiting[kind]
+            if not waiting:
+                continue
+            if sum(ready.spec.execution_type is kind for ready in self._ready.values()) >= self._limit:
+                continue
+            container_id = next(iter(waiting))
+            self._prepare(waiting.pop(container_id))
+            self._fill_soon()
+            return
+
+    def _prepare(self, spec: ContainerSpec) -> None:
+        container_id = spec.container_id
+        try:
+            self._directories.prepare(spec)
+            request = self._make_request(spec, self._cgroups.create(container_id, None))
+            prepared = self._launcher.prepare(request)
+        except ExecutorError as error:
+            # It is tried again when its turn comes, and told then.
+            LOG.debug("%s cannot be made ready: %s", container_id, error)
+            self._remove(spec)
+            return
+        ready = Ready(spec, prepared, _place(request.working_directory), lambda _: None)
+        ready.on_end = lambda end: self._ended(ready)
+        self._ready[container_id] = ready
+        launched = prepared.launched
+        self._watcher.watch(launched.pid, launched.start, lambda end: ready.on_end(end), is_child=True)
+
+    def _abandon(self, ready: Ready) -> None:
+        """Let it end; what was made for it is removed then."""
+        self._ready.pop(ready.spec.container_id, None)
+        self._ending[ready.prepared.launched.pid] = ready
+        ready.prepared.abandon()
+
+    def _ended(self, ready: Ready) -> None:
+        if self._ending.pop(ready.prepared.launched.pid, None) is None:
+            # Somebody else ended it. If it still waits, it is started in full when its turn comes.
+            ready.prepared.abandon()
+            if self._ready.get(ready.spec.container_id) is ready:
+                del self._ready[ready.spec.container_id]
+        self._remove(ready.spec)
+        self._fill_soon()
+
+    def _remove(self, spec: ContainerSpec) -> None:
+        container_id = spec.container_id
+        if container_id in self._ready or self._in_use(container_id):
+            return
+        self._directories.remove_empty_logs(spec)
+        self._directories.remove_private(container_id, thoroughly=True)
+        if not self._cgroups.remove(container_id, REMOVE_SECONDS):
+            LOG.warning(
+                "the cgroup of %s cannot be removed: %s", container_id, self._cgroups.path(container_id)
+            )
+
+
+def _place(path: str) -> tuple[int, int]:
+    """What identifies a directory, whatever its name; (0, 0) where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return (0, 0)
+    return (found.st_dev, found.st_ino)
