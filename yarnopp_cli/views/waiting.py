@@ -1,0 +1,105 @@
+"""Why a container does not run, in words, from what a picture shows. Pure."""
+
+from __future__ import annotations
+
+from executor.records import ContainerState, ExecutionType, Resource
+
+from ..records.reports import ContainerReport, NodeReport, NodeState
+from .picture import Picture
+from .text import megabytes
+
+WAITING = (ContainerState.SCHEDULED, ContainerState.PAUSED, ContainerState.PAUSING, ContainerState.RESUMING)
+
+
+def free_of(node: NodeReport) -> Resource:
+    """What neither guaranteed nor opportunistic containers of a node have now, as far as the RM was told."""
+    held = node.used + Resource(node.opportunistic.memory_used, node.opportunistic.vcores_used)
+    return (node.total - held).at_least_zero()
+
+
+def is_waiting(report: ContainerReport) -> bool:
+    """Whether it wants to run and does not: queued, paused, or not yet spoken of by its node."""
+    return report.state is None or report.state in WAITING
+
+
+def reason(report: ContainerReport, picture: Picture) -> str:
+    """One sentence without a full stop; empty for a container that does not wait."""
+    if not is_waiting(report):
+        return ""
+    node = picture.node(report.node_id)
+    if report.state is None:
+        return "granted; its master has not started it yet"
+    if node is None or node.state is not NodeState.RUNNING:
+        return f"its node is {node.state.value if node is not None else 'not known'}"
+    if not node.connected:
+        return "its node is silent: nothing newer is known"
+    if report.state in (ContainerState.PAUSED, ContainerState.PAUSING, ContainerState.RESUMING):
+        return _paused_reason(report, node)
+    if not report.resource.fits_in(node.total):
+        return f"never: it asks for more than its node has ({_words(node.total)})"
+    short = _short_of(report.resource, free_of(node))
+    if short:
+        return f"waits for {short}"
+    if report.position > 1:
+        return f"behind {report.position - 1} in the queue"
+    return "about to start"
+
+
+def _paused_reason(report: ContainerReport, node: NodeReport) -> str:
+    if report.state is ContainerState.RESUMING:
+        return "goes on in a moment"
+    last = report.diagnostics.strip().rpartition("\n")[2]
+    if last:
+        return last
+    short = _short_of(Resource(0, report.resource.vcores), free_of(node))
+    return f"paused; waits for {short}" if short else "paused by hand: `r` lets it go on"
+
+
+def _short_of(needs: Resource, free: Resource) -> str:
+    """What is missing, in words: "a vcore: 0 of 1 free"."""
+    missing = []
+    if needs.vcores > free.vcores:
+        wanted = "a vcore" if needs.vcores == 1 else f"{needs.vcores} vcores"
+        missing.append(f"{wanted} ({free.vcores} free)")
+    if needs.memory > free.memory:
+        missing.append(f"{megabytes(needs.memory)} of memory ({megabytes(free.memory)} free)")
+    return " and ".join(missing)
+
+
+def _words(resource: Resource) -> str:
+    return f"{megabytes(resource.memory)}, {resource.vcores} vcores"
+
+
+def explanation(report: ContainerReport, picture: Picture) -> list[str]:
+    """What ``e`` says: sentences, the first the answer."""
+    name = report.container_id
+    node = picture.node(report.node_id)
+    if not is_waiting(report):
+        state = report.state.value if report.state is not None else "NEW"
+        return [f"{name} is {state}: it does not wait.", *_diagnostics(report)]
+    lines = [f"{name} does not run: {reason(report, picture)}."]
+    if node is None:
+        return lines + _diagnostics(report)
+    free = free_of(node)
+    lines.append(f"It needs {_words(report.resource)}; {node.node_id} has {_words(free)} free.")
+    if report.position:
+        lines.append(f"It is number {report.position} of the {node.opportunistic.queued} queued there.")
+    holders = [
+        one
+        for one in picture.containers
+        if one.node_id == report.node_id and one.state is ContainerState.RUNNING
+    ]
+    guaranteed = sum(1 for one in holders if one.execution_type is ExecutionType.GUARANTEED)
+    lines.append(
+        f"There run {guaranteed} guaranteed and {len(holders) - guaranteed} opportunistic containers."
+    )
+    if node.opportunistic.estimated_queue_wait_ms >= 0:
+        seconds = node.opportunistic.estimated_queue_wait_ms / 1000
+        lines.append(f"The node estimates a wait of {seconds:.0f} s for its queue.")
+    if report.execution_type is ExecutionType.OPPORTUNISTIC:
+        lines.append("`P` promotes it: guaranteed, it goes before all opportunistic ones.")
+    return lines + _diagnostics(report)
+
+
+def _diagnostics(report: ContainerReport) -> list[str]:
+    return [line for line in report.diagnostics.strip().splitlines() if line.strip()]
