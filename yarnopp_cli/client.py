@@ -17,6 +17,7 @@ from executor.records import ContainerState, ContainerStatus
 
 from .errors import ApplicationNotFoundError, ConnectionFailedError, ContainerNotFoundError, NodeNotFoundError
 from .records import client_protocol as rm
+from .records.history import GetEventsRequest, GetEventsResponse
 from .records.reports import (
     ApplicationAttemptReport,
     ApplicationReport,
@@ -140,6 +141,12 @@ class YarnClient:
             self._rm, "getQueueInfo", rm.GetQueueInfoRequest(queue)
         )
         return response.queues
+
+    def events(self, request: GetEventsRequest) -> GetEventsResponse:
+        """What happened, by the request's filters; held by the RM for up to its ``wait_ms``."""
+        timeout = DEFAULT_TIMEOUT + request.wait_ms / 1000
+        response: GetEventsResponse = self._call(self._rm, "getEvents", request, timeout=timeout)
+        return response
 
     def container_reports(self, request: rm.GetContainersRequest) -> tuple[ContainerReport, ...]:
         """Containers as the RM knows them, in order of allocation."""
