@@ -65,7 +65,7 @@ def test_the_life_of_a_container_that_waits_runs_pauses_and_ends() -> None:
 
 @pytest.mark.parametrize(
     ("exit_status", "kind"),
-    [(-102, "ContainerPreempted"), (-108, "ContainerShed"), (-100, "ContainerAborted"), (0, "ContainerCompleted"),
+    [(-102, "ContainerPreempted"), (-108, "ContainerPreempted"), (-100, "ContainerAborted"), (0, "ContainerCompleted"),
      (-104, "ContainerCompleted")],
 )  # fmt: skip
 def test_ends_are_told_apart_and_a_run_between_two_beats_is_not_lost(exit_status: int, kind: str) -> None:
@@ -76,6 +76,16 @@ def test_ends_are_told_apart_and_a_run_between_two_beats_is_not_lost(exit_status
     node.beat(done(one, exit_status, started_at_ms=10, finished_at_ms=20, diagnostics="why\nand more"))
     assert kinds(cluster, container_id=one.id)[-2:] == ["ContainerStarted", kind]
     assert events(cluster, container_id=one.id).events[-1].why == "why"
+
+
+def test_who_is_ended_in_the_queue_was_shed() -> None:
+    cluster = Cluster()
+    node = cluster.node()
+    master = cluster.master()
+    [one] = master.allocate(asks(1, ONE, OPPORTUNISTIC)).allocated
+    node.beat(queued(one))
+    node.beat(done(one, -108))
+    assert kinds(cluster, container_id=one.id)[-2:] == ["ContainerQueued", "ContainerShed"]
 
 
 def test_promotion_is_told_and_dated() -> None:

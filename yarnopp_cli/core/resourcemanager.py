@@ -15,7 +15,7 @@ from executor.records import ExecutionType
 from ..errors import NotYetSupportedError, YoppError
 from ..records import client_protocol as client
 from ..records import distributed_protocol as distributed
-from ..records import history
+from ..records import explanation, history
 from ..records import master_protocol as master
 from ..records import tracker_protocol as tracker
 from ..settings.resourcemanager import ResourceManagerSettings
@@ -26,6 +26,7 @@ from .calls import CallReceived, ConnectionLost
 from .client_service import ClientRMService
 from .context import Command, Identity, RMContext
 from .event_service import EventService
+from .explain_service import ExplainService
 from .invariants import check_invariants
 from .lifetime import Lifetime
 from .load_monitor import Claim
@@ -86,6 +87,7 @@ class ResourceManager:
         self._masters = ApplicationMasterService(context, self._manager, self._updates)
         self._clients = ClientRMService(context, self._manager)
         self._events = EventService(context)
+        self._explain = ExplainService(context)
         started_at = cluster_timestamp / 1000 - wall_offset
         self._lifetime = Lifetime(context, self._manager, self._tracker, self._clients, started_at)
         self._sorted_at = float("-inf")
@@ -152,6 +154,8 @@ class ResourceManager:
                 self._clients.wait(call, request, now)
             case history.GetEventsRequest() as request:
                 self._events.get(call, request, now)
+            case explanation.ExplainRequest() as request:
+                self._explain.get(call, request, now)
             case client.GetNewApplicationRequest():
                 self._clients.get_new_application(call, now)
             case client.KillApplicationRequest() as request:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from executor.light import dataclass
 
-from .history import GetEventsRequest, GetEventsResponse
 from .reports import (
     ApplicationAttemptReport,
     ApplicationReport,
@@ -259,7 +258,6 @@ METHODS: dict[str, tuple[type, type]] = {
     "getClusterNodes": (GetClusterNodesRequest, GetClusterNodesResponse),
     "getContainers": (GetContainersRequest, GetContainersResponse),
     "updateContainer": (ChangeContainerRequest, ChangeContainerResponse),
-    "getEvents": (GetEventsRequest, GetEventsResponse),
     "getQueueInfo": (GetQueueInfoRequest, GetQueueInfoResponse),
     "getClusterInfo": (GetClusterInfoRequest, GetClusterInfoResponse),
     "waitForNodes": (WaitForNodesRequest, WaitForNodesResponse),

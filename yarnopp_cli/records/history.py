@@ -94,3 +94,9 @@ class GetEventsResponse:
     next: int = 0
     oldest: int = 0
     cluster_timestamp: int = 0
+
+
+METHODS: dict[str, tuple[type, type]] = {
+    "getEvents": (GetEventsRequest, GetEventsResponse),
+}
+"""Method -> (request, response)."""
