@@ -32,6 +32,8 @@ from .rpc.blocking import DEFAULT_TIMEOUT, Connection
 
 if TYPE_CHECKING:
     from .records import container_protocol as nm
+    from .records.explanation import ExplainResponse, Explanation
+    from .records.history import GetEventsRequest, GetEventsResponse
 
 ANSWER_GRACE = 10.0
 """Seconds that an answer may take beyond the time that a call asks the daemon to hold it."""
@@ -140,6 +142,19 @@ class YarnClient:
             self._rm, "getQueueInfo", rm.GetQueueInfoRequest(queue)
         )
         return response.queues
+
+    def events(self, request: GetEventsRequest) -> GetEventsResponse:
+        """What happened, by the request's filters; held by the RM for up to its ``wait_ms``."""
+        timeout = DEFAULT_TIMEOUT + request.wait_ms / 1000
+        response: GetEventsResponse = self._call(self._rm, "getEvents", request, timeout=timeout)
+        return response
+
+    def explain(self, identifier: str) -> Explanation:
+        """Why this application, container or node waits, as the RM sees it. Raises what it is not found by."""
+        from .records.explanation import ExplainRequest
+
+        response: ExplainResponse = self._call(self._rm, "explain", ExplainRequest(identifier))
+        return response.explanation
 
     def container_reports(self, request: rm.GetContainersRequest) -> tuple[ContainerReport, ...]:
         """Containers as the RM knows them, in order of allocation."""

@@ -139,6 +139,10 @@ class Printer:
         text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
         write_bytes(harmless_json(text).encode() + b"\n")
 
+    def stream_line(self, value: Any) -> None:
+        """Print one object of a stream: on one line, whoever reads it."""
+        write_bytes(json_line(value))
+
     def raw(self, data: bytes) -> None:
         """Pass bytes through to stdout as they are."""
         write_bytes(data)

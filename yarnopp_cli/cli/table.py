@@ -48,6 +48,8 @@ TABLE: tuple[Entry, ...] = (
     ),
     Entry("node", "node", "List and show nodes", "Looking", group=True),
     Entry("queue", "queue", "List and show queues", "Looking", group=True),
+    Entry("explain", "explain", "Say why something waits, and when it may start", "Looking"),
+    Entry("events", "events", "What happened, and what happens now", "Looking"),
     Entry("ps", "ps", "The containers that run, queue or are paused now", "Looking"),
     Entry("man", "man", "Open the manual", "Help"),
     Entry("version", "version", "The versions of yopp and of what it stands on", "Help"),

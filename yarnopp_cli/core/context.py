@@ -18,6 +18,7 @@ from .applications import RMApp, RMAppAttempt
 from .calls import Reply, ReplyError, StopDaemon
 from .containers import ContainerLedger, RMContainer
 from .deadlines import Deadlines
+from .history import EventHistory
 from .load_monitor import NodeQueueLoadMonitor
 from .nodes import HeldCall, RMNode
 from .opportunistic import OpportunisticContainerAllocator
@@ -69,6 +70,7 @@ class RMContext:
         self.container_key = derive_key(secret, CONTAINER_TOKEN)
         self.am_key = derive_key(secret, AMRM_TOKEN)
         self.allocation_expiry = settings.allocation_expiry_interval_ms / 1000
+        self.history = EventHistory(settings.event_history_size)
         self.applications: dict[str, RMApp] = {}
         self.live: dict[str, RMApp] = {}
         self.completed: deque[str] = deque()

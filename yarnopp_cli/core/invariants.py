@@ -35,6 +35,7 @@ def check_invariants(context: RMContext) -> None:
     assert sum(scheduler.node_sizes.values()) == len(scheduler.nodes)
     assert not context.masters_ended and not context.touched_attempts and not context.touched_nodes
     assert len(context.containers.finished) <= context.settings.max_retained_containers
+    assert len(context.history) <= max(0, context.settings.event_history_size)
     assert len(context.completed) <= context.settings.max_completed_applications
 
 

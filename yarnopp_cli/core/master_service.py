@@ -25,6 +25,7 @@ from ..records.distributed_protocol import (
     RegisterDistributedSchedulingAMRequest,
     RegisterDistributedSchedulingAMResponse,
 )
+from ..records.history import EventKind
 from ..records.ids import ApplicationAttemptId
 from ..records.master_protocol import (
     AllocateRequest,
@@ -250,12 +251,22 @@ class ApplicationMasterService:
             return
         attempt.response_id += 1
         number = attempt.sent_here = attempt.response_id
-        scheduler = self._context.scheduler
+        scheduler, history = self._context.scheduler, self._context.history
+        allocated = attempt.allocated.take(number)
+        for granted, _ in allocated:
+            if not granted.acquired:
+                granted.acquired = True
+                history.add(
+                    EventKind.CONTAINER_ACQUIRED,
+                    node=granted.node.node_id,
+                    app=attempt.app.id,
+                    container=granted.id,
+                )
         self._context.reply_to_master(
             held,
             AllocateResponse(
                 number,
-                allocated=tuple(container for _, container in attempt.allocated.take(number)),
+                allocated=tuple(container for _, container in allocated),
                 completed=attempt.completed.take(number),
                 started=attempt.started.take(number),
                 queued=attempt.queued.take(number),

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from executor.records import ContainerState, ContainerStatus
 
+from ..records.history import EventKind
 from ..records.reports import NodeState
 from ..records.tracker_protocol import (
     NodeHeartbeatRequest,
@@ -68,6 +69,7 @@ class ResourceTrackerService:
         to_cleanup = self._reconcile(node, request, now)
         node.load.recompute()
         self._heard(node, now)
+        self._note(node, EventKind.NODE_ADDED if known is None else EventKind.NODE_RETURNED)
         context.nodes_changed(now, node if is_news else None)
         for application_id in request.running_applications:
             self._check_application(node, application_id)
@@ -210,6 +212,8 @@ class ResourceTrackerService:
         state = NodeState.RUNNING if request.healthy else NodeState.UNHEALTHY
         if state is not node.state:
             node.state = state
+            kind = EventKind.NODE_HEALTHY if request.healthy else EventKind.NODE_UNHEALTHY
+            self._note(node, kind, request.health_report)
             self._context.waiters_dirty = True
             self._context.nodes_changed(now, node)
 
@@ -243,7 +247,11 @@ class ResourceTrackerService:
         shutdown = context.ending and not node.shutdown_told
         if not (node.answer_due or shutdown or node.has_news()):
             return
+        limit_was = node.queue_limit
         response = node.response(context.monitor.limit_for(node.node_id), context.lifetime)
+        if node.queue_limit != limit_was:
+            numbers = {"limit": node.queue_limit, "was": limit_was, "queued": node.load.status.queued}
+            context.history.add(EventKind.QUEUE_LIMIT_TOLD, node=node.node_id, numbers=numbers)
         if context.distributed:
             response = replace(response, nodes_for_scheduling=context.nodes_for_scheduling())
         if shutdown:
@@ -312,6 +320,7 @@ class ResourceTrackerService:
         """The node of this connection cannot be reached until it comes again; it has not expired yet."""
         for node in self._context.nodes.values():
             if node.connected and node.connection_id == connection_id:
+                self._note(node, EventKind.NODE_SILENT, "its connection was lost")
                 self._disconnect(node)
 
     def expired(self, node_id: str, now: float) -> None:
@@ -337,6 +346,9 @@ class ResourceTrackerService:
     def _remove(self, node: RMNode, state: NodeState, now: float) -> None:
         """A node is no more, and its containers with it."""
         context = self._context
+        lost = state is NodeState.LOST
+        why = "it was silent for too long" if lost else "it has ended"
+        self._note(node, EventKind.NODE_LOST if lost else EventKind.NODE_REMOVED, why)
         node.state = state
         self._disconnect(node)
         context.deadlines.clear(("node", node.node_id))
@@ -345,3 +357,8 @@ class ResourceTrackerService:
         context.scheduler.remove_node(node)
         node.forget()
         context.nodes_changed(now, node)
+
+    def _note(self, node: RMNode, kind: EventKind, why: str = "") -> None:
+        total = node.total
+        numbers = {"memoryMB": total.memory, "vcores": total.vcores}
+        self._context.history.add(kind, node=node.node_id, why=why, numbers=numbers)

@@ -15,6 +15,7 @@ from executor.records import ExecutionType
 from ..errors import NotYetSupportedError, YoppError
 from ..records import client_protocol as client
 from ..records import distributed_protocol as distributed
+from ..records import explanation, history
 from ..records import master_protocol as master
 from ..records import tracker_protocol as tracker
 from ..settings.resourcemanager import ResourceManagerSettings
@@ -24,6 +25,8 @@ from .asks import Ask
 from .calls import CallReceived, ConnectionLost
 from .client_service import ClientRMService
 from .context import Command, Identity, RMContext
+from .event_service import EventService
+from .explain_service import ExplainService
 from .invariants import check_invariants
 from .lifetime import Lifetime
 from .load_monitor import Claim
@@ -83,6 +86,8 @@ class ResourceManager:
         self._tracker = ResourceTrackerService(context)
         self._masters = ApplicationMasterService(context, self._manager, self._updates)
         self._clients = ClientRMService(context, self._manager)
+        self._events = EventService(context)
+        self._explain = ExplainService(context)
         started_at = cluster_timestamp / 1000 - wall_offset
         self._lifetime = Lifetime(context, self._manager, self._tracker, self._clients, started_at)
         self._sorted_at = float("-inf")
@@ -91,6 +96,7 @@ class ResourceManager:
 
     def handle(self, event: CallReceived | ConnectionLost, now: float) -> list[Command]:
         """Take one event; answer with commands, in the order in which they are to be performed."""
+        self._context.history.now_ms = self._context.ms(now)
         match event:
             case CallReceived():
                 try:
@@ -101,6 +107,7 @@ class ResourceManager:
                 self._tracker.connection_lost(connection_id)
                 self._masters.connection_lost(connection_id, now)
                 self._clients.connection_lost(connection_id)
+                self._events.connection_lost(connection_id)
         return self._settle(now)
 
     def next_deadline(self) -> float | None:
@@ -110,6 +117,7 @@ class ResourceManager:
     def advance(self, now: float) -> list[Command]:
         """Do what was due by ``now``."""
         deadlines = self._context.deadlines
+        self._context.history.now_ms = self._context.ms(now)
         commands: list[Command] = []
         while (due := deadlines.pop_due(now)) is not None:
             self._due(*due, now)
@@ -144,6 +152,10 @@ class ResourceManager:
                 self._tracker.unregister(call, request, now)
             case client.WaitForApplicationsRequest() | client.WaitForNodesRequest() as request:
                 self._clients.wait(call, request, now)
+            case history.GetEventsRequest() as request:
+                self._events.get(call, request, now)
+            case explanation.ExplainRequest() as request:
+                self._explain.get(call, request, now)
             case client.GetNewApplicationRequest():
                 self._clients.get_new_application(call, now)
             case client.KillApplicationRequest() as request:
@@ -177,6 +189,8 @@ class ResourceManager:
                 self._masters.hold_is_over(name, now)
             case "wait":
                 self._clients.wait_is_over(int(name), now)
+            case "events":
+                self._events.wait_is_over(int(name))
             case "unclaimed":
                 self._masters.unclaimed(name, now)
             case "unended":
@@ -225,6 +239,7 @@ class ResourceManager:
             context.waiters_dirty = False
             self._clients.check_waiters(now)
         self._lifetime.check(now)
+        self._events.check()
         if context.monitor.stale and _SORT not in context.deadlines:
             interval = context.settings.sorting_nodes_interval_ms / 1000
             context.deadlines.set(_SORT, max(now, self._sorted_at + interval))

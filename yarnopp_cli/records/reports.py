@@ -200,6 +200,8 @@ class ContainerReport:
     cgroup: str = ""
     is_am: bool = False
     usage: ContainerUsage = ContainerUsage()
+    promoted_at_ms: int = 0
+    preemptions: int = 0
 
 
 @dataclass(frozen=True, slots=True)

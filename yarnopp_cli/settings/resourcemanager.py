@@ -142,6 +142,12 @@ class ResourceManagerSettings:
         at_least=0,
         doc="How many ended containers the RM remembers, over all applications.",
     )
+    event_history_size: int = setting(
+        "yopp.resourcemanager.event-history.size",
+        20_000,
+        at_least=0,
+        doc="How many events of the cluster the RM remembers, for `yopp events` and `yopp report`.",
+    )
     on_demand_linger_ms: int = setting(
         "yopp.on-demand.linger-ms",
         0,
