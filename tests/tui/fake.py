@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from pathlib import Path
 from typing import Any
 
 from executor.records import (
@@ -17,6 +16,7 @@ from executor.records import (
 )
 from executor.settings import ExecutorSettings
 from yarnopp_cli.errors import ConnectionFailedError, ContainerNotFoundError, YoppError
+from yarnopp_cli.records.history import EventKind, GetEventsRequest, GetEventsResponse, HistoryEvent
 from yarnopp_cli.records.reports import (
     ApplicationReport,
     ClusterInfo,
@@ -176,7 +176,23 @@ class FakeSource:
         self.reconnected = 0
         self.finished = False
         self.ended: dict[str, ContainerReport] = {}
-        self.logs: Path | None = None
+        self.happened: list[HistoryEvent] = []
+        self.quiet = threading.Event()
+        self.life = TIMESTAMP
+        self._populate()
+
+    def _populate(self) -> None:
+        self.tell(EventKind.NODE_ADDED, node="host1:45454")
+        self.tell(EventKind.APPLICATION_SUBMITTED, app=app_id(1), words={"name": "job-1"})
+        for kind in (EventKind.CONTAINER_ALLOCATED, EventKind.CONTAINER_QUEUED, EventKind.CONTAINER_STARTED,
+                     EventKind.CONTAINER_PAUSED):  # fmt: skip
+            self.tell(
+                kind, node="host1:45455", app=app_id(2), container=container_id(2, 3),
+                why="room for a guaranteed container" if kind is EventKind.CONTAINER_PAUSED else "",
+            )  # fmt: skip
+        self.tell(EventKind.CONTAINER_PREEMPTED, node="host1:45454", app=app_id(1), container=container_id(1, 40),
+                  why="room for container_…_000041", numbers={"exitStatus": -102, "ranMs": 4000})  # fmt: skip
+        self.quiet.clear()
 
     def picture(self, *, finished: bool) -> Picture:
         self.taken += 1
@@ -192,6 +208,7 @@ class FakeSource:
 
     def later(self, seconds: float = 1.0, busy: float = 0.5) -> None:
         """Let time pass: running containers use ``busy`` cores, less for higher numbers."""
+
         def aged(one: ContainerReport) -> ContainerReport:
             if one.state is not ContainerState.RUNNING:
                 return one
@@ -235,6 +252,28 @@ class FakeSource:
             raise self.refusal
         return "done"
 
+    def explain(self, identifier: str) -> list[str]:
+        self.acts.append(("explain", identifier))
+        return [f"{identifier} waits.", "  needs 1 vcore; free: 0 vcores -> waits for a vcore."]
+
+    def events(self, request: GetEventsRequest) -> GetEventsResponse:
+        if self.lost is not None:
+            raise self.lost
+        if request.wait_ms:
+            self.quiet.wait(request.wait_ms / 1000)
+        found = tuple(
+            event
+            for event in self.happened
+            if event.seq > request.since and request.container_id in ("", event.container)
+        )
+        return GetEventsResponse(found, max([0, *(event.seq for event in self.happened)]), 1, self.life)
+
+    def tell(self, kind: EventKind, **more: Any) -> None:
+        """One more event."""
+        seq = len(self.happened) + 1
+        self.happened.append(HistoryEvent(seq, NOW - 60_000 + 1000 * seq, kind, **more))
+        self.quiet.set()
+
     def kill_application(self, application_id: str) -> str:
         self.acts.append(("kill", application_id))
         if self.refusal is not None:
@@ -245,7 +284,7 @@ class FakeSource:
         self.reconnected += 1
 
     def close(self) -> None:
-        pass
+        self.quiet.set()
 
 
 LOST = ConnectionFailedError("lost the connection to the ResourceManager")

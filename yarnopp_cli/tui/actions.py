@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 
 from executor.records import ContainerState, ExecutionType
 
@@ -15,14 +14,30 @@ from ..records.reports import ContainerReport
 from ..views import consequences
 from ..views.containers import is_live
 from ..views.picture import Picture
-from ..views.waiting import explanation
 from .base import TopScreen
-from .dialogs import Confirm, TextDialog
+from .dialogs import Confirm
 from .source import DEMOTE, KILL, PAUSE, PROMOTE, RESUME
 from .threads import in_thread
 
 STEERING = frozenset({"kill", "pause", "resume", "promote", "demote", "drain"})
 """Actions that change the cluster: none of them with ``--readonly``."""
+
+LOG = Binding("l", "log", "Log")
+EXPLAIN = Binding("e", "explain", "Explain")
+STEER: list[Binding] = [
+    Binding("ctrl+k,f9", "kill", "Kill", key_display="^k"),
+    Binding("p", "pause", "Pause"),
+    Binding("r", "resume", "Resume", show=False),
+    Binding("P", "promote", "Promote"),
+    Binding("D", "demote", "Demote", show=False),
+]
+STEER_UNSEEN: list[Binding] = [
+    Binding("ctrl+k,f9", "kill", "Kill", show=False),
+    Binding("p", "pause", "Pause", show=False),
+    Binding("r", "resume", "Resume", show=False),
+    Binding("P", "promote", "Promote", show=False),
+    Binding("D", "demote", "Demote", show=False),
+]
 
 _POSSIBLE: dict[str, Callable[[ContainerReport], bool]] = {
     KILL: is_live,
@@ -53,16 +68,6 @@ def question(action: str, reports: Sequence[ContainerReport], picture: Picture) 
 
 class ContainerActions(TopScreen):
     """A screen with containers that may be acted upon: ``targets`` says which."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("l", "log", "Log"),
-        Binding("e", "explain", "Explain"),
-        Binding("ctrl+k,f9", "kill", "Kill", key_display="^k"),
-        Binding("p", "pause", "Pause"),
-        Binding("r", "resume", "Resume", show=False),
-        Binding("P", "promote", "Promote"),
-        Binding("D", "demote", "Demote", show=False),
-    ]
 
     def targets(self) -> list[ContainerReport]:
         """What an action is for."""
@@ -103,11 +108,8 @@ class ContainerActions(TopScreen):
 
     def action_explain(self) -> None:
         """Why it waits."""
-        picture = self.top.shown
-        if picture is not None and (targets := self.targets()):
-            one = targets[0]
-            name = consequences.short_id(one.container_id)
-            self.app.push_screen(TextDialog(f"Why does {name} wait?", explanation(one, picture)))
+        if targets := self.targets():
+            self.top.explain(targets[0].container_id)
 
     def _begin(self, action: str) -> None:
         picture = self.top.picture or self.top.shown

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 from textual.app import App
@@ -15,6 +16,7 @@ from textual.screen import Screen
 from textual.system_commands import SystemCommandsProvider
 
 from ..errors import YoppError
+from ..records.history import HistoryEvent
 from ..records.reports import ContainerReport
 from ..views.cells import Cell, short_span
 from ..views.picture import Picture
@@ -23,9 +25,11 @@ from .actions import performed
 from .base import TopScreen
 from .commands import TopCommands
 from .dialogs import TextDialog
+from .feed import EventFeed
 from .screens.applications import ApplicationsScreen
 from .screens.containers import ContainersScreen
 from .screens.detail import DetailScreen
+from .screens.events import EventsScreen
 from .screens.nodes import NodesScreen
 from .screens.queue import QueueScreen
 from .source import Source
@@ -38,6 +42,9 @@ PATIENCE = 3.0
 _SHARE = 0.1
 """The most of one core that taking pictures may cost: the interval grows if it must."""
 
+_SOONEST = 0.4
+"""Seconds between two pictures when things happen faster than the interval."""
+
 
 class YoppTop(App[None]):
     """Screens over a Source. ``readonly`` takes all keys away that change anything."""
@@ -49,12 +56,14 @@ class YoppTop(App[None]):
         "containers": "Containers",
         "applications": "Applications",
         "queue": "Queue",
+        "events": "Events",
     }
     MODES: ClassVar[dict[str, Any]] = {
         "nodes": NodesScreen,
         "containers": ContainersScreen,
         "applications": ApplicationsScreen,
         "queue": QueueScreen,
+        "events": EventsScreen,
     }
     DEFAULT_MODE = "nodes"
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {
@@ -66,6 +75,7 @@ class YoppTop(App[None]):
         Binding("2", "place('containers')", "Containers", show=False),
         Binding("3", "place('applications')", "Applications", show=False),
         Binding("4", "place('queue')", "Queue", show=False),
+        Binding("5", "place('events')", "Events", show=False),
         Binding("F", "freeze", "Freeze the picture", show=False),
         Binding("plus,equals_sign", "interval(1)", "Slower", show=False, key_display="+"),
         Binding("minus", "interval(-1)", "Faster", show=False, key_display="-"),
@@ -89,7 +99,9 @@ class YoppTop(App[None]):
         self.frozen = False
         self.lost_since: float | None = None
         self.lost_why = ""
+        self.feed = EventFeed(source, self._happened)
         self._pause = interval
+        self._soonest = 0.0
         self._blurred = False
         self._wake = asyncio.Event()
         if theme:
@@ -100,6 +112,7 @@ class YoppTop(App[None]):
     def on_mount(self) -> None:
         """Textual's: begin."""
         self._begin()
+        self.run_worker(self.feed.run(), group="events")
 
     def _begin(self) -> None:
         self.run_worker(self._take_pictures(), group="pictures", exclusive=True)
@@ -120,6 +133,7 @@ class YoppTop(App[None]):
                 self._took(picture)
             wanted = self.interval * (2 if self._blurred else 1)
             self._pause = max(wanted, cost / _SHARE)
+            self._soonest = time.monotonic() + max(_SOONEST, cost / _SHARE)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self._pause)
 
@@ -149,6 +163,13 @@ class YoppTop(App[None]):
             self.notify("the cluster answers again", timeout=3)
         self.update()
 
+    def _happened(self, events: list[HistoryEvent]) -> None:
+        """Something has: look at once, if the last look was not a moment ago."""
+        if time.monotonic() >= self._soonest and not self._blurred:
+            self.wake()
+        elif not self.frozen and isinstance(self.screen, EventsScreen):
+            self.update()
+
     def _lost(self, why: str) -> None:
         if self.lost_since is None:
             self.lost_since = time.time()
@@ -174,7 +195,11 @@ class YoppTop(App[None]):
         every = f"{self._pause:.1f}".removesuffix(".0") + "s"
         cells.append(Cell(every, "dim"))
         if self.frozen:
-            age = short_span(self.picture.taken_at_ms - self.shown.taken_at_ms) if self.picture and self.shown else ""
+            age = (
+                short_span(self.picture.taken_at_ms - self.shown.taken_at_ms)
+                if self.picture and self.shown
+                else ""
+            )
             return [*cells, Cell(f"FROZEN {age}", "warn")]
         return [*cells, Cell("LIVE", "good") if self.picture is not None else Cell("…", "dim")]
 
@@ -222,20 +247,33 @@ class YoppTop(App[None]):
 
     def action_keys(self) -> None:
         """What the keys do here."""
-        lines, seen = [], set()
+        keys: dict[tuple[int, str], list[str]] = {}
         for active in self.screen.active_bindings.values():
             binding = active.binding
-            if not (active.enabled and binding.description) or binding.action in seen:
-                continue
-            seen.add(binding.action)
-            same = [
-                one.binding
-                for one in self.screen.active_bindings.values()
-                if one.binding.action == binding.action
+            if active.enabled and binding.description and not binding.system:
+                place = 0 if isinstance(active.node, TopScreen) else 1 if active.node is self else 2
+                keys.setdefault((place, binding.description), []).append(self.get_key_display(binding))
+        lines = []
+        for place, title in enumerate(("Here", "Everywhere", "Moving")):
+            shown = [
+                f"{', '.join(dict.fromkeys(named)):<14} {description}"
+                for (where, description), named in keys.items()
+                if where == place
             ]
-            keys = dict.fromkeys(self.get_key_display(one) for one in same)
-            lines.append(f"{', '.join(keys):<14} {binding.description}")
+            lines += ["", title, *shown] if lines else [title, *shown]
         self.push_screen(TextDialog("Keys", lines))
+
+    def explain(self, identifier: str) -> None:
+        """Show why a container, an application or a node waits."""
+        self.run_worker(self._explain(identifier), group="explain", exclusive=True)
+
+    async def _explain(self, identifier: str) -> None:
+        try:
+            lines = await in_thread(partial(self.source.explain, identifier))
+        except (YoppError, OSError) as error:
+            self.notify(getattr(error, "message", str(error)), severity="error", markup=False)
+            return
+        self.push_screen(TextDialog(identifier, lines))
 
     # ---- going places
 
@@ -259,6 +297,26 @@ class YoppTop(App[None]):
     def open_container(self, report: ContainerReport) -> None:
         """Everything about a container."""
         self._open(DetailScreen(report))
+
+    def open_subject(self, event: HistoryEvent) -> None:
+        """What an event happened to."""
+        if event.container:
+            self.run_worker(self._open_container(event.container), group="open", exclusive=True)
+        elif event.app:
+            self.open_application(event.app)
+        elif event.node:
+            self.open_node(event.node)
+
+    async def _open_container(self, container_id: str) -> None:
+        """Also one that has ended long ago."""
+        found = self.picture.container(container_id) if self.picture is not None else None
+        if found is None:
+            try:
+                found = await in_thread(partial(self.source.container, container_id))
+            except (YoppError, OSError) as error:
+                self.notify(getattr(error, "message", str(error)), severity="error", markup=False)
+                return
+        self.open_container(found)
 
     def _open(self, screen: Screen[None]) -> None:
         self.push_screen(screen)

@@ -22,14 +22,21 @@ if TYPE_CHECKING:
 
 _SHORT = 10
 
+ALWAYS: list[BindingType] = [
+    Binding("escape", "back", "Back", show=False),
+    Binding("y", "copy", "Copy id", show=False),
+]
+FILTER = Binding("slash", "filter", "Filter", key_display="/")
+ORDER: list[BindingType] = [
+    Binding("s", "sort", "Sort", show=False),
+    Binding("C", "sort_by('cpu')", "Sort by CPU", show=False),
+    Binding("M", "sort_by('memory')", "Sort by memory", show=False),
+]
+"""Each screen names all of its keys itself, so that the footer has them in the order of their use."""
+
 
 class TopScreen(Screen[None]):
     """A screen that shows the app's picture, each new one while it is in front."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "back", "Back", show=False),
-        Binding("y", "copy", "Copy id", show=False),
-    ]
 
     @property
     def top(self) -> YoppTop:
@@ -91,12 +98,6 @@ class TableScreen(TopScreen):
 
     NAME: ClassVar[str] = ""
     EMPTY: ClassVar[str] = "nothing here"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "Filter", key_display="/"),
-        Binding("s", "sort", "Sort", show=False),
-        Binding("C", "sort_by('cpu')", "Sort by CPU", show=False),
-        Binding("M", "sort_by('memory')", "Sort by memory", show=False),
-    ]
 
     def body(self) -> ComposeResult:
         """A table, and the filter's line when it is wanted."""

@@ -11,6 +11,7 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from ..views.consequences import short_id
 from ..views.containers import command_text, shown_state
 from ..views.text import harmless, shorten
+from .base import TopScreen
 
 if TYPE_CHECKING:
     from .app import YoppTop
@@ -41,6 +42,8 @@ class TopCommands(Provider):
                 continue
             seen.add(binding.action)
             namespace = active.node
+            if not isinstance(namespace, (TopScreen, type(self.app))):
+                continue  # moving about is for fingers
             run = partial(self.app.run_action, binding.action, namespace)
             yield _Command(binding.description, run, f"key {self.app.get_key_display(binding)}")
 
@@ -51,7 +54,9 @@ class TopCommands(Provider):
         if picture is None:
             return
         for node in picture.nodes:
-            yield _Command(f"Go to node {node.node_id}", partial(top.open_node, node.node_id), node.state.value)
+            yield _Command(
+                f"Go to node {node.node_id}", partial(top.open_node, node.node_id), node.state.value
+            )
         for app in picture.applications[::-1][:_MOST_IDS]:
             yield _Command(
                 f"Go to application {app.application_id}",

@@ -63,9 +63,7 @@ class LogFile:
                 self._opened = True
                 self._begin(descriptor, size)
             before = self._position
-            while self._position - before < STEP and (
-                block := os.pread(descriptor, BLOCK, self._position)
-            ):
+            while self._position - before < STEP and (block := os.pread(descriptor, BLOCK, self._position)):
                 self._take(block)
             return self._position != before
         finally:
@@ -139,9 +137,7 @@ class LogFile:
         finally:
             os.close(descriptor)
         bounds = [self._starts[index] - begin for index in range(first, last)] + [end - begin]
-        return [
-            shown(data[bounds[index] : bounds[index + 1]]) for index in range(last - first)
-        ]
+        return [shown(data[bounds[index] : bounds[index + 1]]) for index in range(last - first)]
 
     def find(self, text: str, line: int, *, forward: bool = True) -> int:
         """The next line with ``text`` in it, whatever its case, after (or before) ``line``; from the other end if

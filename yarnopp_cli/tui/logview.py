@@ -22,7 +22,7 @@ _POLL_SECONDS = 0.25
 _STAMP_CELLS = 13
 
 
-class LogView(Widget, can_focus=True):
+class LogView(Widget, can_focus=True, inherit_bindings=False):
     """Lines of one file. ``follow`` keeps its end in sight, until one scrolls up."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"log-view--match", *TONE_CLASSES}
@@ -85,7 +85,9 @@ class LogView(Widget, can_focus=True):
             return
         if len(self.file) < before:
             self._seen, self.top = [], 0
-        self._seen.append((before if self._seen else 0, self._written_ms() if old else time.time_ns() // 1_000_000))
+        self._seen.append(
+            (before if self._seen else 0, self._written_ms() if old else time.time_ns() // 1_000_000)
+        )
         self.layout_rows()
         self.set_timer(0.01, self._grow)  # there may be more
 
@@ -129,7 +131,11 @@ class LogView(Widget, can_focus=True):
         """Draw one line."""
         cells, base = self.size.width, self.rich_style
         if y >= len(self._rows):
-            text = (f"cannot read {self.file.path}: {self.problem}" if self.problem else "nothing yet") if y == 0 else ""
+            text = (
+                (f"cannot read {self.file.path}: {self.problem}" if self.problem else "nothing yet")
+                if y == 0
+                else ""
+            )
             return Strip([Segment(text, base + tone_style(self, "dim"))]).adjust_cell_length(cells, base)
         number, text = self._rows[y]
         parts = []

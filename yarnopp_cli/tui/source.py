@@ -20,9 +20,11 @@ from executor.settings import ExecutorSettings
 from ..client import YarnClient
 from ..errors import ConnectionFailedError, InvalidStateError, YoppError
 from ..records.client_protocol import GetContainersRequest
+from ..records.history import GetEventsRequest, GetEventsResponse
 from ..records.reports import ContainerReport
 from ..records.requests import ContainerUpdateType, UpdateContainerRequest
 from ..views.containers import NodeFacts
+from ..views.explanation import lines as explanation_lines
 from ..views.picture import HostFacts, Picture
 
 KILL, PAUSE, RESUME, PROMOTE, DEMOTE = "kill", "pause", "resume", "promote", "demote"
@@ -51,6 +53,12 @@ class Source(Protocol):
 
     def act(self, action: str, report: ContainerReport) -> str:
         """Do one of ACTIONS to a container; what has happened, in a few words."""
+
+    def explain(self, identifier: str) -> list[str]:
+        """Why a container, application or node waits: lines, the first the answer."""
+
+    def events(self, request: GetEventsRequest) -> GetEventsResponse:
+        """What happened; held for up to the request's ``wait_ms``. May be called while ``picture`` is."""
 
     def kill_application(self, application_id: str) -> str:
         """End an application; what has happened, in a few words."""
@@ -123,6 +131,16 @@ class ClusterSource:
                 UpdateContainerRequest(report.container_id, -1, kind, None, target)
             )
             return "waits for room to be promised" if response.pending else f"is {target.value} now"
+
+    def explain(self, identifier: str) -> list[str]:
+        """As Source says."""
+        with closing(YarnClient(self._rm_socket)) as client:
+            return explanation_lines(client.explain(identifier))
+
+    def events(self, request: GetEventsRequest) -> GetEventsResponse:
+        """As Source says."""
+        with closing(YarnClient(self._rm_socket)) as client:
+            return client.events(request)
 
     def kill_application(self, application_id: str) -> str:
         """As Source says."""

@@ -50,9 +50,8 @@ class TitleLine(Widget):
     """What a screen shows: its name at the left, how much of it and in which order at the right."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {*TONE_CLASSES}
-    DEFAULT_CSS = (
-        "TitleLine { height: 1; background: $background; color: $foreground; }"
-        + TONE_CSS.format(name="TitleLine")
+    DEFAULT_CSS = "TitleLine { height: 1; background: $background; color: $foreground; }" + TONE_CSS.format(
+        name="TitleLine"
     )
 
     def __init__(self) -> None:

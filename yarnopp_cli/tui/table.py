@@ -27,7 +27,7 @@ _GUTTER = 2
 CURSOR, MARK = "▸", "●"
 
 
-class LiveTable(ScrollView, can_focus=True):
+class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
     """Rows of any kind under TopColumns. The cursor and the marks stay with a row's id, wherever it goes.
 
     The first column stays in place while the others are scrolled sideways.
@@ -39,17 +39,14 @@ class LiveTable(ScrollView, can_focus=True):
         "live-table--cursor",
         *TONE_CLASSES,
     }
-    DEFAULT_CSS = (
-        """
+    DEFAULT_CSS = """
     LiveTable { height: 1fr; background: $background; color: $foreground; scrollbar-size-horizontal: 1;
                 scrollbar-size-vertical: 1; }
     LiveTable .live-table--header { color: $foreground; text-style: bold underline; }
     LiveTable .live-table--sorted { color: $text-accent; text-style: bold underline; }
     LiveTable .live-table--cursor { background: $primary 30%; }
     LiveTable:focus .live-table--cursor { background: $primary 45%; }
-    """
-        + TONE_CSS.format(name="LiveTable")
-    )
+    """ + TONE_CSS.format(name="LiveTable")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False),
         Binding("down,j", "move(1)", "Down", show=False),
@@ -57,8 +54,8 @@ class LiveTable(ScrollView, can_focus=True):
         Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False),
         Binding("home,g", "edge(-1)", "First", show=False),
         Binding("end,G", "edge(1)", "Last", show=False),
-        Binding("left,h", "sideways(-12)", "Left", show=False),
-        Binding("right", "sideways(12)", "Right", show=False),
+        Binding("left,h", "sideways(-1)", "Left", show=False),
+        Binding("right", "sideways(1)", "Right", show=False),
         Binding("space", "mark", "Mark", show=False),
     ]
     stale: reactive[bool] = reactive(False)
@@ -200,9 +197,7 @@ class LiveTable(ScrollView, can_focus=True):
         for column, cells in zip(self.columns, self.widths(), strict=True):
             arrow = ("▾" if self.descending else "▴") if column.key == self.sort_key else ""
             title = column.title[: max(0, cells - len(arrow))] + arrow
-            parts.append(
-                Segment(fitted(title, cells, right=column.numeric), chosen if arrow else plain)
-            )
+            parts.append(Segment(fitted(title, cells, right=column.numeric), chosen if arrow else plain))
             parts.append(Segment(" ", base))
         return self._scrolled(parts, width, base)
 
@@ -259,9 +254,16 @@ class LiveTable(ScrollView, can_focus=True):
         """Move the cursor to the first or the last row."""
         self._put_cursor(0 if direction < 0 else len(self.rows) - 1)
 
-    def action_sideways(self, step: int) -> None:
-        """Scroll the columns behind the first."""
-        self.scroll_to(x=max(0, self.scroll_offset.x + step), animate=False)
+    def action_sideways(self, direction: int) -> None:
+        """Scroll the columns behind the first, one at a time."""
+        starts = [0]
+        for cells in self.widths()[1:]:
+            starts.append(starts[-1] + cells + 1)
+        now = self.scroll_offset.x
+        if direction > 0:
+            self.scroll_to(x=min(x for x in [*starts, now + (1 << 20)] if x > now), animate=False)
+        else:
+            self.scroll_to(x=max([x for x in starts if x < now], default=0), animate=False)
 
     def action_select(self) -> None:
         """Open the row under the cursor."""
@@ -297,4 +299,3 @@ class LiveTable(ScrollView, can_focus=True):
                 return column.key
             at += cells + 1
         return ""
-

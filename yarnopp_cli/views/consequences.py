@@ -29,7 +29,7 @@ def short_id(identifier: str) -> str:
 def _what(report: ContainerReport, now_ms: int) -> str:
     kind = report.execution_type.value.lower()
     state = shown_state(report).lower()
-    return f"{kind}, {state} {short_span(time_ms(report, now_ms))}"
+    return f"{kind}, {state} {short_span(time_ms(report, now_ms))}, of application {suffix(report.application_id)}"
 
 
 def _names(reports: Sequence[ContainerReport]) -> str:

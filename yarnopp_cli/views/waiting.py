@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from executor.records import ContainerState, ExecutionType, Resource
+from executor.records import ContainerState, Resource
 
 from ..records.reports import ContainerReport, NodeReport, NodeState
 from .picture import Picture
@@ -68,38 +68,3 @@ def _short_of(needs: Resource, free: Resource) -> str:
 
 def _words(resource: Resource) -> str:
     return f"{megabytes(resource.memory)}, {resource.vcores} vcores"
-
-
-def explanation(report: ContainerReport, picture: Picture) -> list[str]:
-    """What ``e`` says: sentences, the first the answer."""
-    name = report.container_id
-    node = picture.node(report.node_id)
-    if not is_waiting(report):
-        state = report.state.value if report.state is not None else "NEW"
-        return [f"{name} is {state}: it does not wait.", *_diagnostics(report)]
-    lines = [f"{name} does not run: {reason(report, picture)}."]
-    if node is None:
-        return lines + _diagnostics(report)
-    free = free_of(node)
-    lines.append(f"It needs {_words(report.resource)}; {node.node_id} has {_words(free)} free.")
-    if report.position:
-        lines.append(f"It is number {report.position} of the {node.opportunistic.queued} queued there.")
-    holders = [
-        one
-        for one in picture.containers
-        if one.node_id == report.node_id and one.state is ContainerState.RUNNING
-    ]
-    guaranteed = sum(1 for one in holders if one.execution_type is ExecutionType.GUARANTEED)
-    lines.append(
-        f"There run {guaranteed} guaranteed and {len(holders) - guaranteed} opportunistic containers."
-    )
-    if node.opportunistic.estimated_queue_wait_ms >= 0:
-        seconds = node.opportunistic.estimated_queue_wait_ms / 1000
-        lines.append(f"The node estimates a wait of {seconds:.0f} s for its queue.")
-    if report.execution_type is ExecutionType.OPPORTUNISTIC:
-        lines.append("`P` promotes it: guaranteed, it goes before all opportunistic ones.")
-    return lines + _diagnostics(report)
-
-
-def _diagnostics(report: ContainerReport) -> list[str]:
-    return [line for line in report.diagnostics.strip().splitlines() if line.strip()]

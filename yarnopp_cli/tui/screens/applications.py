@@ -14,20 +14,25 @@ from ...views.consequences import kill_applications, short_id
 from ...views.picture import Picture
 from ...views.top_applications import compact_columns, yarn_columns
 from ..actions import STEERING
-from ..base import TableScreen
+from ..base import ALWAYS, FILTER, ORDER, TableScreen
 from ..dialogs import Confirm
 from ..table import LiveTable
 
 
-class ApplicationsScreen(TableScreen):
+class ApplicationsScreen(TableScreen, inherit_bindings=False):
     """One row an application, the newest first."""
 
     NAME = "Applications"
     EMPTY = "no application yet"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "containers", "Containers", key_display="enter"),
+        FILTER,
+        Binding("s", "sort", "Sort"),
+        Binding("e", "explain", "Explain"),
         Binding("ctrl+k,f9", "kill", "Kill", key_display="^k"),
         Binding("w", "wide", "YARN's columns"),
+        *ORDER[1:],
+        *ALWAYS,
     ]
 
     def __init__(self) -> None:
@@ -70,6 +75,11 @@ class ApplicationsScreen(TableScreen):
     def action_containers(self) -> None:
         """The containers of the one under the cursor."""
         self.table.action_select()
+
+    def action_explain(self) -> None:
+        """Why the application under the cursor waits."""
+        if self.table.current_id:
+            self.top.explain(self.table.current_id)
 
     def on_live_table_selected(self, event: LiveTable.Selected) -> None:
         """Textual's: opened."""

@@ -12,19 +12,25 @@ from ...views.cells import TopColumn
 from ...views.consequences import short_id
 from ...views.picture import Picture
 from ...views.top_containers import container_columns
-from ..actions import ContainerActions
-from ..base import TableScreen
+from ..actions import EXPLAIN, LOG, STEER, ContainerActions
+from ..base import ALWAYS, FILTER, ORDER, TableScreen
 from ..table import LiveTable
 
 
-class ContainersScreen(TableScreen, ContainerActions):
+class ContainersScreen(TableScreen, ContainerActions, inherit_bindings=False):
     """One row a container."""
 
     NAME = "Containers"
     EMPTY = "no container lives (a shows ended ones)"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "detail", "Detail", key_display="enter"),
+        LOG,
+        FILTER,
+        EXPLAIN,
+        *STEER,
         Binding("a", "ended", "Ended too", show=False),
+        *ORDER,
+        *ALWAYS,
     ]
 
     def __init__(self, node_id: str = "", application_id: str = "") -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
+from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -13,14 +15,18 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widgets import Static
 
 from ...errors import YoppError
+from ...records.history import GetEventsRequest, HistoryEvent
 from ...records.reports import ContainerReport
 from ...views.cells import Cell
 from ...views.consequences import short_id
-from ...views.containers import NodeFacts, fields, is_live
+from ...views.containers import NodeFacts, fields, shown_state
 from ...views.picture import Picture
 from ...views.spark import sparkline
 from ...views.text import harmless, megabytes, shorten, span
 from ...views.top_containers import container_state, cores_per_vcore, measured
+from ...views.top_events import story
+from ..actions import EXPLAIN, STEER
+from ..base import ALWAYS
 from ..logfile import LogFile
 from ..summary import TitleLine
 from ..threads import in_thread
@@ -30,21 +36,25 @@ from .log import STREAMS, LogScreen
 _MIB = 1 << 20
 
 
-class DetailScreen(TrackedContainer):
+class DetailScreen(TrackedContainer, inherit_bindings=False):
     """Left what is known, right what is measured and the end of the output."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("l,enter", "log", "Log", key_display="l"),
         Binding("o", "stream", "Out/err"),
-        Binding("j", "scroll(1)", show=False),
-        Binding("k", "scroll(-1)", show=False),
+        EXPLAIN,
+        *STEER,
+        Binding("j", "scroll(1)", "Down", show=False),
+        Binding("k", "scroll(-1)", "Up", show=False),
+        *ALWAYS,
     ]
 
     def __init__(self, report: ContainerReport) -> None:
         super().__init__(report)
         self.stream = STREAMS[0]
         self._facts: NodeFacts | None = None
-        self._facts_of: tuple[int, str] | None = None
+        self._facts_of: tuple[int, str, str] | None = None
+        self._story: Sequence[HistoryEvent] = ()
         self._tail = LogFile("")
 
     def body(self) -> ComposeResult:
@@ -66,10 +76,10 @@ class DetailScreen(TrackedContainer):
         """Show the container as it is in this picture."""
         self.track(picture)
         report = self.report
-        limits_key = (report.version, report.execution_type.value)
-        if limits_key != self._facts_of and is_live(report):
-            self._facts_of = limits_key
-            self.run_worker(self._learn(), group="facts")
+        now = (report.version, report.execution_type.value, shown_state(report))
+        if now != self._facts_of:
+            self._facts_of = now
+            self.run_worker(self._learn(), group="facts", exclusive=True)
         state = container_state(report)
         left = [Cell("Container", "strong"), Cell(f"  {short_id(report.container_id)}  "), state]
         self.query_one(TitleLine).show(left, report.node_id)
@@ -79,24 +89,30 @@ class DetailScreen(TrackedContainer):
 
     async def _learn(self) -> None:
         try:
-            self._facts = await in_thread(partial(self.top.source.facts, self.report))
+            report, source = self.report, self.top.source
+            self._facts = await in_thread(partial(source.facts, report)) or self._facts
+            request = GetEventsRequest(container_id=report.container_id)
+            self._story = (await in_thread(partial(source.events, request))).events
         except (YoppError, OSError):
             self._facts_of = None
             return
         self.update()
 
-    def _known(self, picture: Picture) -> Text:
-        text = Text(no_wrap=False)
-        shown = fields(self.report, picture.taken_at_ms, self._facts)
-        widest = max(len(name) for name, _ in shown)
-        for name, value in shown:
-            text.append(f"{name:<{widest}} ", style="dim")
+    def _known(self, picture: Picture) -> Table:
+        grid = Table.grid(padding=(0, 1))
+        grid.add_column(no_wrap=True, style="dim")
+        grid.add_column(overflow="fold", ratio=1)
+        for name, value in fields(self.report, picture.taken_at_ms, self._facts):
             style = "bold" if name in ("Execution-Type", "State") else ""
-            lines = harmless(value, "\n").split("\n")
-            text.append(lines[0] + "\n", style=style)
-            for line in lines[1:]:
-                text.append(f"{'':<{widest}} {line}\n")
-        return text
+            grid.add_row(Text(name), Text(harmless(value, "\n"), style=style))
+        if self._story:
+            grid.add_row(Text(), Text())
+            grid.add_row(Text("History"), Text(""))
+        for when, what, more in story(self._story):
+            told = Text(what.text, style="bold")
+            told.append(f" {harmless(more)}" if more else "", style="not bold")
+            grid.add_row(Text(when), told)
+        return grid
 
     def _measures(self, picture: Picture) -> None:
         report, history = self.report, self.top.history
@@ -106,7 +122,10 @@ class DetailScreen(TrackedContainer):
         percent = "-" if use.cpu_percent < 0 else f"{use.cpu_percent:.0f}%"
         cpu = Text()
         cpu.append("CPU ", style="dim")
-        cpu.append(f"{percent} of {report.resource.vcores} vcores", style="bold")
+        cpu.append(
+            f"{percent} of {report.resource.vcores} vcore" + ("" if report.resource.vcores == 1 else "s"),
+            style="bold",
+        )
         cpu.append(f", {report.usage.cpu_seconds:.1f} s used")
         if report.usage.throttled_seconds:
             cpu.append(f", throttled {span(1000 * report.usage.throttled_seconds)}")
@@ -116,7 +135,8 @@ class DetailScreen(TrackedContainer):
         rss = Text()
         rss.append("Memory ", style="dim")
         rss.append(
-            f"{megabytes(round(use.memory_bytes / _MIB, 1))} of {megabytes(report.resource.memory)}", style="bold"
+            f"{megabytes(round(use.memory_bytes / _MIB, 1))} of {megabytes(report.resource.memory)}",
+            style="bold",
         )
         rss.append(f", {megabytes(round(report.usage.memory_peak_bytes / _MIB, 1))} at most")
         rss.append("\n" + sparkline(history.memory(report.container_id), cells, float(limit)) + "\n")

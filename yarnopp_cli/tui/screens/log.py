@@ -16,6 +16,8 @@ from ...views.consequences import short_id
 from ...views.containers import exit_text, is_live, shown_state
 from ...views.picture import Picture
 from ...views.top_containers import container_state
+from ..actions import STEER_UNSEEN
+from ..base import ALWAYS
 from ..logview import LogView
 from ..summary import TitleLine
 from ..threads import in_thread
@@ -24,21 +26,19 @@ from ..tracked import TrackedContainer
 STREAMS = ("stdout", "stderr")
 
 
-class LogScreen(TrackedContainer):
+class LogScreen(TrackedContainer, inherit_bindings=False):
     """One stream of one container."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search", key_display="/"),
-        Binding("n", "again(True)", "Next", show=False),
-        Binding("N", "again(False)", "Previous", show=False),
+        Binding("n", "again(True)", "Next match", show=False),
+        Binding("N", "again(False)", "Previous match", show=False),
         Binding("f", "follow", "Follow"),
         Binding("w", "wrap", "Wrap"),
         Binding("t", "stamps", "Times"),
         Binding("o", "stream", "Out/err"),
-        Binding("l", "ignore", show=False),
-        Binding("e", "explain", "Explain", show=False),
-        Binding("p", "pause", "Pause", show=False),
-        Binding("P", "promote", "Promote", show=False),
+        *STEER_UNSEEN,
+        *ALWAYS,
     ]
 
     def __init__(self, report: ContainerReport, stream: str = STREAMS[0]) -> None:
@@ -52,7 +52,9 @@ class LogScreen(TrackedContainer):
     def body(self) -> ComposeResult:
         """The log, and the search's line when it is wanted."""
         yield LogView(self._path())
-        yield Input(placeholder="text to find; enter finds, n and N go on, esc clears", id="filter", compact=True)
+        yield Input(
+            placeholder="text to find; enter finds, n and N go on, esc clears", id="filter", compact=True
+        )
 
     def on_mount(self) -> None:
         """Textual's: the log has the keys."""
@@ -93,9 +95,6 @@ class LogScreen(TrackedContainer):
         if is_live(report):
             right.append("FOLLOW" if view.follow else "stopped: f follows")
         self.query_one(TitleLine).show(left, "  ".join(right))
-
-    def action_ignore(self) -> None:
-        """It is the log already."""
 
     def action_follow(self) -> None:
         """Follow the end, or no longer."""

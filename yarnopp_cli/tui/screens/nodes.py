@@ -11,18 +11,23 @@ from ...records.reports import NodeReport
 from ...views.cells import TopColumn
 from ...views.picture import Picture
 from ...views.top_nodes import COMPACT, yarn_columns
-from ..base import TableScreen
+from ..base import ALWAYS, FILTER, ORDER, TableScreen
 from ..table import LiveTable
 
 
-class NodesScreen(TableScreen):
+class NodesScreen(TableScreen, inherit_bindings=False):
     """One row a node."""
 
     NAME = "Nodes"
     EMPTY = "no node has registered"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "containers", "Containers", key_display="enter"),
+        FILTER,
+        Binding("s", "sort", "Sort"),
+        Binding("e", "explain", "Explain"),
         Binding("w", "wide", "YARN's page"),
+        *ORDER[1:],
+        *ALWAYS,
     ]
 
     def __init__(self) -> None:
@@ -54,6 +59,11 @@ class NodesScreen(TableScreen):
     def action_containers(self) -> None:
         """The containers of the node under the cursor."""
         self.table.action_select()
+
+    def action_explain(self) -> None:
+        """What the RM says of the node under the cursor."""
+        if self.table.current_id:
+            self.top.explain(self.table.current_id)
 
     def on_live_table_selected(self, event: LiveTable.Selected) -> None:
         """Textual's: opened."""

@@ -11,19 +11,27 @@ from ...records.reports import ContainerReport
 from ...views.cells import TopColumn
 from ...views.picture import Picture
 from ...views.top_containers import queue_columns, queue_rows
-from ..actions import ContainerActions
-from ..base import TableScreen
+from ..actions import EXPLAIN, STEER_UNSEEN, ContainerActions
+from ..base import ALWAYS, FILTER, ORDER, TableScreen
 from ..table import LiveTable
 
 
-class QueueScreen(TableScreen, ContainerActions):
+class QueueScreen(TableScreen, ContainerActions, inherit_bindings=False):
     """One row a container that is queued or paused."""
 
     NAME = "Queue"
     EMPTY = "nothing waits"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "detail", "Detail", key_display="enter"),
+        FILTER,
+        EXPLAIN,
+        Binding("P", "promote", "Promote"),
         Binding("ctrl+k,f9", "kill", "Drop", key_display="^k"),
+        Binding("r", "resume", "Resume"),
+        *(one for one in STEER_UNSEEN if one.action not in ("promote", "kill", "resume")),
+        Binding("l", "log", "Log", show=False),
+        *ORDER,
+        *ALWAYS,
     ]
 
     def rows(self, picture: Picture) -> Sequence[ContainerReport]:
