@@ -302,6 +302,14 @@ _OPTIONS: dict[str, _Mapping] = {
         "-showDetails": (("-o", "wide"), ""),
     },
     "queue": {"-list": (("list",), "~"), "-status": (("status",), "1")},
+    "top": {
+        "-delay": (("--interval",), "1"),
+        "-rows": (("--rows",), "1"),
+        "-cols": None,
+        "-queues": None,
+        "-types": None,
+        "-users": None,
+    },
     "logs": {
         "-applicationId": (("",), "1"),
         "-containerId": (("",), "1"),

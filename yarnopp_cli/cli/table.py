@@ -51,6 +51,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("explain", "explain", "Say why something waits, and when it may start", "Looking"),
     Entry("events", "events", "What happened, and what happens now", "Looking"),
     Entry("ps", "ps", "The containers that run, queue or are paused now", "Looking"),
+    Entry("top", "top", "Watch and steer nodes, containers and applications, live", "Looking"),
     Entry("man", "man", "Open the manual", "Help"),
     Entry("version", "version", "The versions of yopp and of what it stands on", "Help"),
 )
@@ -65,6 +66,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "containers": ("container", "list"),
     "nodes": ("node", "list"),
     "queues": ("queue", "list"),
+    "tui": ("top",),
     "distributedshell": ("dshell",),
     "resourcemanager": ("rm", "run"),
     "nodemanager": ("nm", "run"),

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, ClassVar
 
-from textual.app import App
+from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.screen import Screen
 from textual.system_commands import SystemCommandsProvider
+from textual.theme import BUILTIN_THEMES
 
 from ..errors import YoppError
 from ..records.history import HistoryEvent
@@ -35,6 +37,9 @@ from .screens.queue import QueueScreen
 from .source import Source
 from .threads import in_thread
 
+THEMES = frozenset(BUILTIN_THEMES)
+"""What ``--theme`` takes."""
+
 INTERVALS = (0.5, 1.0, 2.0, 5.0, 10.0)
 PATIENCE = 3.0
 """Seconds without an answer after which what is shown is said to be old."""
@@ -44,6 +49,9 @@ _SHARE = 0.1
 
 _SOONEST = 0.4
 """Seconds between two pictures when things happen faster than the interval."""
+
+
+_NOT_OURS = ("Keys", "Maximize", "Minimize")
 
 
 class YoppTop(App[None]):
@@ -109,8 +117,16 @@ class YoppTop(App[None]):
 
     # ---- taking pictures
 
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        """Textual's: its own commands for the palette, without those that mean nothing here."""
+        return (one for one in super().get_system_commands(screen) if one.title not in _NOT_OURS)
+
     def on_mount(self) -> None:
-        """Textual's: begin."""
+        """Textual's: begin. A signal that ends us leaves the terminal as it was."""
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(RuntimeError, ValueError):  # not in the main thread: a test
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
         self._begin()
         self.run_worker(self.feed.run(), group="events")
 
@@ -253,7 +269,7 @@ class YoppTop(App[None]):
             if active.enabled and binding.description and not binding.system:
                 place = 0 if isinstance(active.node, TopScreen) else 1 if active.node is self else 2
                 keys.setdefault((place, binding.description), []).append(self.get_key_display(binding))
-        lines = []
+        lines: list[str] = []
         for place, title in enumerate(("Here", "Everywhere", "Moving")):
             shown = [
                 f"{', '.join(dict.fromkeys(named)):<14} {description}"

@@ -131,11 +131,8 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
         """Draw one line."""
         cells, base = self.size.width, self.rich_style
         if y >= len(self._rows):
-            text = (
-                (f"cannot read {self.file.path}: {self.problem}" if self.problem else "nothing yet")
-                if y == 0
-                else ""
-            )
+            told = f"cannot read {self.file.path}: {self.problem}" if self.problem else "nothing yet"
+            text = told if y == 0 else ""
             return Strip([Segment(text, base + tone_style(self, "dim"))]).adjust_cell_length(cells, base)
         number, text = self._rows[y]
         parts = []

@@ -11,8 +11,8 @@ from .consequences import suffix
 from .spark import bar
 from .text import timestamp
 
-BAR = "█▒░·✗"
-"""Running, paused, queued (and pending), done, failed or preempted."""
+BAR = "█▒░·✗!"
+"""Running, paused, queued (and pending), done, preempted, failed."""
 
 
 def counted(app: ApplicationReport) -> tuple[tuple[int, str], ...]:
@@ -22,7 +22,8 @@ def counted(app: ApplicationReport) -> tuple[tuple[int, str], ...]:
         (app.containers_paused, "paused"),
         (app.containers_queued + app.pending_containers, "queued"),
         (app.containers_done, "done"),
-        (app.containers_failed + app.containers_preempted, "lost"),
+        (app.containers_preempted, "preempted"),
+        (app.containers_failed, "failed"),
     )
 
 

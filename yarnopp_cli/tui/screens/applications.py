@@ -58,7 +58,7 @@ class ApplicationsScreen(TableScreen, inherit_bindings=False):
 
     def scope(self) -> str:
         """What the bar's characters mean, or how to scroll."""
-        return "← → scroll" if self.wide else "█ run ▒ paused ░ queued · done ✗ lost"
+        return "← → scroll" if self.wide else "█ run ▒ paused ░ queued · done ✗ preempted ! failed"
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Textual's: what steers is not there for who only looks."""

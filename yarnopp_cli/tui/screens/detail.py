@@ -122,10 +122,8 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
         percent = "-" if use.cpu_percent < 0 else f"{use.cpu_percent:.0f}%"
         cpu = Text()
         cpu.append("CPU ", style="dim")
-        cpu.append(
-            f"{percent} of {report.resource.vcores} vcore" + ("" if report.resource.vcores == 1 else "s"),
-            style="bold",
-        )
+        plural = "" if report.resource.vcores == 1 else "s"
+        cpu.append(f"{percent} of {report.resource.vcores} vcore{plural}", style="bold")
         cpu.append(f", {report.usage.cpu_seconds:.1f} s used")
         if report.usage.throttled_seconds:
             cpu.append(f", throttled {span(1000 * report.usage.throttled_seconds)}")
