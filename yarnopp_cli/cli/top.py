@@ -92,7 +92,9 @@ def top(
 
 
 def _has_terminal() -> bool:
-    return is_terminal(sys.stdin) and is_terminal(sys.stdout) and os.environ.get("TERM", "dumb") != "dumb"
+    """Whether there is one on all three streams: Textual reads the first and draws on the last."""
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    return all(is_terminal(stream) for stream in streams) and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def _readonly(wanted: bool | None, run_dir: str) -> bool:

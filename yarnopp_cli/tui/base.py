@@ -158,6 +158,10 @@ class TableScreen(TopScreen):
             right.append(f"by {titles.get(table.sort_key, table.sort_key)}")
         self.query_one(TitleLine).show(left, "  ".join(right))
 
+    def on_live_table_changed(self) -> None:
+        """Textual's: other marks, or another order."""
+        self._title()
+
     # ---- filter and order
 
     def action_filter(self) -> None:

@@ -68,6 +68,9 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
             super().__init__()
             self.row = row
 
+    class Changed(Message):
+        """Marks or the order are others."""
+
     def __init__(self, *, empty: str = "nothing here", id: str | None = None) -> None:
         super().__init__(id=id)
         self.columns: tuple[TopColumn[Any], ...] = ()
@@ -105,6 +108,7 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
             descending = not self.descending if again else (column is not None and column.numeric)
         self.sort_key, self.descending = key, descending
         self._arrange()
+        self.post_message(self.Changed())
 
     def _column(self, key: str) -> TopColumn[Any] | None:
         return next((column for column in self.columns if column.key == key), None)
@@ -275,6 +279,7 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
         if self.rows:
             self.marked ^= {self._cursor_id}
             self._put_cursor(self.cursor + 1)
+            self.post_message(self.Changed())
 
     def on_click(self, event: events.Click) -> None:
         """A click on a title sorts by it, one on a row goes to it, and a second one opens it."""

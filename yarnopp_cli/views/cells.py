@@ -108,7 +108,9 @@ def short_span(milliseconds: float) -> str:
 
 
 def short_megabytes(amount: float) -> str:
-    """MB in at most five cells: ``512M``, ``8.0G``, ``120G``."""
+    """MB in at most five cells: ``0.4M``, ``512M``, ``8.0G``, ``120G``."""
+    if amount < 9.95 and amount != int(amount):
+        return f"{amount:.1f}M"
     if amount < 1000:
         return f"{amount:.0f}M"
     gigabytes = amount / 1024
