@@ -43,7 +43,7 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
     LiveTable { height: 1fr; background: $background; color: $foreground; scrollbar-size-horizontal: 1;
                 scrollbar-size-vertical: 1; }
     LiveTable .live-table--header { color: $foreground; text-style: bold underline; }
-    LiveTable .live-table--sorted { color: $text-accent; text-style: bold underline; }
+    LiveTable .live-table--sorted { color: $text-primary; text-style: bold underline; }
     LiveTable .live-table--cursor { background: $primary 30%; }
     LiveTable:focus .live-table--cursor { background: $primary 45%; }
     """ + TONE_CSS.format(name="LiveTable")

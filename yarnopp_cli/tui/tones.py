@@ -16,9 +16,9 @@ TONE_CSS = """
 {name} .tone--good {{ color: $text-success; }}
 {name} .tone--warn {{ color: $text-warning; }}
 {name} .tone--bad {{ color: $text-error; text-style: bold; }}
-{name} .tone--dim {{ color: $foreground 60%; }}
+{name} .tone--dim {{ text-style: dim; }}
 {name} .tone--strong {{ text-style: bold; }}
-{name} .tone--accent {{ color: $text-accent; }}
+{name} .tone--accent {{ color: $text-primary; }}
 """
 
 

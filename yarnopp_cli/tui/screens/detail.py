@@ -64,7 +64,9 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
                 yield Static(id="known")
             with Vertical(id="measures"):
                 yield Static(id="cpu")
+                yield Static(id="cpu-line", classes="line")
                 yield Static(id="rss")
+                yield Static(id="rss-line", classes="line")
                 yield Static(id="tail")
 
     def on_mount(self) -> None:
@@ -127,8 +129,9 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
         cpu.append(f", {report.usage.cpu_seconds:.1f} s used")
         if report.usage.throttled_seconds:
             cpu.append(f", throttled {span(1000 * report.usage.throttled_seconds)}")
-        cpu.append("\n" + sparkline(history.cpu(report.container_id), cells, quota) + "\n")
         self.query_one("#cpu", Static).update(cpu)
+        line = Text(sparkline(history.cpu(report.container_id), cells, quota), no_wrap=True)
+        self.query_one("#cpu-line", Static).update(line)
         limit = report.resource.memory * _MIB
         rss = Text()
         rss.append("Memory ", style="dim")
@@ -137,8 +140,9 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
             style="bold",
         )
         rss.append(f", {megabytes(round(report.usage.memory_peak_bytes / _MIB, 1))} at most")
-        rss.append("\n" + sparkline(history.memory(report.container_id), cells, float(limit)) + "\n")
         self.query_one("#rss", Static).update(rss)
+        line = Text(sparkline(history.memory(report.container_id), cells, float(limit)), no_wrap=True)
+        self.query_one("#rss-line", Static).update(line)
 
     def _read_tail(self) -> None:
         directory = self.report.log_directory
