@@ -79,7 +79,9 @@ async def idle(rows: int, seconds: float) -> float:
 
 def main() -> int:
     """Measure, print, and end with 1 if a budget is exceeded."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, nargs="*", default=[20, 200, 1000])
     parser.add_argument("--frames", type=int, default=40)
     parser.add_argument("--idle", type=float, default=10.0)

@@ -513,7 +513,8 @@ def test_names_with_markup_and_control_characters_are_only_text() -> None:
 def test_any_size_of_terminal_is_harmless(size: tuple[int, int]) -> None:
     async def body(driver: Driver) -> None:
         for key in ("1", "w", "right", "2", "j", "enter", "l", "w", "t", "escape", "escape", "ctrl+k",
-                    "n", "slash", "x", "escape", "question_mark", "escape", "3", "w", "4", "5", "colon", "escape"):  # fmt: skip
+                    "n", "slash", "x", "escape", "question_mark", "escape", "3", "w", "4", "5", "colon",
+                    "escape"):  # fmt: skip
             await driver.press(key)
         assert driver.app.is_running
 

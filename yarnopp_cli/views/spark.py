@@ -34,7 +34,10 @@ def shares(counts: Sequence[int], cells: int) -> list[int]:
         if count > 0 and given[index] == 0:
             given[index] = 1
     while sum(given) > cells:
-        widest = max(range(len(given)), key=lambda index: (given[index] - exact[index], given[index]))
+        # from who has more than its one cell, if anybody has
+        widest = max(
+            range(len(given)), key=lambda index: (given[index] > 1, given[index] - exact[index], given[index])
+        )
         given[widest] -= 1
     while sum(given) < cells:
         short = max(range(len(given)), key=lambda index: exact[index] - given[index])
