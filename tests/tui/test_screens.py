@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from textual import events
 
 from executor.records import ContainerState, ExecutionType
 from yarnopp_cli.errors import InvalidStateError
@@ -224,6 +225,19 @@ def test_filter_shows_what_has_the_words_and_esc_takes_it_back() -> None:
         assert {row.application_id for row in table(driver).rows} == {app_id(2)}
         await driver.press("escape")
         assert "Containers (12)" in driver.text
+
+    drive(body)
+
+
+def test_keys_that_come_all_at_once_find_the_filter() -> None:
+    async def body(driver: Driver) -> None:
+        await driver.press("2")
+        for character in ("slash", "P", "A", "U", "S"):
+            driver.app._driver.send_message(
+                events.Key(character, None if character == "slash" else character)
+            )
+        await driver.until(lambda: "Containers (2 of 12)" in driver.text, "the filter")
+        assert driver.source.acts == []
 
     drive(body)
 

@@ -26,7 +26,9 @@ ALWAYS: list[BindingType] = [
     Binding("escape", "back", "Back", show=False),
     Binding("y", "copy", "Copy id", show=False),
 ]
-FILTER = Binding("slash", "filter", "Filter", key_display="/")
+FILTER = Binding("slash", "filter", "Filter", key_display="/", priority=True)
+"""It is dealt with before the next key is looked at, which may be here already: ``/`` and words may be pasted."""
+
 ORDER: list[BindingType] = [
     Binding("s", "sort", "Sort", show=False),
     Binding("C", "sort_by('cpu')", "Sort by CPU", show=False),
@@ -76,6 +78,12 @@ class TopScreen(Screen[None]):
     def show(self, picture: Picture) -> None:
         """Show this picture."""
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Textual's: in a line of text a key that would open it is a character."""
+        if action in ("filter", "search") and isinstance(self.focused, Input):
+            return False
+        return super().check_action(action, parameters)
+
     def identity(self) -> str:
         """The id of what is looked at, to be copied."""
         return ""
@@ -107,7 +115,7 @@ class TableScreen(TopScreen):
     def on_mount(self) -> None:
         """Textual's: the table has the keys."""
         self.query_one("#filter").display = False
-        self.table.focus()
+        self.set_focus(self.table)
 
     @property
     def table(self) -> LiveTable:
@@ -168,7 +176,7 @@ class TableScreen(TopScreen):
         """Ask for words."""
         line = self.query_one("#filter", Input)
         line.display = True
-        line.focus()
+        self.set_focus(line)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Textual's: filter while one types."""
@@ -179,7 +187,7 @@ class TableScreen(TopScreen):
         """Textual's: keep the filter."""
         line = self.query_one("#filter", Input)
         line.display = bool(line.value)
-        self.table.focus()
+        self.set_focus(self.table)
 
     def action_back(self) -> None:
         """Out of the filter first, then out of the marks, then out of the screen."""
@@ -187,7 +195,7 @@ class TableScreen(TopScreen):
         if line.display:
             line.value = ""
             line.display = False
-            self.table.focus()
+            self.set_focus(self.table)
         elif self.table.marked:
             self.table.marked = set()
             self.table.refresh()

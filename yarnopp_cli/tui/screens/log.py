@@ -30,7 +30,7 @@ class LogScreen(TrackedContainer, inherit_bindings=False):
     """One stream of one container."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "search", "Search", key_display="/"),
+        Binding("slash", "search", "Search", key_display="/", priority=True),
         Binding("n", "again(True)", "Next match", show=False),
         Binding("N", "again(False)", "Previous match", show=False),
         Binding("f", "follow", "Follow"),
@@ -59,7 +59,7 @@ class LogScreen(TrackedContainer, inherit_bindings=False):
     def on_mount(self) -> None:
         """Textual's: the log has the keys."""
         self.query_one("#filter").display = False
-        self.view.focus()
+        self.set_focus(self.view)
 
     @property
     def view(self) -> LogView:
@@ -124,13 +124,13 @@ class LogScreen(TrackedContainer, inherit_bindings=False):
         """Ask for a text."""
         line = self.query_one("#filter", Input)
         line.display = True
-        line.focus()
+        self.set_focus(line)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Textual's: find it, from the end backwards."""
         line = self.query_one("#filter", Input)
         line.display = False
-        self.view.focus()
+        self.set_focus(self.view)
         self.view.pattern = event.value
         self.view.refresh()
         self._title()
@@ -168,7 +168,7 @@ class LogScreen(TrackedContainer, inherit_bindings=False):
         if line.display or self.view.pattern:
             line.value = self.view.pattern = ""
             line.display = False
-            self.view.focus()
+            self.set_focus(self.view)
             self.view.refresh()
             self._title()
         else:
