@@ -41,6 +41,7 @@ ANSWER_GRACE = 10.0
 NODE_SECONDS = 2.0
 """Seconds that a node has to tell fresh figures; without them the RM's knowledge is shown."""
 
+_ALIVE = (NodeState.RUNNING, NodeState.UNHEALTHY, NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 _FROM_NODE = frozenset(field.name for field in dataclasses.fields(ContainerStatus)) & frozenset(
     field.name for field in dataclasses.fields(ContainerReport)
 ) - {"container_id", "application_id", "user", "command", "log_directory"}
@@ -178,7 +179,7 @@ class YarnClient:
             return reports
         found: dict[str, ContainerStatus] = {}
         for node in self.nodes() if nodes is None else nodes:
-            if node.node_id in wanted and node.state is NodeState.RUNNING and node.connected:
+            if node.node_id in wanted and node.state in _ALIVE and node.connected:
                 for status in self._statuses(node, tuple(wanted[node.node_id])):
                     found[status.container_id] = status
         return tuple(

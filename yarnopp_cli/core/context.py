@@ -98,6 +98,7 @@ class RMContext:
         self.touched_nodes: dict[str, RMNode] = {}
         self.beating_nodes: dict[str, RMNode] = {}
         self.waiters_dirty = False
+        self.draining: dict[str, RMNode] = {}
 
     def _guaranteed_awaited(self, node: RMNode, waiting: bool) -> None:
         """Guaranteed containers begin or cease to wait for room on ``node``.

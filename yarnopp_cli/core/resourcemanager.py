@@ -13,12 +13,14 @@ import random
 from executor.records import ExecutionType
 
 from ..errors import NotYetSupportedError, YoppError
+from ..records import admin_protocol as admin
 from ..records import client_protocol as client
 from ..records import distributed_protocol as distributed
 from ..records import explanation, history
 from ..records import master_protocol as master
 from ..records import tracker_protocol as tracker
 from ..settings.resourcemanager import ResourceManagerSettings
+from .admin_service import AdminService
 from .app_manager import RMAppManager
 from .applications import RMAppAttempt
 from .asks import Ask
@@ -87,6 +89,7 @@ class ResourceManager:
         self._masters = ApplicationMasterService(context, self._manager, self._updates)
         self._clients = ClientRMService(context, self._manager)
         self._events = EventService(context)
+        self._admin = AdminService(context)
         self._explain = ExplainService(context)
         started_at = cluster_timestamp / 1000 - wall_offset
         self._lifetime = Lifetime(context, self._manager, self._tracker, self._clients, started_at)
@@ -156,6 +159,14 @@ class ResourceManager:
                 self._events.get(call, request, now)
             case explanation.ExplainRequest() as request:
                 self._explain.get(call, request, now)
+            case admin.DrainNodesRequest() as request:
+                self._admin.drain(call, request, now)
+            case admin.ResumeNodesRequest() as request:
+                self._admin.resume(call, request, now)
+            case admin.UpdateNodeResourceRequest() as request:
+                self._admin.resize(call, request, now)
+            case admin.UpdateApplicationPriorityRequest() as request:
+                self._admin.set_priority(call, request, now)
             case client.GetNewApplicationRequest():
                 self._clients.get_new_application(call, now)
             case client.KillApplicationRequest() as request:
@@ -189,6 +200,8 @@ class ResourceManager:
                 self._masters.hold_is_over(name, now)
             case "wait":
                 self._clients.wait_is_over(int(name), now)
+            case "drain":
+                self._admin.drain_is_over(name, now)
             case "events":
                 self._events.wait_is_over(int(name))
             case "unclaimed":
@@ -230,6 +243,8 @@ class ResourceManager:
             self._manager.master_ended(context.masters_ended.pop(0), now)
         if not context.ending:
             self._allocate(now)
+        if context.draining:
+            self._admin.check(now)
         context.beating_nodes.clear()
         while context.touched_attempts:
             self._masters.answer(context.touched_attempts.popitem()[1], now)
