@@ -27,8 +27,18 @@ def test_a_smaller_node_takes_from_opportunistic_containers_and_never_from_guara
     world.tell(NodeResized(Resource(1536, 4)))
     assert world.states("g0", "o0") == ["RUNNING", "RUNNING"]
     assert (world.status("o1").state, world.status("o1").exit_status) == (ContainerState.DONE, -108)
-    world.tell(NodeResized(Resource(512, 1)))
+    world.tell(NodeResized(Resource(1024, 4)))
     assert world.states("g0", "o0") == ["RUNNING", "DONE"]
+    world.tell(NodeResized(Resource(512, 1)))
+    assert world.states("g0") == ["RUNNING"]
+
+
+def test_nothing_is_ended_in_vain() -> None:
+    world = World()
+    world.schedule("g0", G, 1024)
+    world.schedule("o0", O, 512)
+    world.tell(NodeResized(Resource(512, 4)))
+    assert world.states("g0", "o0") == ["RUNNING", "RUNNING"], "ending it would not make the node suffice"
 
 
 def test_one_that_waits_and_can_never_start_now_is_given_back() -> None:
