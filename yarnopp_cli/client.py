@@ -31,7 +31,15 @@ from .records.requests import UpdateContainerRequest
 from .rpc.blocking import DEFAULT_TIMEOUT, Connection
 
 if TYPE_CHECKING:
+    from executor.records import Resource
+
     from .records import container_protocol as nm
+    from .records.admin_protocol import (
+        DrainNodesResponse,
+        ResumeNodesResponse,
+        UpdateApplicationPriorityResponse,
+        UpdateNodeResourceResponse,
+    )
     from .records.explanation import ExplainResponse, Explanation
     from .records.history import GetEventsRequest, GetEventsResponse
 
@@ -156,6 +164,46 @@ class YarnClient:
 
         response: ExplainResponse = self._call(self._rm, "explain", ExplainRequest(identifier))
         return response.explanation
+
+    def drain_nodes(
+        self, node_ids: Sequence[str], timeout_ms: int = -1, *, dry_run: bool = False
+    ) -> tuple[tuple[NodeReport, ...], int]:
+        """Begin to drain nodes; as they are then, and how many containers they have."""
+        from .records.admin_protocol import DrainNodesRequest
+
+        response: DrainNodesResponse = self._call(
+            self._rm, "drainNodes", DrainNodesRequest(tuple(node_ids), timeout_ms, dry_run)
+        )
+        return response.nodes, response.containers
+
+    def resume_nodes(self, node_ids: Sequence[str], *, dry_run: bool = False) -> tuple[NodeReport, ...]:
+        """Use drained nodes again."""
+        from .records.admin_protocol import ResumeNodesRequest
+
+        response: ResumeNodesResponse = self._call(
+            self._rm, "resumeNodes", ResumeNodesRequest(tuple(node_ids), dry_run)
+        )
+        return response.nodes
+
+    def resize_node(self, node_id: str, size: Resource, *, dry_run: bool = False) -> NodeReport:
+        """Give a node another size. Raises InvalidResourceRequestError for one that could run nothing."""
+        from .records.admin_protocol import UpdateNodeResourceRequest
+
+        response: UpdateNodeResourceResponse = self._call(
+            self._rm, "updateNodeResource", UpdateNodeResourceRequest(node_id, size, dry_run)
+        )
+        return response.node
+
+    def set_priority(self, application_id: str, priority: int, *, dry_run: bool = False) -> ApplicationReport:
+        """Give an application another priority. Raises InvalidStateError where it has ended."""
+        from .records.admin_protocol import UpdateApplicationPriorityRequest
+
+        response: UpdateApplicationPriorityResponse = self._call(
+            self._rm,
+            "updateApplicationPriority",
+            UpdateApplicationPriorityRequest(application_id, priority, dry_run),
+        )
+        return response.application
 
     def container_reports(self, request: rm.GetContainersRequest) -> tuple[ContainerReport, ...]:
         """Containers as the RM knows them, in order of allocation."""

@@ -20,7 +20,7 @@ class Entry:
     group: bool = False
 
 
-SECTIONS = ("Lifecycle", "Jobs", "Looking", "Help")
+SECTIONS = ("Lifecycle", "Jobs", "Looking", "Admin", "Help")
 
 TABLE: tuple[Entry, ...] = (
     Entry("up", "up", "Start the cluster: a ResourceManager and its NodeManagers", "Lifecycle"),
@@ -37,7 +37,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("pi", "pi", "Estimate pi in map containers, as Hadoop's example does", "Jobs"),
     Entry("wait", "wait", "Wait for jobs or containers, and end with their exit code", "Jobs"),
     Entry("logs", "logs", "Print or follow the output of containers", "Jobs"),
-    Entry("app", "application", "List, show and kill applications", "Looking", group=True),
+    Entry("app", "application", "List, show, kill and prioritise applications", "Looking", group=True),
     Entry("attempt", "attempt", "List and show the attempts of an application", "Looking", group=True),
     Entry(
         "container",
@@ -46,11 +46,12 @@ TABLE: tuple[Entry, ...] = (
         "Looking",
         group=True,
     ),
-    Entry("node", "node", "List and show nodes", "Looking", group=True),
+    Entry("node", "node", "List, show, drain, resume and resize nodes", "Looking", group=True),
     Entry("queue", "queue", "List and show queues", "Looking", group=True),
     Entry("explain", "explain", "Say why something waits, and when it may start", "Looking"),
     Entry("events", "events", "What happened, and what happens now", "Looking"),
     Entry("ps", "ps", "The containers that run, queue or are paused now", "Looking"),
+    Entry("rmadmin", "rmadmin", "What YARN's administrators type", "Admin", group=True),
     Entry("man", "man", "Open the manual", "Help"),
     Entry("version", "version", "The versions of yopp and of what it stands on", "Help"),
 )

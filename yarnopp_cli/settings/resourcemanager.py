@@ -142,6 +142,11 @@ class ResourceManagerSettings:
         at_least=0,
         doc="How many ended containers the RM remembers, over all applications.",
     )
+    exclude_path: str = setting(
+        "yarn.resourcemanager.nodes.exclude-path",
+        "",
+        doc="Path to file with nodes to exclude: `yopp rmadmin -refreshNodes` drains those that it names.",
+    )
     event_history_size: int = setting(
         "yopp.resourcemanager.event-history.size",
         20_000,
