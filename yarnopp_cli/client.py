@@ -68,6 +68,7 @@ class YarnClient:
         self._nodes: dict[str, Connection] = {}
         self._trace = trace
         self._trace_messages = trace_messages
+        self._until: float | None = None
 
     def __enter__(self) -> YarnClient:
         return self
@@ -76,6 +77,10 @@ class YarnClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def hurry(self, seconds: float) -> None:
+        """Let all calls from now on take so long together; what is late is a ConnectionFailedError."""
+        self._until = time.monotonic() + seconds
 
     def close(self) -> None:
         """Close all connections."""
@@ -200,7 +205,7 @@ class YarnClient:
 
         response: UpdateApplicationPriorityResponse = self._call(
             self._rm,
-            "updateApplicationPriority",
+            "setApplicationPriority",
             UpdateApplicationPriorityRequest(application_id, priority, dry_run),
         )
         return response.application
@@ -336,6 +341,8 @@ class YarnClient:
         self, connection: Connection, method: str, request: Any, *, timeout: float = DEFAULT_TIMEOUT
     ) -> Any:
         """One call over one connection, told of to ``trace``."""
+        if self._until is not None:
+            timeout = min(timeout, max(0.0, self._until - time.monotonic()))
         if self._trace is None:
             return connection.call(method, request, timeout=timeout)
         if self._trace_messages:

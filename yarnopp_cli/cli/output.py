@@ -178,6 +178,7 @@ class Printer:
         document: Callable[[T], Mapping[str, Any]],
         identity: Callable[[T], str],
         empty: str = "",
+        header: bool = True,
     ) -> None:
         """Print ``rows`` in the form asked for: table, one JSON document, one a line, tab-separated, or ids."""
         if self.form == "json":
@@ -188,11 +189,11 @@ class Printer:
         elif self.form == "name" or self.quiet:
             _write("".join(f"{harmless(identity(row))}\n" for row in rows))
         elif self.form == "tsv":
-            lines = ["\t".join(column.key for column in columns)]
+            lines = ["\t".join(column.key for column in columns)] if header else []
             lines += ["\t".join(harmless(column.raw(row)) for column in columns) for row in rows]
-            _write("\n".join(lines) + "\n")
+            _write("".join(f"{line}\n" for line in lines))
         elif rows:
-            self._table(rows, columns)
+            self._table(rows, columns, header=header)
         elif empty:
             self.note(empty)
 
@@ -218,14 +219,15 @@ class Printer:
                     _write("\n")
                 self.fields(fields(row))
 
-    def _table(self, rows: Sequence[T], columns: Sequence[Column[T]]) -> None:
+    def _table(self, rows: Sequence[T], columns: Sequence[Column[T]], *, header: bool = True) -> None:
         cells = [[harmless(column.cell(row)) for column in columns] for row in rows]
         widths = [
             max(width(column.title), *(width(line[i]) for line in cells)) for i, column in enumerate(columns)
         ]
         if is_terminal(sys.stdout):
             widths = _fit(widths, columns, shutil.get_terminal_size().columns)
-        lines = [self._line([column.title for column in columns], widths, columns, header=True)]
+        titles = [column.title for column in columns]
+        lines = [self._line(titles, widths, columns, header=True)] if header else []
         lines += [self._line(line, widths, columns) for line in cells]
         _write("\n".join(lines) + "\n")
 

@@ -49,10 +49,12 @@ TABLE: tuple[Entry, ...] = (
     Entry("node", "node", "List, show, drain, resume and resize nodes", "Looking", group=True),
     Entry("queue", "queue", "List and show queues", "Looking", group=True),
     Entry("explain", "explain", "Say why something waits, and when it may start", "Looking"),
+    Entry("stats", "stats", "Measured CPU and memory against what was allocated", "Looking"),
     Entry("events", "events", "What happened, and what happens now", "Looking"),
     Entry("ps", "ps", "The containers that run, queue or are paused now", "Looking"),
     Entry("rmadmin", "rmadmin", "What YARN's administrators type", "Admin", group=True),
     Entry("man", "man", "Open the manual", "Help"),
+    Entry("completion", "completion", "Completion for bash, zsh and fish", "Help", group=True),
     Entry("version", "version", "The versions of yopp and of what it stands on", "Help"),
 )
 

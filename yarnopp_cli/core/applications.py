@@ -383,6 +383,7 @@ class RMApp:
             pending_containers=pending,
             opportunistic_allocated_total=self.opportunistic_total,
             guaranteed_allocated_total=self.guaranteed_total,
+            opportunistic_pending=attempt.opportunistic_asks.outstanding if attempt else 0,
             memory_seconds=int(self.memory_seconds),
             vcore_seconds=int(self.vcore_seconds),
             attempts=len(self.attempts),

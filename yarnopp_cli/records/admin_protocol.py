@@ -85,6 +85,6 @@ METHODS: dict[str, tuple[type, type]] = {
     "drainNodes": (DrainNodesRequest, DrainNodesResponse),
     "resumeNodes": (ResumeNodesRequest, ResumeNodesResponse),
     "updateNodeResource": (UpdateNodeResourceRequest, UpdateNodeResourceResponse),
-    "updateApplicationPriority": (UpdateApplicationPriorityRequest, UpdateApplicationPriorityResponse),
+    "setApplicationPriority": (UpdateApplicationPriorityRequest, UpdateApplicationPriorityResponse),
 }
 """Method -> (request, response)."""
