@@ -51,6 +51,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("explain", "explain", "Say why something waits, and when it may start", "Looking"),
     Entry("stats", "stats", "Measured CPU and memory against what was allocated", "Looking"),
     Entry("events", "events", "What happened, and what happens now", "Looking"),
+    Entry("report", "report", "A job's timeline and waiting times as one HTML file", "Looking"),
     Entry("ps", "ps", "The containers that run, queue or are paused now", "Looking"),
     Entry("rmadmin", "rmadmin", "What YARN's administrators type", "Admin", group=True),
     Entry("man", "man", "Open the manual", "Help"),

@@ -24,11 +24,12 @@ from .admin_service import AdminService
 from .app_manager import RMAppManager
 from .applications import RMAppAttempt
 from .asks import Ask
-from .calls import CallReceived, ConnectionLost
+from .calls import CallReceived, ConnectionLost, StopDaemon
 from .client_service import ClientRMService
 from .context import Command, Identity, RMContext
 from .event_service import EventService
 from .explain_service import ExplainService
+from .history_keeping import HistoryKeeper, KeepHistory
 from .invariants import check_invariants
 from .lifetime import Lifetime
 from .load_monitor import Claim
@@ -41,7 +42,7 @@ _SORT = ("sort", "")
 
 
 class ResourceManager:
-    """Implements ``Machine[CallReceived | ConnectionLost, Reply | ReplyError | StopDaemon]``.
+    """Implements ``Machine[CallReceived | ConnectionLost, Reply | ReplyError | StopDaemon | KeepHistory]``.
 
     ``cluster_timestamp`` is the start of this RM in epoch milliseconds and names its applications;
     ``wall_offset`` is what to add to ``now`` for people's time, in seconds. ``secret`` is the root of all
@@ -90,6 +91,7 @@ class ResourceManager:
         self._clients = ClientRMService(context, self._manager)
         self._events = EventService(context)
         self._admin = AdminService(context)
+        self._keeper = HistoryKeeper(context)
         self._explain = ExplainService(context)
         started_at = cluster_timestamp / 1000 - wall_offset
         self._lifetime = Lifetime(context, self._manager, self._tracker, self._clients, started_at)
@@ -97,7 +99,7 @@ class ResourceManager:
 
     # -- the machine -----------------------------------------------------------------------------------------
 
-    def handle(self, event: CallReceived | ConnectionLost, now: float) -> list[Command]:
+    def handle(self, event: CallReceived | ConnectionLost, now: float) -> list[Command | KeepHistory]:
         """Take one event; answer with commands, in the order in which they are to be performed."""
         self._context.history.now_ms = self._context.ms(now)
         match event:
@@ -117,11 +119,11 @@ class ResourceManager:
         """When ``advance`` wants to be called, None for never."""
         return self._context.deadlines.next()
 
-    def advance(self, now: float) -> list[Command]:
+    def advance(self, now: float) -> list[Command | KeepHistory]:
         """Do what was due by ``now``."""
         deadlines = self._context.deadlines
         self._context.history.now_ms = self._context.ms(now)
-        commands: list[Command] = []
+        commands: list[Command | KeepHistory] = []
         while (due := deadlines.pop_due(now)) is not None:
             self._due(*due, now)
             commands += self._settle(now)
@@ -236,7 +238,7 @@ class ResourceManager:
 
     # -- what follows ----------------------------------------------------------------------------------------
 
-    def _settle(self, now: float) -> list[Command]:
+    def _settle(self, now: float) -> list[Command | KeepHistory]:
         """Everything that may follow from an event, in one order, until nothing more does."""
         context = self._context
         while context.masters_ended:
@@ -258,8 +260,11 @@ class ResourceManager:
         if context.monitor.stale and _SORT not in context.deadlines:
             interval = context.settings.sorting_nodes_interval_ms / 1000
             context.deadlines.set(_SORT, max(now, self._sorted_at + interval))
+        kept: list[Command | KeepHistory] = [*self._keeper.check(now)]
+        if any(isinstance(command, StopDaemon) for command in context.out):
+            kept += self._keeper.all(now)
         commands, context.out = context.out, []
-        return commands
+        return [*kept, *commands] if kept else list(commands)
 
     def _allocate(self, now: float) -> None:
         """Guaranteed containers first: opportunistic ones go where these leave something.

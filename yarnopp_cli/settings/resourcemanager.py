@@ -153,6 +153,13 @@ class ResourceManagerSettings:
         at_least=0,
         doc="How many events of the cluster the RM remembers, for `yopp events` and `yopp report`.",
     )
+    retained_histories: int = setting(
+        "yopp.resourcemanager.event-history.retained-applications",
+        200,
+        at_least=0,
+        doc="""Of how many ended applications the events are kept as files, for `yopp report`; the oldest go
+        first.""",
+    )
     on_demand_linger_ms: int = setting(
         "yopp.on-demand.linger-ms",
         0,
