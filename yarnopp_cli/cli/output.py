@@ -157,13 +157,19 @@ class Printer:
         prefix = paint("warning:", "yellow", self.color_err)
         _talk(f"{prefix} {harmless(text)}\n")
 
-    def status_line(self, text: str) -> None:
+    def status_line(self, text: str, bar: Sequence[tuple[str, str]] = ()) -> None:
         """Replace the progress line on a terminal's stderr; an empty text removes it. Nothing where there is
         none.
+
+        ``bar`` stands before it: pieces of text, each with its style; it is left away where the terminal is narrow.
         """
         if self.progress:
-            columns = shutil.get_terminal_size().columns
-            _talk("\r\x1b[K" + shorten(harmless(text), max(10, columns - 1)))
+            columns = max(10, shutil.get_terminal_size().columns - 1)
+            drawn, taken = "", 0
+            if bar and columns >= sum(len(piece) for piece, _ in bar) + 30:
+                drawn = "[" + "".join(paint(piece, style, self.color_err) for piece, style in bar) + "] "
+                taken = sum(len(piece) for piece, _ in bar) + 3
+            _talk("\r\x1b[K" + drawn + shorten(harmless(text), columns - taken))
 
     def clear_screen(self) -> None:
         """Empty the terminal, for a list that is printed again."""
