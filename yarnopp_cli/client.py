@@ -31,7 +31,15 @@ from .records.requests import UpdateContainerRequest
 from .rpc.blocking import DEFAULT_TIMEOUT, Connection
 
 if TYPE_CHECKING:
+    from executor.records import Resource
+
     from .records import container_protocol as nm
+    from .records.admin_protocol import (
+        DrainNodesResponse,
+        ResumeNodesResponse,
+        UpdateApplicationPriorityResponse,
+        UpdateNodeResourceResponse,
+    )
     from .records.explanation import ExplainResponse, Explanation
     from .records.history import GetEventsRequest, GetEventsResponse
 
@@ -41,6 +49,7 @@ ANSWER_GRACE = 10.0
 NODE_SECONDS = 2.0
 """Seconds that a node has to tell fresh figures; without them the RM's knowledge is shown."""
 
+_ALIVE = (NodeState.RUNNING, NodeState.UNHEALTHY, NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 _FROM_NODE = frozenset(field.name for field in dataclasses.fields(ContainerStatus)) & frozenset(
     field.name for field in dataclasses.fields(ContainerReport)
 ) - {"container_id", "application_id", "user", "command", "log_directory"}
@@ -59,6 +68,7 @@ class YarnClient:
         self._nodes: dict[str, Connection] = {}
         self._trace = trace
         self._trace_messages = trace_messages
+        self._until: float | None = None
 
     def __enter__(self) -> YarnClient:
         return self
@@ -67,6 +77,10 @@ class YarnClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def hurry(self, seconds: float) -> None:
+        """Let all calls from now on take so long together; what is late is a ConnectionFailedError."""
+        self._until = time.monotonic() + seconds
 
     def close(self) -> None:
         """Close all connections."""
@@ -156,6 +170,46 @@ class YarnClient:
         response: ExplainResponse = self._call(self._rm, "explain", ExplainRequest(identifier))
         return response.explanation
 
+    def drain_nodes(
+        self, node_ids: Sequence[str], timeout_ms: int = -1, *, dry_run: bool = False
+    ) -> tuple[tuple[NodeReport, ...], int]:
+        """Begin to drain nodes; as they are then, and how many containers they have."""
+        from .records.admin_protocol import DrainNodesRequest
+
+        response: DrainNodesResponse = self._call(
+            self._rm, "drainNodes", DrainNodesRequest(tuple(node_ids), timeout_ms, dry_run)
+        )
+        return response.nodes, response.containers
+
+    def resume_nodes(self, node_ids: Sequence[str], *, dry_run: bool = False) -> tuple[NodeReport, ...]:
+        """Use drained nodes again."""
+        from .records.admin_protocol import ResumeNodesRequest
+
+        response: ResumeNodesResponse = self._call(
+            self._rm, "resumeNodes", ResumeNodesRequest(tuple(node_ids), dry_run)
+        )
+        return response.nodes
+
+    def resize_node(self, node_id: str, size: Resource, *, dry_run: bool = False) -> NodeReport:
+        """Give a node another size. Raises InvalidResourceRequestError for one that could run nothing."""
+        from .records.admin_protocol import UpdateNodeResourceRequest
+
+        response: UpdateNodeResourceResponse = self._call(
+            self._rm, "updateNodeResource", UpdateNodeResourceRequest(node_id, size, dry_run)
+        )
+        return response.node
+
+    def set_priority(self, application_id: str, priority: int, *, dry_run: bool = False) -> ApplicationReport:
+        """Give an application another priority. Raises InvalidStateError where it has ended."""
+        from .records.admin_protocol import UpdateApplicationPriorityRequest
+
+        response: UpdateApplicationPriorityResponse = self._call(
+            self._rm,
+            "setApplicationPriority",
+            UpdateApplicationPriorityRequest(application_id, priority, dry_run),
+        )
+        return response.application
+
     def container_reports(self, request: rm.GetContainersRequest) -> tuple[ContainerReport, ...]:
         """Containers as the RM knows them, in order of allocation."""
         response: rm.GetContainersResponse = self._call(self._rm, "getContainers", request)
@@ -178,7 +232,7 @@ class YarnClient:
             return reports
         found: dict[str, ContainerStatus] = {}
         for node in self.nodes() if nodes is None else nodes:
-            if node.node_id in wanted and node.state is NodeState.RUNNING and node.connected:
+            if node.node_id in wanted and node.state in _ALIVE and node.connected:
                 for status in self._statuses(node, tuple(wanted[node.node_id])):
                     found[status.container_id] = status
         return tuple(
@@ -287,6 +341,8 @@ class YarnClient:
         self, connection: Connection, method: str, request: Any, *, timeout: float = DEFAULT_TIMEOUT
     ) -> Any:
         """One call over one connection, told of to ``trace``."""
+        if self._until is not None:
+            timeout = min(timeout, max(0.0, self._until - time.monotonic()))
         if self._trace is None:
             return connection.call(method, request, timeout=timeout)
         if self._trace_messages:

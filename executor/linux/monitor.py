@@ -6,6 +6,7 @@ About 0.1 ms a container from cgroup files; a pass that took long the last time 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Iterable
 
@@ -76,4 +77,4 @@ def node_utilization() -> ResourceUtilization:
 
     memory = psutil.virtual_memory()
     busy = psutil.cpu_percent(interval=None) / 100 * (psutil.cpu_count() or 1)
-    return ResourceUtilization(int(memory.total - memory.available), busy)
+    return ResourceUtilization(int(memory.total - memory.available), busy, os.getloadavg()[0])

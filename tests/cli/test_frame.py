@@ -101,7 +101,7 @@ def test_the_table_is_sound() -> None:
         (["wait", "last", "--timeout", "-5s"], "--timeout"),
         (["app", "status"], "ID"),
         (["container", "signal", "--signal", "99", "1.1"], "--signal"),
-        (["rmadmin", "-refreshNodes"], "-refreshNodes"),
+        (["rmadmin", "-transitionToActive"], "-transitionToActive"),
         (["application", "-changeQueue", "x"], "-changeQueue"),
         (["jar"], "jar"),
     ],

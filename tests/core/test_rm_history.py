@@ -243,3 +243,38 @@ def test_an_event_costs_little() -> None:
             history.ended(master.app_id, node.name, running, running)
         best = min(best, (time.perf_counter() - began) / number)
     assert best < life / 4, f"{best * 1e6:.0f} µs of {life * 1e6:.0f} µs a container"
+
+
+def test_what_is_remembered_is_kept_when_the_last_container_has_ended() -> None:
+    cluster = Cluster()
+    node = cluster.node()
+    master = cluster.master()
+    [one] = master.allocate(asks(1, ONE)).allocated
+    node.beat(status(one))
+    master.finish()
+    assert not cluster.kept, "one of its containers lives"
+    node.beat(done(one, started_at_ms=1, finished_at_ms=2))
+    [history] = cluster.kept
+    assert history.application.application_id == master.app_id
+    assert [report.node_id for report in history.nodes] == [node.name]
+    assert history.events[0].kind is EventKind.APPLICATION_SUBMITTED
+    assert history.events[-1].kind is EventKind.CONTAINER_COMPLETED
+
+
+def test_an_ending_cluster_keeps_what_there_is_before_it_stops() -> None:
+    cluster = Cluster(lifetime="on-demand")
+    node = cluster.node()
+    master = cluster.master()
+    [one] = master.allocate(asks(1, ONE)).allocated
+    node.beat(status(one))
+    master.finish()
+    cluster.at(60.0)
+    assert cluster.stopped is not None
+    assert [history.application.application_id for history in cluster.kept] == [master.app_id]
+
+
+def test_nothing_is_kept_where_nothing_is_wanted() -> None:
+    cluster = Cluster(retained_histories=0)
+    cluster.node()
+    cluster.master().finish()
+    assert not cluster.kept

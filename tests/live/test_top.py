@@ -62,7 +62,9 @@ class Terminal:
     def ended(self) -> int:
         """Wait for the end of the command: its exit code."""
         wait_until(lambda: self.tmux("list-panes", "-F", "#{pane_dead}") == "1", 20, "the end of yopp top")
-        return int(wait_until(lambda: self.tmux("list-panes", "-F", "#{pane_dead_status}"), 10, "its exit code"))
+        return int(
+            wait_until(lambda: self.tmux("list-panes", "-F", "#{pane_dead_status}"), 10, "its exit code")
+        )
 
     def close(self) -> None:
         subprocess.run([*self._base, "kill-server"], capture_output=True, timeout=20)

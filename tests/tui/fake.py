@@ -252,6 +252,14 @@ class FakeSource:
             raise self.refusal
         return "done"
 
+    def drain(self, node_id: str) -> str:
+        self.acts.append(("drain", node_id))
+        return "drains"
+
+    def use_again(self, node_id: str) -> str:
+        self.acts.append(("use", node_id))
+        return "is RUNNING"
+
     def explain(self, identifier: str) -> list[str]:
         self.acts.append(("explain", identifier))
         return [f"{identifier} waits.", "  needs 1 vcore; free: 0 vcores -> waits for a vcore."]

@@ -11,6 +11,7 @@ from textual import events
 from executor.records import ContainerState, ExecutionType
 from yarnopp_cli.errors import InvalidStateError
 from yarnopp_cli.records.history import EventKind
+from yarnopp_cli.records.reports import NodeState
 from yarnopp_cli.tui.dialogs import Confirm, TextDialog
 from yarnopp_cli.tui.screens.containers import ContainersScreen
 from yarnopp_cli.tui.screens.detail import DetailScreen
@@ -178,10 +179,28 @@ def test_applications_are_killed_with_all_they_have() -> None:
     drive(body)
 
 
+def test_a_node_is_drained_and_used_again() -> None:
+    async def body(driver: Driver) -> None:
+        await driver.press("n")
+        assert "Drain host1:45454?" in driver.text and "8 running" in driver.text
+        await driver.press("n")
+        assert driver.source.acts == []
+        await driver.press("n", "y")
+        await driver.acts(("drain", "host1:45454"))
+        source = driver.source
+        drained = dataclasses.replace(source.now.nodes[0], state=NodeState.DECOMMISSIONED)
+        source.now = dataclasses.replace(source.now, nodes=(drained, *source.now.nodes[1:]))
+        await driver.picture()
+        await driver.press("n")
+        await driver.acts(("drain", "host1:45454"), ("use", "host1:45454"))
+
+    drive(body)
+
+
 def test_readonly_has_no_keys_that_change_anything() -> None:
     async def body(driver: Driver) -> None:
-        for place in ("2", "3", "4"):
-            await driver.press(place, "j", "ctrl+k", "f9", "p", "P", "D", "r")
+        for place in ("1", "2", "3", "4"):
+            await driver.press(place, "n", "j", "ctrl+k", "f9", "p", "P", "D", "r")
             assert not isinstance(driver.app.screen, Confirm)
             assert "Kill" not in driver.text and "Drop" not in driver.text
         await driver.press("2", "enter", "p", "ctrl+k")

@@ -1,4 +1,4 @@
-"""``yopp app list|status|kill``."""
+"""``yopp app list|status|kill|priority``."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from .options import (
     Columns,
     Conf,
     Define,
+    DryRun,
     Ids,
     Json,
     NoWait,
@@ -45,7 +46,7 @@ KILL_SECONDS = 20.0
 def register(app: typer.Typer) -> None:
     """Add the group ``app``."""
     group = new_typer(
-        help="List, show and kill applications.",
+        help="List, show, kill and prioritise applications.",
         no_args_is_help=True,
         epilog=examples("yopp app list", "yopp app kill last"),
     )
@@ -54,6 +55,9 @@ def register(app: typer.Typer) -> None:
     )
     group.command("status", epilog=examples("yopp app status last", "yopp app status 3 --json"))(status)
     group.command("kill", epilog=examples("yopp app kill last", "yopp app list -q | yopp app kill -"))(kill)
+    group.command(
+        "priority", epilog=examples("yopp app priority last 10", "yopp app -updatePriority 10 -appId last")
+    )(priority)
     app.add_typer(group, name="app")
 
 
@@ -163,8 +167,37 @@ def _details(printer: Printer, found: list[ApplicationReport]) -> None:
     )
 
 
+def priority(
+    application: Annotated[
+        str, typer.Argument(metavar="APPLICATION", help="Full id, `last`, or unique suffix.")
+    ],
+    number: Annotated[
+        int, typer.Argument(metavar="N", help="From 0; a larger number is served first, as in YARN.")
+    ],
+    dry_run: DryRun = False,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> None:
+    """Serve an application's guaranteed asks before, or after, those of others."""
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
+        [named] = applications(client, [application])
+        report = client.set_priority(named, number, dry_run=dry_run)
+    if printer.form in ("table", "wide") and not quiet:
+        printer.text(f"{named} {'would have ' if dry_run else ''}priority {report.priority}")
+    else:
+        _details(printer, [report])
+
+
 def kill(
     ids: Ids,
+    dry_run: DryRun = False,
     no_wait: NoWait = False,
     timeout: Timeout = None,
     yes: Yes = False,
@@ -183,12 +216,25 @@ def kill(
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         if ids == ["all"]:
             live = [one.application_id for one in client.applications(GetApplicationsRequest(live_only=True))]
-            if live and not printer.confirm(f"Kill all {len(live)} live applications?", yes=yes):
+            if (
+                live
+                and not dry_run
+                and not printer.confirm(f"Kill all {len(live)} live applications?", yes=yes)
+            ):
                 return 1
             named = live
         else:
             named = applications(client, ids)
         before = {one: client.application(one) for one in named}
+        if dry_run:
+            would = [before[one] for one in named if before[one].state not in FINAL_STATES]
+            if printer.form in ("table", "wide") and not quiet:
+                for report in would:
+                    printer.text(f"{report.application_id} would be killed: {view.counts_text(report)}")
+                printer.note(f"{len(would)} of {len(named)} live; nothing was changed")
+            else:
+                _details(printer, would)
+            return 0
         for one in named:
             if before[one].state not in FINAL_STATES:
                 client.kill_application(one, "Killed by a person.")

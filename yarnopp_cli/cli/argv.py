@@ -275,7 +275,7 @@ _OPTIONS: dict[str, _Mapping] = {
         "-changeQueue": None,
         "-movetoqueue": None,
         "-queue": None,
-        "-updatePriority": None,
+        "-updatePriority": (("priority",), "1"),
         "-updateLifetime": None,
         "-signal": None,
         "-launch": None,
@@ -335,7 +335,7 @@ _HINTS = {
     "-changeQueue": "this version has one queue",
     "-movetoqueue": "this version has one queue",
 }
-_FIRST = {"list", "status", "kill", "signal"}
+_FIRST = {"list", "status", "kill", "signal", "priority"}
 
 
 def _mapped(command: str) -> Callable[[list[str]], list[str]]:
@@ -392,6 +392,12 @@ def _finished(command: str, verb: list[str], others: list[str]) -> list[str]:
     if command == "container" and verb[:1] == ["signal"]:
         name = verb[2] if len(verb) > 2 else "OUTPUT_THREAD_DUMP"
         verb = ["signal", "--signal", _yarn_signal(name), *verb[1:2]]
+    if command == "app" and verb[:1] == ["priority"]:
+        named = [word for word in others if not word.startswith("-")]
+        if not named:
+            raise UsageError("yopp app: -updatePriority needs -appId", hint="yopp app priority last 10")
+        others.remove(named[0])
+        verb = ["priority", named[0], *verb[1:]]
     if command == "logs":
         others = _log_words(others)
     return [*verb, *others]
@@ -442,13 +448,35 @@ def _first_option(table: _Mapping, words: list[str]) -> str:
 
 
 def _rmadmin(words: list[str]) -> list[str]:
-    """``rmadmin``: what asks for a state; refreshing and switching have no counterpart yet."""
-    if words[:1] in (["-getServiceState"], ["-getAllServiceState"], ["-checkHealth"]):
-        return ["status"]
-    option = words[0] if words else "without an option"
-    raise _unsupported(
-        "rmadmin", option, hint="`yopp status` shows the cluster, `yopp up` and `yopp down` change it"
-    )
+    """``rmadmin``: YARN's options, one of which says what to do; our own words stay as they are."""
+    if not words or not words[0].startswith("-") or words[0] in ("-h", "--help"):
+        return ["rmadmin", *words]
+    option, rest = "-" + words[0].lstrip("-"), words[1:]
+    if option == "-help":
+        return ["rmadmin", "--help"]
+    if option in ("-getServiceState", "-getAllServiceState", "-checkHealth"):
+        # YARN names one of several ResourceManagers here (rm1)
+        return ["rmadmin", "service-state", *(rest[1:] if rest and not rest[0].startswith("-") else rest)]
+    if option == "-refreshQueues":
+        return ["rmadmin", "refresh-queues", *rest]
+    if option == "-updateNodeResource":
+        return ["rmadmin", "update-node-resource", *(["--", *rest] if "-1" in rest else rest)]
+    if option == "-refreshNodes":
+        return ["rmadmin", "refresh-nodes", *_refresh_nodes(rest)]
+    raise _unsupported("rmadmin", option)
+
+
+def _refresh_nodes(words: list[str]) -> list[str]:
+    """``-refreshNodes [-g|graceful [SECONDS] -client|-server]``."""
+    result: list[str] = []
+    for word in words:
+        if word in ("-g", "-graceful", "graceful", "--graceful"):
+            result.append("--graceful")
+        elif word.isdecimal() and result[-1:] == ["--graceful"]:
+            result += ["--kill-after", f"{word}s"]
+        elif word not in ("-client", "-server"):  # who counts the seconds: always the ResourceManager here
+            result.append(word)
+    return result
 
 
 _REWRITERS: dict[str, Callable[[list[str]], list[str]]] = {

@@ -23,6 +23,7 @@ from .options import (
     Color,
     Conf,
     Define,
+    DryRun,
     Json,
     NoProgress,
     Output,
@@ -272,6 +273,7 @@ def dshell(
     keep_containers: Keep = False,
     follow: Follow = False,
     detach: Detach = False,
+    dry_run: DryRun = False,
     debug: Debug = False,
     conf: Conf = None,
     define: Define = None,
@@ -323,6 +325,7 @@ def dshell(
         master=_master_size(master_memory, master_vcores, master_resources),
         follow=follow,
         detach=detach,
+        dry_run=dry_run,
         plain_lines=not no_progress,
     )
     return _in_hadoops_codes(
@@ -399,6 +402,7 @@ class Submission:
     master: Resource | None
     follow: bool
     detach: bool
+    dry_run: bool
     plain_lines: bool
 
 
@@ -408,6 +412,10 @@ def _run(request: ShellRequest, submission: Submission, context: Context, printe
     request.options(1)  # what is wrong with it is said before anything else is looked at
     session, settings = session_of(context, printer)
     job = shell.plan(request.options(settings.max_preemptions), shell_program())
+    if submission.dry_run:
+        from .dry_run import tell
+
+        return tell(context, printer, job)
     options = JobOptions(
         stream=submission.follow and not (printer.quiet or printer.is_json),
         prefixed=request.count > 1,

@@ -323,6 +323,7 @@ class RMAppManager:
         context = self._context
         context.live.pop(app.id, None)
         context.completed.append(app.id)
+        context.to_keep[app.id] = app
         while len(context.completed) > context.settings.max_completed_applications:
             context.applications.pop(context.completed.popleft(), None)
         context.waiters_dirty = True

@@ -415,6 +415,8 @@ class ContainerLedger:
         app = container.app
         if phase is Phase.PAUSED or phase is Phase.PREEMPTED:
             container.preemptions += 1
+        if Phase.PAUSED in (phase, container.phase) and not container.attempt.ended:
+            self._context.touch(container.attempt)  # its master counts them
         if container.phase is Phase.RUNNING:
             app.change_running(container, now, -1)
         if phase is Phase.RUNNING:

@@ -98,6 +98,8 @@ class RMContext:
         self.touched_nodes: dict[str, RMNode] = {}
         self.beating_nodes: dict[str, RMNode] = {}
         self.waiters_dirty = False
+        self.draining: dict[str, RMNode] = {}
+        self.to_keep: dict[str, RMApp] = {}
 
     def _guaranteed_awaited(self, node: RMNode, waiting: bool) -> None:
         """Guaranteed containers begin or cease to wait for room on ``node``.

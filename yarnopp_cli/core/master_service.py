@@ -37,7 +37,7 @@ from ..records.master_protocol import (
 )
 from ..records.requests import ANY, Container, ResourceRequest, Token
 from .app_manager import AM_SHUTDOWN, RMAppManager
-from .applications import AttemptState, RMAppAttempt
+from .applications import AttemptState, Phase, RMAppAttempt
 from .asks import Ask, AskKey, AskTable, check_request, check_size, key_of
 from .calls import CallReceived
 from .containers import EXPIRED, RELEASED
@@ -253,6 +253,7 @@ class ApplicationMasterService:
         number = attempt.sent_here = attempt.response_id
         scheduler, history = self._context.scheduler, self._context.history
         allocated = attempt.allocated.take(number)
+        attempt.paused_told = attempt.app.counts[Phase.PAUSED]
         for granted, _ in allocated:
             if not granted.acquired:
                 granted.acquired = True
@@ -273,6 +274,7 @@ class ApplicationMasterService:
                 updated=attempt.updated.take(number),
                 update_errors=attempt.update_errors.take(number),
                 updated_nodes=attempt.updated_nodes.take(number),
+                paused=attempt.app.counts[Phase.PAUSED],
                 available=scheduler.available(),
                 num_nodes=len(scheduler.nodes),
             ),

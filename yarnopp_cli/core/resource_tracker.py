@@ -28,6 +28,7 @@ from .nodes import HeldCall, RMNode, new_node
 from .remote_containers import adopt_observed
 from .tokens import derive_key
 
+_DRAINED = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 NORMAL, RESYNC, SHUTDOWN = "NORMAL", "RESYNC", "SHUTDOWN"
 SILENT_INTERVALS = 3
 """After so many heartbeat intervals of silence another process may take a connected node's name over."""
@@ -121,7 +122,11 @@ class ResourceTrackerService:
         load.status = request.opportunistic
         node.connection_id = connection_id
         node.connected, node.unregistered, node.shutdown_told = True, False, False
-        node.state = NodeState.RUNNING
+        node.resized = False
+        # A drained node stays out of use until somebody resumes it.
+        node.state = NodeState.DECOMMISSIONING if node.state in _DRAINED else NodeState.RUNNING
+        if node.state is NodeState.DECOMMISSIONING:
+            context.draining[node.node_id] = node
         node.restart()
 
     def _reconcile(self, node: RMNode, request: RegisterNodeManagerRequest, now: float) -> list[str]:
@@ -210,7 +215,7 @@ class ResourceTrackerService:
     def _health(self, node: RMNode, request: NodeHeartbeatRequest, now: float) -> None:
         node.health_report = request.health_report
         state = NodeState.RUNNING if request.healthy else NodeState.UNHEALTHY
-        if state is not node.state:
+        if state is not node.state and node.state not in _DRAINED:
             node.state = state
             kind = EventKind.NODE_HEALTHY if request.healthy else EventKind.NODE_UNHEALTHY
             self._note(node, kind, request.health_report)
@@ -348,6 +353,8 @@ class ResourceTrackerService:
         context = self._context
         lost = state is NodeState.LOST
         why = "it was silent for too long" if lost else "it has ended"
+        context.draining.pop(node.node_id, None)
+        context.deadlines.clear(("drain", node.node_id))
         self._note(node, EventKind.NODE_LOST if lost else EventKind.NODE_REMOVED, why)
         node.state = state
         self._disconnect(node)

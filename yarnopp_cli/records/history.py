@@ -7,6 +7,8 @@ from dataclasses import field
 
 from executor.light import dataclass
 
+from .reports import ApplicationReport, NodeReport
+
 
 class EventKind(enum.StrEnum):
     """What an event tells. The words are stable: people filter by them."""
@@ -61,6 +63,19 @@ class HistoryEvent:
     why: str = ""
     words: dict[str, str] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationHistory:
+    """What is kept of an application that has ended: its last report, the nodes that had containers of it, its events.
+
+    ``kept_at_ms`` in epoch milliseconds.
+    """
+
+    application: ApplicationReport
+    nodes: tuple[NodeReport, ...]
+    events: tuple[HistoryEvent, ...]
+    kept_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

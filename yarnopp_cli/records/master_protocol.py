@@ -73,7 +73,8 @@ class AllocateResponse:
     """``command`` is "" or YARN's AM_RESYNC or AM_SHUTDOWN. ``completed`` have ended at their nodes (or were lost).
 
     ``started`` have begun to run at their nodes, ``queued`` wait there: news for progress reports, not in YARN.
-    ``updated_nodes`` came, went, or became (un)healthy.
+    ``updated_nodes`` came, went, or became (un)healthy. ``paused`` is how many of the application's containers stand
+    still now, -1 for no news of that.
     """
 
     response_id: int
@@ -88,6 +89,7 @@ class AllocateResponse:
     num_nodes: int = 0
     command: str = ""
     token: Token | None = None
+    paused: int = -1
 
 
 @dataclass(frozen=True, slots=True)

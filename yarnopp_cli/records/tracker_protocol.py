@@ -100,6 +100,7 @@ class NodeHeartbeatResponse:
     ``applications_to_cleanup`` have ended: what runs of them is to be killed (-107). ``lifetime`` is the cluster's
     ("stay" or "on-demand"): a node of an on-demand cluster ends itself when its RM is gone for good.
     ``nodes_for_scheduling``, with distributed scheduling, are the least loaded nodes; None for no news of them.
+    ``resource`` is the size that an administrator gave the node, None for none.
     """
 
     response_id: int
@@ -114,6 +115,7 @@ class NodeHeartbeatResponse:
     diagnostics: str = ""
     lifetime: str = "stay"
     nodes_for_scheduling: tuple[RemoteNode, ...] | None = None
+    resource: Resource | None = None
 
 
 @dataclass(frozen=True, slots=True)

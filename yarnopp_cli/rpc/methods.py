@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..records import (
+    admin_protocol,
     client_protocol,
     container_protocol,
     distributed_protocol,
@@ -26,6 +27,7 @@ def _merge(*tables: Methods) -> Methods:
 
 RM_METHODS: Methods = _merge(
     client_protocol.METHODS,
+    admin_protocol.METHODS,
     history.METHODS,
     explanation.METHODS,
     master_protocol.METHODS,

@@ -54,6 +54,12 @@ class Source(Protocol):
     def act(self, action: str, report: ContainerReport) -> str:
         """Do one of ACTIONS to a container; what has happened, in a few words."""
 
+    def drain(self, node_id: str) -> str:
+        """Give a node no new containers; what has happened, in a few words."""
+
+    def use_again(self, node_id: str) -> str:
+        """Give a drained node containers again."""
+
     def explain(self, identifier: str) -> list[str]:
         """Why a container, application or node waits: lines, the first the answer."""
 
@@ -131,6 +137,17 @@ class ClusterSource:
                 UpdateContainerRequest(report.container_id, -1, kind, None, target)
             )
             return "waits for room to be promised" if response.pending else f"is {target.value} now"
+
+    def drain(self, node_id: str) -> str:
+        """As Source says."""
+        with closing(YarnClient(self._rm_socket)) as client:
+            _, containers = client.drain_nodes((node_id,))
+            return f"drains: {containers} containers are left" if containers else "is drained"
+
+    def use_again(self, node_id: str) -> str:
+        """As Source says."""
+        with closing(YarnClient(self._rm_socket)) as client:
+            return f"is {client.resume_nodes((node_id,))[0].state.value}"
 
     def explain(self, identifier: str) -> list[str]:
         """As Source says."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from executor.records import ContainerState, ExecutionType, Resource
 
-from ..records.reports import ApplicationReport, ContainerReport
+from ..records.reports import ApplicationReport, ContainerReport, NodeReport
 from .applications import counts_text
 from .cells import short_span
 from .containers import shown_state, time_ms
@@ -123,6 +123,16 @@ def demote(reports: Sequence[ContainerReport], picture: Picture) -> str:
     else:
         question = f"Demote {len(reports)} containers: {_names(reports)}?"
     return f"{question}\nIt goes on, but gives way (paused or killed) when a guaranteed one needs its room."
+
+
+def drain(node: NodeReport) -> str:
+    """The question before a node is drained."""
+    running = node.num_containers + node.opportunistic.running
+    return (
+        f"Drain {node.node_id}?\nIt is given nothing new. What runs there ends by itself ({running} running), and "
+        f"what waits there ({node.opportunistic.queued} queued) waits elsewhere or is asked for again. "
+        "`n` again takes it back."
+    )
 
 
 def kill_applications(reports: Sequence[ApplicationReport]) -> str:

@@ -248,6 +248,8 @@ class JobMaster:
             self._notice(f"an update of a container was refused: {refused.reason}")
         for status in response.completed:
             self._on_completed(status, now)
+        if response.paused >= 0:
+            self.tally.paused = response.paused
         for node in response.updated_nodes:
             if sentence := self._nodes.sentence(node):
                 self._out.append(m.Notice(sentence))
