@@ -141,10 +141,23 @@ def single_page(command: Any, context: Any, name: str, summary: str) -> Page:
         summary = summary[:1].lower() + summary[1:]
     options = tuple(Tagged(tag, (sentence,)) for tag, sentence in common.items())
     sections: dict[str, tuple[Block, ...]] = {"DESCRIPTION": tuple(blocks)}
+    if name == "yopp top":
+        sections["KEYS"] = _keys()
     if options:
         sections["COMMON OPTIONS"] = options
     sections["SEE ALSO"] = (Paragraph("`yopp`(1), `yarn-site.toml`(5)"),)
     return _page(name.replace(" ", "-"), "1", summary, sections)
+
+
+def _keys() -> tuple[Block, ...]:
+    """The keys of ``yopp top``. Imports Textual."""
+    from yarnopp_cli.tui.keys import sections
+
+    blocks: list[Block] = []
+    for title, keys in sections():
+        blocks.append(Subheading(title))
+        blocks += [Tagged(key, (description + ".",)) for key, description in keys]
+    return tuple(blocks)
 
 
 def walk(command: Any, name: str, parent: Any = None) -> Iterator[tuple[str, Any, Any]]:

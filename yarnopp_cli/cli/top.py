@@ -22,7 +22,7 @@ _SHORTEST = 0.1
 
 def register(app: typer.Typer) -> None:
     """Add ``top``."""
-    app.command("top", epilog=examples("yopp top --readonly", "yopp top --batch -n 3 --interval 5"))(top)
+    app.command("top", epilog=examples("yopp top --readonly", "yopp top --batch -n 3 -d 5"))(top)
 
 
 def top(

@@ -127,11 +127,10 @@ def demote(reports: Sequence[ContainerReport], picture: Picture) -> str:
 
 def drain(node: NodeReport) -> str:
     """The question before a node is drained."""
-    running = node.num_containers + node.opportunistic.running
+    running, queued = node.num_containers + node.opportunistic.running, node.opportunistic.queued
     return (
-        f"Drain {node.node_id}?\nIt is given nothing new. What runs there ends by itself ({running} running), and "
-        f"what waits there ({node.opportunistic.queued} queued) waits elsewhere or is asked for again. "
-        "`n` again takes it back."
+        f"Drain {node.node_id}?\nIt is given nothing new. What is there ({running} running, {queued} queued) goes on "
+        "to its end; then it is DECOMMISSIONED. `n` again uses it again."
     )
 
 
