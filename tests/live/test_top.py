@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from .conftest import Yopp, wait_until
@@ -28,11 +29,17 @@ class Terminal:
         assert TMUX is not None
         self.folder = Path(tempfile.mkdtemp(prefix="yt"))
         self._base = [TMUX, "-S", str(self.folder / "s"), "-f", "/dev/null"]
-        words = " ".join([env, "exec", sys.executable, "-m", "yarnopp_cli", *command])
+        words = " ".join([env, sys.executable, "-m", "yarnopp_cli", *command]).strip()
+        self._code = self.folder / "code"
         self._environment = yopp.environment | {"TERM": "xterm-256color"}
-        self.tmux("new-session", "-d", "-x", str(size[0]), "-y", str(size[1]),
-                  f"{words.strip()}; :", ";", "set", "remain-on-exit", "on")  # fmt: skip
-        self.pid = int(self.tmux("list-panes", "-F", "#{pane_pid}"))
+        line = f"{words}; echo $? > {self._code}.new; mv {self._code}.new {self._code}; sleep 600"
+        self.tmux("new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), line)
+
+    @property
+    def pid(self) -> int:
+        """The process of the command."""
+        shell = psutil.Process(int(self.tmux("list-panes", "-F", "#{pane_pid}")))
+        return next(one.pid for one in shell.children(recursive=True) if "yarnopp_cli" in one.cmdline())
 
     def tmux(self, *words: str) -> str:
         ended = subprocess.run(
@@ -61,10 +68,8 @@ class Terminal:
 
     def ended(self) -> int:
         """Wait for the end of the command: its exit code."""
-        wait_until(lambda: self.tmux("list-panes", "-F", "#{pane_dead}") == "1", 20, "the end of yopp top")
-        return int(
-            wait_until(lambda: self.tmux("list-panes", "-F", "#{pane_dead_status}"), 10, "its exit code")
-        )
+        wait_until(self._code.exists, 20, "the end of yopp top")
+        return int(self._code.read_text())
 
     def close(self) -> None:
         subprocess.run([*self._base, "kill-server"], capture_output=True, timeout=20)

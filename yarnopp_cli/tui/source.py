@@ -89,16 +89,18 @@ class ClusterSource:
 
     def picture(self, *, finished: bool) -> Picture:
         """As Source says."""
+        client = self._client
+        if client is None:
+            client = self._client = YarnClient(self._rm_socket)
         try:
-            client = self._client
-            if client is None:
-                client = self._client = YarnClient(self._rm_socket)
             info = client.cluster_info()
             nodes = client.nodes()
             containers = client.containers(GetContainersRequest(finished=finished), nodes=nodes)
             applications = client.applications()
         except (YoppError, OSError):
-            self.reconnect()
+            if self._client is client:
+                self._client = None
+            client.close()
             raise
         return Picture(now_ms(), info, nodes, containers, applications, host_facts())
 
@@ -165,10 +167,8 @@ class ClusterSource:
             return f"is {client.kill_application(application_id, _BY_HAND).state.value}"
 
     def reconnect(self) -> None:
-        """As Source says."""
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
+        """As Source says. A thread may still wait on the old connection, so that nobody else may close it."""
+        self._client = None
 
     def close(self) -> None:
         """As Source says."""
