@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -34,8 +35,9 @@ CODES = {
     "yopp doctor --fix": {0, 1},
 }
 FRESH = (
-    "yopp down", "rm stop", "rm restart", "nm stop", "nm restart", "node resize --vcores", "update-node-resource",
-    " kill", "refresh-nodes", "node drain",
+    "yopp down", "rm stop", "rm restart", "nm start", "nm stop", "nm restart", "node resize --vcores",
+    "update-node-resource",
+    " kill", " signal", "refresh-nodes", "node drain",
 )  # fmt: skip
 """After these the cluster is made anew."""
 
@@ -67,6 +69,10 @@ def typed(yopp: Yopp, line: str) -> str:
     line = line.replace("host1:45454", f"{socket.gethostname()}:45454").replace(
         "/etc/hadoop/", f"{yopp.home}/"
     )
+    if line == "yopp down":  # which asks where something lives
+        yopp("app", "kill", "all", "-y")
+    if line in ("yopp nm stop", "yopp nm restart"):  # which are for the only node
+        yopp("nm", "stop", "45455")
     if "appattempt_" in line:
         apps = yopp.json("app", "list")["apps"]["app"]
         line = re.sub(r"appattempt_\d+_\d+_\d+", apps[0]["yopp"]["currentAttempt"], line)
@@ -89,6 +95,8 @@ def test_the_examples_of_a_page(yopp: Yopp, name: str) -> None:
     (yopp.home / "Makefile").write_text("all:\n\t@true\n")
     (yopp.home / "yarn-site.xml").write_text("<configuration></configuration>\n")
     environment = {**yopp.environment, "PATH": f"{folder}:{yopp.environment['PATH']}"}
+    if (plots := importlib.util.find_spec("matplotlib")) is not None and plots.origin:
+        environment["PYTHONPATH"] += f":{Path(plots.origin).parent.parent}"  # wherever it is installed
     prepared, failed = False, []
     for line in examples(name):
         if line in SKIPPED or not runs_here(line):
