@@ -91,6 +91,8 @@ ROWS = [
     (f"logs -applicationId {APP} -containerId {CONTAINER}", f"logs {CONTAINER}"),
     (f"logs -applicationId {APP} -am ALL", f"logs {APP} --am"),
     (f"logs -applicationId {APP} -log_files stderr", f"logs {APP} --stderr"),
+    (f"logs -applicationId {APP} -size -100", f"logs {APP} --bytes -100"),
+    (f"logs -applicationId {APP} -show_container_log_info", f"logs {APP} --files"),
     (f"logs -log_files stdout stderr -applicationId {APP}", f"logs {APP}"),
     (f"logs -applicationId {APP} -out /tmp/x", f"logs {APP} --out /tmp/x"),
     # daemons and administration
@@ -165,7 +167,6 @@ def test_every_flag_of_the_distributed_shell(name: str) -> None:
         (f"application -list -kill {APP}", "exclude"),
         ("application -status", "-status"),
         (f"container -signal {CONTAINER} NO_SUCH", "NO_SUCH"),
-        (f"logs -applicationId {APP} -size 100", "-size"),
         (f"logs -applicationId {APP} -log_files syslog", "stdout and stderr"),
         ("rmadmin -transitionToActive rm1", "-transitionToActive"),
     ],

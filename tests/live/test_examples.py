@@ -6,8 +6,10 @@ import importlib.util
 import json
 import re
 import shutil
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +26,7 @@ SKIPPED = {
     "yopp nm run": FOREGROUND,
     "yopp nm run 45454 --memory 2G --vcores 2": FOREGROUND,
 }
-ENDLESS = ("events -f", "ps -w", "logs -f", "wait ", "yopp top", "--watch")
+ENDLESS = ("events -f", "ps -w", "logs -f", "wait ", "yopp top", "node drain 45455")
 """What goes on until somebody ends it, or until jobs have ended that take a minute here: it is ended after a while."""
 CODES = {
     "yopp rmadmin refresh-queues": {0, 1},
@@ -32,8 +34,16 @@ CODES = {
     "yopp doctor": {0, 1},
     "yopp doctor --fix": {0, 1},
 }
-FRESH = ("yopp down", "yopp rm ", "yopp nm ", "yopp node resize", "yopp rmadmin", "kill", "yopp node drain")
+FRESH = (
+    "yopp down", "rm stop", "rm restart", "nm start", "nm stop", "nm restart", "node resize --vcores",
+    "update-node-resource",
+    " kill", " signal", "refresh-nodes", "node drain",
+)  # fmt: skip
 """After these the cluster is made anew."""
+
+
+ALONE = ("man", "completion", "version", "config", "doctor")
+"""These need no cluster."""
 
 
 def examples(name: str) -> list[str]:
@@ -56,8 +66,13 @@ def prepare(yopp: Yopp) -> None:
 
 def typed(yopp: Yopp, line: str) -> str:
     """The line with what is only true of the manual's own cluster replaced, and less patience."""
-    [node] = [one["id"] for one in yopp.json("node", "list")["nodes"]["node"]][:1]
-    line = line.replace("host1:45454", node).replace("/etc/hadoop/", f"{yopp.home}/")
+    line = line.replace("host1:45454", f"{socket.gethostname()}:45454").replace(
+        "/etc/hadoop/", f"{yopp.home}/"
+    )
+    if line == "yopp down":  # which asks where something lives
+        yopp("app", "kill", "all", "-y")
+    if line in ("yopp nm stop", "yopp nm restart"):  # which are for the only node
+        yopp("nm", "stop", "45455")
     if "appattempt_" in line:
         apps = yopp.json("app", "list")["apps"]["app"]
         line = re.sub(r"appattempt_\d+_\d+_\d+", apps[0]["yopp"]["currentAttempt"], line)
@@ -80,11 +95,13 @@ def test_the_examples_of_a_page(yopp: Yopp, name: str) -> None:
     (yopp.home / "Makefile").write_text("all:\n\t@true\n")
     (yopp.home / "yarn-site.xml").write_text("<configuration></configuration>\n")
     environment = {**yopp.environment, "PATH": f"{folder}:{yopp.environment['PATH']}"}
+    if (plots := importlib.util.find_spec("matplotlib")) is not None and plots.origin:
+        environment["PYTHONPATH"] += f":{Path(plots.origin).parent.parent}"  # wherever it is installed
     prepared, failed = False, []
     for line in examples(name):
         if line in SKIPPED or not runs_here(line):
             continue
-        if not prepared:
+        if not prepared and name not in ALONE:
             prepare(yopp)
             prepared = True
         endless = any(word in line for word in ENDLESS)

@@ -314,13 +314,13 @@ _OPTIONS: dict[str, _Mapping] = {
         "-applicationId": (("",), "1"),
         "-containerId": (("",), "1"),
         "-am": (("--am",), "~"),
-        "-log_files": (("--files",), "*"),
+        "-log_files": (("--log-files",), "*"),
         "-out": (("--out",), "1"),
         "-log_files_pattern": None,
-        "-size": None,
+        "-size": (("--bytes",), "1"),
         "-size_limit_mb": None,
-        "-show_container_log_info": None,
-        "-show_application_log_info": None,
+        "-show_container_log_info": (("--files",), ""),
+        "-show_application_log_info": (("--files",), ""),
         "-list_nodes": None,
         "-nodeAddress": None,
         "-appOwner": None,
@@ -330,8 +330,6 @@ _OPTIONS: dict[str, _Mapping] = {
     },
 }
 _HINTS = {
-    "-size": "`yopp logs --tail N` prints the last N lines",
-    "-show_container_log_info": "`yopp container status ID` names the log files",
     "-changeQueue": "this version has one queue",
     "-movetoqueue": "this version has one queue",
 }
@@ -409,9 +407,9 @@ def _log_words(words: list[str]) -> list[str]:
     """
     if any(word.startswith("container_") for word in words):
         words = [word for word in words if not word.startswith("application_")]
-    if "--files" not in words:
+    if "--log-files" not in words:
         return words
-    at = words.index("--files")
+    at = words.index("--log-files")
     end = next(
         (i for i in range(at + 1, len(words)) if not words[i].strip(",").startswith("std")), len(words)
     )
