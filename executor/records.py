@@ -272,10 +272,14 @@ class CgroupLimits:
 
 @dataclass(frozen=True, slots=True)
 class ResourceUtilization:
-    """Measured use of a node or of all its containers: memory in bytes, ``cpu`` in cores (2.0: two whole cores)."""
+    """Measured use of a node or of all its containers: memory in bytes, ``cpu`` in cores (2.0: two whole cores).
+
+    ``load1`` is the machine's load average over a minute, -1 where it means nothing.
+    """
 
     memory_bytes: int = 0
     cpu: float = 0.0
+    load1: float = -1.0
 
 
 @dataclass(frozen=True, slots=True)

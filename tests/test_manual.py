@@ -130,6 +130,17 @@ def test_every_real_command_is_in_the_page() -> None:
         assert any(heading.split()[1] == entry.name for heading in headings), entry.name
 
 
+def test_every_command_has_a_page_with_two_examples_of_each_of_its_own() -> None:
+    from yarnopp_cli.cli.table import TABLE
+
+    for entry in TABLE:
+        blocks = dict(manual.named_page(entry.name).sections)["DESCRIPTION"]
+        headings = [block for block in blocks if isinstance(block, Subheading)]
+        examples = [block.lines for block in blocks if isinstance(block, Literal)]
+        assert len(headings) == len(examples), entry.name
+        assert all(len(lines) >= 2 for lines in examples), f"{entry.name}: {examples}"
+
+
 def test_roff_escapes_what_would_be_a_request_or_an_escape(tmp_path: Path) -> None:
     page = Page(
         name="x",

@@ -31,7 +31,16 @@ from .records.requests import UpdateContainerRequest
 from .rpc.blocking import DEFAULT_TIMEOUT, Connection
 
 if TYPE_CHECKING:
+    from executor.records import Resource
+
     from .records import container_protocol as nm
+    from .records.admin_protocol import (
+        DrainNodesResponse,
+        ResumeNodesResponse,
+        UpdateNodeResourceResponse,
+    )
+    from .records.explanation import ExplainResponse, Explanation
+    from .records.history import GetEventsRequest, GetEventsResponse
 
 ANSWER_GRACE = 10.0
 """Seconds that an answer may take beyond the time that a call asks the daemon to hold it."""
@@ -39,6 +48,7 @@ ANSWER_GRACE = 10.0
 NODE_SECONDS = 2.0
 """Seconds that a node has to tell fresh figures; without them the RM's knowledge is shown."""
 
+_ALIVE = (NodeState.RUNNING, NodeState.UNHEALTHY, NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 _FROM_NODE = frozenset(field.name for field in dataclasses.fields(ContainerStatus)) & frozenset(
     field.name for field in dataclasses.fields(ContainerReport)
 ) - {"container_id", "application_id", "user", "command", "log_directory"}
@@ -57,6 +67,7 @@ class YarnClient:
         self._nodes: dict[str, Connection] = {}
         self._trace = trace
         self._trace_messages = trace_messages
+        self._until: float | None = None
 
     def __enter__(self) -> YarnClient:
         return self
@@ -65,6 +76,10 @@ class YarnClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def hurry(self, seconds: float) -> None:
+        """Let all calls from now on take so long together; what is late is a ConnectionFailedError."""
+        self._until = time.monotonic() + seconds
 
     def close(self) -> None:
         """Close all connections."""
@@ -120,16 +135,19 @@ class YarnClient:
         )
         return response.application
 
-    def move_application(self, application_id: str, queue: str) -> ApplicationReport:
+    def move_application(
+        self, application_id: str, queue: str, *, dry_run: bool = False
+    ) -> ApplicationReport:
         """Put an application into another queue; as it is then. Raises what the RM refused."""
-        response: rm.MoveApplicationResponse = self._call(
-            self._rm, "moveApplicationAcrossQueues", rm.MoveApplicationRequest(application_id, queue)
-        )
+        request = rm.MoveApplicationRequest(application_id, queue, dry_run)
+        response: rm.MoveApplicationResponse = self._call(self._rm, "moveApplicationAcrossQueues", request)
         return response.application
 
-    def update_priority(self, application_id: str, priority: int) -> ApplicationReport:
+    def update_priority(
+        self, application_id: str, priority: int, *, dry_run: bool = False
+    ) -> ApplicationReport:
         """Give an application another priority; as it is then. Raises what the RM refused."""
-        request = rm.UpdateApplicationPriorityRequest(application_id, priority)
+        request = rm.UpdateApplicationPriorityRequest(application_id, priority, dry_run)
         response: rm.UpdateApplicationPriorityResponse = self._call(
             self._rm, "updateApplicationPriority", request
         )
@@ -156,6 +174,48 @@ class YarnClient:
         )
         return response.queues
 
+    def events(self, request: GetEventsRequest) -> GetEventsResponse:
+        """What happened, by the request's filters; held by the RM for up to its ``wait_ms``."""
+        timeout = DEFAULT_TIMEOUT + request.wait_ms / 1000
+        response: GetEventsResponse = self._call(self._rm, "getEvents", request, timeout=timeout)
+        return response
+
+    def explain(self, identifier: str) -> Explanation:
+        """Why this application, container or node waits, as the RM sees it. Raises what it is not found by."""
+        from .records.explanation import ExplainRequest
+
+        response: ExplainResponse = self._call(self._rm, "explain", ExplainRequest(identifier))
+        return response.explanation
+
+    def drain_nodes(
+        self, node_ids: Sequence[str], timeout_ms: int = -1, *, dry_run: bool = False
+    ) -> tuple[tuple[NodeReport, ...], int]:
+        """Begin to drain nodes; as they are then, and how many containers they have."""
+        from .records.admin_protocol import DrainNodesRequest
+
+        response: DrainNodesResponse = self._call(
+            self._rm, "drainNodes", DrainNodesRequest(tuple(node_ids), timeout_ms, dry_run)
+        )
+        return response.nodes, response.containers
+
+    def resume_nodes(self, node_ids: Sequence[str], *, dry_run: bool = False) -> tuple[NodeReport, ...]:
+        """Use drained nodes again."""
+        from .records.admin_protocol import ResumeNodesRequest
+
+        response: ResumeNodesResponse = self._call(
+            self._rm, "resumeNodes", ResumeNodesRequest(tuple(node_ids), dry_run)
+        )
+        return response.nodes
+
+    def resize_node(self, node_id: str, size: Resource, *, dry_run: bool = False) -> NodeReport:
+        """Give a node another size. Raises InvalidResourceRequestError for one that could run nothing."""
+        from .records.admin_protocol import UpdateNodeResourceRequest
+
+        response: UpdateNodeResourceResponse = self._call(
+            self._rm, "updateNodeResource", UpdateNodeResourceRequest(node_id, size, dry_run)
+        )
+        return response.node
+
     def container_reports(self, request: rm.GetContainersRequest) -> tuple[ContainerReport, ...]:
         """Containers as the RM knows them, in order of allocation."""
         response: rm.GetContainersResponse = self._call(self._rm, "getContainers", request)
@@ -178,7 +238,7 @@ class YarnClient:
             return reports
         found: dict[str, ContainerStatus] = {}
         for node in self.nodes() if nodes is None else nodes:
-            if node.node_id in wanted and node.state is NodeState.RUNNING and node.connected:
+            if node.node_id in wanted and node.state in _ALIVE and node.connected:
                 for status in self._statuses(node, tuple(wanted[node.node_id])):
                     found[status.container_id] = status
         return tuple(
@@ -287,6 +347,8 @@ class YarnClient:
         self, connection: Connection, method: str, request: Any, *, timeout: float = DEFAULT_TIMEOUT
     ) -> Any:
         """One call over one connection, told of to ``trace``."""
+        if self._until is not None:
+            timeout = min(timeout, max(0.0, self._until - time.monotonic()))
         if self._trace is None:
             return connection.call(method, request, timeout=timeout)
         if self._trace_messages:

@@ -42,8 +42,12 @@ class NodeStatus:
             self.daemon is not None
             and self.report is not None
             and self.report.connected
-            and self.report.state is NodeState.RUNNING
+            and self.report.state in _SERVING
         )
+
+
+_SERVING = (NodeState.RUNNING, NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
+"""A drained node is out of use because somebody wants it so: nothing is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from typing import Any
 from executor.settings import ExecutorSettings, Property
 from yarnopp_cli import __version__
 from yarnopp_cli import manual_text as text
+from yarnopp_cli.cli.table import COMMANDS, TABLE
 from yarnopp_cli.roff import Block, Literal, Page, Paragraph, Subheading, Tagged, to_man
 from yarnopp_cli.settings.applications import ApplicationSettings
 from yarnopp_cli.settings.hardware import HardwareSettings
@@ -145,20 +146,34 @@ def command_page(root: Any) -> Page:
     )
 
 
-def single_page(command: Any, context: Any, name: str) -> Page:
+def single_page(command: Any, context: Any, name: str, summary: str) -> Page:
     """The page of one command ("yopp node") and of those below it, for ``yopp man COMMAND``."""
     common: dict[str, str] = {}
     blocks: list[Block] = []
     for below, part, part_context in walk(command, name, context.parent):
         if not hasattr(part, "commands"):
             blocks += _command_blocks(below, part, part_context, common)
-    summary = (_paragraphs(command.help or "") or [name])[0].split(". ")[0].rstrip(".")
+    if not summary[:2].isupper():  # YARN's is not to become yARN's
+        summary = summary[:1].lower() + summary[1:]
     options = tuple(Tagged(tag, (sentence,)) for tag, sentence in common.items())
     sections: dict[str, tuple[Block, ...]] = {"DESCRIPTION": tuple(blocks)}
+    if name == "yopp top":
+        sections["KEYS"] = _keys()
     if options:
         sections["COMMON OPTIONS"] = options
     sections["SEE ALSO"] = (Paragraph("`yopp`(1), `yarn-site.toml`(5)"),)
-    return _page(name.replace(" ", "-"), "1", summary[:1].lower() + summary[1:], sections)
+    return _page(name.replace(" ", "-"), "1", summary, sections)
+
+
+def _keys() -> tuple[Block, ...]:
+    """The keys of ``yopp top``. Imports Textual."""
+    from yarnopp_cli.tui.keys import sections
+
+    blocks: list[Block] = []
+    for title, keys in sections():
+        blocks.append(Subheading(title))
+        blocks += [Tagged(key, (description + ".",)) for key, description in keys]
+    return tuple(blocks)
 
 
 def walk(command: Any, name: str, parent: Any = None) -> Iterator[tuple[str, Any, Any]]:
@@ -217,6 +232,23 @@ def yopp_page() -> Page:
     return command_page(typer.main.get_command(build()))
 
 
+def named_page(name: str) -> Page:
+    """``yopp-NAME(1)`` of this very version: one command and all below it."""
+    import typer
+
+    from yarnopp_cli.cli.app import build
+
+    root = typer.main.get_command(build())
+    parent = root.context_class(root, info_name="yopp")
+    command = root.commands[name]  # type: ignore[attr-defined]
+    context = command.context_class(command, info_name=name, parent=parent)
+    return single_page(command, context, f"yopp {name}", COMMANDS[name].summary)
+
+
+def _maker(name: str) -> Callable[[], str]:
+    return lambda: to_man(named_page(name))
+
+
 def root_help() -> str:
     """What ``yopp --help`` prints, at 80 columns."""
     import typer
@@ -233,6 +265,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "man/yarn-site.toml.5": lambda: to_man(site_page()),
     "man/yopp.1": lambda: to_man(yopp_page()),
     "yarnopp_cli/cli/help.txt": root_help,
+    **{f"man/yopp-{entry.name}.1": _maker(entry.name) for entry in TABLE},
 }
 """The generated files of the source tree, and what makes each."""
 

@@ -132,6 +132,11 @@ class RunDir:
         """Held locked by whoever starts or stops daemons here."""
         return os.path.join(self.path, "lock")
 
+    @property
+    def history_dir(self) -> str:
+        """Where the histories of ended applications are kept."""
+        return os.path.join(self.state_dir, "history")
+
     def nm_state_dir(self, port: int) -> str:
         """Where an NM keeps its containers' records."""
         return os.path.join(self.state_dir, f"nm-{port}")

@@ -129,6 +129,13 @@ class QueuingLimitReceived:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeResized:
+    """What the node's containers may have together is another amount from now on."""
+
+    total: Resource
+
+
+@dataclass(frozen=True, slots=True)
 class UsageSampled:
     """All containers were measured in one pass. ``node`` is the whole machine (or this node's share of it)."""
 
@@ -178,6 +185,7 @@ Event = (
     | ContainerResumed
     | ContainerExited
     | QueuingLimitReceived
+    | NodeResized
     | UsageSampled
     | NodeUtilizationSampled
     | ContainerRecovered

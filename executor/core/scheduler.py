@@ -31,6 +31,7 @@ from .events import (
     ContainerSignalRequested,
     ContainerUpdated,
     Event,
+    NodeResized,
     NodeUtilizationSampled,
     QueuingLimitReceived,
     RecoveryCompleted,
@@ -78,6 +79,8 @@ class ContainerScheduler(YieldingActions):
                 self._on_scheduled(event)
             case QueuingLimitReceived():
                 self._on_queuing_limit(event)
+            case NodeResized():
+                self._on_resized(event.total)
             case UsageSampled():
                 self._on_usage(event)
             case NodeUtilizationSampled():
@@ -409,6 +412,19 @@ class ContainerScheduler(YieldingActions):
             if container.pause_wanted and not container.held:
                 container.pause_wanted = False
                 container.deadlines.pop(DeadlineKind.PAUSE, None)
+
+    def _on_resized(self, total: Resource) -> None:
+        """Another size: room for some that wait, or too little for opportunistic ones that run."""
+        self._tracker.total = total
+        for container in list(self._active.values()):
+            # A strict CPU limit is a share of the node's vcores. One that gave memory gets it when it goes on.
+            if container.state is RUNNING or (container.state is PAUSED and not container.gave_memory):
+                self._emit(SetLimits(container.container_id, self._limits(container)))
+        for container in [*self._guaranteed, *self._opportunistic]:
+            if container.state is SCHEDULED and not container.resource.fits_in(total):
+                # It can never start here: its master asks for it again, and gets it elsewhere.
+                self._kill(container, BY_SCHEDULER, outcome.larger_than_node(container.resource, total))
+        self._start_pending()
 
     def _on_usage(self, event: UsageSampled) -> None:
         self._tracker.measured = event.node

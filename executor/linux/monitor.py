@@ -7,6 +7,7 @@ somebody has to give way to real pressure it is done more often, and the machine
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -137,4 +138,4 @@ def node_utilization() -> ResourceUtilization:
 
     memory = psutil.virtual_memory()
     busy = psutil.cpu_percent(interval=None) / 100 * (psutil.cpu_count() or 1)
-    return ResourceUtilization(int(memory.total - memory.available), busy)
+    return ResourceUtilization(int(memory.total - memory.available), busy, os.getloadavg()[0])

@@ -101,8 +101,8 @@ def test_the_table_is_sound() -> None:
         (["wait", "last", "--timeout", "-5s"], "--timeout"),
         (["app", "status"], "ID"),
         (["container", "signal", "--signal", "99", "1.1"], "--signal"),
-        (["rmadmin", "-refreshNodes"], "-refreshNodes"),
-        (["application", "-changeQueue", "x"], "QUEUE"),
+        (["application", "-changeQueue", "x"], "-changeQueue"),
+        (["rmadmin", "-transitionToActive"], "-transitionToActive"),
         (["jar"], "jar"),
     ],
 )

@@ -105,6 +105,21 @@ def test_tail(cli: Cli, logged: Cluster, count: int, expected: str) -> None:
     assert cli("logs", "1", "--stdout", "--tail", str(count)).out == expected
 
 
+def test_bytes_and_the_list_of_files(cli: Cli, logged: Cluster) -> None:
+    whole = cli("logs", "1.1", "--stdout", "--no-prefix").out
+    assert whole
+    assert cli("logs", "1.1", "--stdout", "--bytes", "3").out == whole[:3]
+    assert cli("logs", "1.1", "--stdout", "--bytes=-3").out == whole[-3:]
+    assert cli("logs", "-containerId", container_id(1, 1), "-size", "-3", "--stdout").out == whole[-3:]
+    ended = cli("logs", "1.1", "--files", "--json")
+    assert ended.code == 0, ended.err
+    found = json.loads(ended.out)["containerLogInfo"]
+    assert {one["fileName"] for one in found} <= {"stdout", "stderr"}
+    assert {one["container"] for one in found} == {container_id(1, 1)}
+    assert found[0]["fileSize"] == str(len(whole.encode()))
+    assert cli("logs", "1.1", "-f", "--files").code == 2
+
+
 def test_timestamps_since_and_copies(cli: Cli, logged: Cluster, tmp_path: Path) -> None:
     line = cli("logs", "1", "--stderr", "--timestamps").out
     assert line.endswith(" oops\n")

@@ -15,6 +15,7 @@ from executor.records import (
     Resource,
 )
 from yarnopp_cli.core.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
+from yarnopp_cli.core.history_keeping import KeepHistory
 from yarnopp_cli.core.resourcemanager import ResourceManager
 from yarnopp_cli.records.client_protocol import (
     GetApplicationsRequest,
@@ -102,6 +103,7 @@ class Cluster:
         )
         self.now = 0.0
         self.stopped: str | None = None
+        self.kept: list[Any] = []
         self._answers: dict[int, Any] = {}
         self._calls = 0
         self._connections = 100
@@ -155,6 +157,9 @@ class Cluster:
                 case ReplyError(call_id, error):
                     assert call_id not in self._answers, f"call {call_id} was answered twice"
                     self._answers[call_id] = error
+                case KeepHistory(history):
+                    assert self.stopped is None, "a history came after the end"
+                    self.kept.append(history)
                 case StopDaemon(reason):
                     assert self.stopped is None, "the daemon was stopped twice"
                     self.stopped = reason

@@ -125,6 +125,12 @@ def run(argv: Sequence[str]) -> int:
     """Run one command line (without the program's name) and return its exit code. Never raises."""
     output.reset(json_wanted=_asks_for_json(argv))
     try:
+        # A shell's TAB: whatever words stand there, none is to be parsed.
+        if list(argv[:2]) == ["completion", "words"]:
+            from .completion import words
+
+            words(list(argv[2:]))
+            return 0
         code = _invoke(rewrite(argv))
         output.flush()
     except output.OutputClosedError as error:

@@ -19,6 +19,7 @@ from .options import (
     Columns,
     Conf,
     Define,
+    DryRun,
     Ids,
     Json,
     NoWait,
@@ -168,6 +169,7 @@ def _details(printer: Printer, found: list[ApplicationReport]) -> None:
 
 def kill(
     ids: Ids,
+    dry_run: DryRun = False,
     no_wait: NoWait = False,
     timeout: Timeout = None,
     yes: Yes = False,
@@ -186,12 +188,25 @@ def kill(
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         if ids == ["all"]:
             live = [one.application_id for one in client.applications(GetApplicationsRequest(live_only=True))]
-            if live and not printer.confirm(f"Kill all {len(live)} live applications?", yes=yes):
+            if (
+                live
+                and not dry_run
+                and not printer.confirm(f"Kill all {len(live)} live applications?", yes=yes)
+            ):
                 return 1
             named = live
         else:
             named = applications(client, ids)
         before = {one: client.application(one) for one in named}
+        if dry_run:
+            would = [before[one] for one in named if before[one].state not in FINAL_STATES]
+            if printer.form in ("table", "wide") and not quiet:
+                for report in would:
+                    printer.text(f"{report.application_id} would be killed: {view.counts_text(report)}")
+                printer.note(f"{len(would)} of {len(named)} live; nothing was changed")
+            else:
+                _details(printer, would)
+            return 0
         for one in named:
             if before[one].state not in FINAL_STATES:
                 client.kill_application(one, "Killed by a person.")

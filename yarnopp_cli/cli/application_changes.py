@@ -11,7 +11,7 @@ from ..views import applications as view
 from .application import now_ms
 from .context import Context
 from .naming import applications
-from .options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, Verbose, examples
+from .options import Color, Conf, Define, DryRun, Json, Output, Quiet, RunDirOption, Verbose, examples
 from .output import Printer
 
 Named = Annotated[
@@ -32,6 +32,7 @@ def register(group: typer.Typer) -> None:
 def queue(
     application: Named,
     name: Annotated[str, typer.Argument(metavar="QUEUE", help="The queue it is to be in.")],
+    dry_run: DryRun = False,
     conf: Conf = None,
     define: Define = None,
     run_dir: RunDirOption = None,
@@ -45,13 +46,16 @@ def queue(
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         [one] = applications(client, [application])
-        report = client.move_application(one, name)
-    _show(printer, report, f"{report.application_id} is in queue {report.queue}")
+        report = client.move_application(one, name, dry_run=dry_run)
+    _show(
+        printer, report, f"{report.application_id} {'would be' if dry_run else 'is'} in queue {report.queue}"
+    )
 
 
 def priority(
     application: Named,
     value: Annotated[int, typer.Argument(metavar="N", min=0, help="A larger number is served first.")],
+    dry_run: DryRun = False,
     conf: Conf = None,
     define: Define = None,
     run_dir: RunDirOption = None,
@@ -65,8 +69,12 @@ def priority(
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         [one] = applications(client, [application])
-        report = client.update_priority(one, value)
-    _show(printer, report, f"{report.application_id} has priority {report.priority}")
+        report = client.update_priority(one, value, dry_run=dry_run)
+    _show(
+        printer,
+        report,
+        f"{report.application_id} {'would have' if dry_run else 'has'} priority {report.priority}",
+    )
 
 
 def _show(printer: Printer, report: ApplicationReport, sentence: str) -> None:

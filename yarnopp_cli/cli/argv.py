@@ -251,17 +251,17 @@ class _Words:
         return taken
 
 
-def _unsupported(command: str, option: str, hint: str = "") -> UsageError:
+def _unsupported(command: str, option: str) -> UsageError:
     return UsageError(
         f"yopp {command} {option} does nothing here",
         because="this version has no counterpart of that YARN option",
-        hint=hint or f"`yopp {command} --help` lists what there is",
+        hint=f"`yopp {command} --help` lists what there is",
     )
 
 
 # What each of YARN's options becomes: our words, and how many values follow it ("" none, "1" one, "*" any
 # number, "~" some that mean nothing here). None: refused.
-_LAST = "\0last"  # what follows the verb stands behind the application
+_LAST = "\0last"  # what follows the verb stands behind the application that -appId names
 _Mapping = dict[str, tuple[tuple[str, ...], str] | None]
 
 _OPTIONS: dict[str, _Mapping] = {
@@ -303,17 +303,25 @@ _OPTIONS: dict[str, _Mapping] = {
         "-showDetails": (("-o", "wide"), ""),
     },
     "queue": {"-list": (("list",), "~"), "-status": (("status",), "1")},
+    "top": {
+        "-delay": (("--interval",), "1"),
+        "-rows": (("--rows",), "1"),
+        "-cols": None,
+        "-queues": None,
+        "-types": None,
+        "-users": None,
+    },
     "logs": {
         "-applicationId": (("",), "1"),
         "-containerId": (("",), "1"),
         "-am": (("--am",), "~"),
-        "-log_files": (("--files",), "*"),
+        "-log_files": (("--log-files",), "*"),
         "-out": (("--out",), "1"),
         "-log_files_pattern": None,
-        "-size": None,
+        "-size": (("--bytes",), "1"),
         "-size_limit_mb": None,
-        "-show_container_log_info": None,
-        "-show_application_log_info": None,
+        "-show_container_log_info": (("--files",), ""),
+        "-show_application_log_info": (("--files",), ""),
         "-list_nodes": None,
         "-nodeAddress": None,
         "-appOwner": None,
@@ -321,10 +329,6 @@ _OPTIONS: dict[str, _Mapping] = {
         "-client_max_retries": None,
         "-client_retry_interval_ms": None,
     },
-}
-_HINTS = {
-    "-size": "`yopp logs --tail N` prints the last N lines",
-    "-show_container_log_info": "`yopp container status ID` names the log files",
 }
 _FIRST = {"list", "status", "kill", "signal", "queue", "priority"}
 
@@ -353,7 +357,7 @@ def _map(command: str, words: list[str]) -> list[str]:
             continue
         mapping = table[option]
         if mapping is None:
-            raise _unsupported(command, option, hint=_HINTS.get(option, ""))
+            raise _unsupported(command, option)
         ours, takes = mapping
         target = others
         if ours[0] in _FIRST:
@@ -381,7 +385,12 @@ def _finished(command: str, verb: list[str], others: list[str]) -> list[str]:
     if command == "app" and verb == ["list"] and "--state" in others:
         others = ["-a", *others]  # YARN's filter speaks of applications that have ended too
     if verb[1:2] == [_LAST]:
-        return [verb[0], *others, *verb[2:]]
+        named = [word for word in others if not word.startswith("-")]
+        if not named:
+            typed = {"queue": "-changeQueue", "priority": "-updatePriority"}[verb[0]]
+            raise UsageError(f"yopp app: {typed} needs -appId", hint=f"yopp app {verb[0]} --help")
+        others.remove(named[0])
+        verb = [verb[0], named[0], *verb[2:]]
     if command == "container" and verb[:1] == ["signal"]:
         name = verb[2] if len(verb) > 2 else "OUTPUT_THREAD_DUMP"
         verb = ["signal", "--signal", _yarn_signal(name), *verb[1:2]]
@@ -396,9 +405,9 @@ def _log_words(words: list[str]) -> list[str]:
     """
     if any(word.startswith("container_") for word in words):
         words = [word for word in words if not word.startswith("application_")]
-    if "--files" not in words:
+    if "--log-files" not in words:
         return words
-    at = words.index("--files")
+    at = words.index("--log-files")
     end = next(
         (i for i in range(at + 1, len(words)) if not words[i].strip(",").startswith("std")), len(words)
     )
@@ -435,13 +444,35 @@ def _first_option(table: _Mapping, words: list[str]) -> str:
 
 
 def _rmadmin(words: list[str]) -> list[str]:
-    """``rmadmin``: what asks for a state; refreshing and switching have no counterpart yet."""
-    if words[:1] in (["-getServiceState"], ["-getAllServiceState"], ["-checkHealth"]):
-        return ["status"]
-    option = words[0] if words else "without an option"
-    raise _unsupported(
-        "rmadmin", option, hint="`yopp status` shows the cluster, `yopp up` and `yopp down` change it"
-    )
+    """``rmadmin``: YARN's options, one of which says what to do; our own words stay as they are."""
+    if not words or not words[0].startswith("-") or words[0] in ("-h", "--help"):
+        return ["rmadmin", *words]
+    option, rest = "-" + words[0].lstrip("-"), words[1:]
+    if option == "-help":
+        return ["rmadmin", "--help"]
+    if option in ("-getServiceState", "-getAllServiceState", "-checkHealth"):
+        # YARN names one of several ResourceManagers here (rm1)
+        return ["rmadmin", "service-state", *(rest[1:] if rest and not rest[0].startswith("-") else rest)]
+    if option == "-refreshQueues":
+        return ["rmadmin", "refresh-queues", *rest]
+    if option == "-updateNodeResource":
+        return ["rmadmin", "update-node-resource", *(["--", *rest] if "-1" in rest else rest)]
+    if option == "-refreshNodes":
+        return ["rmadmin", "refresh-nodes", *_refresh_nodes(rest)]
+    raise _unsupported("rmadmin", option)
+
+
+def _refresh_nodes(words: list[str]) -> list[str]:
+    """``-refreshNodes [-g|graceful [SECONDS] -client|-server]``."""
+    result: list[str] = []
+    for word in words:
+        if word in ("-g", "-graceful", "graceful", "--graceful"):
+            result.append("--graceful")
+        elif word.isdecimal() and result[-1:] == ["--graceful"]:
+            result += ["--kill-after", f"{word}s"]
+        elif word not in ("-client", "-server"):  # who counts the seconds: always the ResourceManager here
+            result.append(word)
+    return result
 
 
 _REWRITERS: dict[str, Callable[[list[str]], list[str]]] = {

@@ -18,6 +18,7 @@ from ..errors import EXIT_TIMEOUT, ConnectionFailedError, InvalidStateError, Usa
 from ..records.client_protocol import GetContainersRequest
 from ..records.reports import ContainerReport, NodeReport
 from ..views import containers as view
+from ..views.text import span
 from . import container_changes
 from .application import now_ms
 from .context import Context
@@ -28,6 +29,7 @@ from .options import (
     Columns,
     Conf,
     Define,
+    DryRun,
     Ids,
     Json,
     NoWait,
@@ -281,6 +283,7 @@ def show_details(printer: Printer, found: list[ContainerReport], facts: dict[str
 
 def kill(
     ids: Ids,
+    dry_run: DryRun = False,
     no_wait: NoWait = False,
     timeout: Timeout = None,
     yes: Yes = False,
@@ -299,11 +302,18 @@ def kill(
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         if ids == ["all"]:
             named = [one.container_id for one in client.containers() if view.is_live(one)]
-            if named and not printer.confirm(f"Kill all {len(named)} live containers?", yes=yes):
+            if (
+                named
+                and not dry_run
+                and not printer.confirm(f"Kill all {len(named)} live containers?", yes=yes)
+            ):
                 return 1
         else:
             named = containers(client, ids)
         before = {one: client.container(one) for one in named}
+        if dry_run:
+            _say_what_would_end(printer, list(before.values()))
+            return 0
         for report in before.values():
             if view.is_live(report):
                 _stop(client, report)
@@ -319,6 +329,17 @@ def kill(
         else:
             printer.note(f"{report.container_id} had already ended")
     return 0
+
+
+def _say_what_would_end(printer: Printer, reports: list[ContainerReport]) -> None:
+    would = [report for report in reports if view.is_live(report)]
+    if printer.form not in ("table", "wide") or printer.quiet:
+        show_details(printer, would, {})
+        return
+    for report in would:
+        told = f"{report.execution_type.value}, {view.shown_state(report)} for {span(view.time_ms(report, now_ms()))}"
+        printer.text(f"{report.container_id} would be killed: {told}")
+    printer.note(f"{len(would)} of {len(reports)} live; nothing was changed")
 
 
 def _stop(client: YarnClient, report: ContainerReport) -> None:

@@ -23,6 +23,7 @@ from .options import (
     Color,
     Conf,
     Define,
+    DryRun,
     Json,
     NoProgress,
     Output,
@@ -276,6 +277,7 @@ def dshell(
     node_label_expression: NodeLabel = "",
     follow: Follow = False,
     detach: Detach = False,
+    dry_run: DryRun = False,
     debug: Debug = False,
     conf: Conf = None,
     define: Define = None,
@@ -328,6 +330,7 @@ def dshell(
         master=_master_size(master_memory, master_vcores, master_resources),
         follow=follow,
         detach=detach,
+        dry_run=dry_run,
         plain_lines=not no_progress,
     )
     return _in_hadoops_codes(
@@ -405,6 +408,7 @@ class Submission:
     master: Resource | None
     follow: bool
     detach: bool
+    dry_run: bool
     plain_lines: bool
 
 
@@ -417,6 +421,10 @@ def _run(request: ShellRequest, submission: Submission, context: Context, printe
     job = shell.plan(
         replace(asked, preempted_is_failure=settings.preempted_counts_as_failed), shell_program()
     )
+    if submission.dry_run:
+        from .dry_run import tell
+
+        return tell(context, printer, job)
     options = JobOptions(
         stream=submission.follow and not (printer.quiet or printer.is_json),
         prefixed=request.count > 1,

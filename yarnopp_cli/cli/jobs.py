@@ -39,6 +39,7 @@ DRAW_SECONDS = 0.1
 LINE_SECONDS = 10.0
 """How often the progress line is drawn anew on a terminal, and a plain one written elsewhere."""
 
+BAR_CELLS = 24
 EXIT_READER_GONE = 141
 JOB_FILE = "job.json"
 _LIVE = frozenset({TaskState.RUNNING})
@@ -176,7 +177,9 @@ class JobConsole:
             return self._drawn_at + period
         self._shown, self._drawn_at = text, now
         if self._printer.progress:
-            self._printer.status_line(f"{duration(now - self._started)}  {text}")
+            tally = self._master.tally
+            drawn = progress.bar(tally, BAR_CELLS) if tally.total > 1 else ()
+            self._printer.status_line(f"{duration(now - self._started)}  {text}", drawn)
             self._is_drawn = True
         elif self._plain_lines:
             self._printer.note(text)

@@ -25,6 +25,7 @@ from ..records.reports import FINAL_STATES, ContainerReport, FinalApplicationSta
 from ..views import applications as app_view
 from ..views.containers import is_live, shell_code, shown_state
 from ..views.text import harmless
+from . import logparts
 from .context import Context
 from .logfiles import STREAMS, Stream, applications_on_disk, containers_on_disk, streams_of
 from .naming import application, applications, container, containers, is_container, words
@@ -159,6 +160,13 @@ def logs(
     out: Annotated[
         str | None, typer.Option("--out", metavar="DIR", help="Copy the files to DIR/<container>/ instead.")
     ] = None,
+    size: Annotated[
+        int | None,
+        typer.Option("--bytes", metavar="N", help="The first N bytes of each file; with -N the last ones."),
+    ] = None,
+    files: Annotated[
+        bool, typer.Option("--files", help="List the log files, and how large they are.")
+    ] = False,
     masters: Annotated[bool, typer.Option("--am", help="Only the application's master.")] = False,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="End with the exit code of what is shown.")
@@ -179,6 +187,12 @@ def logs(
     With -f, Ctrl-C only stops watching. Output of a cluster that has ended is found too.
     """
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    if follow and (files or size is not None):
+        raise UsageError(
+            "-f goes with neither --bytes nor --files",
+            because="these show files as they are now",
+            hint="--tail N -f",
+        )
     now = time.time_ns() // 1_000_000
     names = tuple(name for name, wanted in zip(STREAMS, (stdout, stderr), strict=True) if wanted) or STREAMS
     style = Style(
@@ -198,6 +212,10 @@ def logs(
     try:
         if out is not None:
             _copy(printer, target, out, names)
+        elif files:
+            logparts.list_files(printer, target, names)
+        elif size is not None:
+            logparts.print_bytes(printer, target, names, size)
         else:
             _Reader(printer, target, style).run(follow=follow)
     finally:

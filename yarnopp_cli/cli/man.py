@@ -60,13 +60,7 @@ def _page(name: str) -> Page:
             hint="name a command (`yopp --help` lists them), or yarn-site.toml",
             exit_code=EXIT_NO_SUCH,
         )
-    from .app import build
-
-    root = typer.main.get_command(build())
-    parent = root.context_class(root, info_name="yopp")
-    command = root.commands[wanted]  # type: ignore[attr-defined]
-    context = command.context_class(command, info_name=wanted, parent=parent)
-    return manual.single_page(command, context, f"yopp {wanted}")
+    return manual.named_page(wanted)
 
 
 def _paged(text: str) -> bool:

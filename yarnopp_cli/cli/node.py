@@ -1,4 +1,4 @@
-"""``yopp node list|status``."""
+"""``yopp node list|status``. Its other commands are in ``node_changes``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import typer
 
 from ..records.reports import NodeReport, NodeState
 from ..views import nodes as view
+from . import node_changes
 from .context import Context
 from .listing import Choice, Documents, repeat, show, words_of
 from .naming import nodes as named_nodes
@@ -36,12 +37,13 @@ _STATES = ("ALL", *(state.value for state in NodeState))
 def register(app: typer.Typer) -> None:
     """Add the group ``node``."""
     group = new_typer(
-        help="List and show nodes.",
+        help="List, show, drain and resize nodes.",
         no_args_is_help=True,
         epilog=examples("yopp node list", "yopp node status 45454 --json"),
     )
     group.command("list", epilog=examples("yopp node list -o wide", "yopp node list -a --json"))(list_nodes)
     group.command("status", epilog=examples("yopp node status last", "yopp node status 45454 --json"))(status)
+    node_changes.add_to(group)
     app.add_typer(group, name="node")
 
 

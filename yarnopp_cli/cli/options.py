@@ -113,6 +113,7 @@ Timeout = Annotated[
     typer.Option("--timeout", metavar="DUR", parser=duration, help="Give up after this time: 90s, 5m, 2h."),
 ]
 Yes = Annotated[bool, typer.Option("-y", "--yes", help="Answer yes to every question.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Return at once, not when it has happened.")]
 Watch = Annotated[
     float | None,

@@ -139,6 +139,10 @@ class Printer:
         text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
         write_bytes(harmless_json(text).encode() + b"\n")
 
+    def stream_line(self, value: Any) -> None:
+        """Print one object of a stream: on one line, whoever reads it."""
+        write_bytes(json_line(value))
+
     def raw(self, data: bytes) -> None:
         """Pass bytes through to stdout as they are."""
         write_bytes(data)
@@ -153,13 +157,19 @@ class Printer:
         prefix = paint("warning:", "yellow", self.color_err)
         _talk(f"{prefix} {harmless(text)}\n")
 
-    def status_line(self, text: str) -> None:
+    def status_line(self, text: str, bar: Sequence[tuple[str, str]] = ()) -> None:
         """Replace the progress line on a terminal's stderr; an empty text removes it. Nothing where there is
         none.
+
+        ``bar`` stands before it: pieces of text, each with its style; it is left away where the terminal is narrow.
         """
         if self.progress:
-            columns = shutil.get_terminal_size().columns
-            _talk("\r\x1b[K" + shorten(harmless(text), max(10, columns - 1)))
+            columns = max(10, shutil.get_terminal_size().columns - 1)
+            drawn, taken = "", 0
+            if bar and columns >= sum(len(piece) for piece, _ in bar) + 30:
+                drawn = "[" + "".join(paint(piece, style, self.color_err) for piece, style in bar) + "] "
+                taken = sum(len(piece) for piece, _ in bar) + 3
+            _talk("\r\x1b[K" + drawn + shorten(harmless(text), columns - taken))
 
     def clear_screen(self) -> None:
         """Empty the terminal, for a list that is printed again."""
@@ -174,6 +184,7 @@ class Printer:
         document: Callable[[T], Mapping[str, Any]],
         identity: Callable[[T], str],
         empty: str = "",
+        header: bool = True,
     ) -> None:
         """Print ``rows`` in the form asked for: table, one JSON document, one a line, tab-separated, or ids."""
         if self.form == "json":
@@ -184,11 +195,11 @@ class Printer:
         elif self.form == "name" or self.quiet:
             _write("".join(f"{harmless(identity(row))}\n" for row in rows))
         elif self.form == "tsv":
-            lines = ["\t".join(column.key for column in columns)]
+            lines = ["\t".join(column.key for column in columns)] if header else []
             lines += ["\t".join(harmless(column.raw(row)) for column in columns) for row in rows]
-            _write("\n".join(lines) + "\n")
+            _write("".join(f"{line}\n" for line in lines))
         elif rows:
-            self._table(rows, columns)
+            self._table(rows, columns, header=header)
         elif empty:
             self.note(empty)
 
@@ -214,14 +225,15 @@ class Printer:
                     _write("\n")
                 self.fields(fields(row))
 
-    def _table(self, rows: Sequence[T], columns: Sequence[Column[T]]) -> None:
+    def _table(self, rows: Sequence[T], columns: Sequence[Column[T]], *, header: bool = True) -> None:
         cells = [[harmless(column.cell(row)) for column in columns] for row in rows]
         widths = [
             max(width(column.title), *(width(line[i]) for line in cells)) for i, column in enumerate(columns)
         ]
         if is_terminal(sys.stdout):
             widths = _fit(widths, columns, shutil.get_terminal_size().columns)
-        lines = [self._line([column.title for column in columns], widths, columns, header=True)]
+        titles = [column.title for column in columns]
+        lines = [self._line(titles, widths, columns, header=True)] if header else []
         lines += [self._line(line, widths, columns) for line in cells]
         _write("\n".join(lines) + "\n")
 

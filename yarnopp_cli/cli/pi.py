@@ -20,6 +20,7 @@ from .options import (
     Color,
     Conf,
     Define,
+    DryRun,
     Json,
     NoProgress,
     Output,
@@ -65,6 +66,7 @@ def pi(
     samples: Samples,
     percent: Percent = None,
     detach: Detach = False,
+    dry_run: DryRun = False,
     timeout: Timeout = None,
     conf: Conf = None,
     define: Define = None,
@@ -82,7 +84,7 @@ def pi(
     and spread evenly over them. What is printed is Hadoop's, in Hadoop's order, and depends on NMAPS *
     NSAMPLES only.
     """
-    from ..jobs.pifiles import PiDirectory, program
+    from ..jobs.pifiles import PiDirectory
     from .jobs import JobOptions, session_of, submit_detached
 
     printer = Printer.of(
@@ -92,6 +94,11 @@ def pi(
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
     session, settings = session_of(context, printer)
     share = _share(percent, settings)
+    if dry_run:
+        from .dry_run import tell
+
+        place = f"{context.run_dir.state_dir}/jobs/QuasiMonteCarlo"
+        return tell(context, printer, _plan(maps, samples, place, share, timeout, settings))
     silent = printer.is_json or printer.quiet or detach
     say: Callable[[str], None] = (lambda text: None) if silent else printer.text
     say(f"Number of Maps  = {maps}\nSamples per Map = {samples}")
@@ -101,22 +108,7 @@ def pi(
     try:
         for index in directory.write_inputs(maps, samples):
             say(f"Wrote input for Map #{index}")
-        job = masters_pi.plan(
-            masters_pi.PiOptions(
-                maps=maps,
-                samples=samples,
-                directory=directory.path,
-                program=program(),
-                opportunistic_percent=share,
-                map_resource=Resource(settings.map_memory_mb, settings.map_vcores),
-                reduce_resource=Resource(settings.reduce_memory_mb, settings.reduce_vcores),
-                map_attempts=settings.map_max_attempts,
-                reduce_attempts=settings.reduce_max_attempts,
-                timeout_ms=round((timeout or 0) * 1000),
-                max_preemptions=settings.max_preemptions,
-                maps_rule=settings.opportunistic_maps,
-            )
-        )
+        job = _plan(maps, samples, directory.path, share, timeout, settings)
         options = JobOptions(show_summary=True, plain_lines=not no_progress)
         if detach:
             directory.hand_over()
@@ -127,6 +119,29 @@ def pi(
     finally:
         if is_ours:
             directory.remove()
+
+
+def _plan(
+    maps: int, samples: int, directory: str, share: int, timeout: float | None, settings: ApplicationSettings
+) -> JobSpec:
+    from ..jobs.pifiles import program
+
+    return masters_pi.plan(
+        masters_pi.PiOptions(
+            maps=maps,
+            samples=samples,
+            directory=directory,
+            program=program(),
+            opportunistic_percent=share,
+            map_resource=Resource(settings.map_memory_mb, settings.map_vcores),
+            reduce_resource=Resource(settings.reduce_memory_mb, settings.reduce_vcores),
+            map_attempts=settings.map_max_attempts,
+            reduce_attempts=settings.reduce_max_attempts,
+            timeout_ms=round((timeout or 0) * 1000),
+            max_preemptions=settings.max_preemptions,
+            maps_rule=settings.opportunistic_maps,
+        )
+    )
 
 
 def _share(percent: int | None, settings: ApplicationSettings) -> int:

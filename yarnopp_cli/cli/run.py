@@ -22,6 +22,7 @@ from .options import (
     Color,
     Conf,
     Define,
+    DryRun,
     Json,
     NoProgress,
     Output,
@@ -112,6 +113,7 @@ def run(
     container_timeout: TimeLimit = None,
     retries: Retries = 0,
     detach: Detach = False,
+    dry_run: DryRun = False,
     promote: Promote = False,
     enforce: Enforce = False,
     no_prefix: NoPrefix = False,
@@ -155,7 +157,7 @@ def run(
 
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
     session, settings = session_of(context, printer)
-    where = session.find_node(node)
+    where = node if dry_run else session.find_node(node)
     job = plan(
         RunOptions(
             command=tuple(command),
@@ -179,6 +181,10 @@ def run(
             max_preemptions=settings.max_preemptions,
         )
     )
+    if dry_run:
+        from .dry_run import tell
+
+        return tell(context, printer, job)
     shown = not (printer.quiet or printer.is_json)
     options = JobOptions(stream=shown, prefixed=count > 1 and not no_prefix, plain_lines=not no_progress)
     if detach:

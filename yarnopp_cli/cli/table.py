@@ -20,7 +20,7 @@ class Entry:
     group: bool = False
 
 
-SECTIONS = ("Lifecycle", "Jobs", "Looking", "Help")
+SECTIONS = ("Lifecycle", "Jobs", "Looking", "Admin", "Help")
 
 TABLE: tuple[Entry, ...] = (
     Entry("up", "up", "Start the cluster: a ResourceManager and its NodeManagers", "Lifecycle"),
@@ -28,9 +28,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("status", "status", "Say whether the cluster runs (0), is stopped (3), or partly (4)", "Lifecycle"),
     Entry("rm", "rm", "Start, stop or run the ResourceManager alone", "Lifecycle", group=True),
     Entry("nm", "nm", "Start, stop or run one NodeManager", "Lifecycle", group=True),
-    Entry(
-        "doctor", "doctor", "Check what this host can enforce, and say what to type for the rest", "Lifecycle"
-    ),
+    Entry("doctor", "doctor", "Check what this host can enforce, and what to type for the rest", "Lifecycle"),
     Entry("config", "config", "Show and check the configuration", "Lifecycle", group=True),
     Entry("run", "run", "Run a command in containers, and end with its exit code", "Jobs"),
     Entry("dshell", "dshell", "YARN's distributed shell, with all its options", "Jobs"),
@@ -46,10 +44,17 @@ TABLE: tuple[Entry, ...] = (
         "Looking",
         group=True,
     ),
-    Entry("node", "node", "List and show nodes", "Looking", group=True),
+    Entry("node", "node", "List, show, drain, resume and resize nodes", "Looking", group=True),
     Entry("queue", "queue", "List and show queues", "Looking", group=True),
+    Entry("explain", "explain", "Say why something waits, and when it may start", "Looking"),
+    Entry("stats", "stats", "Measured CPU and memory against what was allocated", "Looking"),
+    Entry("events", "events", "What happened, and what happens now", "Looking"),
+    Entry("report", "report", "A job's timeline and waiting times as one HTML file", "Looking"),
     Entry("ps", "ps", "The containers that run, queue or are paused now", "Looking"),
+    Entry("rmadmin", "rmadmin", "What YARN's administrators type", "Admin", group=True),
+    Entry("top", "top", "Watch and steer nodes, containers and applications, live", "Looking"),
     Entry("man", "man", "Open the manual", "Help"),
+    Entry("completion", "completion", "Completion for bash, zsh and fish", "Help", group=True),
     Entry("version", "version", "The versions of yopp and of what it stands on", "Help"),
 )
 
@@ -63,6 +68,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "containers": ("container", "list"),
     "nodes": ("node", "list"),
     "queues": ("queue", "list"),
+    "tui": ("top",),
     "distributedshell": ("dshell",),
     "resourcemanager": ("rm", "run"),
     "nodemanager": ("nm", "run"),

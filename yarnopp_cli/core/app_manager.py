@@ -11,12 +11,13 @@ from dataclasses import asdict, replace
 
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, exit_status_name
 
+from ..records.history import EventKind
 from ..records.ids import ApplicationAttemptId, ApplicationId
 from ..records.master_protocol import (
     AllocateResponse,
     FinishApplicationMasterRequest,
 )
-from ..records.reports import FinalApplicationStatus
+from ..records.reports import FinalApplicationStatus, YarnApplicationState
 from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext, ResourceRequest
 from ..records.tracker_protocol import ContainerToStart
 from .applications import AppEvent, AttemptEvent, AttemptState, RMApp, RMAppAttempt
@@ -31,6 +32,11 @@ AM_TOKEN_FILE = "am-token.json"
 FINISHING_GRACE = 5.0
 """Seconds that a master's container has to end by itself after its master has unregistered."""
 AM_SHUTDOWN = "AM_SHUTDOWN"
+_ENDS = {
+    YarnApplicationState.FINISHED: EventKind.APPLICATION_FINISHED,
+    YarnApplicationState.FAILED: EventKind.APPLICATION_FAILED,
+    YarnApplicationState.KILLED: EventKind.APPLICATION_KILLED,
+}
 _NOT_THE_MASTERS_FAULT = PREEMPTION_STATUSES | {ContainerExitStatus.DISKS_FAILED}
 
 
@@ -70,7 +76,10 @@ class RMAppManager:
         context.live[app_id] = app
         context.applications_started += 1
         app.move(AppEvent.SUBMIT)
+        words = {"name": submission.name, "user": user, "queue": submission.queue}
+        context.history.add(EventKind.APPLICATION_SUBMITTED, app=app_id, words=words)
         app.move(AppEvent.ACCEPT)
+        context.history.add(EventKind.APPLICATION_ACCEPTED, app=app_id)
         self._start_attempt(app, now, connection_id)
         if submission.timeout_ms > 0:
             context.deadlines.set(("timeout", app_id), now + submission.timeout_ms / 1000)
@@ -92,6 +101,9 @@ class RMAppManager:
         )
         app.attempts.append(attempt)
         app.leaf.attempts[attempt_id] = attempt
+        context.history.add(
+            EventKind.ATTEMPT_STARTED, app=app.id, words={"attempt": attempt_id, **_where_master_runs(app)}
+        )
         if app.unmanaged:
             attempt.move(AttemptEvent.LAUNCHED)
             self.expect_master(attempt, now)
@@ -136,6 +148,7 @@ class RMAppManager:
         attempt.move(AttemptEvent.REGISTERED)
         app = attempt.app
         app.move(AppEvent.ATTEMPT_REGISTERED)
+        self._context.history.add(EventKind.APPLICATION_RUNNING, app=app.id, words={"attempt": attempt.id})
         if not app.started_ms:
             app.started_ms = self._context.ms(now)
         self._context.waiters_dirty = True
@@ -237,6 +250,8 @@ class RMAppManager:
         app.final_status = status
         app.diagnostics = diagnostics
         app.finished_ms = context.ms(now)
+        words = {"state": app.state.value, "finalStatus": status.value}
+        context.history.add(_ENDS[app.state], app=app.id, why=diagnostics, words=words)
         if event is AppEvent.ATTEMPT_UNREGISTERED and status is not FinalApplicationStatus.KILLED:
             app.progress = 1.0  # all that it had to do has been done, well or not
         context.deadlines.clear(("timeout", app.id))
@@ -259,6 +274,8 @@ class RMAppManager:
         """Nothing is asked for, told to or expected of this attempt any more."""
         context = self._context
         attempt.finished_ms = context.ms(now)
+        words = {"attempt": attempt.id, "state": attempt.state.value}
+        context.history.add(EventKind.ATTEMPT_ENDED, app=attempt.app.id, why=attempt.diagnostics, words=words)
         attempt.guaranteed_asks.clear()
         attempt.opportunistic_asks.clear()
         attempt.updates.clear()
@@ -309,9 +326,14 @@ class RMAppManager:
         context = self._context
         context.live.pop(app.id, None)
         context.completed.append(app.id)
+        context.to_keep[app.id] = app
         while len(context.completed) > context.settings.max_completed_applications:
             context.applications.pop(context.completed.popleft(), None)
         context.waiters_dirty = True
+
+
+def _where_master_runs(app: RMApp) -> dict[str, str]:
+    return {"master": "client" if app.unmanaged else "container"}
 
 
 def _master_launch_context(attempt: RMAppAttempt) -> ContainerLaunchContext:

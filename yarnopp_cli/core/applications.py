@@ -157,7 +157,7 @@ class RMAppAttempt:
     ``answer_due`` says that it need not wait. ``connection_id`` is the connection over which its master
     spoke last, -1 for none. ``since_call`` counts the opportunistic containers that were allocated since
     its master last called. ``refusal`` is what is wrong with asks that were taken and no node can serve: the
-    answer to its master's next call.
+    answer to its master's next call. ``paused_told`` is how many paused containers its master knows of.
     """
 
     id: str
@@ -192,6 +192,7 @@ class RMAppAttempt:
     preempting: Mailbox[str] = field(default_factory=Mailbox)
     updated_nodes: Mailbox[NodeReport] = field(default_factory=Mailbox)
     refusal: YoppError | None = None
+    paused_told: int = 0
 
     @property
     def ended(self) -> bool:
@@ -233,6 +234,7 @@ class RMAppAttempt:
             or self.update_errors.fresh
             or self.preempting.fresh
             or self.updated_nodes.fresh
+            or self.paused_told != self.app.counts[Phase.PAUSED]
         )
 
     def forget_news(self) -> None:
@@ -391,6 +393,7 @@ class RMApp:
             pending_containers=pending,
             opportunistic_allocated_total=self.opportunistic_total,
             guaranteed_allocated_total=self.guaranteed_total,
+            opportunistic_pending=attempt.opportunistic_asks.outstanding if attempt else 0,
             memory_seconds=int(self.memory_seconds),
             vcore_seconds=int(self.vcore_seconds),
             attempts=len(self.attempts),

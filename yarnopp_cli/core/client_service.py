@@ -5,7 +5,7 @@ Waits are held until they are satisfied or their time has passed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import (
     ApplicationNotFoundError,
@@ -223,14 +223,20 @@ class ClientRMService:
     def move(self, call: CallReceived, request: MoveApplicationRequest, now: float) -> None:
         """Put an application into another queue, with what it has."""
         app = self._application(request.application_id)
-        self._queues.move(app, request.queue, call.user, privileged=call.uid == 0)
-        self._context.reply(call.call_id, MoveApplicationResponse(app.report(now)))
+        self._queues.move(app, request.queue, call.user, privileged=call.uid == 0, dry_run=request.dry_run)
+        report = app.report(now)
+        if request.dry_run:
+            report = replace(report, queue=self._queues.leaf(request.queue).label)
+        self._context.reply(call.call_id, MoveApplicationResponse(report))
 
     def prioritise(self, call: CallReceived, request: UpdateApplicationPriorityRequest, now: float) -> None:
         """Give an application another priority."""
         app = self._application(request.application_id)
-        self._queues.prioritise(app, request.priority, call.user, privileged=call.uid == 0)
-        self._context.reply(call.call_id, UpdateApplicationPriorityResponse(app.report(now)))
+        self._queues.prioritise(
+            app, request.priority, call.user, privileged=call.uid == 0, dry_run=request.dry_run
+        )
+        report = replace(app.report(now), priority=request.priority)
+        self._context.reply(call.call_id, UpdateApplicationPriorityResponse(report))
 
     def get_info(self, call: CallReceived, now: float) -> None:
         """The cluster in short."""

@@ -76,6 +76,8 @@ class RMContainer:
     exit status of that. ``delivers``: the RM itself tells the node what it has become.
     ``waiting_since_ms``: when its work began to wait, as another container.
     ``strict``: the ask named the only places that will do.
+    ``acquired``: its master has been given it.
+    ``preemptions`` counts how often it had to make room, paused or killed.
     """
 
     id: str
@@ -103,6 +105,9 @@ class RMContainer:
     finished_ms: int = 0
     waiting_since_ms: int = 0
     strict: bool = False
+    acquired: bool = False
+    promoted_ms: int = 0
+    preemptions: int = 0
 
     def container(self) -> Container:
         """As its master and its node know it."""
@@ -135,6 +140,8 @@ class RMContainer:
             finished_at_ms=self.finished_ms,
             version=self.version,
             is_am=self.is_am,
+            promoted_at_ms=self.promoted_ms,
+            preemptions=self.preemptions,
         )
         if status is None:
             return report
@@ -200,7 +207,7 @@ class ContainerLedger:
             waiting_since_ms=max(ask.waiting_since_ms, attempt.app.submitted_ms) if ask.is_aged else 0,
         )
         container.token = self.token_for(container, now)
-        self._take(container, claim, now)
+        self._take(container, claim, now, "for its application's master" if container.is_am else "")
         return container
 
     def adopt(
@@ -230,10 +237,10 @@ class ContainerLedger:
             sequence=self._sequence,
         )
         container.token = self.token_for(container, now)
-        self._take(container, claim, now)
+        self._take(container, claim, now, "by its node's DistributedScheduler")
         return container
 
-    def _take(self, container: RMContainer, claim: Claim | None, now: float) -> None:
+    def _take(self, container: RMContainer, claim: Claim | None, now: float, why: str) -> None:
         """Enter a new container into every book. Its node has to speak of it before it expires."""
         context, app, node = self._context, container.app, container.node
         container_id, execution_type = container.id, container.execution_type
@@ -251,6 +258,7 @@ class ContainerLedger:
         context.monitor.refresh(node.load)
         if not container.is_am:
             app.count_granted(execution_type)
+        context.history.allocated(container_id, app.id, node.node_id, execution_type, container.resource, why)
         context.deadlines.set(("unclaimed", container_id), now + context.allocation_expiry)
 
     def token_for(self, container: RMContainer, now: float) -> Token:
@@ -277,6 +285,7 @@ class ContainerLedger:
             self._claimed(container)
             if container.delivers and status.version < container.version:
                 self.deliver_update(container)  # it was started by a token older than the update
+        self._context.history.observed(container.app.id, container.node.node_id, container.status, status)
         container.status = status
         self._move(container, _PHASES[status.state], now)
         attempt = container.attempt
@@ -309,6 +318,7 @@ class ContainerLedger:
             # It began and ended between two heartbeats.
             seconds = (status.finished_at_ms - status.started_at_ms) / 1000
             app.add_seconds(container.resource, seconds)
+        context.history.ended(app.id, node.node_id, container.status, status)
         container.status = status
         container.finished_ms = context.ms(now)
         self._move(container, _final_phase(container, status), now)
@@ -379,6 +389,12 @@ class ContainerLedger:
         self, container: RMContainer, execution_type: ExecutionType, resource: Resource, now: float
     ) -> None:
         """Give a container another type or size, one version up."""
+        was = (container.execution_type, container.resource)
+        self._context.history.changed(
+            container.id, container.app.id, container.node.node_id, was, (execution_type, resource)
+        )
+        if execution_type is ExecutionType.GUARANTEED and was[0] is not execution_type:
+            container.promoted_ms = self._context.history.now_ms
         if container.execution_type is ExecutionType.GUARANTEED:
             self._guaranteed(container, -1)
             container.node.change_used(container.resource, -1)
@@ -425,6 +441,10 @@ class ContainerLedger:
         if phase is container.phase:
             return
         app = container.app
+        if phase is Phase.PAUSED or phase is Phase.PREEMPTED:
+            container.preemptions += 1
+        if Phase.PAUSED in (phase, container.phase) and not container.attempt.ended:
+            self._context.touch(container.attempt)  # its master counts them
         if container.phase is Phase.RUNNING:
             app.change_running(container, now, -1)
         if phase is Phase.RUNNING:

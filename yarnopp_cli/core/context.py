@@ -23,6 +23,7 @@ from .calls import Reply, ReplyError, StopDaemon
 from .cluster_node import ClusterNode
 from .containers import ContainerLedger, RMContainer
 from .deadlines import Deadlines
+from .history import EventHistory
 from .load_comparators import comparator_of
 from .load_monitor import NodeQueueLoadMonitor
 from .nodes import HeldCall, RMNode
@@ -81,6 +82,7 @@ class RMContext:
         self.container_key = derive_key(secret, CONTAINER_TOKEN)
         self.am_key = derive_key(secret, AMRM_TOKEN)
         self.allocation_expiry = settings.allocation_expiry_interval_ms / 1000
+        self.history = EventHistory(settings.event_history_size)
         self.applications: dict[str, RMApp] = {}
         self.live: dict[str, RMApp] = {}
         self.completed: deque[str] = deque()
@@ -115,6 +117,8 @@ class RMContext:
         self.touched_nodes: dict[str, RMNode] = {}
         self.beating_nodes: dict[str, RMNode] = {}
         self.waiters_dirty = False
+        self.draining: dict[str, RMNode] = {}
+        self.to_keep: dict[str, RMApp] = {}
 
     def _may_move(self, giver: ClusterNode, taker: ClusterNode) -> bool:
         """Whether all that is queued at ``giver`` could be allocated on ``taker``: it is not for the RM to say

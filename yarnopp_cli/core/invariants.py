@@ -30,12 +30,18 @@ def check_invariants(context: RMContext) -> None:
     _check_queues(context)
     assert scheduler.used == _sum(node.used for node in context.nodes.values())
     assert set(scheduler.nodes) == {
-        node_id for node_id, node in context.nodes.items() if node.state not in _GONE
+        node_id
+        for node_id, node in context.nodes.items()
+        if node.state not in (*_GONE, NodeState.DECOMMISSIONED)
     }
     assert scheduler.total == _sum(node.total for node in scheduler.nodes.values())
     assert sum(scheduler.node_sizes.values()) == len(scheduler.nodes)
+    assert set(context.draining) == {
+        node_id for node_id, node in context.nodes.items() if node.state is NodeState.DECOMMISSIONING
+    }
     assert not context.masters_ended and not context.touched_attempts and not context.touched_nodes
     assert len(context.containers.finished) <= context.settings.max_retained_containers
+    assert len(context.history) <= max(0, context.settings.event_history_size)
     assert len(context.completed) <= context.settings.max_completed_applications
 
 

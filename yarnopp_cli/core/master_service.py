@@ -26,6 +26,7 @@ from ..records.distributed_protocol import (
     RegisterDistributedSchedulingAMRequest,
     RegisterDistributedSchedulingAMResponse,
 )
+from ..records.history import EventKind
 from ..records.ids import ApplicationAttemptId
 from ..records.master_protocol import (
     AllocateRequest,
@@ -37,7 +38,7 @@ from ..records.master_protocol import (
 )
 from ..records.requests import ANY, Container, ResourceRequest, Token
 from .app_manager import AM_SHUTDOWN, RMAppManager
-from .applications import AttemptState, RMAppAttempt
+from .applications import AttemptState, Phase, RMAppAttempt
 from .asks import Ask, AskKey, AskTable, check_label, check_request, check_size, key_of
 from .calls import CallReceived
 from .containers import EXPIRED, RELEASED
@@ -253,12 +254,23 @@ class ApplicationMasterService:
             return
         attempt.response_id += 1
         number = attempt.sent_here = attempt.response_id
-        scheduler = self._context.scheduler
+        scheduler, history = self._context.scheduler, self._context.history
+        allocated = attempt.allocated.take(number)
+        attempt.paused_told = attempt.app.counts[Phase.PAUSED]
+        for granted, _ in allocated:
+            if not granted.acquired:
+                granted.acquired = True
+                history.add(
+                    EventKind.CONTAINER_ACQUIRED,
+                    node=granted.node.node_id,
+                    app=attempt.app.id,
+                    container=granted.id,
+                )
         self._context.reply_to_master(
             held,
             AllocateResponse(
                 number,
-                allocated=tuple(container for _, container in attempt.allocated.take(number)),
+                allocated=tuple(container for _, container in allocated),
                 completed=attempt.completed.take(number),
                 started=attempt.started.take(number),
                 queued=attempt.queued.take(number),
@@ -266,6 +278,7 @@ class ApplicationMasterService:
                 update_errors=attempt.update_errors.take(number),
                 preempting=attempt.preempting.take(number),
                 updated_nodes=attempt.updated_nodes.take(number),
+                paused=attempt.app.counts[Phase.PAUSED],
                 available=scheduler.available(),
                 num_nodes=len(scheduler.nodes),
             ),

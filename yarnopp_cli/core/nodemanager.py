@@ -378,6 +378,8 @@ class NodeManager:
             self._start_for_resource_manager(grant, start.launch_context)
         if self._proxy is not None and response.nodes_for_scheduling is not None:
             self._commands += self._proxy.nodes_changed(response.nodes_for_scheduling, self._now)
+        if response.resource is not None and response.resource != self._scheduler.total:
+            self._pass(executor_events.NodeResized(response.resource))
         if response.queuing_limit != NO_LIMIT:
             self._pass(executor_events.QueuingLimitReceived(response.queuing_limit))
 

@@ -53,7 +53,7 @@ class RMNode:
 
     ``last_contact`` is in seconds, monotonic. ``response_id`` numbers the answers to its heartbeats from 0
     at each registration, ``sent_here`` is the last one on this connection. ``unregistered`` nodes will not
-    come back by themselves.
+    come back by themselves. ``resized``: its size is the RM's word, and no longer its own.
     """
 
     node_id: str
@@ -67,6 +67,7 @@ class RMNode:
     connected: bool = True
     unregistered: bool = False
     shutdown_told: bool = False
+    resized: bool = False
     used: Resource = field(default_factory=Resource)
     guaranteed_containers: int = 0
     containers: dict[str, RMContainer] = field(default_factory=dict)
@@ -186,6 +187,7 @@ class RMNode:
             completed_acknowledged=self.acknowledged,
             queuing_limit=limit,
             lifetime=lifetime,
+            resource=self.total if self.resized else None,
         )
 
     def remote(self) -> RemoteNode:

@@ -20,6 +20,7 @@ from .context import RMContext
 from .queues import LeafQueue, Queue, QueueTree
 
 EVERYBODY = "%user"
+MOST_PRIORITY = 1_000_000
 
 
 class QueueService:
@@ -135,7 +136,7 @@ class QueueService:
 
     # -- changes ---------------------------------------------------------------------------------------------
 
-    def move(self, app: RMApp, queue: str, user: str, *, privileged: bool) -> None:
+    def move(self, app: RMApp, queue: str, user: str, *, privileged: bool, dry_run: bool = False) -> None:
         """Put a living application into another queue, with all that it has. Raises RemoteError."""
         leaf = self.leaf(queue)
         self._check_living(app)
@@ -143,16 +144,26 @@ class QueueService:
             return
         self._check_administrator(app, user, privileged=privileged)
         self._check_entry(leaf, app.user, privileged=privileged)
+        if dry_run:
+            return
         self._rehome(app, leaf)
         app.context = replace(app.context, queue=leaf.label)
         self._context.scheduler.dirty = True
 
-    def prioritise(self, app: RMApp, priority: int, user: str, *, privileged: bool) -> None:
+    def prioritise(
+        self, app: RMApp, priority: int, user: str, *, privileged: bool, dry_run: bool = False
+    ) -> None:
         """Give a living application another priority: a larger number is served first. Raises RemoteError."""
         self._check_living(app)
-        if priority < 0:
-            raise InvalidStateError(f"{priority} is no priority", because="it is below 0")
+        if not 0 <= priority <= MOST_PRIORITY:
+            raise InvalidStateError(
+                f"{priority} is no priority",
+                because=f"it is a number from 0 to {MOST_PRIORITY:,}, and a larger one goes first",
+                hint="yopp app priority last 10",
+            )
         self._check_administrator(app, user, privileged=privileged)
+        if dry_run:
+            return
         app.context = replace(app.context, priority=priority)
         self._context.scheduler.dirty = True
         self._context.opportunistic_dirty = True

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from executor.records import ContainerState, ContainerStatus
 
+from ..records.history import EventKind
 from ..records.reports import NodeState
 from ..records.tracker_protocol import (
     NodeHeartbeatRequest,
@@ -28,6 +29,7 @@ from .nodes import HeldCall, RMNode, new_node
 from .remote_containers import adopt_observed
 from .tokens import derive_key
 
+_DRAINED = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 NORMAL, RESYNC, SHUTDOWN = "NORMAL", "RESYNC", "SHUTDOWN"
 SILENT_INTERVALS = 3
 """After so many heartbeat intervals of silence another process may take a connected node's name over."""
@@ -69,6 +71,7 @@ class ResourceTrackerService:
         to_cleanup = self._reconcile(node, request, now)
         node.load.recompute()
         self._heard(node, now)
+        self._note(node, EventKind.NODE_ADDED if known is None else EventKind.NODE_RETURNED)
         context.nodes_changed(now, node if is_news else None)
         for application_id in request.running_applications:
             self._check_application(node, application_id)
@@ -120,7 +123,11 @@ class ResourceTrackerService:
         load.status = request.opportunistic
         node.connection_id = connection_id
         node.connected, node.unregistered, node.shutdown_told = True, False, False
-        node.state = NodeState.RUNNING
+        node.resized = False
+        # A drained node stays out of use until somebody resumes it.
+        node.state = NodeState.DECOMMISSIONING if node.state in _DRAINED else NodeState.RUNNING
+        if node.state is NodeState.DECOMMISSIONING:
+            context.draining[node.node_id] = node
         node.restart()
 
     def _reconcile(self, node: RMNode, request: RegisterNodeManagerRequest, now: float) -> list[str]:
@@ -209,8 +216,10 @@ class ResourceTrackerService:
     def _health(self, node: RMNode, request: NodeHeartbeatRequest, now: float) -> None:
         node.health_report = request.health_report
         state = NodeState.RUNNING if request.healthy else NodeState.UNHEALTHY
-        if state is not node.state:
+        if state is not node.state and node.state not in _DRAINED:
             node.state = state
+            kind = EventKind.NODE_HEALTHY if request.healthy else EventKind.NODE_UNHEALTHY
+            self._note(node, kind, request.health_report)
             self._context.waiters_dirty = True
             self._context.nodes_changed(now, node)
 
@@ -244,8 +253,11 @@ class ResourceTrackerService:
         shutdown = context.ending and not node.shutdown_told
         if not (node.answer_due or shutdown or node.has_news()):
             return
-        node.queue_limit = context.monitor.shown_limit
+        limit_was, node.queue_limit = node.queue_limit, context.monitor.shown_limit
         response = node.response(context.monitor.tell_limit(node.node_id), context.lifetime)
+        if node.queue_limit != limit_was:
+            numbers = {"limit": node.queue_limit, "was": limit_was, "queued": node.load.status.queued}
+            context.history.add(EventKind.QUEUE_LIMIT_TOLD, node=node.node_id, numbers=numbers)
         if context.distributed:
             response = replace(response, nodes_for_scheduling=context.nodes_for_scheduling())
         if context.settings.heartbeat_scaling:
@@ -326,6 +338,7 @@ class ResourceTrackerService:
         """The node of this connection cannot be reached until it comes again; it has not expired yet."""
         for node in self._context.nodes.values():
             if node.connected and node.connection_id == connection_id:
+                self._note(node, EventKind.NODE_SILENT, "its connection was lost")
                 self._disconnect(node)
 
     def expired(self, node_id: str, now: float) -> None:
@@ -351,6 +364,11 @@ class ResourceTrackerService:
     def _remove(self, node: RMNode, state: NodeState, now: float) -> None:
         """A node is no more, and its containers with it."""
         context = self._context
+        lost = state is NodeState.LOST
+        why = "it was silent for too long" if lost else "it has ended"
+        context.draining.pop(node.node_id, None)
+        context.deadlines.clear(("drain", node.node_id))
+        self._note(node, EventKind.NODE_LOST if lost else EventKind.NODE_REMOVED, why)
         node.state = state
         self._disconnect(node)
         context.deadlines.clear(("node", node.node_id))
@@ -359,3 +377,8 @@ class ResourceTrackerService:
         context.scheduler.remove_node(node)
         node.forget()
         context.nodes_changed(now, node)
+
+    def _note(self, node: RMNode, kind: EventKind, why: str = "") -> None:
+        total = node.total
+        numbers = {"memoryMB": total.memory, "vcores": total.vcores}
+        self._context.history.add(kind, node=node.node_id, why=why, numbers=numbers)

@@ -13,19 +13,25 @@ import random
 from executor.records import ContainerExitStatus, ExecutionType
 
 from ..errors import NotYetSupportedError, YoppError
+from ..records import admin_protocol as admin
 from ..records import client_protocol as client
 from ..records import distributed_protocol as distributed
+from ..records import explanation, history
 from ..records import master_protocol as master
 from ..records import tracker_protocol as tracker
 from ..settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings
 from ..settings.resourcemanager import ResourceManagerSettings
+from .admin_service import AdminService
 from .app_manager import RMAppManager
 from .applications import RMApp, RMAppAttempt
 from .asks import Ask
-from .calls import CallReceived, ConnectionLost
+from .calls import CallReceived, ConnectionLost, StopDaemon
 from .client_service import ClientRMService
 from .containers import RMContainer
 from .context import Command, Identity, RMContext
+from .event_service import EventService
+from .explain_service import ExplainService
+from .history_keeping import HistoryKeeper, KeepHistory
 from .invariants import check_invariants
 from .lifetime import Lifetime
 from .load_monitor import Claim
@@ -45,7 +51,7 @@ PREEMPTED = "Container preempted by scheduler"
 
 
 class ResourceManager:
-    """Implements ``Machine[CallReceived | ConnectionLost, Reply | ReplyError | StopDaemon]``.
+    """Implements ``Machine[CallReceived | ConnectionLost, Reply | ReplyError | StopDaemon | KeepHistory]``.
 
     ``cluster_timestamp`` is the start of this RM in epoch milliseconds and names its applications;
     ``wall_offset`` is what to add to ``now`` for people's time, in seconds. ``secret`` is the root of all
@@ -98,6 +104,10 @@ class ResourceManager:
         self._masters = ApplicationMasterService(context, self._manager, self._updates)
         self.queues = QueueService(context)
         self._clients = ClientRMService(context, self._manager, self.queues)
+        self._events = EventService(context)
+        self._admin = AdminService(context)
+        self._keeper = HistoryKeeper(context)
+        self._explain = ExplainService(context)
         started_at = cluster_timestamp / 1000 - wall_offset
         self._lifetime = Lifetime(context, self._manager, self._tracker, self._clients, started_at)
         self._sorted_at = float("-inf")
@@ -111,8 +121,9 @@ class ResourceManager:
 
     # -- the machine -----------------------------------------------------------------------------------------
 
-    def handle(self, event: CallReceived | ConnectionLost, now: float) -> list[Command]:
+    def handle(self, event: CallReceived | ConnectionLost, now: float) -> list[Command | KeepHistory]:
         """Take one event; answer with commands, in the order in which they are to be performed."""
+        self._context.history.now_ms = self._context.ms(now)
         match event:
             case CallReceived():
                 try:
@@ -123,16 +134,18 @@ class ResourceManager:
                 self._tracker.connection_lost(connection_id)
                 self._masters.connection_lost(connection_id, now)
                 self._clients.connection_lost(connection_id)
+                self._events.connection_lost(connection_id)
         return self._settle(now)
 
     def next_deadline(self) -> float | None:
         """When ``advance`` wants to be called, None for never."""
         return self._context.deadlines.next()
 
-    def advance(self, now: float) -> list[Command]:
+    def advance(self, now: float) -> list[Command | KeepHistory]:
         """Do what was due by ``now``."""
         deadlines = self._context.deadlines
-        commands: list[Command] = []
+        self._context.history.now_ms = self._context.ms(now)
+        commands: list[Command | KeepHistory] = []
         while (due := deadlines.pop_due(now)) is not None:
             self._due(*due, now)
             commands += self._settle(now)
@@ -166,6 +179,16 @@ class ResourceManager:
                 self._tracker.unregister(call, request, now)
             case client.WaitForApplicationsRequest() | client.WaitForNodesRequest() as request:
                 self._clients.wait(call, request, now)
+            case history.GetEventsRequest() as request:
+                self._events.get(call, request, now)
+            case explanation.ExplainRequest() as request:
+                self._explain.get(call, request, now)
+            case admin.DrainNodesRequest() as request:
+                self._admin.drain(call, request, now)
+            case admin.ResumeNodesRequest() as request:
+                self._admin.resume(call, request, now)
+            case admin.UpdateNodeResourceRequest() as request:
+                self._admin.resize(call, request, now)
             case client.GetNewApplicationRequest():
                 self._clients.get_new_application(call, now)
             case client.KillApplicationRequest() as request:
@@ -203,6 +226,10 @@ class ResourceManager:
                 self._masters.hold_is_over(name, now)
             case "wait":
                 self._clients.wait_is_over(int(name), now)
+            case "drain":
+                self._admin.drain_is_over(name, now)
+            case "events":
+                self._events.wait_is_over(int(name))
             case "unclaimed":
                 self._masters.unclaimed(name, now)
             case "unended":
@@ -240,13 +267,15 @@ class ResourceManager:
 
     # -- what follows ----------------------------------------------------------------------------------------
 
-    def _settle(self, now: float) -> list[Command]:
+    def _settle(self, now: float) -> list[Command | KeepHistory]:
         """Everything that may follow from an event, in one order, until nothing more does."""
         context = self._context
         while context.masters_ended:
             self._manager.master_ended(context.masters_ended.pop(0), now)
         if not context.ending:
             self._allocate(now)
+        if context.draining:
+            self._admin.check(now)
         context.beating_nodes.clear()
         while context.touched_attempts:
             self._masters.answer(context.touched_attempts.popitem()[1], now)
@@ -256,13 +285,17 @@ class ResourceManager:
             context.waiters_dirty = False
             self._clients.check_waiters(now)
         self._lifetime.check(now)
+        self._events.check()
         if context.monitor.stale and _SORT not in context.deadlines:
             interval = context.settings.sorting_nodes_interval_ms / 1000
             context.deadlines.set(_SORT, max(now, self._sorted_at + interval))
         if context.scheduler.starving and self._preempts:
             context.deadlines.ensure(_PREEMPT, now + context.capacity.preemption_interval_ms / 1000)
+        kept: list[Command | KeepHistory] = [*self._keeper.check(now)]
+        if any(isinstance(command, StopDaemon) for command in context.out):
+            kept += self._keeper.all(now)
         commands, context.out = context.out, []
-        return commands
+        return [*kept, *commands] if kept else list(commands)
 
     def _shed(self, now: float) -> None:
         """Take places in queues back from users above their share, for those who found none."""

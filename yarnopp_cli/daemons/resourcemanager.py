@@ -18,6 +18,7 @@ from executor.driver import Driver
 
 from .. import __version__
 from ..core.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
+from ..core.history_keeping import KeepHistory
 from ..core.resourcemanager import ResourceManager
 from ..rpc.methods import RM_METHODS
 from ..rpc.server import RpcServer
@@ -25,10 +26,11 @@ from ..settings.loading import Configuration
 from ..settings.nodemanager import NodeManagerSettings
 from ..settings.queues import CapacitySchedulerSettings
 from ..settings.resourcemanager import ResourceManagerSettings
+from .histories import HistoryFiles
 from .process import DaemonProcess, argument_parser, run
 
 Event = CallReceived | ConnectionLost
-Command = Reply | ReplyError | StopDaemon
+Command = Reply | ReplyError | StopDaemon | KeepHistory
 
 
 class ResourceManagerDaemon:
@@ -67,10 +69,13 @@ class ResourceManagerDaemon:
             validate=validate,
         )
         self._server = RpcServer(RM_METHODS, self._driver.post)
+        self._histories = HistoryFiles(process.run_dir, self._settings.retained_histories)
 
     def _perform(self, command: Command) -> None:
         if isinstance(command, StopDaemon):
             self._process.stop(command.reason)
+        elif isinstance(command, KeepHistory):
+            self._histories.keep(command.history)
         else:
             self._server.perform(command)
 

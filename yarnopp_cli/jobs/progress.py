@@ -26,6 +26,18 @@ _WORDS = (
     ("stopped", (TaskState.KILLED,)),
 )
 
+_BAR = (
+    ("ok", "=", "green"),
+    ("failed", "x", "red"),
+    ("stopped", "x", "red"),
+    ("running", ">", "cyan"),
+    ("paused", "p", "yellow"),
+    ("starting", "s", "blue"),
+    ("queued", "q", "dim"),
+    ("waiting", ".", "dim"),
+)
+"""How each state is drawn in a bar."""
+
 
 def kinds_text(job: JobSpec) -> str:
     """How many tasks of each type: ``20 opportunistic, 31 guaranteed``."""
@@ -38,8 +50,33 @@ def kinds_text(job: JobSpec) -> str:
 
 def states_text(tally: Tally) -> str:
     """How many tasks are in each state, the empty ones left out."""
-    counted = ((sum(tally.counts[state] for state in states), word) for word, states in _WORDS)
-    return ", ".join(f"{count} {word}" for count, word in counted if count)
+    return ", ".join(f"{count} {word}" for word, count in _counted(tally).items() if count)
+
+
+def _counted(tally: Tally) -> dict[str, int]:
+    """Tasks by state, in words; paused ones count as running for their master, and are told apart here."""
+    counts = {word: sum(tally.counts[state] for state in states) for word, states in _WORDS}
+    paused = min(tally.paused, counts["running"])
+    ordered = {"running": counts.pop("running") - paused, "paused": paused, **counts}
+    return {**ordered, "preempted": tally.preempted}
+
+
+def bar(tally: Tally, cells: int) -> list[tuple[str, str]]:
+    """A bar over all tasks, as pieces of text with the style of each: what has ended first, what waits last.
+
+    Each state that there is has a cell at least, as far as there are cells; a letter in it says which, for those who
+    see no colours.
+    """
+    counted = _counted(tally)
+    pieces = [(counted[word], letter, style) for word, letter, style in _BAR if counted[word]]
+    total = sum(count for count, _, _ in pieces)
+    if not total or cells < len(pieces):
+        return []
+    widths = [max(1, count * cells // total) for count, _, _ in pieces]
+    while sum(widths) > cells:
+        widths[widths.index(max(widths))] -= 1
+    widths[widths.index(max(widths))] += cells - sum(widths)
+    return [(letter * width, style) for width, (_, letter, style) in zip(widths, pieces, strict=True)]
 
 
 def first_line(application_id: str, job: JobSpec, nodes: int, states: str) -> str:

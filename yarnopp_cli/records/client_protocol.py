@@ -110,10 +110,14 @@ class KillApplicationResponse:
 
 @dataclass(frozen=True, slots=True)
 class MoveApplicationRequest:
-    """Put a living application into another queue, with all that it has (``moveApplicationAcrossQueues``)."""
+    """Put a living application into another queue, with all that it has (``moveApplicationAcrossQueues``).
+
+    ``dry_run`` changes nothing.
+    """
 
     application_id: str
     queue: str
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +129,11 @@ class MoveApplicationResponse:
 
 @dataclass(frozen=True, slots=True)
 class UpdateApplicationPriorityRequest:
-    """Give a living application another priority; a larger number is served first."""
+    """Give a living application another priority; a larger number is served first. ``dry_run`` changes nothing."""
 
     application_id: str
     priority: int
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)

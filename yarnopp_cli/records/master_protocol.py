@@ -74,7 +74,8 @@ class AllocateResponse:
 
     ``started`` have begun to run at their nodes, ``queued`` wait there: news for progress reports, not in YARN.
     ``preempting`` will be killed soon, for a queue that is below its capacity (YARN's ``PreemptionMessage``).
-    ``updated_nodes`` came, went, or became (un)healthy.
+    ``updated_nodes`` came, went, or became (un)healthy. ``paused`` is how many of the application's containers stand
+    still now, -1 for no news of that.
     """
 
     response_id: int
@@ -90,6 +91,7 @@ class AllocateResponse:
     preempting: tuple[str, ...] = ()
     command: str = ""
     token: Token | None = None
+    paused: int = -1
 
 
 @dataclass(frozen=True, slots=True)

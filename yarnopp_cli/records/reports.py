@@ -120,6 +120,7 @@ class ApplicationReport:
     pending_containers: int = 0
     opportunistic_allocated_total: int = 0
     guaranteed_allocated_total: int = 0
+    opportunistic_pending: int = 0
     memory_seconds: int = 0
     vcore_seconds: int = 0
     attempts: int = 0
@@ -200,6 +201,8 @@ class ContainerReport:
     cgroup: str = ""
     is_am: bool = False
     usage: ContainerUsage = ContainerUsage()
+    promoted_at_ms: int = 0
+    preemptions: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from ..records import (
+    admin_protocol,
     client_protocol,
     container_protocol,
     distributed_protocol,
+    explanation,
+    history,
     master_protocol,
     tracker_protocol,
 )
@@ -23,7 +26,13 @@ def _merge(*tables: Methods) -> Methods:
 
 
 RM_METHODS: Methods = _merge(
-    client_protocol.METHODS, master_protocol.METHODS, tracker_protocol.METHODS, distributed_protocol.METHODS
+    client_protocol.METHODS,
+    admin_protocol.METHODS,
+    history.METHODS,
+    explanation.METHODS,
+    master_protocol.METHODS,
+    tracker_protocol.METHODS,
+    distributed_protocol.METHODS,
 )
 """What the ResourceManager answers: clients, masters and nodes, on one socket."""
 

@@ -203,6 +203,24 @@ class ResourceManagerSettings:
         at_least=0,
         doc="How many ended containers the RM remembers, over all applications.",
     )
+    exclude_path: str = setting(
+        "yarn.resourcemanager.nodes.exclude-path",
+        "",
+        doc="Path to file with nodes to exclude: `yopp rmadmin -refreshNodes` drains those that it names.",
+    )
+    event_history_size: int = setting(
+        "yopp.resourcemanager.event-history.size",
+        20_000,
+        at_least=0,
+        doc="How many events of the cluster the RM remembers, for `yopp events` and `yopp report`.",
+    )
+    retained_histories: int = setting(
+        "yopp.resourcemanager.event-history.retained-applications",
+        200,
+        at_least=0,
+        doc="""Of how many ended applications the events are kept as files, for `yopp report`; the oldest go
+        first.""",
+    )
     on_demand_linger_ms: int = setting(
         "yopp.on-demand.linger-ms",
         0,

@@ -178,6 +178,7 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
             },
             "exit": exit_code(app),
             "opportunistic": {
+                "asked": app.opportunistic_allocated_total + app.opportunistic_pending,
                 "allocated": app.opportunistic_allocated_total,
                 "promoted": app.summary.promoted if app.summary is not None else 0,
             },

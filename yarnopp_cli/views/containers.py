@@ -242,6 +242,8 @@ def document(report: ContainerReport, now_ms: int, facts: NodeFacts | None = Non
             "startedAt": report.started_at_ms,
             "finishedAt": report.finished_at_ms,
             "pausedSince": report.paused_at_ms,
+            "promotedAt": report.promoted_at_ms,
+            "preemptions": report.preemptions,
             "position": report.position,
             "cgroup": report.cgroup,
             "logDirectory": report.log_directory,

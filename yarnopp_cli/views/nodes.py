@@ -154,6 +154,7 @@ def document(node: NodeReport) -> dict[str, Any]:
             "paused": opportunistic.paused,
             "cpuPercent": round(cpu_percent(node), 1),
             "memPercent": round(memory_percent(node), 1),
+            "load1": round(node.node_utilization.load1, 2) if node.node_utilization.load1 >= 0 else None,
             "connected": node.connected,
             "address": node.address,
             "pid": node.pid,

@@ -250,6 +250,8 @@ class JobMaster:
             self._notice("containers of this job will be preempted soon: another queue is below its capacity")
         for status in response.completed:
             self._on_completed(status, now)
+        if response.paused >= 0:
+            self.tally.paused = response.paused
         for node in response.updated_nodes:
             if sentence := self._nodes.sentence(node):
                 self._out.append(m.Notice(sentence))

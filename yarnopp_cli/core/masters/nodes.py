@@ -30,4 +30,6 @@ class NodeNews:
             )
         if report.state is NodeState.UNHEALTHY:
             return f"node {node_id} is unhealthy, and gets nothing more: {report.health_report}"
+        if report.state in (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED):
+            return f"node {node_id} is drained, and gets nothing more: what runs there goes on"
         return f"node {node_id} is gone: what ran there runs again elsewhere"

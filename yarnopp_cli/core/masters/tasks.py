@@ -157,6 +157,7 @@ class Tally:
         self.counts = dict.fromkeys(TaskState, 0)
         self.counts[TaskState.WAITING] = total
         self.preempted = 0
+        self.paused = 0
         self.promoted = 0
         self.worst_code = 0
         self.failures: list[TaskReport] = []

@@ -1,0 +1,125 @@
+"""TAB: commands, options, live ids; quick, and silent where there is nothing to say."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from yarnopp_cli.cli.completion import complete
+
+from .fake import Cluster, app_id, container_id
+
+Cli = Callable[..., Any]
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.mark.parametrize(
+    ("typed", "wanted"),
+    [
+        (["expl"], ["explain"]),
+        (["node", "dr"], ["drain"]),
+        (["nodes", "--js"], ["--json"]),
+        (["container", "pro"], ["promote"]),
+        (["events", "--foll"], ["--follow"]),
+        (["node", "resize", "--v"], ["--vcores", "--verbose"]),
+        (["man", "yarn"], ["yarn-site.toml"]),
+        (["no-such", ""], []),
+        (["run", "-n", "3", "sl"], []),
+        (["--vers"], ["--version"]),
+        (["application", "st"], ["status"]),
+    ],
+)
+def test_words_that_need_no_cluster(run_dir: Path, typed: list[str], wanted: list[str]) -> None:
+    assert complete(typed) == wanted
+
+
+def test_every_command_is_offered(run_dir: Path) -> None:
+    found = complete([""])
+    assert {"up", "run", "explain", "events", "stats", "completion", "application"} <= set(found)
+
+
+def test_live_ids(cluster: Cluster) -> None:
+    assert app_id(2) in complete(["app", "kill", "app"])
+    found = complete(["container", "promote", ""])
+    assert found[0] == "last" and container_id(2, 1) in found
+    assert app_id(2) in complete(["wait", ""]) and container_id(2, 1) in complete(["wait", ""])
+    assert "host1:45454" in complete(["ps", "--node", "h"])
+    assert complete(["explain", "host1:4"])[0].startswith("host1:4")
+
+
+def test_where_no_cluster_is_nothing_is_said(cli: Cli) -> None:
+    ended = cli("completion", "words", "app", "kill", "")
+    assert (ended.code, ended.out, ended.err) == (0, "last\n", "")
+    ended = cli("completion", "words", "--help", "-x", "")
+    assert (ended.code, ended.err) == (0, "")
+
+
+def test_a_daemon_that_does_not_answer_costs_a_moment(cluster: Cluster) -> None:
+    cluster.rm.handlers["getApplications"] = lambda request: time.sleep(3) or None
+    began = time.monotonic()
+    assert complete(["app", "kill", ""]) == ["last"]
+    assert time.monotonic() - began < 1.0
+
+
+def shim(folder: Path) -> dict[str, str]:
+    """An environment in which ``yopp`` is this one."""
+    program = folder / "yopp"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m yarnopp_cli "$@"\n')
+    program.chmod(0o755)
+    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [("yopp expl", "explain"), ("yopp node dr", "drain"), ("yopp ps --node host1:45454", "45454")],
+)
+def test_the_script_for_bash(cluster: Cluster, tmp_path: Path, line: str, wanted: str) -> None:
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("bash is not here: its completion was not run")
+    script = (
+        f'eval "$(yopp completion bash)"; COMP_LINE="{line}"; COMP_POINT=${{#COMP_LINE}}; _yopp; '
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    ended = subprocess.run(
+        [bash, "-c", script], env=shim(tmp_path), text=True, capture_output=True, timeout=60, check=True
+    )
+    assert ended.stdout.split() == [wanted] and ended.stderr == ""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_scripts_have_no_syntax_errors(cli: Cli, tmp_path: Path, shell: str) -> None:
+    program = shutil.which(shell)
+    script = cli("completion", shell).out
+    assert "yopp completion words" in script
+    if program is None:
+        pytest.skip(f"{shell} is not here: its script was not read")
+    path = tmp_path / "script"
+    path.write_text(script)
+    ended = subprocess.run([program, "-n", str(path)], capture_output=True, timeout=60, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_a_stopped_daemon_does_not_stop_the_shell(cluster: Cluster, run_dir: Path, tmp_path: Path) -> None:
+    """As above over a whole process, against the floor of a start of the same program."""
+    env = {**shim(tmp_path), "YOPP_RUN_DIR": str(run_dir)}
+    floor = timed(["yopp", "completion", "words", "expl"], env)
+    cluster.rm.handlers["getApplications"] = lambda request: signal.sigtimedwait([], 3)
+    assert timed(["yopp", "completion", "words", "app", "kill", ""], env) < floor + 1.0
+
+
+def timed(words: list[str], env: dict[str, str]) -> float:
+    began = time.monotonic()
+    subprocess.run(
+        [f"{env['PATH'].split(':')[0]}/{words[0]}", *words[1:]], env=env, check=True, capture_output=True
+    )
+    return time.monotonic() - began

@@ -1,0 +1,229 @@
+"""Why something waits: reasons, places, estimates, and whether it ever can."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from executor.records import ContainerState, ExecutionType, OpportunisticContainersStatus, Resource
+from yarnopp_cli.core.explain import NodeSight, estimated_start, explain_container, explain_node
+from yarnopp_cli.errors import ApplicationNotFoundError, ContainerNotFoundError, NodeNotFoundError
+from yarnopp_cli.records.explanation import ExplainRequest, Explanation, ReasonCode
+from yarnopp_cli.records.reports import ContainerReport, NodeReport, NodeState
+
+from .rm_harness import GUARANTEED, OPPORTUNISTIC, TIMESTAMP, Cluster, asks, done, queued, status
+
+NOW = TIMESTAMP + 60_000
+NODE = NodeReport(
+    "h1:1",
+    NodeState.RUNNING,
+    "unix:/x",
+    total=Resource(4096, 2),
+    opportunistic=OpportunisticContainersStatus(queue_capacity=10),
+)
+
+
+def report(
+    number: int,
+    state: ContainerState | None = ContainerState.RUNNING,
+    size: Resource = Resource(512, 1),
+    kind: ExecutionType = OPPORTUNISTIC,
+    **more: object,
+) -> ContainerReport:
+    return ContainerReport(
+        f"container_{TIMESTAMP}_0001_01_{number:06d}",
+        f"application_{TIMESTAMP}_0001",
+        "h1:1",
+        kind,
+        size,
+        state=state,
+        allocated_at_ms=NOW - 20_000,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def run(number: int, since: int = 5000, **more: object) -> ContainerReport:
+    return report(number, started_at_ms=NOW - since, **more)
+
+
+def wait(number: int, place: int, **more: object) -> ContainerReport:
+    return report(number, ContainerState.SCHEDULED, queued_at_ms=NOW - 12_000, position=place, **more)
+
+
+def ended(number: int, seconds: float, **more: object) -> ContainerReport:
+    given = {"exit_status": 0, "started_at_ms": NOW - 50_000, **more}
+    return report(number, ContainerState.DONE, finished_at_ms=NOW - 50_000 + round(seconds * 1000), **given)
+
+
+def codes(found: Explanation) -> list[str]:
+    return [reason.code.value for reason in found.reasons]
+
+
+def test_one_that_waits_for_a_vcore_behind_another() -> None:
+    one, other = wait(4, 2), wait(3, 1)
+    sight = NodeSight(NODE, [run(1), run(2), other, one], [ended(9, 10)])
+    found = explain_container(one, sight, NOW)
+    assert codes(found) == ["NO_VCORES", "BEHIND"]
+    vcores, behind = found.reasons
+    assert (vcores.needs, vcores.free, vcores.total) == (1, 0, 2)
+    assert vcores.by == (run(1).container_id, run(2).container_id)
+    assert behind.by == (other.container_id,)
+    assert (found.position, found.queue_length, found.queue_limit) == (2, 2, 10)
+    assert found.satisfiable and found.waits
+    assert found.estimated_start_ms == NOW + 5000, "both run 5 s more, and two start then"
+    assert "2nd of 2" in found.sentence and "in about 5.0 s" in found.sentence
+    assert found.actions[0].command == f"yopp container promote {one.container_id}"
+
+
+def test_one_that_waits_for_memory_and_who_keeps_it() -> None:
+    big = Resource(3000, 0)
+    stands = report(2, ContainerState.PAUSED, big)
+    one = wait(3, 1, size=Resource(2000, 1))
+    found = explain_container(one, NodeSight(NODE, [run(1), stands, one]), NOW)
+    assert codes(found) == ["NO_MEMORY"]
+    assert found.reasons[0].free == 4096 - 512 - 3000, "a paused container keeps its memory"
+    assert stands.container_id in found.reasons[0].by
+    assert found.estimated_start_ms == 0 and "cannot be said" in found.sentence
+
+
+def test_one_that_can_never_start() -> None:
+    one = wait(3, 1, size=Resource(512, 3))
+    found = explain_container(one, NodeSight(NODE, [one], [ended(9, 1)]), NOW)
+    assert codes(found) == ["TOO_BIG"] and not found.satisfiable
+    assert found.estimated_start_ms == 0 and "never" in found.sentence
+
+
+def test_states_that_are_no_queue() -> None:
+    assert codes(explain_container(report(1, None), NodeSight(NODE, []), NOW)) == ["AM_PENDING"]
+    runs = explain_container(run(1), NodeSight(NODE, [run(1)]), NOW)
+    assert not runs.waits and not runs.reasons and "gives way" in runs.sentence
+    has_ended = explain_container(ended(1, 2, exit_status=-102, diagnostics="made room\n"), None, NOW)
+    assert not has_ended.waits and "made room" in has_ended.sentence
+    lost = explain_container(run(1), NodeSight(replace(NODE, state=NodeState.LOST), []), NOW)
+    assert codes(lost) == ["NODE_LOST"] and not lost.satisfiable
+    held = report(1, ContainerState.PAUSED, paused_at_ms=NOW - 10, diagnostics="Container paused by a person")
+    assert codes(explain_container(held, NodeSight(NODE, [held]), NOW)) == ["PAUSED_BY_PERSON"]
+    made_room = replace(held, diagnostics="Container paused to make room")
+    guaranteed = run(2, kind=GUARANTEED)
+    found = explain_container(made_room, NodeSight(NODE, [made_room, guaranteed]), NOW)
+    assert codes(found) == ["PAUSED_FOR"] and found.reasons[0].by == (guaranteed.container_id,)
+    draining = NodeSight(replace(NODE, state=NodeState.DECOMMISSIONING), [wait(1, 1)])
+    assert "NODE_DRAINING" in codes(explain_container(wait(1, 1), draining, NOW))
+
+
+@given(
+    running=st.lists(st.integers(0, 30_000), max_size=2),
+    before=st.integers(0, 30),
+    seconds=st.integers(1, 30),
+)
+def test_estimates_agree_with_a_queue_of_equal_tasks(running: list[int], before: int, seconds: int) -> None:
+    """Two vcores, equal tasks: each end lets the next one start."""
+    one = wait(100, before + 1)
+    others = [wait(10 + number, number + 1) for number in range(before)]
+    sight = NodeSight(
+        replace(NODE, total=Resource(1 << 20, 2)),
+        [*(run(number, since) for number, since in enumerate(running, 1)), *others, one],
+        [ended(9, seconds)],
+    )
+    task = seconds * 1000
+    free_at = sorted([max(0, task - since) for since in running] + [0] * (2 - len(running)))
+    for _ in range(before):
+        free_at = sorted([free_at[0] + task, free_at[1]])
+    assert estimated_start(one, sight, NOW) == (NOW + free_at[0], task)
+
+
+def test_an_endless_queue_gives_no_estimate_but_an_answer() -> None:
+    queue = [wait(number, number) for number in range(1, 3000)]
+    sight = NodeSight(NODE, [run(5000), *queue], [ended(9, 1)])
+    assert estimated_start(queue[-1], sight, NOW) == (0, 0)
+
+
+def test_nodes() -> None:
+    found = explain_node(NodeSight(NODE, [run(1), run(2, kind=GUARANTEED), wait(3, 1)]), NOW)
+    assert "1 guaranteed and 1 opportunistic" in found.sentence and found.queue_length == 1
+    assert codes(found) == ["NO_VCORES"]
+    silent = replace(NODE, connected=False)
+    assert codes(explain_node(NodeSight(silent, []), NOW)) == ["NODE_UNUSABLE"]
+
+
+# -- the ResourceManager's answers ---------------------------------------------------------------------------
+
+
+def explain(cluster: Cluster, identifier: str) -> Explanation:
+    answer: Explanation = cluster.ask(ExplainRequest(identifier)).explanation
+    return answer
+
+
+def test_an_application_whose_guaranteed_asks_find_no_room() -> None:
+    cluster = Cluster()
+    node = cluster.node(total=Resource(1000, 2))
+    master = cluster.master()
+    granted = master.allocate(asks(5, Resource(100, 1))).allocated
+    found = explain(cluster, master.app_id)
+    assert codes(found) == ["NO_VCORES"] and found.satisfiable and found.waits
+    assert found.reasons[0].by == tuple(one.id for one in granted)
+    assert "3 asked for and not granted yet" in found.sentence
+    for one in granted:
+        node.beat(done(one))
+    master.finish()
+    assert "has ended" in explain(cluster, master.app_id).sentence
+
+
+def test_opportunistic_asks_that_find_full_queues_and_containers_that_queue() -> None:
+    cluster = Cluster()
+    node = cluster.node(total=Resource(1000, 1), queue_capacity=2)
+    master = cluster.master()
+    granted = master.allocate(asks(6, Resource(100, 1), OPPORTUNISTIC)).allocated
+    assert len(granted) == 3
+    node.beat(status(granted[0]), *map(queued, granted[1:]))
+    found = explain(cluster, master.app_id)
+    assert codes(found) == ["QUEUE_CAPACITY"]
+    assert (found.reasons[0].free, found.reasons[0].total) == (0, 2)
+    assert found.actions[0].command.startswith("yopp explain container_")
+    inside = explain(cluster, granted[2].id)
+    assert codes(inside) == ["NO_VCORES", "BEHIND"] and inside.queue_length == 2
+    assert explain(cluster, "h1:1").queue_length == 2
+
+
+def test_asks_that_nothing_can_serve_any_more() -> None:
+    cluster = Cluster()
+    large = cluster.node("h2:2", total=Resource(4000, 4))
+    master = cluster.master()
+    master.allocate(asks(1, Resource(100, 4)))
+    other = cluster.master()
+    other.allocate(asks(1, Resource(100, 4)))
+    cluster.node("h1:1", total=Resource(1000, 1))
+    large.unregister()
+    found = explain(cluster, other.app_id)
+    assert codes(found) == ["TOO_BIG"] and not found.satisfiable
+
+
+def test_a_master_that_waits() -> None:
+    cluster = Cluster()
+    app_id = cluster.submit()
+    found = explain(cluster, app_id)
+    assert codes(found) == ["AM_PENDING", "NO_NODE"] and not found.satisfiable
+    cluster.node()
+    assert codes(explain(cluster, app_id)) == ["AM_PENDING"]
+
+
+@pytest.mark.parametrize(
+    ("identifier", "error"),
+    [
+        (f"application_{TIMESTAMP}_0099", ApplicationNotFoundError),
+        (f"container_{TIMESTAMP}_0099_01_000001", ContainerNotFoundError),
+        ("nowhere:1", NodeNotFoundError),
+        ("", NodeNotFoundError),
+    ],
+)
+def test_what_is_not_there(identifier: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        explain(Cluster(), identifier)
+
+
+def test_reason_codes_are_those_that_are_promised() -> None:
+    promised = "NO_VCORES NO_MEMORY BEHIND PAUSED_FOR QUEUE_CAPACITY USER_LIMIT NO_NODE NODE_DRAINING TOO_BIG"
+    assert {*promised.split(), "AM_PENDING", "NODE_LOST"} <= {code.value for code in ReasonCode}

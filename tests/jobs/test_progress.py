@@ -1,0 +1,41 @@
+"""What people see of a job while it runs: words and a bar."""
+
+from __future__ import annotations
+
+import pytest
+
+from yarnopp_cli.core.masters.messages import TaskState
+from yarnopp_cli.core.masters.tasks import Tally
+from yarnopp_cli.jobs.progress import bar, states_text
+
+
+def tally(paused: int = 0, preempted: int = 0, **counts: int) -> Tally:
+    made = Tally(sum(counts.values()))
+    made.counts[TaskState.WAITING] = 0
+    for name, number in counts.items():
+        made.counts[TaskState[name]] = number
+    made.paused, made.preempted = paused, preempted
+    return made
+
+
+def test_words_tell_paused_from_running_and_count_preemptions() -> None:
+    text = states_text(tally(paused=2, preempted=3, RUNNING=5, QUEUED=4, SUCCEEDED=1))
+    assert text == "3 running, 2 paused, 4 queued, 1 ok, 3 preempted"
+    assert states_text(tally(RUNNING=1)) == "1 running"
+    assert states_text(tally(paused=9, RUNNING=1)) == "1 paused", (
+        "news of pauses may be older than those of ends"
+    )
+
+
+@pytest.mark.parametrize("cells", [8, 24, 60])
+def test_a_bar_has_its_width_and_a_cell_for_each_state(cells: int) -> None:
+    pieces = bar(tally(paused=1, RUNNING=2, QUEUED=500, SUCCEEDED=100_000, FAILED=1), cells)
+    text = "".join(piece for piece, _ in pieces)
+    assert len(text) == cells
+    assert set(text) == set("=x>pq")
+    assert text[0] == "=" and text[-1] == "q"
+
+
+def test_a_bar_without_room_or_tasks_is_none() -> None:
+    assert bar(tally(RUNNING=1, QUEUED=1, SUCCEEDED=1), 2) == []
+    assert bar(tally(), 10) == []

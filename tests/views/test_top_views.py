@@ -1,0 +1,166 @@
+"""The pure side of ``yopp top``: pictures out of characters, rates, reasons, consequences."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from executor.records import ContainerState, ExecutionType, OpportunisticContainersStatus, Resource
+from tests.tui.fake import NOW, cluster, container, container_id, node
+from yarnopp_cli.views import consequences, frame, spark, waiting
+from yarnopp_cli.views.cells import fitted, matches, short_megabytes, short_span
+from yarnopp_cli.views.picture import Picture
+from yarnopp_cli.views.sampling import SAMPLES, History
+from yarnopp_cli.views.text import width
+from yarnopp_cli.views.top_header import first_line, second_line
+from yarnopp_cli.views.top_nodes import COMPACT
+
+
+@given(st.lists(st.integers(0, 10_000), max_size=8), st.integers(0, 60))
+def test_a_bar_is_full_and_forgets_nobody(counts: list[int], cells: int) -> None:
+    given_ = spark.shares(counts, cells)
+    if sum(counts):
+        assert sum(given_) == cells
+        if cells >= sum(1 for count in counts if count):
+            assert all(bool(share) == bool(count) for share, count in zip(given_, counts, strict=True))
+    else:
+        assert not any(given_)
+
+
+@given(st.lists(st.floats(0, 1e6), max_size=80), st.integers(0, 70), st.floats(0.001, 1e6))
+def test_a_sparkline_has_its_width_and_the_newest_at_the_right(
+    values: list[float], cells: int, highest: float
+) -> None:
+    drawn = spark.sparkline(values, cells, highest)
+    assert len(drawn) == cells and len(drawn.strip()) == min(cells, len(values))
+    if cells and values and values[-1] >= highest:
+        assert drawn[-1] == spark.LEVELS[-1]
+
+
+@given(st.text(), st.integers(0, 30), st.booleans())
+def test_a_fitted_text_has_exactly_its_cells(text: str, cells: int, right: bool) -> None:
+    assert width(fitted(text, cells, right=right)) == cells or width(text) != len(text)
+
+
+def test_short_figures_fit_into_five_cells() -> None:
+    for milliseconds in (0, 999, 99_000, 100_000, 5_999_000, 6_000_000, 172_799_000, 10**11):
+        assert len(short_span(milliseconds)) <= 5
+    assert [short_span(ms) for ms in (-1, 99_999, 100_000, 7_200_000)] == ["-", "99s", "1m", "2h"]
+    for amount in (0, 0.4, 9.94, 9.96, 512, 999.4, 1024, 101_000, 900_000):
+        assert len(short_megabytes(amount)) <= 5, amount
+    assert [short_megabytes(amount) for amount in (0.4, 512, 8192)] == ["0.4M", "512M", "8.0G"]
+
+
+def usage(report: object, cpu: float, at: float) -> object:
+    return dataclasses.replace(  # type: ignore[type-var]
+        report,
+        usage=dataclasses.replace(report.usage, cpu_seconds=cpu, sampled_at=at),  # type: ignore[attr-defined]
+    )
+
+
+def test_rates_lie_between_two_measurements_of_the_node_not_of_ours() -> None:
+    history = History()
+    one = container(1, 6)
+    name = one.container_id
+
+    def see(cpu: float, at: float) -> None:
+        history.add(Picture(NOW, cluster().info, containers=(usage(one, cpu, at),)))  # type: ignore[arg-type]
+
+    see(10.0, 5.0)
+    assert history.cores(name) is None
+    see(10.0, 5.0)  # we looked again before it measured again
+    assert history.cores(name) is None and len(history.memory(name)) == 1
+    see(11.0, 7.0)
+    assert history.cores(name) == 0.5
+    see(0.2, 0.5)  # its node began a new life
+    assert history.cores(name) is None
+    for step in range(200):
+        see(0.2 + step, 1.0 + step)
+    assert len(history.cpu(name)) == SAMPLES and history.cores(name) == 1.0
+    history.add(Picture(NOW, cluster().info))
+    assert history.cores(name) is None and not history.cpu(name)
+
+
+def test_who_waits_is_told_for_what() -> None:
+    picture = cluster()
+    queued = container(1, 2)
+    assert waiting.reason(queued, picture) == "waits for a vcore (0 free)"
+    paused = container(1, 2, state=ContainerState.PAUSED, diagnostics="x\nroom for a guaranteed container")
+    assert waiting.reason(paused, picture) == "room for a guaranteed container"
+    assert waiting.reason(dataclasses.replace(queued, state=ContainerState.RUNNING), picture) == ""
+    assert "never" in waiting.reason(dataclasses.replace(queued, resource=Resource(1, 9)), picture)
+    assert "not known" in waiting.reason(dataclasses.replace(queued, node_id="x:1"), picture)
+    roomy = dataclasses.replace(queued, node_id="host1:45455", position=1)
+    assert waiting.reason(roomy, picture) == "about to start"
+    assert waiting.reason(dataclasses.replace(roomy, position=3), picture) == "behind 2 in the queue"
+    assert "master" in waiting.reason(dataclasses.replace(queued, state=None), picture)
+    hungry = dataclasses.replace(queued, resource=Resource(16_000, 1))
+    assert "a vcore (0 free) and 15.6 GB of memory (7680 MB free)" in waiting.reason(hungry, picture)
+
+
+def test_victims_are_the_newest_and_only_as_many_as_needed() -> None:
+    full = node(used=Resource(0, 0), opportunistic=OpportunisticContainersStatus(3, 1536, 8, 1))
+    running = tuple(
+        container(1, number, node_id=full.node_id, state=ContainerState.RUNNING, resource=Resource(512, 2),
+                  execution_type=ExecutionType.OPPORTUNISTIC, started_at_ms=NOW - 1000 * number)
+        for number in (11, 12, 13)
+    )  # fmt: skip
+    waits = container(1, 2, node_id=full.node_id, resource=Resource(512, 3))
+    picture = Picture(NOW, cluster().info, (full,), (*running, waits))
+    assert [one.container_id for one in consequences.victims(waits, picture)] == [
+        container_id(1, 11),
+        container_id(1, 12),
+    ]
+    told = consequences.promote([waits], picture)
+    assert "container_…_000011, container_…_000012" in told and "000013" not in told
+    big = dataclasses.replace(waits, resource=Resource(512, 9))
+    assert consequences.victims(big, Picture(NOW, cluster().info, (full,), (*running, big))) == []
+    assert "waits until a guaranteed one ends" in consequences.promote([big], picture)
+
+
+def test_what_killing_costs_is_said() -> None:
+    picture = cluster()
+    queued, running = container(1, 2), container(1, 6)
+    assert "No work is lost" in consequences.kill_containers([queued], picture)
+    told = consequences.kill_containers([running], picture)
+    assert told.startswith("Kill container_…_000006 (opportunistic, running 45s, of application _0001)?")
+    assert "Its work is lost" in told
+    assert "master" in consequences.kill_containers([dataclasses.replace(running, is_am=True)], picture)
+    assert "and 2 more" in consequences.kill_containers(
+        [container(1, number) for number in range(5)], picture
+    )
+
+
+def test_filter_words_all_have_to_be_there_and_not_the_excluded_ones() -> None:
+    one = node()
+    assert matches(one, COMPACT, ["running", "HOST1"], one.node_id)
+    assert not matches(one, COMPACT, ["running", "!host1"], one.node_id)
+    assert not matches(one, COMPACT, ["lost"], one.node_id)
+    assert matches(one, COMPACT, ["!"], "a!b")
+
+
+@given(st.integers(1, 250))
+def test_the_header_has_the_width_of_the_screen(cells: int) -> None:
+    picture = cluster()
+    history = History()
+    history.add(picture)
+    line = first_line("/run/yopp", picture, [], cells)
+    if cells >= 70:
+        assert sum(width(one.text) for one in line) <= cells + 1
+        assert sum(width(one.text) for one in second_line(picture, history, cells)) <= cells + 1
+
+
+def test_a_plain_frame_cuts_nothing() -> None:
+    picture = cluster()
+    history = History()
+    history.add(picture)
+    lines = frame.lines(picture, history)
+    text = "\n".join(lines)
+    assert "/usr/bin/env simulate --step 12" in text and "…" not in text
+    assert all(one.container_id[-7:] in text for one in picture.containers)
+    few = "\n".join(frame.lines(picture, history, rows=2))
+    assert "(10 more containers)" in few and "_000003" not in few
+    document = frame.document(picture, history)
+    assert len(document["containers"]["container"]) == 12 and document["top"]["t"] == NOW

@@ -1,0 +1,210 @@
+"""``yopp completion``: the shell's TAB. Three small scripts, and the words that they ask for.
+
+The scripts call ``yopp completion words WORD…`` with the words typed so far, the last one unfinished. Commands and
+options come from the declarations; ids from the running cluster, within a bounded time, and silently none where
+there is none.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import Any
+
+import typer
+
+from ..errors import YoppError
+from .options import examples, new_typer
+from .output import Printer
+from .table import ALIASES, COMMANDS
+
+SECONDS = 0.25
+"""How long the cluster has to tell its ids."""
+SHELLS = ("bash", "zsh", "fish")
+_TAKES = {
+    "app": {"status": "app", "kill": "app", "priority": "app"},
+    "attempt": {"list": "app"},
+    "node": {"status": "node", "drain": "node", "resume": "node", "resize": "node"},
+    "rmadmin": {"update-node-resource": "node"},
+    "queue": {"status": "queue"},
+}
+_ANY = {"wait": ("app", "container"), "logs": ("app", "container"), "explain": ("app", "container", "node")}
+_ANY |= {"stats": ("app", "container", "node"), "report": ("app",)}
+_OPTIONS = {"--app": ("app",), "--container": ("container",), "--node": ("node",), "--queue": ("queue",)}
+
+BASH = """\
+_yopp() {
+    local IFS=$' \\t\\n' line="${COMP_LINE:0:COMP_POINT}" words cur
+    read -ra words <<< "$line"
+    [[ $line == *[[:space:]] ]] && words+=("")
+    cur="${words[${#words[@]}-1]}"
+    IFS=$'\\n'
+    COMPREPLY=($(command yopp completion words "${words[@]:1}" 2>/dev/null))
+    if [[ $cur == *:* && $COMP_WORDBREAKS == *:* ]]; then  # a node id: bash ends a word at its colon
+        local head="${cur%"${cur##*:}"}"
+        COMPREPLY=("${COMPREPLY[@]#"$head"}")
+    fi
+}
+complete -o default -F _yopp yopp
+"""
+
+ZSH = """\
+#compdef yopp
+_yopp() {
+    local -a found
+    found=("${(@f)$(command yopp completion words "${(@)words[2,$CURRENT]}" 2>/dev/null)}")
+    found=("${(@)found:#}")
+    if (( ${#found} )); then
+        compadd -Q -a found
+    else
+        _files
+    fi
+}
+if [ "$funcstack[1]" = "_yopp" ]; then
+    _yopp "$@"
+else
+    compdef _yopp yopp
+fi
+"""
+
+FISH = """\
+function __yopp_words
+    set -l typed (commandline -opc) (commandline -ct)
+    command yopp completion words $typed[2..-1] 2>/dev/null
+end
+complete -c yopp -a '(__yopp_words)'
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group ``completion``."""
+    group = new_typer(
+        help="Print the completion of a shell: bash, zsh or fish.",
+        no_args_is_help=True,
+        epilog=examples('eval "$(yopp completion bash)"', "yopp completion fish > yopp.fish"),
+    )
+    group.command(
+        "bash", epilog=examples('eval "$(yopp completion bash)"', "yopp completion bash > yopp.bash")
+    )(bash)
+    group.command("zsh", epilog=examples('eval "$(yopp completion zsh)"', "yopp completion zsh > _yopp"))(zsh)
+    group.command(
+        "fish", epilog=examples("yopp completion fish | source", "yopp completion fish > yopp.fish")
+    )(fish)
+    app.add_typer(group, name="completion")
+
+
+def bash() -> None:
+    """Print the completion for bash."""
+    Printer().text(BASH.rstrip("\n"))
+
+
+def zsh() -> None:
+    """Print the completion for zsh."""
+    Printer().text(ZSH.rstrip("\n"))
+
+
+def fish() -> None:
+    """Print the completion for fish."""
+    Printer().text(FISH.rstrip("\n"))
+
+
+def words(typed: list[str]) -> None:
+    """Print what the last of these words may become, one a line: ``yopp completion words``, called by the scripts."""
+    found = complete(typed or [""])
+    if found:
+        Printer().text("\n".join(found))
+
+
+def complete(typed: list[str]) -> list[str]:
+    """What the last word of ``typed`` may become. Never raises for what is typed wrong; asks the cluster last."""
+    *before, last = typed
+    if before and before[-1] in _OPTIONS:
+        return _starting(_ids(_OPTIONS[before[-1]], before), last)
+    path = [word for word in before if not word.startswith("-")]
+    if not path:
+        return _options_of([], last) if last.startswith("-") else _starting([*COMMANDS, *ALIASES], last)
+    name, *more = (*ALIASES.get(path[0], (path[0],)), *path[1:])
+    if name not in COMMANDS:
+        return []
+    if last.startswith("-"):
+        return _options_of([name, *more], last)
+    if COMMANDS[name].group and not more:
+        return _starting(_subcommands(name), last)
+    kinds = _kinds(name, more)
+    if kinds:
+        return _starting(["last", *_ids(kinds, before)], last)
+    if name == "man":
+        return _starting([*COMMANDS, "yarn-site.toml"], last)
+    return []
+
+
+def _kinds(name: str, more: list[str]) -> tuple[str, ...]:
+    """Of what kind the ids are that a command takes."""
+    if name == "container" and more and more[0] != "list":
+        return ("container",)
+    if name in _TAKES and more and (kind := _TAKES[name].get(more[0])):
+        return (kind,)
+    return _ANY.get(name, ())
+
+
+def _starting(candidates: list[str], beginning: str) -> list[str]:
+    return list(dict.fromkeys(one for one in candidates if one.startswith(beginning)))
+
+
+def _command(path: list[str]) -> Any:
+    """The parser's command at ``path``; None if there is none."""
+    from .app import build
+
+    command: Any = typer.main.get_command(build())
+    for word in path:
+        found = getattr(command, "commands", {})
+        if word not in found:
+            break
+        command = found[word]
+    return command
+
+
+def _subcommands(name: str) -> list[str]:
+    return [one for one, command in _command([name]).commands.items() if not command.hidden]
+
+
+def _options_of(path: list[str], last: str) -> list[str]:
+    command = _command(path)
+    named = [
+        name for one in command.params for name in (*one.opts, *one.secondary_opts) if name.startswith("-")
+    ]
+    return _starting([name for name in (*named, "--help") if name.startswith("--") or last == "-"], last)
+
+
+def _ids(kinds: tuple[str, ...], before: list[str]) -> list[str]:
+    """Live ids, newest first; nothing where no cluster answers in time."""
+    from ..records.client_protocol import GetApplicationsRequest, GetContainersRequest
+    from .context import Context
+
+    try:
+        context = Context.of(run_dir=_run_dir(before))
+        if not os.path.exists(context.run_dir.rm_socket):
+            return []
+        with context.client() as client:
+            client.hurry(SECONDS)
+            found: list[str] = []
+            if "app" in kinds:
+                apps = client.applications(GetApplicationsRequest(live_only=True))
+                found += [one.application_id for one in reversed(apps)]
+            if "container" in kinds:
+                every = client.container_reports(GetContainersRequest())
+                found += [one.container_id for one in reversed(every)]
+            if "node" in kinds:
+                found += [one.node_id for one in client.nodes()]
+            if "queue" in kinds:
+                found += [one.name for one in client.queues()]
+            return found
+    except (YoppError, OSError):
+        return []
+
+
+def _run_dir(before: list[str]) -> str | None:
+    for word, following in itertools.pairwise(before):
+        if word == "--run-dir":
+            return following
+    return next((word.partition("=")[2] for word in before if word.startswith("--run-dir=")), None)

@@ -1,0 +1,93 @@
+"""``--dry-run`` of jobs: what would run, where it would go, whether it would queue. Nothing is submitted or started."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from executor.records import Resource
+
+from ..core.dry_run import Forecast, forecast
+from ..errors import EXIT_FAILURE, ConnectionFailedError
+from ..jobs.progress import kinds_text
+
+if TYPE_CHECKING:
+    from ..records.jobs import JobSpec
+    from .context import Context
+    from .output import Printer
+
+_MINIMUM_MB = "yarn.scheduler.minimum-allocation-mb"
+_MINIMUM_VCORES = "yarn.scheduler.minimum-allocation-vcores"
+
+
+def tell(context: Context, printer: Printer, job: JobSpec) -> int:
+    """Say what would become of ``job``; the exit code: 1 where it would be refused."""
+    found: Forecast | None = None
+    try:
+        with context.client(printer) as client:
+            info = client.cluster_info()
+            known = info.properties
+            least = Resource(int(known.get(_MINIMUM_MB, "1024")), int(known.get(_MINIMUM_VCORES, "1")))
+            found = forecast(job, client.nodes(), opportunistic=info.opportunistic_enabled, minimum=least)
+    except ConnectionFailedError:
+        pass  # there is none: one would be started for it
+    if printer.is_json:
+        printer.document({"dryRun": _document(job, found)})
+    else:
+        _say(printer, job, found)
+    return EXIT_FAILURE if found is not None and (found.refused or found.impossible) else 0
+
+
+def _document(job: JobSpec, found: Forecast | None) -> dict[str, Any]:
+    return {
+        "name": job.name,
+        "type": job.application_type,
+        "phases": [
+            {"name": phase.name, "tasks": len(phase.tasks), "command": list(phase.command)}
+            for phase in job.phases
+        ],
+        "cluster": "running" if found is not None else "would be started",
+        "refused": found.refused if found is not None else "",
+        "nodes": []
+        if found is None
+        else [
+            {"node": one.node_id, "starts": one.starts, "preempting": one.preempting, "queued": one.queued}
+            for one in found.places
+        ],
+        "waiting": found.waiting if found is not None else 0,
+        "impossible": found.impossible if found is not None else 0,
+        "later": found.later if found is not None else 0,
+    }
+
+
+def _say(printer: Printer, job: JobSpec, found: Forecast | None) -> None:
+    first = job.phases[0]
+    sizes = sorted({task.resource for task in first.tasks})
+    size = " or ".join(f"{one.memory} MB, {one.vcores} vcores" for one in sizes)
+    printer.text(f"{job.name}: {kinds_text(job)}, of {size}")
+    if first.command:
+        printer.text(f"  command: {' '.join(first.command)}")
+    if found is None:
+        printer.text("  no cluster is running: one would be started for it, and end with it")
+    elif found.refused:
+        printer.text(f"  would be refused: {found.refused}")
+    else:
+        for one in found.places:
+            printer.text(f"  {one.node_id}: {_what(one.starts, one.preempting, one.queued)}")
+        if found.waiting:
+            printer.text(f"  {found.waiting} would wait for a node with room")
+        if found.impossible:
+            printer.text(
+                f"  {found.impossible} could never run: no node is large enough, or none is where they must go"
+            )
+        if found.later:
+            printer.text(f"  {found.later} more when these have ended")
+    printer.note("nothing was changed")
+
+
+def _what(starts: int, preempting: int, queued: int) -> str:
+    parts = [f"{starts} would start at once"] if starts else []
+    if preempting:
+        parts[0] += f" ({preempting} of them take room from opportunistic containers)"
+    if queued:
+        parts.append(f"{queued} would queue")
+    return ", ".join(parts) or "none"

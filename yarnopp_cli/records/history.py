@@ -1,0 +1,117 @@
+"""What happened in the cluster, event by event, and the calls that ask for it. Plain data."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import field
+
+from executor.light import dataclass
+
+from .reports import ApplicationReport, NodeReport
+
+
+class EventKind(enum.StrEnum):
+    """What an event tells. The words are stable: people filter by them."""
+
+    APPLICATION_SUBMITTED = "ApplicationSubmitted"
+    APPLICATION_ACCEPTED = "ApplicationAccepted"
+    APPLICATION_RUNNING = "ApplicationRunning"
+    APPLICATION_FINISHED = "ApplicationFinished"
+    APPLICATION_FAILED = "ApplicationFailed"
+    APPLICATION_KILLED = "ApplicationKilled"
+    ATTEMPT_STARTED = "AttemptStarted"
+    ATTEMPT_ENDED = "AttemptEnded"
+    CONTAINER_ALLOCATED = "ContainerAllocated"
+    CONTAINER_ACQUIRED = "ContainerAcquired"
+    CONTAINER_QUEUED = "ContainerQueued"
+    CONTAINER_STARTED = "ContainerStarted"
+    CONTAINER_PAUSED = "ContainerPaused"
+    CONTAINER_RESUMED = "ContainerResumed"
+    CONTAINER_PROMOTED = "ContainerPromoted"
+    CONTAINER_DEMOTED = "ContainerDemoted"
+    CONTAINER_RESIZED = "ContainerResized"
+    CONTAINER_COMPLETED = "ContainerCompleted"
+    CONTAINER_PREEMPTED = "ContainerPreempted"
+    CONTAINER_SHED = "ContainerShed"
+    CONTAINER_ABORTED = "ContainerAborted"
+    NODE_ADDED = "NodeAdded"
+    NODE_RETURNED = "NodeReturned"
+    NODE_SILENT = "NodeSilent"
+    NODE_LOST = "NodeLost"
+    NODE_REMOVED = "NodeRemoved"
+    NODE_UNHEALTHY = "NodeUnhealthy"
+    NODE_HEALTHY = "NodeHealthy"
+    NODE_DRAINING = "NodeDraining"
+    NODE_DRAINED = "NodeDrained"
+    NODE_RESUMED = "NodeResumed"
+    NODE_RESIZED = "NodeResized"
+    QUEUE_LIMIT_TOLD = "QueueLimitTold"
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEvent:
+    """One thing that happened. ``seq`` counts from 1 in the ResourceManager's life; ``t`` is when it learned of it,
+    in epoch milliseconds. ``words`` and ``numbers`` are what there is to say beyond that, by name.
+    """
+
+    seq: int
+    t: int
+    kind: EventKind
+    node: str = ""
+    app: str = ""
+    container: str = ""
+    why: str = ""
+    words: dict[str, str] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationHistory:
+    """What is kept of an application that has ended: its last report, the nodes that had containers of it, its events.
+
+    ``kept_at_ms`` in epoch milliseconds.
+    """
+
+    application: ApplicationReport
+    nodes: tuple[NodeReport, ...]
+    events: tuple[HistoryEvent, ...]
+    kept_at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GetEventsRequest:
+    """Events after number ``since`` and not before ``since_ms``, oldest first, at most ``limit`` of them.
+
+    Empty filters let all pass; a container passes the filter for its application. With ``newest`` the limit keeps the
+    last ones. Where there are none yet the answer waits for one, up to ``wait_ms``. ``since`` -1 stands for the
+    newest event there is: only what comes after it.
+    """
+
+    since: int = 0
+    since_ms: int = 0
+    kinds: tuple[EventKind, ...] = ()
+    application_id: str = ""
+    container_id: str = ""
+    node_id: str = ""
+    limit: int = 1000
+    newest: bool = False
+    wait_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GetEventsResponse:
+    """``next`` is the ``since`` of a call that goes on from here; ``oldest`` the first number still remembered (0 for
+    none). If that is beyond ``since + 1`` of the request, the events between are forgotten. ``cluster_timestamp``
+    names this ResourceManager's life: in another the numbers begin anew.
+    """
+
+    events: tuple[HistoryEvent, ...]
+    next: int = 0
+    oldest: int = 0
+    cluster_timestamp: int = 0
+
+
+METHODS: dict[str, tuple[type, type]] = {
+    "getEvents": (GetEventsRequest, GetEventsResponse),
+}
+"""Method -> (request, response)."""

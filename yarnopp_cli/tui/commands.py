@@ -1,0 +1,83 @@
+"""The command palette: every action of the screen in front, and where one may go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+
+from ..views.consequences import short_id
+from ..views.containers import command_text, shown_state
+from ..views.text import harmless, shorten
+from .base import TopScreen
+
+if TYPE_CHECKING:
+    from .app import YoppTop
+
+_MOST_IDS = 2000
+
+
+class _Command(NamedTuple):
+    """What it is called, what it does, and a word about it."""
+
+    name: str
+    run: Callable[[], object]
+    help: str
+
+
+class TopCommands(Provider):
+    """Actions of the screen, the screens, and the live ids."""
+
+    @property
+    def _top(self) -> YoppTop:
+        return cast("YoppTop", self.app)
+
+    def _actions(self) -> Iterator[_Command]:
+        seen = set()
+        for active in self.screen.active_bindings.values():
+            binding = active.binding
+            if not (active.enabled and binding.description) or binding.action in seen or binding.system:
+                continue
+            seen.add(binding.action)
+            namespace = active.node
+            if not isinstance(namespace, (TopScreen, type(self.app))):
+                continue  # moving about is for fingers
+            run = partial(self.app.run_action, binding.action, namespace)
+            yield _Command(binding.description, run, f"key {self.app.get_key_display(binding)}")
+
+    def _places(self) -> Iterator[_Command]:
+        top, picture = self._top, self._top.picture
+        for name, title in top.PLACES.items():
+            yield _Command(f"Go to {title}", partial(top.action_place, name), "screen")
+        if picture is None:
+            return
+        for node in picture.nodes:
+            yield _Command(
+                f"Go to node {node.node_id}", partial(top.open_node, node.node_id), node.state.value
+            )
+        for app in picture.applications[::-1][:_MOST_IDS]:
+            yield _Command(
+                f"Go to application {app.application_id}",
+                partial(top.open_application, app.application_id),
+                shorten(harmless(app.name), 60),
+            )
+        for one in picture.containers[:_MOST_IDS]:
+            yield _Command(
+                f"Go to container {one.container_id}",
+                partial(top.open_container, one),
+                f"{shown_state(one)} {short_id(one.application_id)} {shorten(harmless(command_text(one)), 50)}",
+            )
+
+    async def discover(self) -> Hits:
+        """Textual's: what is offered before anything is typed."""
+        for command in [*self._actions(), *list(self._places())[:5]]:
+            yield DiscoveryHit(command.name, command.run, help=command.help)
+
+    async def search(self, query: str) -> Hits:
+        """Textual's: what fits what is typed."""
+        matcher = self.matcher(query)
+        for command in [*self._actions(), *self._places()]:
+            if (score := matcher.match(command.name)) > 0:
+                yield Hit(score, matcher.highlight(command.name), command.run, help=command.help)

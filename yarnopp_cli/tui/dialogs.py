@@ -1,0 +1,99 @@
+"""What stands over a screen for a moment: a question, a text, a choice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from ..views.text import harmless
+
+
+class Confirm(ModalScreen[bool]):
+    """A question and what follows from yes. Only ``y`` is yes."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y,Y", "answer(True)", "Yes"),
+        Binding("n,N,escape,enter,q", "answer(False)", "No"),
+    ]
+
+    def __init__(self, text: str, *, danger: bool) -> None:
+        super().__init__(classes="-danger" if danger else "")
+        question, _, effect = text.partition("\n")
+        self.question, self.effect = harmless(question), harmless(effect, "\n")
+
+    def compose(self) -> ComposeResult:
+        """Textual's."""
+        with Vertical(classes="dialog"):
+            yield Static(Text(self.question, style="bold"), id="question")
+            yield Static(Text(self.effect), id="effect")
+            yield Static(Text("y  yes      n  no (enter, esc)"), id="keys")
+
+    def action_answer(self, yes: bool) -> None:
+        """Close with the answer."""
+        self.dismiss(yes)
+
+
+class TextDialog(ModalScreen[None]):
+    """A few sentences under a title."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,enter,q,e,question_mark", "dismiss", "Close"),
+    ]
+
+    def __init__(self, title: str, lines: Sequence[str]) -> None:
+        super().__init__()
+        self.heading, self.lines = title, list(lines)
+
+    def compose(self) -> ComposeResult:
+        """Textual's."""
+        with Vertical(classes="dialog"):
+            yield Static(Text(harmless(self.heading), style="bold"), id="question")
+            with VerticalScroll(id="text"):
+                yield Static(Text("\n".join(harmless(line, "\n") for line in self.lines)))
+            yield Static(Text("esc  close"), id="keys")
+
+
+class Choose(ModalScreen[str | None]):
+    """One of several words; None for none of them. ``options`` are (key, text)."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "dismiss(None)", "Close"),
+        Binding("j", "down", show=False),
+        Binding("k", "up", show=False),
+    ]
+
+    def __init__(self, title: str, options: Sequence[tuple[str, str]], current: str = "") -> None:
+        super().__init__()
+        self.heading, self.options, self.current = title, list(options), current
+
+    def compose(self) -> ComposeResult:
+        """Textual's."""
+        with Vertical(classes="dialog"):
+            yield Static(Text(self.heading, style="bold"), id="question")
+            yield OptionList(*(Option(Text(text), id=f"k-{key}") for key, text in self.options), id="options")
+
+    def on_mount(self) -> None:
+        """Textual's: begin at what is chosen now."""
+        keys = [key for key, _ in self.options]
+        if self.current in keys:
+            self.query_one(OptionList).highlighted = keys.index(self.current)
+
+    def action_down(self) -> None:
+        """Next."""
+        self.query_one(OptionList).action_cursor_down()
+
+    def action_up(self) -> None:
+        """Previous."""
+        self.query_one(OptionList).action_cursor_up()
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Textual's: chosen."""
+        self.dismiss(str(event.option.id).removeprefix("k-"))

@@ -1,0 +1,62 @@
+"""The stream of events: what has happened lately, and what happens now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from ..errors import YoppError
+from ..records.history import GetEventsRequest, HistoryEvent
+from .source import Source
+from .threads import in_thread
+
+KEPT = 5000
+_FIRST = 1000
+_WAIT_MS = 20_000
+_RETRY_SECONDS = 1.0
+_SHORTEST_SECONDS = 0.1
+
+
+class EventFeed:
+    """Holds the last KEPT events, the newest last. ``arrived`` is called with each lot."""
+
+    def __init__(self, source: Source, arrived: Callable[[list[HistoryEvent]], None]) -> None:
+        self.events: deque[HistoryEvent] = deque(maxlen=KEPT)
+        self.forgotten = 0
+        """How many were lost between two calls, because more happened than the RM remembers."""
+        self._source = source
+        self._arrived = arrived
+        self._since = 0
+        self._life = 0
+
+    async def run(self) -> None:
+        """Ask again and again; a cluster that does not answer is tried again every second."""
+        while True:
+            newest = self._since == 0
+            request = GetEventsRequest(
+                since=self._since,
+                limit=_FIRST,
+                newest=newest,
+                wait_ms=0 if newest else _WAIT_MS,
+            )
+            try:
+                response = await in_thread(partial(self._source.events, request))
+            except (YoppError, OSError):
+                await asyncio.sleep(_RETRY_SECONDS)
+                self._since = self._since if self._life else 0
+                continue
+            if response.cluster_timestamp != self._life and self._life:
+                # Another ResourceManager: its numbers begin anew.
+                self._life, self._since = 0, 0
+                continue
+            self._life = response.cluster_timestamp
+            if not newest and response.oldest > self._since + 1:
+                self.forgotten += response.oldest - self._since - 1
+            self._since = response.next
+            if response.events:
+                self.events.extend(response.events)
+                self._arrived(list(response.events))
+            # Events come in lots, however many there are: an answer each would keep both ends busy.
+            await asyncio.sleep(_SHORTEST_SECONDS if response.events or not newest else _RETRY_SECONDS)

@@ -1,0 +1,225 @@
+"""The widget that shows a LogFile: follows its end, wraps, finds."""
+
+from __future__ import annotations
+
+import os
+import time
+from bisect import bisect_right
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from ..views.text import timestamp, width
+from .logfile import LogFile
+from .tones import TONE_CLASSES, TONE_CSS, tone_style
+
+_POLL_SECONDS = 0.25
+_STAMP_CELLS = 13
+
+
+class LogView(Widget, can_focus=True, inherit_bindings=False):
+    """Lines of one file. ``follow`` keeps its end in sight, until one scrolls up."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"log-view--match", *TONE_CLASSES}
+    DEFAULT_CSS = (
+        "LogView { height: 1fr; background: $background; color: $foreground; }"
+        "LogView .log-view--match { background: $warning; color: $background; }"
+        + TONE_CSS.format(name="LogView")
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False),
+        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False),
+        Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False),
+        Binding("home,g", "edge(-1)", "First", show=False),
+        Binding("end,G", "edge(1)", "Last", show=False),
+        Binding("left", "sideways(-16)", "Left", show=False),
+        Binding("right", "sideways(16)", "Right", show=False),
+    ]
+
+    class Changed(Message):
+        """What is shown, or how, is another."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.file = LogFile(path)
+        self.follow = True
+        self.wrap = False
+        self.stamps = False
+        self.pattern = ""
+        self.match = -1
+        self.problem = ""
+        self.top = 0
+        self._x = 0
+        self._rows: list[tuple[int, str]] = []
+        self._seen: list[tuple[int, int]] = []
+
+    def on_mount(self) -> None:
+        """Textual's: begin to follow."""
+        self._grow()
+        self.set_interval(_POLL_SECONDS, self._grow)
+
+    def show_file(self, path: str) -> None:
+        """Show another file from its end."""
+        self.file = LogFile(path)
+        self._seen = []
+        self.top, self._x, self.match, self.follow = 0, 0, -1, True
+        self._grow()
+        self.layout_rows()
+
+    def _grow(self) -> None:
+        before = len(self.file)
+        old = not self._seen
+        try:
+            grown = self.file.grow()
+            self.problem = ""
+        except OSError as error:
+            grown = False
+            self.problem = error.strerror or str(error)
+        if not grown:
+            return
+        if len(self.file) < before:
+            self._seen, self.top = [], 0
+        self._seen.append(
+            (before if self._seen else 0, self._written_ms() if old else time.time_ns() // 1_000_000)
+        )
+        self.layout_rows()
+        self.set_timer(0.01, self._grow)  # there may be more
+
+    def _written_ms(self) -> int:
+        """Of lines that were there before: when the file was last written."""
+        try:
+            return os.stat(self.file.path).st_mtime_ns // 1_000_000
+        except OSError:
+            return 0
+
+    def _stamp(self, line: int) -> str:
+        index = bisect_right(self._seen, line, key=lambda one: one[0]) - 1
+        if index < 0:
+            return " " * _STAMP_CELLS
+        return timestamp(self._seen[index][1])[11:23] + " "
+
+    # ---- rows
+
+    def layout_rows(self) -> None:
+        """Find out which lines are seen."""
+        height, cells = self.size.height, self.size.width - (_STAMP_CELLS if self.stamps else 0)
+        if height <= 0 or cells <= 0:
+            return
+        if self.follow:
+            lines = self.file.lines(len(self.file) - height, height)
+            first = max(0, len(self.file) - height)
+        else:
+            first = self.top = max(0, min(self.top, len(self.file) - 1))
+            lines = self.file.lines(first, height)
+        rows: list[tuple[int, str]] = []
+        for index, line in enumerate(lines):
+            pieces = _wrapped(line, cells) if self.wrap else [line]
+            rows += [(first + index, piece) for piece in pieces]
+        self._rows = rows[-height:] if self.follow else rows[:height]
+        if self.follow and self._rows:
+            self.top = self._rows[0][0]
+        self.refresh()
+        self.post_message(self.Changed())
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line."""
+        cells, base = self.size.width, self.rich_style
+        if y >= len(self._rows):
+            told = f"cannot read {self.file.path}: {self.problem}" if self.problem else "nothing yet"
+            text = told if y == 0 else ""
+            return Strip([Segment(text, base + tone_style(self, "dim"))]).adjust_cell_length(cells, base)
+        number, text = self._rows[y]
+        parts = []
+        if self.stamps:
+            again = y > 0 and self._rows[y - 1][0] == number
+            stamp = " " * _STAMP_CELLS if again else self._stamp(number)
+            parts.append(Segment(stamp, base + tone_style(self, "dim")))
+        body = Strip(self._marked(text, number))
+        if not self.wrap and self._x:
+            body = body.crop(self._x)
+        return Strip([*parts, *body]).adjust_cell_length(cells, base)
+
+    def _marked(self, text: str, number: int) -> list[Segment]:
+        base = self.rich_style
+        if not self.pattern:
+            return [Segment(text, base)]
+        style = base + self.get_component_rich_style("log-view--match", partial=True)
+        if number == self.match:
+            style += tone_style(self, "strong")
+        parts, at = [], 0
+        folded, wanted = text.lower(), self.pattern.lower()
+        if len(folded) != len(text):  # some characters have longer lower-case forms
+            folded, wanted = text, self.pattern
+        while (found := folded.find(wanted, at)) >= 0:
+            parts += [Segment(text[at:found], base), Segment(text[found : found + len(wanted)], style)]
+            at = found + len(wanted)
+        return [*parts, Segment(text[at:], base)]
+
+    def on_resize(self) -> None:
+        """Textual's: other lines are seen."""
+        self.layout_rows()
+
+    # ---- moving
+
+    def go_to(self, line: int) -> None:
+        """Show this line, in the upper third."""
+        self.follow = False
+        self.match = line
+        self.top = max(0, line - self.size.height // 3)
+        self.layout_rows()
+
+    def action_move(self, step: int) -> None:
+        """Scroll by lines."""
+        self.follow = False
+        self.top = max(0, min(self.top + step, max(0, len(self.file) - self.size.height)))
+        if self.wrap:
+            self.top = min(self.top, max(0, len(self.file) - 1))
+        self.layout_rows()
+
+    def action_page(self, direction: int) -> None:
+        """Scroll by what is seen."""
+        seen = len({number for number, _ in self._rows}) or 1
+        self.action_move(direction * max(1, seen - 1))
+
+    def action_edge(self, direction: int) -> None:
+        """Go to the first line, or to the last and follow."""
+        self.follow = direction > 0
+        self.top = 0
+        self.layout_rows()
+
+    def action_sideways(self, step: int) -> None:
+        """Scroll long lines."""
+        self._x = 0 if self.wrap else max(0, self._x + step)
+        self.refresh()
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Textual's: the wheel."""
+        event.stop()
+        self.action_move(-3)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Textual's: the wheel."""
+        event.stop()
+        self.action_move(3)
+
+
+def _wrapped(line: str, cells: int) -> list[str]:
+    """``line`` in pieces of at most ``cells`` terminal cells; one of no text for an empty line."""
+    if width(line) <= cells:
+        return [line]
+    if line.isascii():
+        return [line[at : at + cells] for at in range(0, len(line), cells)]
+    pieces, start, used = [], 0, 0
+    for index, character in enumerate(line):
+        wide = width(character)
+        if used + wide > cells and index > start:
+            pieces.append(line[start:index])
+            start, used = index, 0
+        used += wide
+    return [*pieces, line[start:]]

@@ -1,0 +1,230 @@
+"""Where the screens' pictures come from, and where their actions go: a cluster through its sockets.
+
+Every method blocks and raises YoppError; the screens call them in threads of their own. Imports no Textual, so
+that a frame without a terminal costs none.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Protocol
+
+import psutil
+
+from executor.records import ContainerState, ExecutionType
+from executor.settings import ExecutorSettings
+
+from ..client import YarnClient
+from ..errors import ConnectionFailedError, InvalidStateError, YoppError
+from ..records.client_protocol import GetContainersRequest
+from ..records.history import GetEventsRequest, GetEventsResponse
+from ..records.reports import ContainerReport
+from ..records.requests import ContainerUpdateType, UpdateContainerRequest
+from ..views.containers import NodeFacts
+from ..views.explanation import lines as explanation_lines
+from ..views.picture import HostFacts, Picture
+
+KILL, PAUSE, RESUME, PROMOTE, DEMOTE = "kill", "pause", "resume", "promote", "demote"
+ACTIONS = (KILL, PAUSE, RESUME, PROMOTE, DEMOTE)
+"""What may be done to a container."""
+
+_STRICT = "yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage"
+_ENFORCED = "yarn.nodemanager.resource.memory.enforced"
+_PIDS = "yopp.nodemanager.container.pids-max"
+_BY_HAND = "killed by a person in yopp top"
+
+
+class Source(Protocol):
+    """What the screens need of a cluster. ``where`` names it."""
+
+    where: str
+
+    def picture(self, *, finished: bool) -> Picture:
+        """Everything as it is now; ``finished`` adds containers that have ended."""
+
+    def container(self, container_id: str) -> ContainerReport:
+        """One container, ended or not. Raises ContainerNotFoundError."""
+
+    def facts(self, report: ContainerReport) -> NodeFacts | None:
+        """How a container's node limits it; None if that cannot be learned."""
+
+    def act(self, action: str, report: ContainerReport) -> str:
+        """Do one of ACTIONS to a container; what has happened, in a few words."""
+
+    def drain(self, node_id: str) -> str:
+        """Give a node no new containers; what has happened, in a few words."""
+
+    def use_again(self, node_id: str) -> str:
+        """Give a drained node containers again."""
+
+    def explain(self, identifier: str) -> list[str]:
+        """Why a container, application or node waits: lines, the first the answer."""
+
+    def events(self, request: GetEventsRequest) -> GetEventsResponse:
+        """What happened; held for up to the request's ``wait_ms``. May be called while ``picture`` is."""
+
+    def kill_application(self, application_id: str) -> str:
+        """End an application; what has happened, in a few words."""
+
+    def reconnect(self) -> None:
+        """Forget all connections; the next call makes new ones."""
+
+    def close(self) -> None:
+        """Close all connections."""
+
+
+class ClusterSource:
+    """The cluster of a run directory. ``picture`` is for one thread at a time; the others make connections of their
+    own.
+    """
+
+    def __init__(self, rm_socket: str, where: str) -> None:
+        self.where = where
+        self._rm_socket = rm_socket
+        self._client: YarnClient | None = None
+        psutil.cpu_percent()  # the first call only sets the beginning of the interval
+
+    def picture(self, *, finished: bool) -> Picture:
+        """As Source says."""
+        client = self._client
+        if client is None:
+            client = self._client = YarnClient(self._rm_socket)
+        try:
+            info = client.cluster_info()
+            nodes = client.nodes()
+            containers = client.containers(GetContainersRequest(finished=finished), nodes=nodes)
+            applications = client.applications()
+        except (YoppError, OSError):
+            if self._client is client:
+                self._client = None
+            client.close()
+            raise
+        return Picture(now_ms(), info, nodes, containers, applications, host_facts())
+
+    def container(self, container_id: str) -> ContainerReport:
+        """As Source says."""
+        with closing(YarnClient(self._rm_socket)) as client:
+            return client.container(container_id)
+
+    def facts(self, report: ContainerReport) -> NodeFacts | None:
+        """As Source says."""
+        with closing(YarnClient(self._rm_socket)) as client:
+            properties = client.cluster_info().properties
+            try:
+                info = client.node_info(client.node(report.node_id))
+            except ConnectionFailedError:
+                return None
+        return NodeFacts(
+            info.cgroups, info.total, len(os.sched_getaffinity(0)), _executor_settings(properties)
+        )
+
+    def act(self, action: str, report: ContainerReport) -> str:
+        """As Source says."""
+        with closing(YarnClient(self._rm_socket)) as client:
+            if action == KILL:
+                failed = client.stop_container(report, _BY_HAND).failed
+                if failed:
+                    raise InvalidStateError(f"{report.container_id} is not killed", because=failed[0].message)
+                return "ends"
+            if action == PAUSE:
+                return client.pause_container(report).state.value.lower()
+            if action == RESUME:
+                after = client.resume_container(report).state
+                return "goes on as soon as there is room" if after is ContainerState.PAUSED else "goes on"
+            kind, target = _UPDATES[action]
+            response = client.update_container(
+                UpdateContainerRequest(report.container_id, -1, kind, None, target)
+            )
+            return "waits for room to be promised" if response.pending else f"is {target.value} now"
+
+    def drain(self, node_id: str) -> str:
+        """As Source says."""
+        with closing(YarnClient(self._rm_socket)) as client:
+            _, containers = client.drain_nodes((node_id,))
+            return f"drains: {containers} containers are left" if containers else "is drained"
+
+    def use_again(self, node_id: str) -> str:
+        """As Source says."""
+        with closing(YarnClient(self._rm_socket)) as client:
+            return f"is {client.resume_nodes((node_id,))[0].state.value}"
+
+    def explain(self, identifier: str) -> list[str]:
+        """As Source says."""
+        with closing(YarnClient(self._rm_socket)) as client:
+            return explanation_lines(client.explain(identifier))
+
+    def events(self, request: GetEventsRequest) -> GetEventsResponse:
+        """As Source says."""
+        with closing(YarnClient(self._rm_socket)) as client:
+            return client.events(request)
+
+    def kill_application(self, application_id: str) -> str:
+        """As Source says."""
+        with closing(YarnClient(self._rm_socket)) as client:
+            return f"is {client.kill_application(application_id, _BY_HAND).state.value}"
+
+    def reconnect(self) -> None:
+        """As Source says. A thread may still wait on the old connection, so that nobody else may close it."""
+        self._client = None
+
+    def close(self) -> None:
+        """As Source says."""
+        self.reconnect()
+
+
+_UPDATES = {
+    PROMOTE: (ContainerUpdateType.PROMOTE_EXECUTION_TYPE, ExecutionType.GUARANTEED),
+    DEMOTE: (ContainerUpdateType.DEMOTE_EXECUTION_TYPE, ExecutionType.OPPORTUNISTIC),
+}
+
+
+def now_ms() -> int:
+    """The epoch time in milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+def host_facts() -> HostFacts:
+    """This machine now; CPU since the last call."""
+    memory = psutil.virtual_memory()
+    return HostFacts(
+        cpu_percent=psutil.cpu_percent(),
+        cores=psutil.cpu_count() or 1,
+        memory_used=memory.total - memory.available,
+        memory_total=memory.total,
+        psi_cpu=_pressure("cpu"),
+        psi_memory=_pressure("memory"),
+    )
+
+
+def _pressure(resource: str) -> float:
+    """``some avg10`` of /proc/pressure/<resource> (Documentation/accounting/psi.rst); -1 where there is none."""
+    try:
+        with open(f"/proc/pressure/{resource}", encoding="ascii") as file:
+            first = file.readline().split()
+    except OSError:
+        return -1.0
+    return _number_after("avg10=", first)
+
+
+def _number_after(name: str, words: Sequence[str]) -> float:
+    for word in words:
+        if word.startswith(name):
+            try:
+                return float(word[len(name) :])
+            except ValueError:
+                return -1.0
+    return -1.0
+
+
+def _executor_settings(properties: dict[str, str]) -> ExecutorSettings:
+    """Those settings that decide about limits, from what the cluster says it was started with."""
+    defaults = ExecutorSettings()
+    pids = properties.get(_PIDS, "")
+    return ExecutorSettings(
+        strict_resource_usage=properties.get(_STRICT, str(defaults.strict_resource_usage)).lower() == "true",
+        memory_enforced=properties.get(_ENFORCED, str(defaults.memory_enforced)).lower() == "true",
+        pids_max=int(pids) if pids.isdecimal() else defaults.pids_max,
+    )

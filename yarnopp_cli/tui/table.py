@@ -1,0 +1,306 @@
+"""A table whose rows change all the time: only the lines that are seen are drawn, however many there are.
+
+Textual's DataTable keeps a cell for each value and pays for each that changes (a thousand rows sorted by CPU change
+all of them, every second). Here the rows are the reports themselves, and a line's cells are made when it is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from ..views.cells import Cell, TopColumn, fitted, matches, sorted_rows
+from ..views.text import harmless
+from .tones import TONE_CLASSES, TONE_CSS, tone_style
+
+_GUTTER = 2
+CURSOR, MARK = "▸", "●"
+
+
+class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
+    """Rows of any kind under TopColumns. The cursor and the marks stay with a row's id, wherever it goes.
+
+    The first column stays in place while the others are scrolled sideways.
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "live-table--header",
+        "live-table--sorted",
+        "live-table--cursor",
+        *TONE_CLASSES,
+    }
+    DEFAULT_CSS = """
+    LiveTable { height: 1fr; background: $background; color: $foreground; scrollbar-size-horizontal: 1;
+                scrollbar-size-vertical: 1; }
+    LiveTable .live-table--header { color: $foreground; text-style: bold underline; }
+    LiveTable .live-table--sorted { color: $text-primary; text-style: bold underline; }
+    LiveTable .live-table--cursor { background: $primary 30%; }
+    LiveTable:focus .live-table--cursor { background: $primary 45%; }
+    """ + TONE_CSS.format(name="LiveTable")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False),
+        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False),
+        Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False),
+        Binding("home,g", "edge(-1)", "First", show=False),
+        Binding("end,G", "edge(1)", "Last", show=False),
+        Binding("left,h", "sideways(-1)", "Left", show=False),
+        Binding("right", "sideways(1)", "Right", show=False),
+        Binding("space", "mark", "Mark", show=False),
+    ]
+    stale: reactive[bool] = reactive(False)
+    """Whether what is shown is old: drawn without colours, dim."""
+
+    class Selected(Message):
+        """A row was chosen: ``row`` is what was shown."""
+
+        def __init__(self, row: Any) -> None:
+            super().__init__()
+            self.row = row
+
+    class Changed(Message):
+        """Marks or the order are others."""
+
+    def __init__(self, *, empty: str = "nothing here", id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.columns: tuple[TopColumn[Any], ...] = ()
+        self.rows: list[Any] = []
+        self.total = 0
+        self.cursor = 0
+        self.marked: set[str] = set()
+        self.sort_key = ""
+        self.descending = False
+        self.words: tuple[str, ...] = ()
+        self.empty = empty
+        self._all: Sequence[Any] = ()
+        self._identity: Callable[[Any], str] = str
+        self._cursor_id = ""
+
+    # ---- what is shown
+
+    def show(
+        self, rows: Sequence[Any], columns: Sequence[TopColumn[Any]], identity: Callable[[Any], str]
+    ) -> None:
+        """Show these rows from now on."""
+        self._all, self.columns, self._identity = rows, tuple(columns), identity
+        self._arrange()
+
+    def filter(self, text: str) -> None:
+        """Show only rows with all the words of ``text``."""
+        self.words = tuple(text.split())
+        self._arrange()
+
+    def sort(self, key: str, *, descending: bool | None = None) -> None:
+        """Sort by a column; by the same one again, the other way round. An empty key: as they come."""
+        column = self._column(key)
+        if descending is None:
+            again = key == self.sort_key
+            descending = not self.descending if again else (column is not None and column.numeric)
+        self.sort_key, self.descending = key, descending
+        self._arrange()
+        self.post_message(self.Changed())
+
+    def _column(self, key: str) -> TopColumn[Any] | None:
+        return next((column for column in self.columns if column.key == key), None)
+
+    def _arrange(self) -> None:
+        self.total = len(self._all)
+        rows = list(self._all)
+        if self.words:
+            rows = [row for row in rows if matches(row, self.columns, self.words, self._identity(row))]
+        column = self._column(self.sort_key)
+        if column is not None:
+            rows = sorted_rows(rows, column, descending=self.descending)
+        self.rows = rows
+        ids = {self._identity(row): index for index, row in enumerate(rows)}
+        self.marked &= ids.keys() if not self.words else {self._identity(row) for row in self._all}
+        if self._cursor_id in ids:
+            self.cursor = ids[self._cursor_id]
+        else:
+            self.cursor = max(0, min(self.cursor, len(rows) - 1))
+            self._cursor_id = self._identity(rows[self.cursor]) if rows else ""
+        self._measure()
+        self.refresh()
+
+    def _measure(self) -> None:
+        self.virtual_size = Size(self._needed(), len(self.rows) + 1)
+
+    def _needed(self) -> int:
+        return _GUTTER + sum(column.width + 1 for column in self.columns)
+
+    def widths(self) -> list[int]:
+        """The columns' widths now: what is left over goes to the flexible ones."""
+        widths = [column.width for column in self.columns]
+        flexible = [index for index, column in enumerate(self.columns) if column.flexible]
+        spare = self.scrollable_content_region.width - self._needed()
+        for place, index in enumerate(flexible):
+            if spare > 0:
+                widths[index] += spare // len(flexible) + (1 if place < spare % len(flexible) else 0)
+        return widths
+
+    @property
+    def current(self) -> Any | None:
+        """The row under the cursor."""
+        return self.rows[self.cursor] if self.rows else None
+
+    @property
+    def current_id(self) -> str:
+        """Its id; empty for none."""
+        return self._cursor_id if self.rows else ""
+
+    def chosen(self) -> list[Any]:
+        """The marked rows, or else the one under the cursor."""
+        marked = [row for row in self._all if self._identity(row) in self.marked]
+        if marked:
+            return marked
+        return [self.current] if self.rows else []
+
+    def go_to(self, identity: str) -> bool:
+        """Put the cursor on the row of that id; False if it is not shown."""
+        for index, row in enumerate(self.rows):
+            if self._identity(row) == identity:
+                self._put_cursor(index)
+                return True
+        self._cursor_id = identity  # it may come with the next picture
+        return False
+
+    # ---- drawing
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line: the header stays on top."""
+        width = self.scrollable_content_region.width
+        base = self.rich_style
+        if y == 0:
+            return self._header(width, base)
+        index = self.scroll_offset.y + y - 1
+        if index >= len(self.rows):
+            text = f"  {self.empty}" if not self.rows and y == 1 else ""
+            return Strip([Segment(text, base + tone_style(self, "dim"))]).adjust_cell_length(width, base)
+        row = self.rows[index]
+        if index == self.cursor:
+            base = base + self.get_component_rich_style("live-table--cursor")
+        identity = self._identity(row)
+        gutter = (CURSOR if index == self.cursor else " ") + (MARK if identity in self.marked else " ")
+        cells = [column.cell(row) for column in self.columns]
+        return self._line(Cell(gutter, "accent"), cells, base, width)
+
+    def _header(self, width: int, base: Style) -> Strip:
+        plain = base + self.get_component_rich_style("live-table--header", partial=True)
+        chosen = base + self.get_component_rich_style("live-table--sorted", partial=True)
+        parts = [Segment("  ", base)]
+        for column, cells in zip(self.columns, self.widths(), strict=True):
+            arrow = ("▾" if self.descending else "▴") if column.key == self.sort_key else ""
+            title = column.title[: max(0, cells - len(arrow))] + arrow
+            parts.append(Segment(fitted(title, cells, right=column.numeric), chosen if arrow else plain))
+            parts.append(Segment(" ", base))
+        return self._scrolled(parts, width, base)
+
+    def _line(self, gutter: Cell, cells: Sequence[Cell], base: Style, width: int) -> Strip:
+        old = Style(dim=True) if self.stale else None
+        parts = [Segment(gutter.text, base + tone_style(self, gutter.tone))]
+        for column, cell, room in zip(self.columns, cells, self.widths(), strict=True):
+            style = base + (old if old is not None else tone_style(self, cell.tone))
+            parts.append(Segment(fitted(harmless(cell.text), room, right=column.numeric), style))
+            parts.append(Segment(" ", base))
+        return self._scrolled(parts, width, base)
+
+    def _scrolled(self, parts: list[Segment], width: int, base: Style) -> Strip:
+        """Gutter and first column in place, the rest moved by the horizontal offset."""
+        fixed = Strip(parts[:3])
+        rest = Strip(parts[3:])
+        offset = self.scroll_offset.x
+        room = max(0, width - fixed.cell_length)
+        return Strip.join([fixed, rest.crop(offset, offset + room)]).adjust_cell_length(width, base)
+
+    def watch_stale(self) -> None:
+        """Textual's: draw again."""
+        self.refresh()
+
+    def on_resize(self) -> None:
+        """Textual's: the flexible columns have another width."""
+        self._measure()
+        self.refresh()
+
+    # ---- moving
+
+    def _put_cursor(self, index: int) -> None:
+        if not self.rows:
+            return
+        self.cursor = max(0, min(index, len(self.rows) - 1))
+        self._cursor_id = self._identity(self.rows[self.cursor])
+        height = max(1, self.scrollable_content_region.height - 1)
+        top = self.scroll_offset.y
+        if self.cursor < top:
+            self.scroll_to(y=self.cursor, animate=False)
+        elif self.cursor >= top + height:
+            self.scroll_to(y=self.cursor - height + 1, animate=False)
+        self.refresh()
+
+    def action_move(self, step: int) -> None:
+        """Move the cursor."""
+        self._put_cursor(self.cursor + step)
+
+    def action_page(self, direction: int) -> None:
+        """Move the cursor by what is seen."""
+        self._put_cursor(self.cursor + direction * max(1, self.scrollable_content_region.height - 2))
+
+    def action_edge(self, direction: int) -> None:
+        """Move the cursor to the first or the last row."""
+        self._put_cursor(0 if direction < 0 else len(self.rows) - 1)
+
+    def action_sideways(self, direction: int) -> None:
+        """Scroll the columns behind the first, one at a time."""
+        starts = [0]
+        for cells in self.widths()[1:]:
+            starts.append(starts[-1] + cells + 1)
+        now = self.scroll_offset.x
+        if direction > 0:
+            self.scroll_to(x=min(x for x in [*starts, now + (1 << 20)] if x > now), animate=False)
+        else:
+            self.scroll_to(x=max([x for x in starts if x < now], default=0), animate=False)
+
+    def action_select(self) -> None:
+        """Open the row under the cursor."""
+        if self.rows:
+            self.post_message(self.Selected(self.rows[self.cursor]))
+
+    def action_mark(self) -> None:
+        """Mark the row under the cursor, or no longer, and go to the next."""
+        if self.rows:
+            self.marked ^= {self._cursor_id}
+            self._put_cursor(self.cursor + 1)
+            self.post_message(self.Changed())
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on a title sorts by it, one on a row goes to it, and a second one opens it."""
+        if event.y == 0:
+            key = self._title_at(event.x)
+            if key:
+                self.sort(key)
+            return
+        index = self.scroll_offset.y + event.y - 1
+        if index < len(self.rows):
+            self._put_cursor(index)
+            if event.chain == 2:
+                self.action_select()
+
+    def _title_at(self, x: int) -> str:
+        widths = self.widths()
+        at = _GUTTER
+        for place, (column, cells) in enumerate(zip(self.columns, widths, strict=True)):
+            if place == 1:
+                x += self.scroll_offset.x
+            if at <= x <= at + cells:
+                return column.key
+            at += cells + 1
+        return ""

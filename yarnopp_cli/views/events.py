@@ -1,0 +1,73 @@
+"""Events as lines and as JSON objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..records.history import EventKind, HistoryEvent
+from .columns import Column
+from .text import span, timestamp
+
+_TIMES = frozenset({"at"})
+_SPANS = {"waitedMs": "waited", "ranMs": "ran"}
+_QUIET = frozenset({"pid", "cpuMs", "peakMB", "position", "was", "attempt", "finalStatus"})
+
+
+def document(event: HistoryEvent) -> dict[str, Any]:
+    """One event; ``data`` holds what its kind has to say beyond the rest."""
+    return {
+        "seq": event.seq,
+        "t": event.t,
+        "kind": event.kind.value,
+        "node": event.node,
+        "app": event.app,
+        "container": event.container,
+        "why": event.why,
+        "data": {**event.words, **event.numbers},
+    }
+
+
+def subject(event: HistoryEvent) -> str:
+    """What it happened to: the most particular id there is."""
+    return event.container or event.app or event.node
+
+
+def details(event: HistoryEvent) -> str:
+    """What else there is to say, in a few words."""
+    parts = [value for name, value in event.words.items() if value and name not in _QUIET]
+    numbers = event.numbers
+    if "memoryMB" in numbers:
+        parts.append(f"{numbers['memoryMB']} MB, {numbers['vcores']} vcores")
+    parts += [f"{word} {span(numbers[name])}" for name, word in _SPANS.items() if name in numbers]
+    if "exitStatus" in numbers:
+        parts.append(f"exit {numbers.get('exitCode', numbers['exitStatus'])}")
+    shown = {"memoryMB", "vcores", "exitStatus", "exitCode"} | _TIMES | _QUIET | _SPANS.keys()
+    parts += [f"{name} {value}" for name, value in numbers.items() if name not in shown]
+    if event.container and event.node:
+        parts.append(f"on {event.node}")
+    if event.why:
+        parts.append(f"({event.why})")
+    return " ".join(parts)
+
+
+COLUMNS: tuple[Column[HistoryEvent], ...] = (
+    Column("seq", "SEQ", lambda event: event.seq, numeric=True),
+    Column("t", "TIME", lambda event: event.t, lambda event: timestamp(event.t)),
+    Column("kind", "KIND", lambda event: event.kind.value),
+    Column("subject", "SUBJECT", subject),
+    Column("details", "DETAILS", details, flexible=True),
+    Column("node", "NODE", lambda event: event.node, wide=True),
+    Column("app", "APPLICATION", lambda event: event.app, wide=True),
+    Column("container", "CONTAINER", lambda event: event.container, wide=True),
+    Column("why", "WHY", lambda event: event.why, flexible=True, wide=True),
+)
+
+_KIND_WIDTH = max(len(kind.value) for kind in EventKind)
+
+
+def line(event: HistoryEvent) -> str:
+    """One line of a stream: the parts are at the same places in every line."""
+    told = details(event)
+    return f"{event.seq:>6}  {timestamp(event.t)}  {event.kind.value:<{_KIND_WIDTH}}  {subject(event)}" + (
+        f"  {told}" if told else ""
+    )

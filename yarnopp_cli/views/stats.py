@@ -1,0 +1,201 @@
+"""Measured use of nodes and containers against what they were allocated: rows from two samples of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from executor.records import ContainerUsage
+
+from ..records.reports import ContainerReport, NodeReport
+from .columns import Column
+from .text import megabytes, span, timestamp
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """One measurement. ``cpu`` in cores, memory in MiB; ``kind`` is ``node``, or a container's execution type.
+
+    ``vcores`` and ``memory_mb`` are what a container was allocated; a node's are all that it has. ``throttled_ms`` and
+    ``oom_kills`` count from the container's start; those of a node are of its live containers.
+    """
+
+    t: int
+    id: str
+    kind: str
+    node: str
+    cpu: float
+    vcores: int
+    rss_mb: float
+    memory_mb: int
+    throttled_ms: int
+    oom_kills: int
+    state: str = ""
+
+    @property
+    def cpu_percent(self) -> float:
+        """CPU in percent of one core, as top counts."""
+        return 100 * self.cpu
+
+    @property
+    def of_vcores(self) -> float | None:
+        """CPU in percent of the vcores allocated; None for none."""
+        return 100 * self.cpu / self.vcores if self.vcores else None
+
+    @property
+    def of_memory(self) -> float | None:
+        """Memory in percent of what was allocated."""
+        return 100 * self.rss_mb / self.memory_mb if self.memory_mb else None
+
+
+class Rates:
+    """CPU rates from cumulated times: between the last two different samples of each container."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[ContainerUsage, float]] = {}
+
+    def cpu(self, report: ContainerReport, now_ms: int) -> float:
+        """Cores in use by a container; the mean since its start, where it was sampled once."""
+        usage = report.usage
+        before, rate = self._seen.get(report.container_id, (None, 0.0))
+        if before is None:
+            lived = (now_ms - report.started_at_ms) / 1000 if report.started_at_ms else 0.0
+            rate = usage.cpu_seconds / lived if lived > 0 else 0.0
+        elif usage.sampled_at > before.sampled_at:
+            rate = (usage.cpu_seconds - before.cpu_seconds) / (usage.sampled_at - before.sampled_at)
+        self._seen[report.container_id] = (usage, max(0.0, rate))
+        return max(0.0, rate)
+
+    def forget_others(self, live: Iterable[str]) -> None:
+        """Only these live."""
+        kept = set(live)
+        self._seen = {name: seen for name, seen in self._seen.items() if name in kept}
+
+
+def container_stat(report: ContainerReport, cpu: float, t: int, state: str) -> Stat:
+    """A container's row."""
+    usage = report.usage
+    return Stat(
+        t,
+        report.container_id,
+        report.execution_type.value,
+        report.node_id,
+        cpu,
+        report.resource.vcores,
+        usage.memory_bytes / _MIB,
+        report.resource.memory,
+        round(usage.throttled_seconds * 1000),
+        usage.oom_kills,
+        state,
+    )
+
+
+def node_stat(node: NodeReport, containers: Sequence[Stat], t: int) -> Stat:
+    """A node's row: what its containers use in sum, of what it has."""
+    return Stat(
+        t,
+        node.node_id,
+        "node",
+        node.node_id,
+        sum(one.cpu for one in containers),
+        node.total.vcores,
+        sum(one.rss_mb for one in containers),
+        node.total.memory,
+        sum(one.throttled_ms for one in containers),
+        sum(one.oom_kills for one in containers),
+        node.state.value,
+    )
+
+
+def document(node: NodeReport, stat: Stat, containers: Sequence[Stat]) -> dict[str, Any]:
+    """One line of ``yopp stats --json``: a node and its containers at one time. ``node``'s own figures are measured on
+    the machine, ``containers…`` are of its containers."""
+    utilization = node.node_utilization
+    return {
+        "t": stat.t,
+        "node": {
+            "id": node.node_id,
+            "cpuPercent": round(100 * utilization.cpu, 1),
+            "memUsedMB": utilization.memory_bytes // _MIB,
+            "memTotalMB": node.total.memory,
+            "vcores": node.total.vcores,
+            "allocatedMB": node.used.memory + node.opportunistic.memory_used,
+            "allocatedVCores": node.used.vcores + node.opportunistic.vcores_used,
+            "containersCpuPercent": round(stat.cpu_percent, 1),
+            "containersRssMB": round(stat.rss_mb, 1),
+        },
+        "containers": [_container_document(one) for one in containers],
+    }
+
+
+def _container_document(stat: Stat) -> Mapping[str, Any]:
+    return {
+        "id": stat.id,
+        "type": stat.kind,
+        "state": stat.state,
+        "cpuPercent": round(stat.cpu_percent, 1),
+        "vcores": stat.vcores,
+        "rssMB": round(stat.rss_mb, 1),
+        "limitMB": stat.memory_mb,
+        "throttledMs": stat.throttled_ms,
+        "oomKills": stat.oom_kills,
+    }
+
+
+def row_document(stat: Stat) -> dict[str, Any]:
+    """A row alone."""
+    return {"t": stat.t, "node": stat.node, **_container_document(stat)}
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}%"
+
+
+COLUMNS: tuple[Column[Stat], ...] = (
+    Column("t", "TIME", lambda one: one.t, lambda one: timestamp(one.t)),
+    Column("id", "ID", lambda one: one.id),
+    Column("type", "TYPE", lambda one: one.kind),
+    Column("state", "STATE", lambda one: one.state),
+    Column(
+        "cpu",
+        "CPU",
+        lambda one: round(one.cpu_percent, 1),
+        lambda one: f"{one.cpu_percent:.1f}%",
+        numeric=True,
+    ),
+    Column("vcores", "VC", lambda one: one.vcores, numeric=True),
+    Column(
+        "ofVcores",
+        "OF VC",
+        lambda one: None if one.of_vcores is None else round(one.of_vcores, 1),
+        lambda one: _percent(one.of_vcores),
+        numeric=True,
+    ),
+    Column(
+        "rss",
+        "RSS",
+        lambda one: round(one.rss_mb, 1),
+        lambda one: megabytes(round(one.rss_mb, 1)),
+        numeric=True,
+    ),
+    Column("memory", "MEM", lambda one: one.memory_mb, lambda one: megabytes(one.memory_mb), numeric=True),
+    Column(
+        "ofMemory",
+        "OF MEM",
+        lambda one: None if one.of_memory is None else round(one.of_memory, 1),
+        lambda one: _percent(one.of_memory),
+        numeric=True,
+    ),
+    Column(
+        "throttled",
+        "THROTTLED",
+        lambda one: one.throttled_ms,
+        lambda one: span(one.throttled_ms),
+        numeric=True,
+    ),
+    Column("oomKills", "OOM", lambda one: one.oom_kills, numeric=True),
+    Column("node", "NODE", lambda one: one.node, wide=True),
+)
