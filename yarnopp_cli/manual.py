@@ -23,6 +23,7 @@ from yarnopp_cli.settings.loading import describe
 from yarnopp_cli.settings.nodemanager import NodeManagerSettings
 from yarnopp_cli.settings.registry import PROPERTIES_OF
 from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
+from yarnopp_cli.settings.web import WebSettings
 
 DATE = "2026-11-22"
 """That of the last change to the pages by hand. Pages that carried the day's date would never be current."""
@@ -32,6 +33,7 @@ TITLES: dict[type, str] = {
     NodeManagerSettings: "NodeManager",
     ExecutorSettings: "Containers on a node",
     ApplicationSettings: "Jobs",
+    WebSettings: "REST API and pages",
 }
 """The headings of the settings classes."""
 

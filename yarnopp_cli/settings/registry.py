@@ -6,12 +6,14 @@ from executor.settings import ExecutorSettings, Property, properties_of
 from yarnopp_cli.settings.applications import ApplicationSettings
 from yarnopp_cli.settings.nodemanager import NodeManagerSettings
 from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
+from yarnopp_cli.settings.web import WebSettings
 
 SETTINGS: tuple[type, ...] = (
     ResourceManagerSettings,
     NodeManagerSettings,
     ExecutorSettings,
     ApplicationSettings,
+    WebSettings,
 )
 """The settings classes, in the order in which the manual shows them."""
 
@@ -34,9 +36,16 @@ ADDRESSES: frozenset[str] = frozenset(
         "yarn.resourcemanager.address",
         "yarn.resourcemanager.scheduler.address",
         "yarn.nodemanager.amrmproxy.address",
+        "yarn.resourcemanager.webapp.address",
+        "yarn.nodemanager.webapp.address",
     }
 )
 """Properties that are a ``host:port``, or empty where that is the default."""
+
+OPTIONAL_ADDRESSES: frozenset[str] = frozenset(
+    {"yarn.resourcemanager.webapp.address", "yarn.nodemanager.webapp.address"}
+)
+"""Those that may be empty though their default is not: then nothing listens."""
 
 STATE_DIR_VARIABLE = "yopp.state-dir"
 """What ``${yopp.state-dir}`` stands for follows from the run directory; it is a variable, not a property."""
