@@ -127,7 +127,7 @@ class ClientRMService:
 
     def _check_submission(self, submission: ApplicationSubmissionContext) -> None:
         context = self._context
-        self._check_queue(submission.queue)
+        self.check_queue(submission.queue)
         if submission.timeout_ms < 0:
             raise UsageError(f"a timeout of {submission.timeout_ms} ms makes no sense", because="0 is none")
         if submission.unmanaged:
@@ -146,7 +146,7 @@ class ClientRMService:
 
     def kill(self, call: CallReceived, request: KillApplicationRequest, now: float) -> None:
         """End an application; one that has ended stays as it is."""
-        app = self._application(request.application_id)
+        app = self.application(request.application_id)
         who = call.user or "a user"
         self._manager.kill(app, request.diagnostics or f"Application killed by {who}.", now)
         self._context.reply(call.call_id, KillApplicationResponse(app.report(now)))
@@ -158,7 +158,7 @@ class ClientRMService:
         context = self._context
         apps: list[RMApp]
         if request.application_ids:
-            apps = [self._application(application_id) for application_id in request.application_ids]
+            apps = [self.application(application_id) for application_id in request.application_ids]
         else:
             apps = list(context.applications.values())
         found = [app for app in apps if _matches(app, request)]
@@ -168,7 +168,7 @@ class ClientRMService:
 
     def get_attempts(self, call: CallReceived, request: GetApplicationAttemptsRequest) -> None:
         """The attempts of one application, oldest first."""
-        app = self._application(request.application_id)
+        app = self.application(request.application_id)
         self._context.reply(
             call.call_id,
             GetApplicationAttemptsResponse(tuple(attempt.report() for attempt in app.attempts)),
@@ -195,7 +195,7 @@ class ClientRMService:
             if request.finished:
                 found.extend(ledger.finished.values())
         if request.application_id:
-            self._application(request.application_id)
+            self.application(request.application_id)
             found = [container for container in found if container.app.id == request.application_id]
         if request.node_id:
             if request.node_id not in context.nodes:
@@ -211,7 +211,7 @@ class ClientRMService:
         """The queues of guaranteed containers."""
         scheduler = self._context.scheduler
         if request.queue:
-            self._check_queue(request.queue)
+            self.check_queue(request.queue)
         self._context.reply(call.call_id, GetQueueInfoResponse((scheduler.queue.report(scheduler.used),)))
 
     def get_info(self, call: CallReceived, now: float) -> None:
@@ -249,6 +249,8 @@ class ClientRMService:
             containers_paused=counts[Phase.PAUSED],
             opportunistic_enabled=context.settings.opportunistic_enabled,
             properties=dict(identity.properties),
+            http_address=context.http_address,
+            warnings=context.warnings,
         )
 
     # -- waiting ---------------------------------------------------------------------------------------------
@@ -263,7 +265,7 @@ class ClientRMService:
         waiter = _Waiter(call.call_id, call.connection_id, request)
         if isinstance(request, WaitForApplicationsRequest):
             for application_id in request.application_ids:
-                self._application(application_id)
+                self.application(application_id)
         if self._satisfied(waiter) or request.wait_ms <= 0 or self._context.ending:
             self._end_wait(waiter, now)
             return
@@ -329,7 +331,8 @@ class ClientRMService:
         self._last_application += 1
         return ApplicationId(self._context.identity.cluster_timestamp, self._last_application)
 
-    def _application(self, application_id: str) -> RMApp:
+    def application(self, application_id: str) -> RMApp:
+        """Alive or ended. Raises ApplicationNotFoundError."""
         if (app := self._context.applications.get(application_id)) is not None:
             return app
         ApplicationId.parse(application_id)
@@ -346,7 +349,8 @@ class ClientRMService:
             )
         return found
 
-    def _check_queue(self, queue: str) -> None:
+    def check_queue(self, queue: str) -> None:
+        """Raises RemoteError for a queue that is not there."""
         name = self._context.scheduler.queue.name
         if queue != name:
             raise RemoteError(

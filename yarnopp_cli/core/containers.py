@@ -64,7 +64,8 @@ class RMContainer:
     """One container. ``allocated_at`` in seconds, monotonic, ``sequence`` the order of allocation;
     ``status`` is what its node said last.
 
-    ``ask_key`` is the ask it answered, ``asked_type`` that ask's type.
+    ``ask_key`` is the ask it answered, ``asked_type`` that ask's type, ``counted`` whether the metrics of
+    opportunistic containers know it.
     ``released`` ones are ended at their master's wish.
     ``delivers``: the RM itself tells the node what it has become.
     """
@@ -86,6 +87,7 @@ class RMContainer:
     phase: Phase = Phase.ALLOCATED
     status: ContainerStatus | None = None
     asked_type: ExecutionType = ExecutionType.GUARANTEED
+    counted: bool = False
     released: bool = False
     delivers: bool = False
     started_told: bool = False
@@ -180,6 +182,7 @@ class ContainerLedger:
             token=_NO_TOKEN,
             ask_key=ask.key,
             asked_type=ask.request.execution_type_request.execution_type,
+            counted=ask.request.execution_type_request.execution_type is ExecutionType.OPPORTUNISTIC,
             allocated_at=now,
             sequence=self._sequence,
             is_am=ask is attempt.am_ask,
@@ -211,10 +214,12 @@ class ContainerLedger:
             allocation_request_id=ask_key[1],
             token=_NO_TOKEN,
             ask_key=ask_key,
+            counted=True,
             allocated_at=now,
             sequence=self._sequence,
         )
         container.token = self.token_for(container, now)
+        self._context.metrics.adopted()
         self._take(container, claim, now)
         return container
 
@@ -292,6 +297,8 @@ class ContainerLedger:
         self._move(container, _final_phase(container, status), now)
         if container.execution_type is ExecutionType.GUARANTEED:
             self._guaranteed(container, -1)
+        if container.counted:
+            context.metrics.ended()
         del self.live[container.id], attempt.containers[container.id]
         node.give_back(container)
         node.to_start.drop(container.id)

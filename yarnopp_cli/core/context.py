@@ -19,6 +19,7 @@ from .calls import Reply, ReplyError, StopDaemon
 from .containers import ContainerLedger, RMContainer
 from .deadlines import Deadlines
 from .load_monitor import NodeQueueLoadMonitor
+from .metrics import OpportunisticSchedulerMetrics
 from .nodes import HeldCall, RMNode
 from .opportunistic import OpportunisticContainerAllocator
 from .scheduler import FifoQueue, GuaranteedScheduler
@@ -89,6 +90,9 @@ class RMContext:
         self.ending = False
         self.lifetime = lifetime
         self.applications_started = 0
+        self.metrics = OpportunisticSchedulerMetrics()
+        self.http_address = ""
+        self.warnings: tuple[str, ...] = ()
         self.opportunistic_waiting: OrderedDict[str, RMAppAttempt] = OrderedDict()
         self.opportunistic_dirty = False
         self.masters_ended: list[RMContainer] = []

@@ -163,7 +163,7 @@ class ApplicationMasterService:
             context.scheduler.dirty = True
         attempt.blacklist.update(request.blacklist_additions)
         attempt.since_call = 0
-        self._take_asks(attempt, request.asks, sizes)
+        self._take_asks(attempt, request.asks, sizes, now)
         for container_id in request.releases:
             self._release(attempt, container_id, now)
         if request.updates:
@@ -364,7 +364,7 @@ class ApplicationMasterService:
         return None
 
     def _take_asks(
-        self, attempt: RMAppAttempt, asks: tuple[ResourceRequest, ...], sizes: list[Resource]
+        self, attempt: RMAppAttempt, asks: tuple[ResourceRequest, ...], sizes: list[Resource], now: float
     ) -> None:
         """Take asks in, less what was allocated for them in answers that the master had not received."""
         if not asks:
@@ -375,6 +375,8 @@ class ApplicationMasterService:
         for ask, size in zip(asks, sizes, strict=True):
             execution_type = ask.execution_type_request.execution_type
             attempt.asks(execution_type).put(ask, size, unknown[execution_type, key_of(ask)])
+            if execution_type is ExecutionType.OPPORTUNISTIC and ask.num_containers > 0:
+                self._context.metrics.asked(attempt.id, key_of(ask), now)
             if execution_type is ExecutionType.GUARANTEED:
                 self._context.scheduler.dirty = True
         if not attempt.opportunistic_asks.outstanding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..records import (
+    application_updates,
     client_protocol,
     container_protocol,
     distributed_protocol,
@@ -23,7 +24,11 @@ def _merge(*tables: Methods) -> Methods:
 
 
 RM_METHODS: Methods = _merge(
-    client_protocol.METHODS, master_protocol.METHODS, tracker_protocol.METHODS, distributed_protocol.METHODS
+    client_protocol.METHODS,
+    application_updates.METHODS,
+    master_protocol.METHODS,
+    tracker_protocol.METHODS,
+    distributed_protocol.METHODS,
 )
 """What the ResourceManager answers: clients, masters and nodes, on one socket."""
 
