@@ -79,8 +79,8 @@ CONTAINER_TITLES = (
     "Time",
     "Memory",
     "VCores",
-    "Exit",
     "Logs",
+    "Exit",
 )
 _NUMERIC = (
     "Mem", "Phys", "VCores", "Running", "Containers", "Queued", "Paused", "Allocated", "Application Priority", "Time",
@@ -298,9 +298,10 @@ def node_row(node: NodeReport, *, opportunistic: bool) -> list[object]:
     )
     row: list[object] = [
         ",".join(node.labels), node.rack, state(node_view.state_text(node)), node.node_id, address,
-        moment(node.last_heartbeat_ms), node.health_report, node.num_containers, "", megabytes(node.used.memory),
-        megabytes(available.memory), megabytes(node.total.memory), f"{node_view.memory_percent(node):.0f}",
-        node.used.vcores, available.vcores, node.total.vcores, f"{node_view.cpu_percent(node):.0f}",
+        moment(node.last_heartbeat_ms, now_ms()), node.health_report, node.num_containers, "",
+        megabytes(node.used.memory), megabytes(available.memory), megabytes(node.total.memory),
+        f"{node_view.memory_percent(node):.0f}", node.used.vcores, available.vcores, node.total.vcores,
+        f"{node_view.cpu_percent(node):.0f}",
     ]  # fmt: skip
     if opportunistic:
         row += [told.running, megabytes(told.memory_used), told.vcores_used, told.queued]
@@ -312,7 +313,7 @@ def application_row(report: ApplicationReport) -> list[object]:
     return [
         link(path("cluster", "app", report.application_id), report.application_id), report.user, report.name,
         report.application_type, ",".join(report.tags), report.queue, report.priority,
-        moment(report.submitted_at_ms), moment(report.started_at_ms), moment(report.finished_at_ms),
+        *(moment(at, now_ms()) for at in (report.submitted_at_ms, report.started_at_ms, report.finished_at_ms)),
         state(report.state.value), report.final_status.value, report.containers_running, report.containers_queued,
         report.containers_paused, report.allocated.vcores, report.allocated.memory,
         meter(report.progress, 1, f"{report.progress:.0%}"),

@@ -51,7 +51,8 @@ def document(
         '<meta name="color-scheme" content="light dark">'
         f"<title>{esc(title)} · yopp</title>"
         '<link rel="stylesheet" href="/static/yopp.css"><link rel="icon" href="data:,">'
-        f'<script src="/static/yopp.js" defer></script></head><body>{header}{main}</body></html>'
+        f'<script src="/static/yopp.js" defer></script></head><body>{header}{main}'
+        "<footer>Times are UTC.</footer></body></html>"
     )
 
 

@@ -8,6 +8,9 @@ from urllib.parse import quote
 
 from ...views.text import harmless, timestamp
 
+DENSE = 14
+"""Tables of more columns than this are set closer."""
+
 
 class Html(str):
     """Text that is HTML already."""
@@ -60,10 +63,13 @@ def meter(used: float, total: float, text: object) -> Html:
     return Html(f"{bar}{tag('span', text, class_='figure')}")
 
 
-def moment(epoch_ms: int) -> Html:
-    """A time, to the second; to the millisecond where one points at it."""
-    full = timestamp(epoch_ms)
-    return tag("time", full[:19].replace("T", " "), datetime=full, title=full) if epoch_ms else Html("-")
+def moment(epoch_ms: int, now_ms: int = 0) -> Html:
+    """A time (UTC), to the second; to the millisecond where one points at it. Without its date if that is today's."""
+    if not epoch_ms:
+        return Html("-")
+    full, today = timestamp(epoch_ms), timestamp(now_ms)[:10]
+    shown = full[11:19] if full[:10] == today else full[:19].replace("T", " ")
+    return tag("time", shown, datetime=full, title=full)
 
 
 def shares(guaranteed: float, opportunistic: float, total: float, text: object) -> Html:
@@ -126,7 +132,7 @@ def table(
     if not lines:
         return tag("p", empty, class_="empty")
     inside = Html(f"<thead><tr>{head}</tr></thead><tbody>{join(lines)}</tbody>")
-    return tag("div", tag("table", inside), class_="wide")
+    return tag("div", tag("table", inside, class_="dense" if len(titles) > DENSE else None), class_="wide")
 
 
 def facts(rows: Iterable[tuple[str, object]]) -> Html:
