@@ -218,6 +218,11 @@ class NodeManager:
         self._link.changed()
 
     @property
+    def container_counts(self) -> dict[str, int]:
+        """How many containers were launched, and how they ended, since the node's start."""
+        return dict(self._containers.counts)
+
+    @property
     def cluster_stays(self) -> bool:
         """Whether the RM has said that the cluster does not end with its last job."""
         return self._told_to_stay

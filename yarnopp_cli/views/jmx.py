@@ -79,7 +79,10 @@ def cluster_beans(
 
 
 def node_beans(
-    info: GetNodeInfoResponse, statuses: Sequence[ContainerStatus], process: Mapping[str, float]
+    info: GetNodeInfoResponse,
+    statuses: Sequence[ContainerStatus],
+    counts: Mapping[str, int],
+    process: Mapping[str, float],
 ) -> list[Bean]:
     """An NM's. As in YARN allocatedGB is rounded up and availableGB down; both count guaranteed containers."""
     guaranteed = [
@@ -87,7 +90,6 @@ def node_beans(
     ]
     memory = sum(one.resource.memory for one in guaranteed)
     vcores = sum(one.resource.vcores for one in guaranteed)
-    ends = Counter(_end_of(one) for one in statuses if one.state is ContainerState.DONE)
     states = Counter(one.state for one in statuses)
     told = info.opportunistic
     return [
@@ -95,10 +97,10 @@ def node_beans(
             "name": "Hadoop:service=NodeManager,name=NodeManagerMetrics",
             "modelerType": "NodeManagerMetrics",
             "tag.Context": "yarn",
-            "ContainersLaunched": sum(1 for one in statuses if one.started_at_ms),
-            "ContainersCompleted": ends["completed"],
-            "ContainersFailed": ends["failed"],
-            "ContainersKilled": ends["killed"],
+            "ContainersLaunched": counts["launched"],
+            "ContainersCompleted": counts["completed"],
+            "ContainersFailed": counts["failed"],
+            "ContainersKilled": counts["killed"],
             "ContainersIniting": states[ContainerState.LAUNCHING],
             "ContainersRunning": states[ContainerState.RUNNING],
             "ContainersPaused": states[ContainerState.PAUSED],
@@ -125,12 +127,6 @@ def node_beans(
 _RUNS = frozenset(
     {ContainerState.LAUNCHING, ContainerState.RUNNING, ContainerState.PAUSING, ContainerState.KILLING}
 )
-
-
-def _end_of(status: ContainerStatus) -> str:
-    if status.exit_status == 0:
-        return "completed"
-    return "killed" if status.exit_status < 0 else "failed"
 
 
 def _process_bean(service: str, process: Mapping[str, float]) -> Bean:

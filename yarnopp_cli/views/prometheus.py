@@ -133,7 +133,9 @@ def of_nodes(nodes: Sequence[NodeReport]) -> list[Sample]:
     return found
 
 
-def of_node(info: GetNodeInfoResponse, statuses: Sequence[ContainerStatus]) -> list[Sample]:
+def of_node(
+    info: GetNodeInfoResponse, statuses: Sequence[ContainerStatus], counts: Mapping[str, int]
+) -> list[Sample]:
     """An NM's own."""
     node = {"node": info.node_id}
     states = Counter(
@@ -145,6 +147,16 @@ def of_node(info: GetNodeInfoResponse, statuses: Sequence[ContainerStatus]) -> l
                {**node, "state": state.value, "type": kind.value})
         for (state, kind), number in sorted(states.items())
     ]  # fmt: skip
+    found += [
+        Sample(
+            "yopp_node_containers_total",
+            number,
+            "Containers launched, and ended by how.",
+            "counter",
+            {**node, "what": what},
+        )
+        for what, number in counts.items()
+    ]
     measured, held = info.node_utilization, info.containers_utilization
     found += _labelled(
         node,

@@ -80,13 +80,14 @@ def node_routes(data: NodeData) -> list[web.RouteDef]:
         statuses = await data.statuses()
         return _answer(
             [
-                *prometheus.of_node(info, statuses),
+                *prometheus.of_node(info, statuses, data.machine.container_counts),
                 *prometheus.of_process("nodemanager", process_figures(), node=info.node_id),
             ]
         )
 
     async def jmx(request: web.Request) -> dict[str, Any]:
-        beans = jmx_view.node_beans(await data.info(), await data.statuses(), process_figures())
+        counts = data.machine.container_counts
+        beans = jmx_view.node_beans(await data.info(), await data.statuses(), counts, process_figures())
         return jmx_view.chosen(beans, request.query.get("qry", ""), request.query.get("get", ""))
 
     return [web.get("/metrics", metrics), web.get("/jmx", document(jmx))]
