@@ -154,6 +154,33 @@ print(json.dumps(found))
     assert web.rm.get(f"{APPS}/{job}/state").json == {"state": "RUNNING"}
 
 
+def own_address() -> str:
+    """An address of this machine that is not loopback, "" if it has none."""
+    import psutil
+
+    for addresses in psutil.net_if_addrs().values():
+        for one in addresses:
+            if one.family == socket.AF_INET and not one.address.startswith(("127.", "169.254.")):
+                return one.address
+    return ""
+
+
+@pytest.mark.skipif(not own_address(), reason="needs an address besides loopback")
+def test_callers_from_elsewhere_may_look_where_a_property_lets_them_and_change_nothing(yopp: Yopp) -> None:
+    defines = (
+        "-Dyopp.webapp.loopback-only=false", "-Dyarn.resourcemanager.webapp.address=0.0.0.0:0",
+        "-Dyarn.nodemanager.webapp.address=0.0.0.0:0",
+    )  # fmt: skip
+    info = yopp.json("up", *defines)["clusterInfo"]["yopp"]
+    host, _, port = info["rm"]["http"].rpartition(":")
+    assert host == socket.gethostname()
+    elsewhere, here = Site(f"{own_address()}:{port}"), Site(f"127.0.0.1:{port}")
+    assert elsewhere.get("/ws/v1/cluster/info").status == 200
+    refused = elsewhere("POST", f"{APPS}/new-application")
+    assert (refused.status, refused.exception) == (403, "ForbiddenException")
+    assert here("POST", f"{APPS}/new-application").status == 200
+
+
 def test_logs_are_read_from_plain_files_of_the_container_only(web: WebCluster) -> None:
     shout = r"printf '\033]0;x\007<script>alert(1)</script>\377\n'"
     shout += "; ln -s /etc/passwd $LOG_DIRS/sneaky; mkfifo $LOG_DIRS/pipe"

@@ -215,6 +215,7 @@ async def start(
 
 
 async def _headers(request: web.Request, response: web.StreamResponse) -> None:
+    response.headers["Server"] = "yopp"
     response.headers.setdefault("X-Content-Type-Options", "nosniff")
     response.headers.setdefault("Cache-Control", "no-store")
     response.headers.setdefault("Content-Security-Policy", CSP)

@@ -121,6 +121,8 @@ def parse(address: str, name: str, *, loopback_only: bool) -> tuple[str, str, in
         return host, "127.0.0.1", int(port)
     if loopback_only and host in ("0.0.0.0", "::"):
         return "localhost", "127.0.0.1", int(port)
+    if host in ("0.0.0.0", "::"):
+        return socket.gethostname(), host, int(port)
     try:
         ip = ipaddress.ip_address(host)
     except ValueError:
@@ -140,6 +142,15 @@ def parse(address: str, name: str, *, loopback_only: bool) -> tuple[str, str, in
             f"{name} = {address!r} is no address", because=f"{host}: {_reason(error)}"
         ) from None
     return host, str(found[0][4][0]), int(port)
+
+
+def port_problem(ip: str, port: int) -> str:
+    """Why a port cannot be had now, "" if it can."""
+    try:
+        _bind(ip, port).close()
+    except OSError as error:
+        return holder_of(ip, port) if error.errno == errno.EADDRINUSE else _reason(error)
+    return ""
 
 
 def _bind(ip: str, port: int) -> socket.socket:

@@ -14,7 +14,7 @@ from aiohttp import web
 from executor.records import ContainerState
 
 from ..core.resourcemanager import ResourceManager
-from ..errors import NodeNotFoundError, NotYetSupportedError
+from ..errors import ApplicationNotFoundError, NodeNotFoundError, NotYetSupportedError
 from ..inspection import cluster_document, inspect_cluster
 from ..records import application_updates as changes
 from ..records import client_protocol as client
@@ -87,10 +87,10 @@ class ClusterData:
     async def application(self, application_id: str) -> ApplicationReport:
         """One application. Raises 404 as YARN does, 400 for what is no id."""
         ApplicationId.parse(application_id)
-        for one in await self.applications():
-            if one.application_id == application_id:
-                return one
-        raise not_found(f"app with id: {application_id} not found")
+        try:
+            return (await self.applications(client.GetApplicationsRequest((application_id,))))[0]
+        except ApplicationNotFoundError:
+            raise not_found(f"app with id: {application_id} not found") from None
 
     async def nodes(self) -> tuple[NodeReport, ...]:
         """All nodes, in order of registration."""
