@@ -13,13 +13,14 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = sorted(path for folder in ("executor", "yarnopp_cli") for path in (ROOT / folder).rglob("*.py"))
 PURE_STDLIB = {
-    "__future__", "abc", "bisect", "collections", "contextlib", "dataclasses", "decimal", "enum", "fractions",
-    "functools", "hashlib", "heapq", "hmac", "html", "itertools", "json", "math", "operator", "random", "re", "shlex",
-    "signal", "statistics", "string", "textwrap", "typing", "unicodedata",
+    "__future__", "abc", "bisect", "collections", "contextlib", "dataclasses", "decimal", "difflib", "enum",
+    "fractions", "functools", "hashlib", "heapq", "hmac", "html", "itertools", "json", "math", "operator", "random",
+    "re", "shlex", "signal", "statistics", "string", "textwrap", "typing", "unicodedata",
 }  # fmt: skip
 PURE_OURS = ("executor.records", "executor.light", "executor.errors", "executor.settings", "executor.core",
              "yarnopp_cli.records", "yarnopp_cli.core", "yarnopp_cli.errors", "yarnopp_cli.settings.resourcemanager",
-             "yarnopp_cli.settings.nodemanager", "yarnopp_cli.settings.applications", "yarnopp_cli.views")  # fmt: skip
+             "yarnopp_cli.settings.nodemanager", "yarnopp_cli.settings.applications", "yarnopp_cli.settings.queues",
+             "yarnopp_cli.views")  # fmt: skip
 IMPURE_CALLS = {
     ("random", name) for name in ("random", "choice", "shuffle", "randrange", "randint", "sample")
 }

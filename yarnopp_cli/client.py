@@ -116,6 +116,21 @@ class YarnClient:
         )
         return response.application
 
+    def move_application(self, application_id: str, queue: str) -> ApplicationReport:
+        """Put an application into another queue; as it is then. Raises what the RM refused."""
+        response: rm.MoveApplicationResponse = self._call(
+            self._rm, "moveApplicationAcrossQueues", rm.MoveApplicationRequest(application_id, queue)
+        )
+        return response.application
+
+    def update_priority(self, application_id: str, priority: int) -> ApplicationReport:
+        """Give an application another priority; as it is then. Raises what the RM refused."""
+        request = rm.UpdateApplicationPriorityRequest(application_id, priority)
+        response: rm.UpdateApplicationPriorityResponse = self._call(
+            self._rm, "updateApplicationPriority", request
+        )
+        return response.application
+
     def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:
         """The attempts of one application, oldest first. Raises ApplicationNotFoundError."""
         response: rm.GetApplicationAttemptsResponse = self._call(

@@ -113,6 +113,13 @@ class InvalidResourceRequestError(RemoteError):
     exception = "InvalidResourceRequestException"
 
 
+class AccessDeniedError(RemoteError):
+    """An ACL does not name who asks."""
+
+    exit_code = EXIT_NOT_PERMITTED
+    exception = "AccessControlException"
+
+
 class InvalidTokenError(RemoteError):
     """A token is forged, expired, or for something else."""
 
@@ -154,6 +161,7 @@ REMOTE_ERRORS: dict[str, type[YoppError]] = {
         ContainerNotFoundError,
         NodeNotFoundError,
         InvalidResourceRequestError,
+        AccessDeniedError,
         InvalidTokenError,
         InvalidStateError,
         NotYetSupportedError,

@@ -21,6 +21,8 @@ from yarnopp_cli.roff import Block, Literal, Page, Paragraph, Subheading, Tagged
 from yarnopp_cli.settings.applications import ApplicationSettings
 from yarnopp_cli.settings.loading import describe
 from yarnopp_cli.settings.nodemanager import NodeManagerSettings
+from yarnopp_cli.settings.queue_properties import KEYS
+from yarnopp_cli.settings.queues import CapacitySchedulerSettings
 from yarnopp_cli.settings.registry import PROPERTIES_OF
 from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
 from yarnopp_cli.settings.web import WebSettings
@@ -30,6 +32,7 @@ DATE = "2026-11-22"
 
 TITLES: dict[type, str] = {
     ResourceManagerSettings: "ResourceManager",
+    CapacitySchedulerSettings: "Queues of guaranteed containers",
     NodeManagerSettings: "NodeManager",
     ExecutorSettings: "Containers on a node",
     ApplicationSettings: "Jobs",
@@ -68,6 +71,10 @@ def site_page() -> Page:
             "SYNTAX": text.SITE_SYNTAX,
             "HADOOP'S FILES": text.SITE_XML,
             "PROPERTIES": tuple(properties),
+            "QUEUES": (
+                Paragraph(text.SITE_QUEUES),
+                *(Tagged(pattern.name, property_texts(pattern)) for pattern in KEYS.values()),
+            ),
             "EXAMPLES": text.SITE_EXAMPLES,
             "SEE ALSO": (Paragraph("`yopp`(1)"),),
         },
@@ -95,6 +102,12 @@ def default_toml() -> str:
                 lines += textwrap.wrap(paragraph, 108, initial_indent="# ", subsequent_indent="# ")
             # TOML writes booleans, numbers and plain texts as JSON does.
             lines.append(f"#{declared.name} = {json.dumps(declared.default)}")
+    lines += ["", "", "# ---- Properties of one queue; <queue-path> is root, root.default, root.a.b ----"]
+    for pattern in KEYS.values():
+        lines.append("")
+        for paragraph in property_texts(pattern):
+            lines += textwrap.wrap(paragraph, 108, initial_indent="# ", subsequent_indent="# ")
+        lines.append(f"# {pattern.name} = {json.dumps(pattern.default)}")
     return "\n".join(lines) + "\n"
 
 

@@ -48,6 +48,11 @@ ENVIRONMENT: tuple[Tagged, ...] = (
     ),
     _entry("YOPP_RUN_DIR", "The run directory, where `--run-dir` names none."),
     _entry("YOPP_OUTPUT", "The form of the output, where neither `-o` nor `--json` is given."),
+    _entry(
+        "HADOOP_USER_NAME",
+        """Whose job it is, for queues and shares: heeded where root submits, and nowhere else. The processes are the
+        cluster's own user's all the same.""",
+    ),
     _entry("NO_COLOR", "No colours, if it is not empty."),
     _entry("CLICOLOR", "No colours, if it is 0."),
     _entry("CLICOLOR_FORCE", "Colours in a pipe too, if it is not empty and not 0."),
@@ -183,3 +188,10 @@ SITE_EXAMPLES: tuple[Block, ...] = (
     _says("A property for one command:"),
     Literal(("yopp pi -Dmapreduce.job.num-opportunistic-maps-percent=40 50 100",)),
 )
+
+SITE_QUEUES = (
+    "Queues of guaranteed containers are configured under YARN's names, in which their own names stand: "
+    "<queue-path> is `root`, or the names from `root` down with dots (`root.prod.web`). Without any of these there "
+    "is one queue, `default`, that has everything. See configs/queues.toml and docs/queues.md."
+)
+"""What stands before the properties of queues."""

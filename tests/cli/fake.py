@@ -182,6 +182,12 @@ class Cluster:
             "getQueueInfo": lambda _: rm.GetQueueInfoResponse(tuple(self.queues)),
             "waitForApplications": self._wait,
             "forceKillApplication": self._kill,
+            "moveApplicationAcrossQueues": lambda request: rm.MoveApplicationResponse(
+                replace_app(self.app(request.application_id), queue=request.queue)
+            ),
+            "updateApplicationPriority": lambda request: rm.UpdateApplicationPriorityResponse(
+                replace_app(self.app(request.application_id), priority=request.priority)
+            ),
         }
 
     def _wait(self, request: rm.WaitForApplicationsRequest) -> rm.WaitForApplicationsResponse:

@@ -102,7 +102,7 @@ def test_the_table_is_sound() -> None:
         (["app", "status"], "ID"),
         (["container", "signal", "--signal", "99", "1.1"], "--signal"),
         (["rmadmin", "-refreshNodes"], "-refreshNodes"),
-        (["application", "-changeQueue", "x"], "-changeQueue"),
+        (["application", "-changeQueue", "x"], "QUEUE"),
         (["jar"], "jar"),
     ],
 )

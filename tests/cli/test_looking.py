@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 
-from executor.records import ContainerState, ExecutionType
-from yarnopp_cli.records.reports import FinalApplicationStatus, YarnApplicationState
+from executor.records import ContainerState, ExecutionType, Resource
+from yarnopp_cli.records.reports import (
+    FinalApplicationStatus,
+    QueueReport,
+    QueueUserReport,
+    YarnApplicationState,
+)
 
 from .fake import TIMESTAMP, Cluster, app_id, container, container_id
 
@@ -200,6 +205,47 @@ def test_attempts_and_queues(cli: Cli, cluster: Cluster) -> None:
     assert json.loads(cli("queue", "list", "--json").out)["queues"]["queue"][0]["queueName"] == "default"
     assert "Maximum Capacity" in cli("queue", "-status", "default").out
     assert cli("queue", "status", "nope").code == 66
+
+
+def test_applications_move_and_have_priorities(cli: Cli, cluster: Cluster) -> None:
+    identifier = app_id(2)
+    assert cli("app", "queue", "2", "root.prod").out == f"{identifier} is in queue root.prod\n"
+    assert (
+        json.loads(cli("app", "-movetoqueue", identifier, "-queue", "q", "--json").out)["app"]["queue"] == "q"
+    )
+    assert cli("app", "priority", "2", "7").out == f"{identifier} has priority 7\n"
+    assert (
+        json.loads(cli("app", "-updatePriority", "3", "-appId", identifier, "--json").out)["app"]["priority"]
+        == "3"
+    )
+    assert cluster.asked("updateApplicationPriority")[-1].priority == 3
+    assert cli("app", "queue", "99", "q").code == 66
+    assert cli("app", "priority", "2", "-1").code == 2
+
+
+def test_queues_as_yarn_shows_them(cli: Cli, cluster: Cluster) -> None:
+    cluster.queues = [
+        QueueReport("root", path="root", leaf=False, used=Resource(512, 1), guaranteed=Resource(1024, 2)),
+        QueueReport(
+            "prod", path="root.prod", parent="root", capacity=70.0, absolute_capacity=70.0, used_capacity=50.0,
+            guaranteed=Resource(700, 1), maximum=Resource(1024, 2), used=Resource(512, 1), applications=2,
+            running_applications=1, users=(QueueUserReport("ada", Resource(512, 1), 2, Resource(100, 3)),),
+        ),
+    ]  # fmt: skip
+    document = json.loads(cli("queue", "status", "root.prod", "--json").out)["queue"]
+    assert document["type"] == "capacitySchedulerLeafQueueInfo"
+    assert (document["queuePath"], document["absoluteCapacity"], document["usedCapacity"]) == (
+        "root.prod",
+        70.0,
+        50.0,
+    )
+    assert (document["numActiveApplications"], document["numPendingApplications"]) == (1, 1)
+    [user] = document["users"]["user"]
+    assert (user["username"], user["resourcesUsed"]) == ("ada", {"memory": 512, "vCores": 1})
+    assert document["yopp"]["guaranteed"] == {"memory": 700, "vCores": 1}
+    assert cli("queue", "list", "-q").out == "root\nprod\n"
+    text = cli("queue", "status", "prod").out
+    assert "70.00% (700 MB, 1 vcores)" in text and "User ada" in text
 
 
 def test_kill_returns_when_it_has_happened(cli: Cli, cluster: Cluster) -> None:

@@ -45,6 +45,7 @@ from yarnopp_cli.records.tracker_protocol import (
     RegisterNodeManagerResponse,
     UnRegisterNodeManagerRequest,
 )
+from yarnopp_cli.settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings
 from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
 
 OPPORTUNISTIC, GUARANTEED = ExecutionType.OPPORTUNISTIC, ExecutionType.GUARANTEED
@@ -72,7 +73,15 @@ def asks(
 class Cluster:
     """The machine at ``now`` seconds; the RM's own clock began at 0, people's at TIMESTAMP."""
 
-    def __init__(self, *, lifetime: str = "stay", heartbeat_wait: bool = True, **settings: Any) -> None:
+    def __init__(
+        self,
+        *,
+        lifetime: str = "stay",
+        heartbeat_wait: bool = True,
+        queues: QueueSettings = DEFAULT_QUEUES,
+        capacity: CapacitySchedulerSettings | None = None,
+        **settings: Any,
+    ) -> None:
         self.settings = replace(SETTINGS, **settings)
         self.rm = ResourceManager(
             self.settings,
@@ -88,6 +97,8 @@ class Cluster:
             version="0.1.0",
             properties={},
             heartbeat_wait=heartbeat_wait,
+            capacity=capacity,
+            queues=queues,
         )
         self.now = 0.0
         self.stopped: str | None = None
@@ -157,11 +168,13 @@ class Cluster:
         node.register()
         return node
 
-    def master(self, **context: Any) -> Master:
+    def master(self, as_user: str = "ada", **context: Any) -> Master:
         """A registered master of an unmanaged application, on a connection of its own."""
         connection = self.connection()
         submission = ApplicationSubmissionContext(application_id="", name="job", unmanaged=True, **context)
-        response: SubmitApplicationResponse = self.ask(SubmitApplicationRequest(submission), connection)
+        response: SubmitApplicationResponse = self.ask(
+            SubmitApplicationRequest(submission), connection, user=as_user
+        )
         assert response.am_token is not None
         master = Master(self, response.application_id, response.attempt_id, response.am_token, connection)
         master.register()

@@ -72,7 +72,7 @@ def test_show_by_the_beginning_of_a_name(capfd: pytest.CaptureFixture[str]) -> N
     out = capfd.readouterr().out.split()
     assert NAME in out
     assert all(name.startswith(("yarn.scheduler.", "mapreduce.map.")) for name in out)
-    assert len(out) == len(set(out)) == 7
+    assert len(out) == len(set(out)) == 11
     assert run(["config", "show", "yarn.schedular"]) == 78
 
 

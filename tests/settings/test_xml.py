@@ -76,8 +76,8 @@ def test_a_real_site_file(load_with: Load, write: Write) -> None:
         f"{path}:9: yarn.resourcemanager.address is ignored: it names another cluster's ResourceManager",
         f"{path}:13: yarn.resourcemanager.scheduler.address is ignored: "
         "it names another cluster's ResourceManager",
-        f"{path}: ignored 5 properties that mean nothing to yopp "
-        "(yarn.resourcemanager.hostname, yarn.nodemanager.aux-services, yarn.acl.enable, …)",
+        f"{path}: ignored 4 properties that mean nothing to yopp "
+        "(yarn.resourcemanager.hostname, yarn.nodemanager.aux-services, yarn.log-aggregation-enable, …)",
         f"{path}:32: yarn.nodemanager.local-dirs lists several directories; only the first is used",
     )
 

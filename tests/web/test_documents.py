@@ -9,7 +9,7 @@ import pytest
 
 from tests.live.conftest import wait_until
 
-from .conftest import WebCluster
+from .conftest import WebCluster, started
 
 pytestmark = pytest.mark.live
 
@@ -114,3 +114,26 @@ def test_metrics_count_what_happens(web: WebCluster) -> None:
         "beans"
     ]
     assert one[0]["NumActiveNMs"] == 1 and "CapabilityMB" not in one[0]
+
+
+def test_the_scheduler_is_a_tree_of_queues_and_applications_move_in_it(web: WebCluster) -> None:
+    web.yopp("down", "-y")
+    queues = {"root.queues": "prod,dev", "root.prod.capacity": "75", "root.dev.capacity": "25"}
+    more = {"root.dev.queues": "a,b", "root.dev.a.capacity": "50", "root.dev.b.capacity": "50"}
+    defines = [f"-Dyarn.scheduler.capacity.{key}={value}" for key, value in {**queues, **more}.items()]
+    web = started(web.yopp, "--vcores", "4", "--memory", "1024", *defines)
+    job = web.yopp("dshell", "-q", "-d", "--queue", "prod", "--shell-command", "sleep 60").stdout.split()[-1]
+    web.yopp("wait", job, "--for", "RUNNING")
+    root = web.rm.get("/ws/v1/cluster/scheduler").json["scheduler"]["schedulerInfo"]
+    assert (root["type"], root["queueName"], root["absoluteCapacity"]) == ("capacityScheduler", "root", 100.0)
+    prod, dev = sorted(root["queues"]["queue"], key=lambda one: -float(one["capacity"]))
+    assert (prod["queuePath"], prod["absoluteCapacity"], prod["numApplications"]) == ("root.prod", 75.0, 1)
+    assert [one["absoluteCapacity"] for one in dev["queues"]["queue"]] == [12.5, 12.5]
+    assert dev["capacities"]["queueCapacitiesByPartition"][0]["partitionName"] == ""
+    moved = web.rm("PUT", f"/ws/v1/cluster/apps/{job}/queue", {"queue": "root.dev.a"})
+    assert moved.status == 200 and moved.json["queue"].endswith("a")
+    assert web.yopp.json("app", "status", job)["app"]["queue"] == moved.json["queue"]
+    refused = web.rm("PUT", f"/ws/v1/cluster/apps/{job}/queue", {"queue": "nowhere"})
+    assert (refused.status, refused.exception) == (404, "NotFoundException")
+    page = web.rm.get("/cluster/scheduler").body.decode()
+    assert all(f"<strong>{name}</strong>" in page for name in ("root", "prod", "dev", "a", "b"))

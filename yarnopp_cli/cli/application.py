@@ -1,4 +1,4 @@
-"""``yopp app list|status|kill``."""
+"""``yopp app list|status|kill``, and those of ``application_changes``."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ KILL_SECONDS = 20.0
 def register(app: typer.Typer) -> None:
     """Add the group ``app``."""
     group = new_typer(
-        help="List, show and kill applications.",
+        help="List, show, kill and move applications.",
         no_args_is_help=True,
         epilog=examples("yopp app list", "yopp app kill last"),
     )
@@ -54,6 +54,9 @@ def register(app: typer.Typer) -> None:
     )
     group.command("status", epilog=examples("yopp app status last", "yopp app status 3 --json"))(status)
     group.command("kill", epilog=examples("yopp app kill last", "yopp app list -q | yopp app kill -"))(kill)
+    from .application_changes import register as register_changes
+
+    register_changes(group)
     app.add_typer(group, name="app")
 
 

@@ -261,6 +261,7 @@ def _unsupported(command: str, option: str, hint: str = "") -> UsageError:
 
 # What each of YARN's options becomes: our words, and how many values follow it ("" none, "1" one, "*" any
 # number, "~" some that mean nothing here). None: refused.
+_LAST = "\0last"  # what follows the verb stands behind the application
 _Mapping = dict[str, tuple[tuple[str, ...], str] | None]
 
 _OPTIONS: dict[str, _Mapping] = {
@@ -272,10 +273,10 @@ _OPTIONS: dict[str, _Mapping] = {
         "-appTypes": (("--type",), "1"),
         "-appTags": (("--tag",), "1"),
         "-appId": (("",), "1"),
-        "-changeQueue": None,
-        "-movetoqueue": None,
-        "-queue": None,
-        "-updatePriority": None,
+        "-changeQueue": (("queue", _LAST), "1"),
+        "-movetoqueue": (("queue",), "1"),
+        "-queue": (("",), "1"),
+        "-updatePriority": (("priority", _LAST), "1"),
         "-updateLifetime": None,
         "-signal": None,
         "-launch": None,
@@ -324,10 +325,8 @@ _OPTIONS: dict[str, _Mapping] = {
 _HINTS = {
     "-size": "`yopp logs --tail N` prints the last N lines",
     "-show_container_log_info": "`yopp container status ID` names the log files",
-    "-changeQueue": "this version has one queue",
-    "-movetoqueue": "this version has one queue",
 }
-_FIRST = {"list", "status", "kill", "signal"}
+_FIRST = {"list", "status", "kill", "signal", "queue", "priority"}
 
 
 def _mapped(command: str) -> Callable[[list[str]], list[str]]:
@@ -381,6 +380,8 @@ def _finished(command: str, verb: list[str], others: list[str]) -> list[str]:
     """Last touches, where YARN's words do not map one to one."""
     if command == "app" and verb == ["list"] and "--state" in others:
         others = ["-a", *others]  # YARN's filter speaks of applications that have ended too
+    if verb[1:2] == [_LAST]:
+        return [verb[0], *others, *verb[2:]]
     if command == "container" and verb[:1] == ["signal"]:
         name = verb[2] if len(verb) > 2 else "OUTPUT_THREAD_DUMP"
         verb = ["signal", "--signal", _yarn_signal(name), *verb[1:2]]

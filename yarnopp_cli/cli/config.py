@@ -16,6 +16,8 @@ from .options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, exa
 from .output import Printer
 
 if TYPE_CHECKING:
+    from executor.settings import Property
+
     from ..settings.loading import Configuration, Findings
 
 Keys = Annotated[
@@ -70,7 +72,6 @@ def show(
     configuration = Context.of(conf=conf, define=define, run_dir=run_dir).configuration
     names = _named(configuration, keys, all_)
     _warn(printer, configuration.warnings)
-    from ..settings.registry import PROPERTIES
     from ..settings.values import to_text
     from ..views.columns import Column, default_columns
 
@@ -78,9 +79,7 @@ def show(
         Column("name", "PROPERTY", lambda name: name),
         Column("value", "VALUE", lambda name: to_text(configuration.value(name)), flexible=True),
         Column("origin", "ORIGIN", configuration.origin, flexible=True, wide=not origin),
-        Column(
-            "default", "DEFAULT", lambda name: to_text(PROPERTIES[name].default), flexible=True, wide=True
-        ),
+        Column("default", "DEFAULT", lambda name: to_text(_declared(name).default), flexible=True, wide=True),
     )
     printer.listing(
         names,
@@ -175,25 +174,35 @@ def _named(configuration: Configuration, keys: Sequence[str] | None, all_: bool)
     from ..settings.registry import PROPERTIES
     from ..settings.rules import DEFAULT
 
+    known = (*PROPERTIES, *configuration.queue_properties())
     if not keys:
-        return [name for name in PROPERTIES if all_ or configuration.origin(name) != DEFAULT]
+        return [name for name in known if all_ or configuration.origin(name) != DEFAULT]
     names: list[str] = []
     for key in keys:
         prefix = key.rstrip(".*") + "."
-        below = [name for name in PROPERTIES if name == key or name.startswith(prefix)]
+        below = [name for name in known if name == key or name.startswith(prefix)]
         if not below and "." not in key:
-            below = [name for name in PROPERTIES if key in name]  # a word: all that is about it
+            below = [name for name in known if key in name]  # a word: all that is about it
         if not below:
             configuration.value(key)  # raises, with the nearest name
+            below = [key]
         names += [name for name in below if name not in names]
     return names
 
 
+def _declared(name: str) -> Property:
+    """The declaration of a property that the configuration has."""
+    from ..settings.registry import declared
+
+    found = declared(name)
+    assert found is not None, f"the configuration holds {name}, which nobody declared"
+    return found
+
+
 def _document(configuration: Configuration, name: str) -> dict[str, Any]:
     from ..settings.loading import default_value
-    from ..settings.registry import PROPERTIES
 
-    declared = PROPERTIES[name]
+    declared = _declared(name)
     return {
         "name": name,
         "value": configuration.value(name),

@@ -343,6 +343,7 @@ def _context(job: JobSpec, options: JobOptions) -> ApplicationSubmissionContext:
         name=job.name,
         application_type=job.application_type,
         queue=options.queue,
+        user=os.environ.get("HADOOP_USER_NAME", ""),
         priority=options.priority,
         unmanaged=True,
         tags=options.tags,

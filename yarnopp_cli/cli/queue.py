@@ -57,7 +57,7 @@ def list_queues(
     verbose: Verbose = 0,
     color: Color = None,
 ) -> None:
-    """List the queues: their capacity, and what is used of it."""
+    """List the queues, parents first: their part of the cluster, and what is used of it."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         found = client.queues()
@@ -85,13 +85,14 @@ def status(
     """Show queues by name."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        known = {queue.name: queue for queue in client.queues()}
+        queues = client.queues()
+    known = {queue.name: queue for queue in queues} | {queue.path: queue for queue in queues if queue.path}
     found = []
     for name in words(ids):
         if name not in known:
             raise YoppError(
                 f"no queue {name}",
-                hint=f"there is {', '.join(known) or 'none'}",
+                hint=f"there is {', '.join(queue.name for queue in queues) or 'none'}",
                 exit_code=EXIT_NO_SUCH,
             )
         found.append(known[name])

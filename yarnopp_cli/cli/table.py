@@ -37,7 +37,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("pi", "pi", "Estimate pi in map containers, as Hadoop's example does", "Jobs"),
     Entry("wait", "wait", "Wait for jobs or containers, and end with their exit code", "Jobs"),
     Entry("logs", "logs", "Print or follow the output of containers", "Jobs"),
-    Entry("app", "application", "List, show and kill applications", "Looking", group=True),
+    Entry("app", "application", "List, show, kill and move applications", "Looking", group=True),
     Entry("attempt", "attempt", "List and show the attempts of an application", "Looking", group=True),
     Entry(
         "container",

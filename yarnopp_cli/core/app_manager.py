@@ -23,6 +23,7 @@ from .applications import AppEvent, AttemptEvent, AttemptState, RMApp, RMAppAtte
 from .asks import normalise
 from .containers import RMContainer
 from .context import RMContext
+from .queues import LeafQueue
 from .tokens import AMRM_TOKEN, sign
 
 AM_TOKEN_FILE = "am-token.json"
@@ -48,6 +49,7 @@ class RMAppManager:
         user: str,
         connection_id: int,
         now: float,
+        leaf: LeafQueue,
     ) -> RMApp:
         """Take a valid submission in and start its first attempt."""
         context = self._context
@@ -61,6 +63,7 @@ class RMAppManager:
             log_directory=f"{context.identity.log_dir}/{app_id}",
             max_attempts=min(submission.max_attempts, limit) if submission.max_attempts > 0 else limit,
             submitted_ms=context.ms(now),
+            leaf=leaf,
             counted_until=now,
         )
         context.applications[app_id] = app
@@ -88,7 +91,7 @@ class RMAppManager:
             started_ms=context.ms(now),
         )
         app.attempts.append(attempt)
-        context.scheduler.queue.add(attempt)
+        app.leaf.attempts[attempt_id] = attempt
         if app.unmanaged:
             attempt.move(AttemptEvent.LAUNCHED)
             self.expect_master(attempt, now)
@@ -260,7 +263,7 @@ class RMAppManager:
         attempt.opportunistic_asks.clear()
         attempt.updates.clear()
         attempt.am_ask = None
-        context.scheduler.queue.remove(attempt)
+        attempt.app.leaf.attempts.pop(attempt.id, None)
         context.scheduler.dirty = True
         context.opportunistic_waiting.pop(attempt.id, None)
         context.touched_attempts.pop(attempt.id, None)

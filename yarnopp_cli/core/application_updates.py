@@ -1,49 +1,23 @@
-"""Changes to an application that lives: its queue, its priority, the end of its lifetime (``ClientRMService``)."""
+"""Changes to an application that lives: the end of its lifetime (``ClientRMService``)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from ..errors import InvalidStateError, UsageError
+from ..errors import InvalidStateError
 from ..records import application_updates as protocol
 from .applications import RMApp
 from .calls import CallReceived
 from .context import RMContext
 
-LARGEST_PRIORITY = 2**31 - 1
-
 
 class ApplicationUpdates:
-    """``find`` gives an application by its id, or raises; ``check_queue`` raises for a queue that is not there."""
+    """``find`` gives an application by its id, or raises."""
 
-    def __init__(
-        self, context: RMContext, find: Callable[[str], RMApp], check_queue: Callable[[str], None]
-    ) -> None:
+    def __init__(self, context: RMContext, find: Callable[[str], RMApp]) -> None:
         self._context = context
         self._find = find
-        self._check_queue = check_queue
-
-    def move(
-        self, call: CallReceived, request: protocol.MoveApplicationAcrossQueuesRequest, now: float
-    ) -> None:
-        """To another queue."""
-        app = self._live(request.application_id)
-        self._check_queue(request.target_queue)
-        app.context = replace(app.context, queue=request.target_queue)
-        self._context.scheduler.dirty = True
-        self._context.reply(call.call_id, protocol.MoveApplicationAcrossQueuesResponse(app.report(now)))
-
-    def prioritise(
-        self, call: CallReceived, request: protocol.UpdateApplicationPriorityRequest, now: float
-    ) -> None:
-        """Another place in the order of applications."""
-        if abs(request.priority) > LARGEST_PRIORITY:
-            raise UsageError(f"a priority of {request.priority} is out of bounds")
-        app = self._live(request.application_id)
-        app.context = replace(app.context, priority=request.priority)
-        self._context.scheduler.dirty = True
-        self._context.reply(call.call_id, protocol.UpdateApplicationPriorityResponse(app.report(now)))
 
     def limit_lifetime(
         self, call: CallReceived, request: protocol.UpdateApplicationTimeoutsRequest, now: float

@@ -38,6 +38,7 @@ from .nodes import HeldCall
 
 if TYPE_CHECKING:
     from .containers import RMContainer
+    from .queues import LeafQueue
     from .updates import PendingUpdate
 
 
@@ -188,6 +189,7 @@ class RMAppAttempt:
     queued: Mailbox[str] = field(default_factory=Mailbox)
     updated: Mailbox[UpdatedContainer] = field(default_factory=Mailbox)
     update_errors: Mailbox[UpdateContainerError] = field(default_factory=Mailbox)
+    preempting: Mailbox[str] = field(default_factory=Mailbox)
     updated_nodes: Mailbox[NodeReport] = field(default_factory=Mailbox)
     refusal: YoppError | None = None
 
@@ -216,6 +218,7 @@ class RMAppAttempt:
             self.queued,
             self.updated,
             self.update_errors,
+            self.preempting,
             self.updated_nodes,
         )
 
@@ -228,6 +231,7 @@ class RMAppAttempt:
             or self.queued.fresh
             or self.updated.fresh
             or self.update_errors.fresh
+            or self.preempting.fresh
             or self.updated_nodes.fresh
         )
 
@@ -258,9 +262,10 @@ class RMAppAttempt:
 class RMApp:
     """One application.
 
-    ``nodes`` are those that ever had a container of it. ``failures`` counts the attempts that failed by
-    their own fault. ``finishing`` is true while its master has unregistered and its master's container has
-    not ended yet.
+    ``leaf`` is its queue. ``opportunistic_held`` is what its live opportunistic containers come to, of
+    which there are ``opportunistic_live``. ``nodes`` are those that ever had a container of it.
+    ``failures`` counts the attempts that failed by their own fault. ``finishing`` is true while its master
+    has unregistered and its master's container has not ended yet.
     """
 
     id: str
@@ -270,6 +275,7 @@ class RMApp:
     log_directory: str
     max_attempts: int
     submitted_ms: int
+    leaf: LeafQueue
     state: YarnApplicationState = YarnApplicationState.NEW
     final_status: FinalApplicationStatus = FinalApplicationStatus.UNDEFINED
     attempts: list[RMAppAttempt] = field(default_factory=list)
@@ -285,6 +291,8 @@ class RMApp:
     counts: dict[Phase, int] = field(default_factory=lambda: dict.fromkeys(Phase, 0))
     guaranteed: Resource = field(default_factory=Resource)
     opportunistic_running: Resource = field(default_factory=Resource)
+    opportunistic_held: Resource = field(default_factory=Resource)
+    opportunistic_live: int = 0
     running: Resource = field(default_factory=Resource)
     opportunistic_total: int = 0
     guaranteed_total: int = 0

@@ -8,12 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import (
-    EXIT_NO_SUCH,
     ApplicationNotFoundError,
     ContainerNotFoundError,
     InvalidStateError,
     NodeNotFoundError,
-    RemoteError,
     ShuttingDownError,
     UsageError,
 )
@@ -32,8 +30,12 @@ from ..records.client_protocol import (
     GetQueueInfoResponse,
     KillApplicationRequest,
     KillApplicationResponse,
+    MoveApplicationRequest,
+    MoveApplicationResponse,
     SubmitApplicationRequest,
     SubmitApplicationResponse,
+    UpdateApplicationPriorityRequest,
+    UpdateApplicationPriorityResponse,
     WaitForApplicationsRequest,
     WaitForApplicationsResponse,
     WaitForNodesRequest,
@@ -50,10 +52,11 @@ from ..records.reports import (
 from ..records.requests import ApplicationSubmissionContext
 from .app_manager import RMAppManager
 from .applications import Phase, RMApp
-from .asks import check_size
+from .asks import check_size, normalise
 from .calls import CallReceived
 from .containers import RMContainer
 from .context import RMContext
+from .queue_service import QueueService
 
 MAX_PROMISED = 1000
 """How many ids may be given out and not used yet; the oldest lapses."""
@@ -72,9 +75,10 @@ class _Waiter:
 class ClientRMService:
     """Answers clients, and keeps those that wait."""
 
-    def __init__(self, context: RMContext, manager: RMAppManager) -> None:
+    def __init__(self, context: RMContext, manager: RMAppManager, queues: QueueService) -> None:
         self._context = context
         self._manager = manager
+        self._queues = queues
         self._waiters: dict[int, _Waiter] = {}
         self._last_application = 0
         self._promised: dict[str, None] = {}
@@ -102,6 +106,10 @@ class ClientRMService:
                 raise InvalidStateError(f"{app.id} was submitted already", because=f"it is {app.state.value}")
         else:
             self._check_submission(submission)
+            by_root = call.uid == 0 and user == call.user
+            leaf, submission = self._queues.place(submission, user, privileged=by_root)
+            if not submission.unmanaged:
+                leaf.check_size(normalise(submission.am_resource, context.settings))
             if submission.application_id:
                 application_id = ApplicationId.parse(submission.application_id)
                 if submission.application_id not in self._promised:
@@ -112,7 +120,7 @@ class ClientRMService:
                 del self._promised[submission.application_id]
             else:
                 application_id = self._next_id()
-            app = self._manager.submit(application_id, submission, user, call.connection_id, now)
+            app = self._manager.submit(application_id, submission, user, call.connection_id, now, leaf)
         unmanaged = app.unmanaged
         context.reply(
             call.call_id,
@@ -127,7 +135,6 @@ class ClientRMService:
 
     def _check_submission(self, submission: ApplicationSubmissionContext) -> None:
         context = self._context
-        self.check_queue(submission.queue)
         if submission.timeout_ms < 0:
             raise UsageError(f"a timeout of {submission.timeout_ms} ms makes no sense", because="0 is none")
         if submission.unmanaged:
@@ -209,10 +216,19 @@ class ClientRMService:
 
     def get_queues(self, call: CallReceived, request: GetQueueInfoRequest) -> None:
         """The queues of guaranteed containers."""
-        scheduler = self._context.scheduler
-        if request.queue:
-            self.check_queue(request.queue)
-        self._context.reply(call.call_id, GetQueueInfoResponse((scheduler.queue.report(scheduler.used),)))
+        self._context.reply(call.call_id, GetQueueInfoResponse(self._queues.reports(request.queue)))
+
+    def move(self, call: CallReceived, request: MoveApplicationRequest, now: float) -> None:
+        """Put an application into another queue, with what it has."""
+        app = self.application(request.application_id)
+        self._queues.move(app, request.queue, call.user, privileged=call.uid == 0)
+        self._context.reply(call.call_id, MoveApplicationResponse(app.report(now)))
+
+    def prioritise(self, call: CallReceived, request: UpdateApplicationPriorityRequest, now: float) -> None:
+        """Give an application another priority."""
+        app = self.application(request.application_id)
+        self._queues.prioritise(app, request.priority, call.user, privileged=call.uid == 0)
+        self._context.reply(call.call_id, UpdateApplicationPriorityResponse(app.report(now)))
 
     def get_info(self, call: CallReceived, now: float) -> None:
         """The cluster in short."""
@@ -348,17 +364,6 @@ class ClientRMService:
                 f"Container with id '{container_id}' doesn't exist in RM.", hint="yopp ps -a"
             )
         return found
-
-    def check_queue(self, queue: str) -> None:
-        """Raises RemoteError for a queue that is not there."""
-        name = self._context.scheduler.queue.name
-        if queue != name:
-            raise RemoteError(
-                f"unknown queue: {queue}",
-                because=f"the queues of this cluster are: {name}",
-                hint="yopp queue list",
-                exit_code=EXIT_NO_SUCH,
-            )
 
     def _refuse_if_ending(self) -> None:
         if self._context.ending:

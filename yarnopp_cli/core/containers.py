@@ -52,6 +52,13 @@ _ON_REQUEST = frozenset(
         ContainerExitStatus.KILLED_AFTER_APP_COMPLETION,
     }
 )
+_ENDED_BY_US = frozenset(
+    {
+        ContainerExitStatus.ABORTED,
+        ContainerExitStatus.KILLED_BY_APPMASTER,
+        ContainerExitStatus.KILLED_BY_RESOURCEMANAGER,
+    }
+)
 RELEASED = "Container released by application"
 EXPIRED = "Container expired since it was unused"
 LOST = "Container released on a *lost* node"
@@ -65,9 +72,9 @@ class RMContainer:
     ``status`` is what its node said last.
 
     ``ask_key`` is the ask it answered, ``asked_type`` that ask's type, ``counted`` whether the metrics of
-    opportunistic containers know it.
-    ``released`` ones are ended at their master's wish.
-    ``delivers``: the RM itself tells the node what it has become.
+    opportunistic containers know it. ``released`` ones are ended at their master's wish; ``preempted_for`` is why the
+    RM has taken one from its application, ``preempted_as`` the exit status of that. ``delivers``: the RM itself tells
+    the node what it has become.
     """
 
     id: str
@@ -89,6 +96,8 @@ class RMContainer:
     asked_type: ExecutionType = ExecutionType.GUARANTEED
     counted: bool = False
     released: bool = False
+    preempted_for: str = ""
+    preempted_as: ContainerExitStatus = ContainerExitStatus.PREEMPTED
     delivers: bool = False
     started_told: bool = False
     finished_ms: int = 0
@@ -234,8 +243,10 @@ class ContainerLedger:
         app.count(Phase.ALLOCATED, 1)
         if execution_type is ExecutionType.GUARANTEED:
             self._guaranteed(container, 1)
-        elif claim is not None:
-            node.load.claim(container_id, claim, container.resource)
+        else:
+            self._opportunistic(container, 1)
+            if claim is not None:
+                node.load.claim(container_id, claim, container.resource)
         context.monitor.refresh(node.load)
         if not container.is_am:
             app.count_granted(execution_type)
@@ -285,6 +296,10 @@ class ContainerLedger:
         context, app, attempt, node = self._context, container.app, container.attempt, container.node
         if container.released:
             status = replace(status, exit_status=int(ContainerExitStatus.ABORTED), diagnostics=RELEASED)
+        elif container.preempted_for and status.exit_status in _ENDED_BY_US:
+            status = replace(
+                status, exit_status=int(container.preempted_as), diagnostics=container.preempted_for
+            )
         if container.status is None:
             self._claimed(container)
         context.deadlines.clear(("unended", container.id))
@@ -297,6 +312,8 @@ class ContainerLedger:
         self._move(container, _final_phase(container, status), now)
         if container.execution_type is ExecutionType.GUARANTEED:
             self._guaranteed(container, -1)
+        else:
+            self._opportunistic(container, -1)
         if container.counted:
             context.metrics.ended()
         del self.live[container.id], attempt.containers[container.id]
@@ -366,6 +383,7 @@ class ContainerLedger:
             self._guaranteed(container, -1)
             container.node.change_used(container.resource, -1)
         else:
+            self._opportunistic(container, -1)
             container.node.load.release_claim(container.id)
         running = container.phase is Phase.RUNNING
         if running:
@@ -379,6 +397,8 @@ class ContainerLedger:
         if execution_type is ExecutionType.GUARANTEED:
             self._guaranteed(container, 1)
             container.node.change_used(resource, 1)
+        else:
+            self._opportunistic(container, 1)
         self._context.monitor.refresh(container.node.load)
         self._context.scheduler.dirty = True
 
@@ -415,9 +435,13 @@ class ContainerLedger:
 
     def _guaranteed(self, container: RMContainer, sign: int) -> None:
         resource = container.resource
-        app, scheduler = container.app, self._context.scheduler
+        app = container.app
         app.guaranteed = app.guaranteed + resource if sign > 0 else app.guaranteed - resource
-        scheduler.change_used(resource, sign)
+        self._context.scheduler.change_used(app, resource, sign, master=container.is_am)
+
+    def _opportunistic(self, container: RMContainer, sign: int) -> None:
+        container.app.opportunistic_live += sign
+        self._context.shares.change(container.app, container.resource, sign)
 
 
 _NO_TOKEN = Token(CONTAINER_TOKEN, "{}", "")

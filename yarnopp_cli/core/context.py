@@ -13,6 +13,7 @@ from typing import Any
 from ..errors import YoppError
 from ..records.distributed_protocol import DistributedSchedulingAllocateResponse, RemoteNode
 from ..records.master_protocol import AllocateResponse
+from ..settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings, weights_of
 from ..settings.resourcemanager import ResourceManagerSettings
 from .applications import RMApp, RMAppAttempt
 from .calls import Reply, ReplyError, StopDaemon
@@ -22,11 +23,12 @@ from .load_monitor import NodeQueueLoadMonitor
 from .metrics import OpportunisticSchedulerMetrics
 from .nodes import HeldCall, RMNode
 from .opportunistic import OpportunisticContainerAllocator
-from .scheduler import FifoQueue, GuaranteedScheduler
+from .queues import QueueTree
+from .scheduler import GuaranteedScheduler
+from .shares import OpportunisticShares
 from .tokens import AMRM_TOKEN, CONTAINER_TOKEN, derive_key
 
 Command = Reply | ReplyError | StopDaemon
-DEFAULT_QUEUE = "default"
 HOPELESS = ("hopeless", "")
 NODES_SETTLE = 3.0
 """Seconds that a larger node may take to come after a smaller one, or after a large one went."""
@@ -61,8 +63,11 @@ class RMContext:
         lifetime: str,
         heartbeat_wait: bool,
         distributed: bool = False,
+        capacity: CapacitySchedulerSettings | None = None,
+        queues: QueueSettings = DEFAULT_QUEUES,
     ) -> None:
         self.settings = settings
+        self.capacity = capacity or CapacitySchedulerSettings()
         self.identity = identity
         self.heartbeat_wait = heartbeat_wait
         self.distributed = distributed
@@ -74,7 +79,8 @@ class RMContext:
         self.live: dict[str, RMApp] = {}
         self.completed: deque[str] = deque()
         self.nodes: dict[str, RMNode] = {}
-        self.scheduler = GuaranteedScheduler(FifoQueue(DEFAULT_QUEUE), self._guaranteed_awaited)
+        self.scheduler = GuaranteedScheduler(QueueTree(queues, self.capacity), self._guaranteed_awaited)
+        self.shares = OpportunisticShares(weights_of(self.capacity.user_weights)[0])
         self.monitor = NodeQueueLoadMonitor(
             nodes_used=settings.nodes_used,
             sigma=settings.queue_limit_stdev,

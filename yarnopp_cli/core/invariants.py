@@ -27,6 +27,7 @@ def check_invariants(context: RMContext) -> None:
     for app in context.applications.values():
         _check_application(context, app)
     scheduler = context.scheduler
+    _check_queues(context)
     assert scheduler.used == _sum(node.used for node in context.nodes.values())
     assert set(scheduler.nodes) == {
         node_id for node_id, node in context.nodes.items() if node.state not in _GONE
@@ -36,6 +37,35 @@ def check_invariants(context: RMContext) -> None:
     assert not context.masters_ended and not context.touched_attempts and not context.touched_nodes
     assert len(context.containers.finished) <= context.settings.max_retained_containers
     assert len(context.completed) <= context.settings.max_completed_applications
+
+
+def _check_queues(context: RMContext) -> None:
+    """What each queue and user has is what their applications' guaranteed containers come to."""
+    tree = context.scheduler.queues
+    used = {path: Resource() for path in tree.leaves}
+    users: dict[tuple[str, str], Resource] = {}
+    for app in context.applications.values():
+        leaf = app.leaf
+        if app.guaranteed != Resource():
+            used[leaf.path] = used[leaf.path] + app.guaranteed
+            users[leaf.path, app.user] = users.get((leaf.path, app.user), Resource()) + app.guaranteed
+        live = not app.ended and bool(app.attempts)
+        assert live == (app.attempts[-1].id in leaf.attempts if app.attempts else False)
+    for path, leaf in tree.leaves.items():
+        assert leaf.used == used[path], f"{path} uses {leaf.used} and its applications {used[path]}"
+        for user, use in leaf.users.items():
+            assert use.workers >= 0 and use.masters >= 0
+            assert use.used == users.get((path, user), Resource())
+    for queue in tree.by_path.values():
+        if queue.children:
+            assert queue.used == _sum(child.used for child in queue.children)
+            assert queue.guaranteed == _sum(child.guaranteed for child in queue.children)
+    held: dict[str, Resource] = {}
+    for container in context.containers.live.values():
+        if container.execution_type is ExecutionType.OPPORTUNISTIC:
+            user = container.app.user
+            held[user] = held.get(user, Resource()) + container.resource
+    assert context.shares.by_user == {user: what for user, what in held.items() if what != Resource()}
 
 
 def _check_containers(context: RMContext) -> None:

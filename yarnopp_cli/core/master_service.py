@@ -79,7 +79,7 @@ class ApplicationMasterService:
             minimum=Resource(settings.minimum_allocation_mb, settings.minimum_allocation_vcores),
             maximum=Resource(settings.maximum_allocation_mb, settings.maximum_allocation_vcores),
             largest_node=scheduler.largest,
-            queue=scheduler.queue.name,
+            queue=attempt.app.leaf.label,
             opportunistic_enabled=settings.opportunistic_enabled,
             containers_from_previous_attempts=tuple(
                 container.container() for container in attempt.containers.values() if not container.is_am
@@ -152,7 +152,7 @@ class ApplicationMasterService:
         if attempt.refusal is not None:
             refusal, attempt.refusal = attempt.refusal, None
             raise refusal
-        sizes = self._check(request)
+        sizes = self._check(request, attempt)
         app = attempt.app
         if math.isfinite(request.progress):
             app.progress = min(1.0, max(0.0, request.progress))
@@ -261,6 +261,7 @@ class ApplicationMasterService:
                 queued=attempt.queued.take(number),
                 updated=attempt.updated.take(number),
                 update_errors=attempt.update_errors.take(number),
+                preempting=attempt.preempting.take(number),
                 updated_nodes=attempt.updated_nodes.take(number),
                 available=scheduler.available(),
                 num_nodes=len(scheduler.nodes),
@@ -292,13 +293,16 @@ class ApplicationMasterService:
 
     # -- asks ------------------------------------------------------------------------------------------------
 
-    def _check(self, request: AllocateRequest) -> list[Resource]:
+    def _check(self, request: AllocateRequest, attempt: RMAppAttempt) -> list[Resource]:
         """The normalised size of each ask. Raises what is wrong with any of them."""
         context = self._context
         node_sizes = context.scheduler.node_sizes.keys()
         sizes = [check_request(ask, context.settings, node_sizes) for ask in request.asks]
         strict = {key_of(ask) for ask in request.asks if not ask.relax_locality}
         for ask, size in zip(request.asks, sizes, strict=True):
+            wanted = ask.execution_type_request.execution_type
+            if wanted is ExecutionType.GUARANTEED and ask.num_containers > 0:
+                attempt.app.leaf.check_size(size)
             if ask.resource_name != ANY and ask.num_containers > 0 and key_of(ask) in strict:
                 self._check_place([ask.resource_name], size)
         return sizes
@@ -335,7 +339,7 @@ class ApplicationMasterService:
                 fault
                 for table in (attempt.guaranteed_asks, attempt.opportunistic_asks)
                 for group in table.groups()
-                if (fault := self._drop_hopeless(table, list(group.values()))) is not None
+                if (fault := self._drop_hopeless(attempt, table, list(group.values()))) is not None
             ]
             if not faults:
                 continue
@@ -350,11 +354,15 @@ class ApplicationMasterService:
                 self._context.refuse(attempt.held.call_id, faults[0])
                 self._forget_held(attempt, now)
 
-    def _drop_hopeless(self, table: AskTable, group: Sequence[Ask]) -> YoppError | None:
+    def _drop_hopeless(
+        self, attempt: RMAppAttempt, table: AskTable, group: Sequence[Ask]
+    ) -> YoppError | None:
         """What is wrong with asks of one shape, which are dropped then; None if a node could serve them."""
         ask, context = group[0], self._context
         try:
             check_size(ask.resource, context.settings, context.scheduler.node_sizes.keys())
+            if table is attempt.guaranteed_asks:
+                attempt.app.leaf.check_size(ask.resource)
             if not ask.relax and ask.locations:
                 self._check_place(sorted(ask.locations), ask.resource)
         except YoppError as fault:

@@ -40,6 +40,31 @@ AskerT = TypeVar("AskerT", bound=Asker)
 NodeT = TypeVar("NodeT", bound=Placed)
 
 
+class Rotation(Protocol[AskerT]):
+    """Whose turn it is."""
+
+    def take(self) -> AskerT | None:
+        """The next one; None where there is none. It is out until it is put back."""
+
+    def put_back(self, attempt: AskerT, /) -> None:
+        """It was served, and may be again."""
+
+
+class RoundRobin(Generic[AskerT]):
+    """One after the other."""
+
+    def __init__(self, attempts: Iterable[AskerT]) -> None:
+        self._waiting = deque(attempts)
+
+    def take(self) -> AskerT | None:
+        """The one that waits longest."""
+        return self._waiting.popleft() if self._waiting else None
+
+    def put_back(self, attempt: AskerT, /) -> None:
+        """To the end."""
+        self._waiting.append(attempt)
+
+
 class OpportunisticContainerAllocator(Generic[AskerT, NodeT]):
     """``max_per_call`` bounds what one attempt gets between two calls of its master; 0 or less for no
     bound.
@@ -53,14 +78,20 @@ class OpportunisticContainerAllocator(Generic[AskerT, NodeT]):
         self._max_per_call = max_per_call
 
     def allocate(
-        self, attempts: Iterable[AskerT], grant: Callable[[AskerT, Ask, NodeT, Claim], None]
+        self,
+        attempts: Iterable[AskerT],
+        grant: Callable[[AskerT, Ask, NodeT, Claim], None],
+        rotation: Callable[[list[AskerT]], Rotation[AskerT]] | None = None,
     ) -> None:
-        """Serve what can be served, one container an attempt and turn."""
-        turns = deque(_Turn(attempt) for attempt in attempts if attempt.opportunistic_asks.outstanding)
-        while turns and self._monitor.has_room():
-            turn = turns.popleft()
+        """Serve what can be served, one container a turn; ``rotation`` says whose turn it is (default: in turn)."""
+        asking = [attempt for attempt in attempts if attempt.opportunistic_asks.outstanding]
+        order = RoundRobin(asking) if rotation is None or len(asking) == 1 else rotation(asking)
+        turns: dict[int, _Turn[AskerT]] = {}
+        while self._monitor.has_room() and (attempt := order.take()) is not None:
+            if (turn := turns.get(id(attempt))) is None:
+                turn = turns[id(attempt)] = _Turn(attempt)
             if self._serve_one(turn, grant):
-                turns.append(turn)
+                order.put_back(attempt)
 
     def _serve_one(self, turn: _Turn[AskerT], grant: Callable[[AskerT, Ask, NodeT, Claim], None]) -> bool:
         """Allocate one container; False if this attempt can get none now."""

@@ -289,6 +289,7 @@ class Pipeline:
             or response.queued
             or response.updated
             or response.update_errors
+            or response.preempting
             or response.updated_nodes
             or response.command
             or response.token is not None

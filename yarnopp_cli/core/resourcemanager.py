@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 
-from executor.records import ExecutionType, Resource
+from executor.records import ContainerExitStatus, ExecutionType, Resource
 
 from ..errors import NotYetSupportedError, YoppError
 from ..records import application_updates as changes
@@ -18,13 +18,15 @@ from ..records import client_protocol as client
 from ..records import distributed_protocol as distributed
 from ..records import master_protocol as master
 from ..records import tracker_protocol as tracker
+from ..settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings
 from ..settings.resourcemanager import ResourceManagerSettings
 from .app_manager import RMAppManager
 from .application_updates import ApplicationUpdates
-from .applications import RMAppAttempt
+from .applications import RMApp, RMAppAttempt
 from .asks import Ask
 from .calls import CallReceived, ConnectionLost
 from .client_service import ClientRMService
+from .containers import RMContainer
 from .context import Command, Identity, RMContext
 from .invariants import check_invariants
 from .lifetime import Lifetime
@@ -32,10 +34,17 @@ from .load_monitor import Claim
 from .master_service import ApplicationMasterService
 from .metrics import OpportunisticSchedulerMetrics
 from .nodes import RMNode
+from .preemption import PreemptionMonitor
+from .queue_service import QueueService
 from .resource_tracker import ResourceTrackerService
+from .shares import FairRotation
+from .shedding import QueueShedder
 from .updates import ContainerUpdates
 
 _SORT = ("sort", "")
+_PREEMPT = ("preempt", "")
+SHED = "Opportunistic container gave its place in the queue to another user"
+PREEMPTED = "Container preempted by scheduler"
 
 
 class ResourceManager:
@@ -46,6 +55,7 @@ class ResourceManager:
     keys. Without ``heartbeat_wait`` heartbeats are answered at once, and guaranteed containers are
     allocated only when their node has just spoken: YARN's plain beat, for those who study the delay it
     makes.
+    ``queues`` are those of guaranteed containers, under the rules of ``capacity``.
     With ``distributed_scheduling`` nodes may allocate opportunistic containers themselves.
     ``rng`` is for policies that draw lots; the default ones do not.
     """
@@ -67,6 +77,8 @@ class ResourceManager:
         properties: dict[str, str],
         heartbeat_wait: bool = True,
         distributed_scheduling: bool = False,
+        capacity: CapacitySchedulerSettings | None = None,
+        queues: QueueSettings = DEFAULT_QUEUES,
     ) -> None:
         identity = Identity(
             cluster_timestamp, wall_offset, run_dir, address, log_dir, pid, version, properties
@@ -78,6 +90,8 @@ class ResourceManager:
             lifetime=lifetime,
             heartbeat_wait=heartbeat_wait,
             distributed=distributed_scheduling,
+            capacity=capacity,
+            queues=queues,
         )
         self._rng = rng
         self._context = context
@@ -85,11 +99,19 @@ class ResourceManager:
         self._updates = ContainerUpdates(context)
         self._tracker = ResourceTrackerService(context)
         self._masters = ApplicationMasterService(context, self._manager, self._updates)
-        self._clients = ClientRMService(context, self._manager)
-        self._changes = ApplicationUpdates(context, self._clients.application, self._clients.check_queue)
+        self.queues = QueueService(context)
+        self._clients = ClientRMService(context, self._manager, self.queues)
+        self._changes = ApplicationUpdates(context, self._clients.application)
         started_at = cluster_timestamp / 1000 - wall_offset
         self._lifetime = Lifetime(context, self._manager, self._tracker, self._clients, started_at)
         self._sorted_at = float("-inf")
+        self._shedder = QueueShedder(context.shares)
+        self._preemption = PreemptionMonitor(context.capacity, self._is_ending)
+
+    @property
+    def _preempts(self) -> bool:
+        context = self._context
+        return context.capacity.preemption_enabled and len(context.scheduler.queues.leaves) > 1
 
     # -- the machine -----------------------------------------------------------------------------------------
 
@@ -182,10 +204,10 @@ class ResourceManager:
                 self._clients.get_containers(call, request)
             case client.ChangeContainerRequest() as request:
                 self._updates.change(call, request, now)
-            case changes.MoveApplicationAcrossQueuesRequest() as request:
-                self._changes.move(call, request, now)
-            case changes.UpdateApplicationPriorityRequest() as request:
-                self._changes.prioritise(call, request, now)
+            case client.MoveApplicationRequest() as request:
+                self._clients.move(call, request, now)
+            case client.UpdateApplicationPriorityRequest() as request:
+                self._clients.prioritise(call, request, now)
             case changes.UpdateApplicationTimeoutsRequest() as request:
                 self._changes.limit_lifetime(call, request, now)
             case client.GetQueueInfoRequest() as request:
@@ -215,6 +237,10 @@ class ResourceManager:
                 self._context.monitor.compute()
                 self._sorted_at = now
                 self._context.opportunistic_dirty = True
+            case "preempt":
+                self._preempt(now)
+            case "preempted":
+                self._kill_preempted(name, now)
             case "node":
                 self._tracker.expired(name, now)
             case "am":
@@ -258,8 +284,53 @@ class ResourceManager:
         if context.monitor.stale and _SORT not in context.deadlines:
             interval = context.settings.sorting_nodes_interval_ms / 1000
             context.deadlines.set(_SORT, max(now, self._sorted_at + interval))
+        if context.scheduler.starving and self._preempts:
+            context.deadlines.ensure(_PREEMPT, now + context.capacity.preemption_interval_ms / 1000)
         commands, context.out = context.out, []
         return commands
+
+    def _shed(self, now: float) -> None:
+        """Take places in queues back from users above their share, for those who found none."""
+        context = self._context
+        bound = context.settings.max_allocations_per_heartbeat
+        waiting = [
+            attempt
+            for attempt in context.opportunistic_waiting.values()
+            if bound <= 0 or attempt.since_call < bound
+        ]
+        live = context.containers.live
+        for container in self._shedder.choose(waiting, live, context.scheduler.total):
+            container.preempted_for = f"{SHED}: {container.app.user} holds more than his share"
+            container.preempted_as = ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER
+            context.containers.end_at_node(container, now, SHED)
+
+    def _is_ending(self, container: RMContainer) -> bool:
+        return ("unended", container.id) in self._context.deadlines
+
+    def _preempt(self, now: float) -> None:
+        """Mark containers of queues above their capacity for one below, and tell their masters."""
+        context, settings = self._context, self._context.capacity
+        before = set(self._preemption.marked)
+        for container in self._preemption.round(context.scheduler.queues, context.nodes.values()):
+            if not container.is_am:
+                container.attempt.preempting.put_new(container.id, container.id)
+                context.touch(container.attempt)
+            if not settings.observe_only:
+                due = now + settings.max_wait_before_kill_ms / 1000
+                context.deadlines.set(("preempted", container.id), due)
+        for container_id in before - self._preemption.marked.keys():
+            context.deadlines.clear(("preempted", container_id))
+
+    def _kill_preempted(self, container_id: str, now: float) -> None:
+        """The time of a marked container has come: it is ended if that is still of use."""
+        self._preempt(now)
+        marked = self._preemption.marked.pop(container_id, None)
+        if marked is None:
+            return
+        container, wanting = marked
+        wanting.owed = True
+        container.preempted_for = f"{PREEMPTED}: queue {container.app.leaf.label} is above its capacity"
+        self._context.containers.end_at_node(container, now, PREEMPTED)
 
     def _allocate(self, now: float) -> None:
         """Guaranteed containers first: opportunistic ones go where these leave something.
@@ -280,7 +351,7 @@ class ResourceManager:
         if context.opportunistic_waiting and (context.opportunistic_dirty or context.monitor.gained):
 
             def grant_opportunistic(attempt: RMAppAttempt, ask: Ask, node: RMNode, claim: Claim) -> None:
-                if self._may_be_guaranteed(ask, node):
+                if self._may_be_guaranteed(attempt.app, ask, node):
                     self._grant(attempt, ask, node, ExecutionType.GUARANTEED, None, now)
                 else:
                     self._grant(attempt, ask, node, ExecutionType.OPPORTUNISTIC, claim, now)
@@ -288,21 +359,29 @@ class ResourceManager:
                 # The next turn is another's.
                 context.opportunistic_waiting.move_to_end(attempt.id)
 
-            context.allocator.allocate(list(context.opportunistic_waiting.values()), grant_opportunistic)
+            context.allocator.allocate(
+                list(context.opportunistic_waiting.values()),
+                grant_opportunistic,
+                lambda attempts: FairRotation(context.shares, scheduler.total, attempts),
+            )
             for attempt in list(context.opportunistic_waiting.values()):
                 if not attempt.opportunistic_asks.outstanding:
                     del context.opportunistic_waiting[attempt.id]
+            if context.opportunistic_waiting and context.capacity.shed_queued:
+                self._shed(now)
         context.opportunistic_dirty = False
         context.monitor.gained = False
 
-    def _may_be_guaranteed(self, ask: Ask, node: RMNode) -> bool:
+    def _may_be_guaranteed(self, app: RMApp, ask: Ask, node: RMNode) -> bool:
         """Whether an opportunistic ask is served better than it wished: what ``node`` has free is free for
         all, nobody is preempted for it, and no guaranteed ask waits for it."""
         if not self._context.settings.may_be_guaranteed or ask.request.execution_type_request.enforce:
             return False
         load, size = node.load, ask.resource
         free = size.memory <= load.free_memory and size.vcores <= load.free_vcores
-        return free and node.fits_guaranteed(size) and not load.awaited
+        if not free or not node.fits_guaranteed(size) or load.awaited:
+            return False
+        return not self._context.scheduler.refuses(app, size)
 
     def _grant(
         self,

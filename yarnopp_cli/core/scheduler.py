@@ -1,23 +1,21 @@
 """The scheduler of guaranteed containers: which ask is next, and which node serves it.
 
-One FIFO queue (application priority, then submission); a hierarchy of queues will be another queue object
-of the same shape. It allocates whenever there is room, not only on heartbeats. It decides; granting is the
-caller's.
+Order and limits are the queues' (``queues``). It allocates whenever there is room, not only on heartbeats. It
+decides; granting is the caller's.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 from executor.records import Resource
 
-from ..records.reports import QueueReport
 from ..records.requests import ANY
-from .applications import RMAppAttempt
+from .applications import RMApp, RMAppAttempt
 from .asks import Ask, admits, levels
 from .nodes import RMNode
+from .queues import QUEUE_CAPACITY, QueueTree, Turns
 
 MAX_OVERTAKES = 100
 """How often later asks may be served on nodes that an ask waits for, before these nodes are kept for it."""
@@ -25,78 +23,30 @@ MAX_OVERTAKES = 100
 Grant = Callable[[RMAppAttempt, Ask, RMNode], None]
 
 
-class Queue(Protocol):
-    """In which order attempts are served."""
-
-    name: str
-
-    def waiting(self) -> list[RMAppAttempt]:
-        """Attempts with outstanding guaranteed asks, the next to be served first."""
-
-    def add(self, attempt: RMAppAttempt) -> None:
-        """An attempt may ask from now on."""
-
-    def remove(self, attempt: RMAppAttempt) -> None:
-        """An attempt has ended."""
-
-
-class FifoQueue:
-    """Applications of higher priority first (a larger number, as YARN's), then in order of submission."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._attempts: dict[str, RMAppAttempt] = {}
-
-    def __len__(self) -> int:
-        return len(self._attempts)
-
-    def add(self, attempt: RMAppAttempt) -> None:
-        """An attempt may ask from now on."""
-        self._attempts[attempt.id] = attempt
-
-    def remove(self, attempt: RMAppAttempt) -> None:
-        """An attempt has ended."""
-        self._attempts.pop(attempt.id, None)
-
-    def waiting(self) -> list[RMAppAttempt]:
-        """Attempts with outstanding guaranteed asks, the next to be served first."""
-        asking = [attempt for attempt in self._attempts.values() if attempt.guaranteed_asks.outstanding]
-        return sorted(asking, key=lambda attempt: (-attempt.app.context.priority, attempt.app.number))
-
-    def report(self, used: Resource) -> QueueReport:
-        """As people see it. One queue has the whole cluster."""
-        return QueueReport(
-            name=self.name,
-            used=used,
-            applications=len(self._attempts),
-            pending_containers=sum(
-                attempt.guaranteed_asks.outstanding + attempt.opportunistic_asks.outstanding
-                for attempt in self._attempts.values()
-            ),
-        )
-
-
 class GuaranteedScheduler:
     """Cluster-wide books of guaranteed resources, and the choice of nodes.
 
     ``awaited`` is told when asks begin or cease to wait for room on a node. ``dirty`` says that an
-    assignment may find something to do: an ask came, or something was freed.
+    assignment may find something to do: an ask came, or something was freed. ``starving`` says that the last
+    assignment left asks for which no node, or a queue, had no room.
     """
 
-    def __init__(self, queue: FifoQueue, awaited: Callable[[RMNode, bool], None]) -> None:
-        self.queue = queue
+    def __init__(self, queues: QueueTree, awaited: Callable[[RMNode, bool], None]) -> None:
+        self.queues = queues
         self._awaited = awaited
         self.nodes: dict[str, RMNode] = {}
         self.total = Resource()
         self.used = Resource()
         self.node_sizes: Counter[Resource] = Counter()
         self.dirty = False
+        self.starving = False
 
     def add_node(self, node: RMNode) -> None:
         """A node has registered."""
         self.nodes[node.node_id] = node
         self.total = self.total + node.total
         self.node_sizes[node.total] += 1
+        self.queues.resize(self.total)
         self.dirty = True
 
     def remove_node(self, node: RMNode) -> None:
@@ -106,10 +56,18 @@ class GuaranteedScheduler:
             self.node_sizes[node.total] -= 1
             if not self.node_sizes[node.total]:
                 del self.node_sizes[node.total]
+            self.queues.resize(self.total)
 
-    def change_used(self, resource: Resource, sign: int) -> None:
-        """Guaranteed containers take (1) or give back (-1) ``resource``, somewhere."""
+    def change_used(self, app: RMApp, resource: Resource, sign: int, *, master: bool) -> None:
+        """A guaranteed container of ``app`` takes (1) or gives back (-1) ``resource``, somewhere."""
         self.used = self.used + resource if sign > 0 else self.used - resource
+        app.leaf.charge(app.user, resource, sign, master=master)
+
+    def refuses(self, app: RMApp, need: Resource) -> str:
+        """Which limit of its queue stands against ``need`` more for an application; "" for none."""
+        if self.queues.plain or need == Resource():
+            return ""
+        return app.leaf.refuses(app.user, need, master=False)
 
     @property
     def largest(self) -> Resource:
@@ -122,17 +80,22 @@ class GuaranteedScheduler:
 
     def assign(self, grant: Grant, nodes: Iterable[RMNode] | None = None) -> None:
         """Serve what can be served, in the queue's order, on ``nodes`` (all by default)."""
-        self.dirty = False
+        self.dirty = self.starving = False
         candidates = [node for node in (self.nodes.values() if nodes is None else nodes) if node.usable]
         if not candidates:
             return
         passed: list[tuple[Ask, RMAppAttempt]] = []
         kept: set[str] = set()
-        for attempt in self.queue.waiting():
-            for group in attempt.guaranteed_asks.groups():
-                self._serve(attempt, group, candidates, grant, passed, kept)
+        if self.queues.plain:
+            [leaf] = self.queues.leaves.values()
+            for attempt in leaf.waiting():
+                for group in attempt.guaranteed_asks.groups():
+                    self._serve(attempt, group, candidates, grant, passed, kept)
+        else:
+            self._serve_by_turns(candidates, grant, passed, kept)
+        self.starving = self.starving or bool(passed)
         for node in candidates:
-            waiting = any(_could_serve(ask, attempt, node) for ask, attempt in passed)
+            waiting = any(could_serve(ask, attempt, node) for ask, attempt in passed)
             if waiting is not node.load.awaited:
                 self._awaited(node, waiting)
 
@@ -150,16 +113,65 @@ class GuaranteedScheduler:
             ask = next(iter(group.values()))
             choice = self._choose(ask, attempt, candidates, kept)
             if choice is None:
-                passed.append((ask, attempt))
-                if ask.overtaken >= MAX_OVERTAKES:
-                    kept.update(node.node_id for node in candidates if _could_serve(ask, attempt, node))
+                self._pass(ask, attempt, candidates, passed, kept)
                 return
-            node, location = choice
-            for other, owner in passed:
-                if _could_serve(other, owner, node):
-                    other.overtaken += 1
-            grant(attempt, ask, node)
-            attempt.guaranteed_asks.take(ask, location)
+            self._take(ask, attempt, choice, grant, passed)
+
+    def _serve_by_turns(
+        self,
+        candidates: list[RMNode],
+        grant: Grant,
+        passed: list[tuple[Ask, RMAppAttempt]],
+        kept: set[str],
+    ) -> None:
+        """Serve one container a turn, as queues, users and applications take turns, within their limits."""
+        turns = Turns(self.queues)
+        while (turn := turns.next()) is not None:
+            attempt, ask = turn.attempt, next(iter(turn.group.values()))
+            refused = turn.leaf.refuses(
+                attempt.app.user, ask.resource, master=ask is attempt.am_ask, active=turn.active
+            )
+            if refused == QUEUE_CAPACITY:
+                self.starving = True
+                turns.limited(turn, ask, MAX_OVERTAKES)
+                continue
+            choice = None if refused else self._choose(ask, attempt, candidates, kept)
+            if choice is None:
+                turns.pass_over()
+                if not refused:
+                    self._pass(ask, attempt, candidates, passed, kept)
+                continue
+            turns.served(turn)
+            self._take(ask, attempt, choice, grant, passed)
+
+    def _pass(
+        self,
+        ask: Ask,
+        attempt: RMAppAttempt,
+        candidates: list[RMNode],
+        passed: list[tuple[Ask, RMAppAttempt]],
+        kept: set[str],
+    ) -> None:
+        """No node has room for it; overtaken often enough, it keeps those that could serve it."""
+        passed.append((ask, attempt))
+        if ask.overtaken >= MAX_OVERTAKES:
+            kept.update(node.node_id for node in candidates if could_serve(ask, attempt, node))
+
+    def _take(
+        self,
+        ask: Ask,
+        attempt: RMAppAttempt,
+        choice: tuple[RMNode, str],
+        grant: Grant,
+        passed: list[tuple[Ask, RMAppAttempt]],
+    ) -> None:
+        """Grant one container; those that waited for its node were overtaken."""
+        node, location = choice
+        for other, owner in passed:
+            if could_serve(other, owner, node):
+                other.overtaken += 1
+        grant(attempt, ask, node)
+        attempt.guaranteed_asks.take(ask, location)
 
     def _choose(
         self, ask: Ask, attempt: RMAppAttempt, candidates: list[RMNode], kept: set[str]
@@ -192,6 +204,6 @@ def _cost(node: RMNode, resource: Resource) -> tuple[bool, float, int]:
     return (preempts, -load.free_share, node.guaranteed_containers)
 
 
-def _could_serve(ask: Ask, attempt: RMAppAttempt, node: RMNode) -> bool:
+def could_serve(ask: Ask, attempt: RMAppAttempt, node: RMNode) -> bool:
     """Whether the ask could be served on that node if it were empty."""
     return ask.resource.fits_in(node.total) and admits(ask, node.place, attempt.blacklist)

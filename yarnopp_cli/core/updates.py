@@ -150,7 +150,10 @@ class ContainerUpdates:
         node, context = update.container.node, self._context
         gives_back = update.needs() == Resource()
         spoke = context.heartbeat_wait or node.node_id in context.beating_nodes
-        return node.usable and (gives_back or (spoke and node.fits_guaranteed(update.needs())))
+        if gives_back or not node.usable:
+            return node.usable
+        refused = context.scheduler.refuses(update.container.app, update.needs())
+        return spoke and node.fits_guaranteed(update.needs()) and not refused
 
     def _node_has_room(self, update: PendingUpdate) -> bool:
         """Whether an opportunistic container may grow so far now: nothing is preempted for it."""
@@ -177,7 +180,8 @@ class ContainerUpdates:
                 node = update.container.node
                 if among is not None and node.node_id not in among:
                     continue
-                if node.usable and (node.fits_guaranteed(update.needs())):
+                refused = self._context.scheduler.refuses(app, update.needs())
+                if node.usable and node.fits_guaranteed(update.needs()) and not refused:
                     del attempt.updates[update.container.id]
                     self._carry_out(update, now)
 

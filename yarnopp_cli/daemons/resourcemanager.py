@@ -26,6 +26,7 @@ from ..rpc.methods import RM_METHODS
 from ..rpc.server import RpcServer
 from ..settings.loading import Configuration
 from ..settings.nodemanager import NodeManagerSettings
+from ..settings.queues import CapacitySchedulerSettings
 from ..settings.resourcemanager import ResourceManagerSettings
 from ..web.calls import LocalCalls
 from .process import DaemonProcess, argument_parser, run
@@ -65,6 +66,8 @@ class ResourceManagerDaemon:
             properties=configuration.non_default(),
             heartbeat_wait=node_settings.heartbeat_mode == "event-driven",
             distributed_scheduling=node_settings.distributed_scheduling_enabled,
+            capacity=configuration.settings(CapacitySchedulerSettings),
+            queues=configuration.queues(),
         )
         self._driver: Driver[Event, Command] = Driver(
             self.machine,

@@ -1,40 +1,10 @@
-"""ApplicationClientProtocol, the calls that change an application while it lives: queue, priority, lifetime."""
+"""ApplicationClientProtocol, what changes an application while it lives: the end of its lifetime."""
 
 from __future__ import annotations
 
 from executor.light import dataclass
 
 from .reports import ApplicationReport
-
-
-@dataclass(frozen=True, slots=True)
-class MoveApplicationAcrossQueuesRequest:
-    """Move a live application to another queue."""
-
-    application_id: str
-    target_queue: str
-
-
-@dataclass(frozen=True, slots=True)
-class MoveApplicationAcrossQueuesResponse:
-    """As it is now."""
-
-    application: ApplicationReport
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateApplicationPriorityRequest:
-    """Give a live application another priority; a larger number is more important, as in YARN."""
-
-    application_id: str
-    priority: int
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateApplicationPriorityResponse:
-    """As it is now."""
-
-    application: ApplicationReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +23,6 @@ class UpdateApplicationTimeoutsResponse:
 
 
 METHODS: dict[str, tuple[type, type]] = {
-    "moveApplicationAcrossQueues": (MoveApplicationAcrossQueuesRequest, MoveApplicationAcrossQueuesResponse),
-    "updateApplicationPriority": (UpdateApplicationPriorityRequest, UpdateApplicationPriorityResponse),
     "updateApplicationTimeouts": (UpdateApplicationTimeoutsRequest, UpdateApplicationTimeoutsResponse),
 }
 """Method -> (request, response)."""

@@ -109,6 +109,36 @@ class KillApplicationResponse:
 
 
 @dataclass(frozen=True, slots=True)
+class MoveApplicationRequest:
+    """Put a living application into another queue, with all that it has (``moveApplicationAcrossQueues``)."""
+
+    application_id: str
+    queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoveApplicationResponse:
+    """``application`` is as it is now."""
+
+    application: ApplicationReport
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateApplicationPriorityRequest:
+    """Give a living application another priority; a larger number is served first."""
+
+    application_id: str
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateApplicationPriorityResponse:
+    """``application`` is as it is now."""
+
+    application: ApplicationReport
+
+
+@dataclass(frozen=True, slots=True)
 class GetApplicationAttemptsRequest:
     """The attempts of one application."""
 
@@ -254,6 +284,8 @@ METHODS: dict[str, tuple[type, type]] = {
     "getApplications": (GetApplicationsRequest, GetApplicationsResponse),
     "waitForApplications": (WaitForApplicationsRequest, WaitForApplicationsResponse),
     "forceKillApplication": (KillApplicationRequest, KillApplicationResponse),
+    "moveApplicationAcrossQueues": (MoveApplicationRequest, MoveApplicationResponse),
+    "updateApplicationPriority": (UpdateApplicationPriorityRequest, UpdateApplicationPriorityResponse),
     "getApplicationAttempts": (GetApplicationAttemptsRequest, GetApplicationAttemptsResponse),
     "getClusterNodes": (GetClusterNodesRequest, GetClusterNodesResponse),
     "getContainers": (GetContainersRequest, GetContainersResponse),

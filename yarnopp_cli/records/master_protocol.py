@@ -73,6 +73,7 @@ class AllocateResponse:
     """``command`` is "" or YARN's AM_RESYNC or AM_SHUTDOWN. ``completed`` have ended at their nodes (or were lost).
 
     ``started`` have begun to run at their nodes, ``queued`` wait there: news for progress reports, not in YARN.
+    ``preempting`` will be killed soon, for a queue that is below its capacity (YARN's ``PreemptionMessage``).
     ``updated_nodes`` came, went, or became (un)healthy.
     """
 
@@ -86,6 +87,7 @@ class AllocateResponse:
     updated_nodes: tuple[NodeReport, ...] = ()
     available: Resource = Resource()
     num_nodes: int = 0
+    preempting: tuple[str, ...] = ()
     command: str = ""
     token: Token | None = None
 

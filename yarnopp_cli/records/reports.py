@@ -207,8 +207,24 @@ class ContainerReport:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueUserReport:
+    """What one user has in a queue: guaranteed containers, living applications, opportunistic containers."""
+
+    user: str
+    used: Resource = Resource()
+    applications: int = 0
+    opportunistic: Resource = Resource()
+
+
+@dataclass(frozen=True, slots=True)
 class QueueReport:
-    """A queue of guaranteed containers. Capacities in percent of the cluster."""
+    """A queue of guaranteed containers.
+
+    ``capacity`` and ``maximum_capacity`` are in percent of the parent, the absolute ones of the cluster;
+    ``used_capacity`` is in percent of what the queue is guaranteed. ``guaranteed`` and ``maximum`` are what that comes
+    to. ``opportunistic`` is what its applications hold beside, which no queue bounds. ``pending_containers`` are asks
+    of both types, ``pending_guaranteed`` those of one.
+    """
 
     name: str
     capacity: float = 100.0
@@ -217,6 +233,25 @@ class QueueReport:
     applications: int = 0
     pending_containers: int = 0
     state: str = "RUNNING"
+    path: str = ""
+    parent: str = ""
+    leaf: bool = True
+    absolute_capacity: float = 100.0
+    absolute_maximum_capacity: float = 100.0
+    used_capacity: float = 0.0
+    absolute_used_capacity: float = 0.0
+    guaranteed: Resource = Resource()
+    maximum: Resource = Resource()
+    running_applications: int = 0
+    maximum_applications: int = 0
+    ordering_policy: str = "fifo"
+    user_limit_factor: float = 1.0
+    minimum_user_limit_percent: int = 100
+    preemption_disabled: bool = True
+    opportunistic: Resource = Resource()
+    opportunistic_containers: int = 0
+    pending_guaranteed: int = 0
+    users: tuple[QueueUserReport, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,17 +9,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from executor.settings import Property
 from yarnopp_cli.errors import ConfigurationError, InvalidPropertyError, UnknownPropertyError
 from yarnopp_cli.settings.entries import Entry
 from yarnopp_cli.settings.expansion import ExpansionError, environment_variable, expand
 from yarnopp_cli.settings.files import chosen_files, home_of, read_file, user_of
-from yarnopp_cli.settings.registry import DIRECTORIES, PROPERTIES, PROPERTIES_OF, STATE_DIR_VARIABLE
+from yarnopp_cli.settings.registry import (
+    DIRECTORIES,
+    PROPERTIES,
+    PROPERTIES_OF,
+    QUEUE_PREFIX,
+    STATE_DIR_VARIABLE,
+    declared,
+)
 from yarnopp_cli.settings.rules import DEFAULT, OF_ANOTHER_CLUSTER, Values, contradictions, doubts
 from yarnopp_cli.settings.suggest import nearest, printable, printable_path
 from yarnopp_cli.settings.values import Refused, Value, expected, from_text, from_toml, to_text
+
+if TYPE_CHECKING:
+    from yarnopp_cli.settings.queues import QueueSettings
 
 COMMAND_LINE = "-D"
 """The origin of what the command line gives."""
@@ -54,15 +64,27 @@ class Configuration:
     def value(self, name: str) -> Value:
         """A property's value. Raises UnknownPropertyError, with the nearest name."""
         if name not in self._values:
-            raise unknown_property(name)
+            if (of_queue := declared(name)) is None:
+                raise unknown_property(name)
+            return default_value(of_queue, self.state_dir)
         return self._values[name]
 
     def origin(self, name: str) -> str:
         """Where a property's value is from: "file:line", "file", "-D" or "default". Raises
         UnknownPropertyError."""
-        if name not in self._values:
+        if name not in self._values and declared(name) is None:
             raise unknown_property(name)
         return self._origins.get(name, DEFAULT)
+
+    def queue_properties(self) -> tuple[str, ...]:
+        """The names of the properties of queues that somebody set."""
+        return tuple(name for name in self._values if name not in PROPERTIES)
+
+    def queues(self) -> QueueSettings:
+        """The queues of guaranteed containers."""
+        from yarnopp_cli.settings.queue_properties import queue_tree
+
+        return queue_tree(self._values)[0]
 
     def from_command_line(self) -> tuple[str, ...]:
         """The properties that ``-D`` gave."""
@@ -70,14 +92,14 @@ class Configuration:
 
     def settings(self, kind: type[S]) -> S:
         """An instance of a settings class with these values. Raises KeyError for a class that is none."""
-        return kind(**{declared.attribute: self._values[declared.name] for declared in PROPERTIES_OF[kind]})
+        return kind(**{one.attribute: self._values[one.name] for one in PROPERTIES_OF[kind]})
 
     def non_default(self) -> dict[str, str]:
         """The properties whose value is not the default, by name, as text."""
         return {
             name: to_text(value)
             for name, value in self._values.items()
-            if value != default_value(PROPERTIES[name], self.state_dir)
+            if name not in PROPERTIES or value != default_value(PROPERTIES[name], self.state_dir)
         }
 
     def to_json(self) -> str:
@@ -101,11 +123,12 @@ class Configuration:
         try:
             document = json.loads(text)
             state_dir, properties = str(document["stateDir"]), document["properties"]
-            values = {name: default_value(declared, state_dir) for name, declared in PROPERTIES.items()}
+            values = {name: default_value(known, state_dir) for name, known in PROPERTIES.items()}
             origins = {}
-            for name in values.keys() & properties.keys():
-                values[name] = from_toml(PROPERTIES[name], properties[name]["value"])
-                origins[name] = str(properties[name]["origin"])
+            for name, given in properties.items():
+                if (known := declared(name)) is not None:
+                    values[name] = from_toml(known, given["value"])
+                    origins[name] = str(given["origin"])
             sources = [str(source) for source in document["sources"]]
         except Refused as error:
             raise ConfigurationError("the site.json of this cluster is damaged", because=str(error)) from None
@@ -178,9 +201,9 @@ def examine(
     return Findings(configuration, layers.problems, layers.warnings, sources)
 
 
-def default_value(declared: Property, state_dir: str) -> Value:
+def default_value(known: Property, state_dir: str) -> Value:
     """A property's default, with the one variable that defaults use replaced."""
-    default = cast(Value, declared.default)
+    default = cast(Value, known.default)
     if isinstance(default, str):
         return default.replace("${" + STATE_DIR_VARIABLE + "}", state_dir)
     return default
@@ -188,15 +211,19 @@ def default_value(declared: Property, state_dir: str) -> Value:
 
 def unknown_property(name: str, origin: str = "") -> UnknownPropertyError:
     """The error for a name that nobody declared, with the nearest one that somebody did."""
-    near = nearest(name, PROPERTIES)
+    near, because = nearest(name, PROPERTIES), "no property has that name"
+    if name.startswith(QUEUE_PREFIX):
+        from yarnopp_cli.settings.queue_properties import nearest_name, why_unsupported
+
+        near = nearest_name(name) or near
+        if (reason := why_unsupported(name)) is not None:
+            near, because = None, f"YARN's property has no effect here: {reason}"
     if name == STATE_DIR_VARIABLE:
         hint = "the state directory follows from the run directory: see --run-dir and YOPP_RUN_DIR"
     else:
         hint = f"did you mean {near}?" if near else "`yopp config show --all` lists every property"
     where = f"{origin}: " if origin else ""
-    return UnknownPropertyError(
-        f"{where}unknown property {printable_path(name)}", because="no property has that name", hint=hint
-    )
+    return UnknownPropertyError(f"{where}unknown property {printable_path(name)}", because=because, hint=hint)
 
 
 class _Layers:
@@ -218,7 +245,7 @@ class _Layers:
         final = {name for name, entry in self.chosen.items() if entry.final}
         ignored: list[str] = []
         for entry in reading.entries:
-            if entry.name not in PROPERTIES:
+            if declared(entry.name) is None:
                 self._add_stranger(entry, ignored)
             elif entry.name in final:
                 first = self.chosen[entry.name].origin
@@ -261,7 +288,7 @@ class _Layers:
                     hint="write -Dname=value",
                 )
             )
-        elif name not in PROPERTIES:
+        elif declared(name) is None:
             self.problems.append(unknown_property(name, COMMAND_LINE))
         else:
             self.chosen[name] = Entry(name, value, COMMAND_LINE)
@@ -276,8 +303,8 @@ class _Layers:
                 return to_text(value) if isinstance(value, bool | int | float | str) else None
             if variable in self.strangers:
                 return self.strangers[variable]
-            if variable in PROPERTIES:
-                return to_text(PROPERTIES[variable].default)
+            if (named := declared(variable)) is not None:
+                return to_text(named.default)
             if variable == STATE_DIR_VARIABLE:
                 return state_dir
             if variable == "user.home":
@@ -286,25 +313,27 @@ class _Layers:
                 return user_of(environ)
             return environment_variable(variable, environ.get)
 
-        values: dict[str, Value] = {}
-        for name, declared in PROPERTIES.items():
-            entry = self.chosen.get(name)
-            values[name] = default_value(declared, state_dir)
-            if entry is None:
+        values: dict[str, Value] = {
+            name: default_value(known, state_dir) for name, known in PROPERTIES.items()
+        }
+        of_queues = [name for name in self.chosen if name not in PROPERTIES]
+        for name in (*PROPERTIES, *of_queues):
+            entry, known = self.chosen.get(name), declared(name)
+            if entry is None or known is None:
                 continue
             try:
-                values[name] = self._value_of(declared, entry, lookup)
+                values[name] = self._value_of(known, entry, lookup)
             except (Refused, ExpansionError) as error:
-                self.problems.append(_invalid(declared, entry, str(error)))
+                self.problems.append(_invalid(known, entry, str(error)))
         return values
 
-    def _value_of(self, declared: Property, entry: Entry, lookup: Any) -> Value:
+    def _value_of(self, known: Property, entry: Entry, lookup: Any) -> Value:
         if not isinstance(entry.value, str):
-            return from_toml(declared, entry.value)
+            return from_toml(known, entry.value)
         text = expand(entry.value, lookup)
-        if entry.from_xml and declared.name in DIRECTORIES:
+        if entry.from_xml and known.name in DIRECTORIES:
             text = self._one_directory(entry, text)
-        return from_text(declared, text)
+        return from_text(known, text)
 
     def _one_directory(self, entry: Entry, text: str) -> str:
         """Hadoop's form of a directory property: a list of paths or file: URIs. The first is used."""
@@ -317,22 +346,20 @@ class _Layers:
         return "/" + first.removeprefix("file:").lstrip("/") if first.startswith("file:/") else first
 
 
-def _invalid(declared: Property, entry: Entry, because: str) -> InvalidPropertyError:
+def _invalid(known: Property, entry: Entry, because: str) -> InvalidPropertyError:
     shown = entry.value if isinstance(entry.value, str) else None
     if isinstance(entry.value, bool | float) or (
         isinstance(entry.value, int) and abs(entry.value) < 10**18  # str() of a huge one is slow, or refused
     ):
         shown = to_text(entry.value)
     value = f" = {printable(shown)}" if shown is not None else ""
-    hint = f"its default is {to_text(declared.default)}" if declared.default != "" else ""
-    if declared.name in DIRECTORIES:
+    hint = f"its default is {to_text(known.default)}" if known.default != "" else ""
+    if known.name in DIRECTORIES:
         hint = 'a full path, such as "/var/tmp/yopp"; ${user.home} stands for your home directory'
     return InvalidPropertyError(f"{entry.origin}: {entry.name}{value}", because=because, hint=hint)
 
 
-def describe(declared: Property) -> str:
+def describe(known: Property) -> str:
     """What a property takes and what it is without being set: "a whole number of at least 0; default 10"."""
-    default = to_text(declared.default)
-    return (
-        f"{expected(declared)}; default {default}" if default else f"{expected(declared)}; empty by default"
-    )
+    default = to_text(known.default)
+    return f"{expected(known)}; default {default}" if default else f"{expected(known)}; empty by default"

@@ -5,11 +5,13 @@ from __future__ import annotations
 from executor.settings import ExecutorSettings, Property, properties_of
 from yarnopp_cli.settings.applications import ApplicationSettings
 from yarnopp_cli.settings.nodemanager import NodeManagerSettings
+from yarnopp_cli.settings.queues import CapacitySchedulerSettings
 from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
 from yarnopp_cli.settings.web import WebSettings
 
 SETTINGS: tuple[type, ...] = (
     ResourceManagerSettings,
+    CapacitySchedulerSettings,
     NodeManagerSettings,
     ExecutorSettings,
     ApplicationSettings,
@@ -24,6 +26,19 @@ PROPERTIES: dict[str, Property] = {
     declared.name: declared for properties in PROPERTIES_OF.values() for declared in properties
 }
 """All properties by name. A name declared twice would be lost here; a test counts them."""
+
+QUEUE_PREFIX = "yarn.scheduler.capacity."
+"""Below this, names of queues stand in names of properties: ``queue_properties`` declares the patterns."""
+
+
+def declared(name: str) -> Property | None:
+    """The declaration of a property, be it one of a queue; None if nobody declared it."""
+    if (found := PROPERTIES.get(name)) is not None or not name.startswith(QUEUE_PREFIX):
+        return found
+    from yarnopp_cli.settings.queue_properties import property_of  # which few configurations need
+
+    return property_of(name)
+
 
 DIRECTORIES: frozenset[str] = frozenset({"yarn.nodemanager.log-dirs", "yarn.nodemanager.local-dirs"})
 """Properties that name one directory by its absolute path. YARN takes a list; one host has one."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from yarnopp_cli.errors import ConfigurationError, InvalidPropertyError
+from yarnopp_cli.settings.registry import QUEUE_PREFIX
+from yarnopp_cli.settings.suggest import printable
 from yarnopp_cli.settings.values import Value, to_text
 
 DEFAULT = "default"
@@ -16,6 +18,9 @@ DEFAULT = "default"
 OPPORTUNISTIC = "yarn.resourcemanager.opportunistic-container-allocation.enabled"
 QUEUE_LENGTH = "yarn.nodemanager.opportunistic-containers-max-queue-length"
 DISTRIBUTED = "yarn.nodemanager.distributed-scheduling.enabled"
+_MAPPINGS = "yarn.scheduler.capacity.queue-mappings"
+_WEIGHTS = "yopp.resourcemanager.opportunistic-share.user-weights"
+_ACL_ENABLE = "yarn.acl.enable"
 _ALLOCATION_EXPIRY = "yarn.resourcemanager.rm.container-allocation.expiry-interval-ms"
 
 
@@ -50,7 +55,7 @@ class Values:
 
     def shown(self, name: str) -> str:
         """ "name = value (origin)"."""
-        return f"{name} = {to_text(self.values[name])} ({self.origins.get(name, DEFAULT)})"
+        return f"{name} = {printable(to_text(self.values[name]))} ({self.origins.get(name, DEFAULT)})"
 
 
 def _error(values: Values, message: str, *names: str, hint: str) -> InvalidPropertyError:
@@ -127,7 +132,27 @@ _RULES: tuple[Callable[[Values], InvalidPropertyError | None], ...] = (
 
 def contradictions(values: Values) -> list[ConfigurationError]:
     """Values that cannot hold together, one error for each, in the order of the rules."""
-    return [error for rule in _RULES if (error := rule(values)) is not None]
+    found: list[ConfigurationError] = [error for rule in _RULES if (error := rule(values)) is not None]
+    return found + _queues(values)
+
+
+def _queues(values: Values) -> list[ConfigurationError]:
+    """What is wrong with the queues, and with the texts that speak of users."""
+    from yarnopp_cli.settings.queues import mappings_of, weights_of
+
+    found: list[ConfigurationError] = []
+    for name, reader in ((_MAPPINGS, mappings_of), (_WEIGHTS, weights_of)):
+        if values.given(name) and (fault := reader(str(values.values[name]))[1]):
+            found.append(_error(values, f"{name} cannot be read", name, hint=printable(fault)))
+    if any(name.startswith(QUEUE_PREFIX + "root.") for name in values.values):
+        from yarnopp_cli.settings.queue_properties import queue_tree
+
+        for problem in queue_tree(values.values)[1]:
+            where = f"{values.origins[problem.name]}: " if values.given(problem.name) else ""
+            found.append(
+                InvalidPropertyError(where + problem.message, because=problem.because, hint=problem.hint)
+            )
+    return found
 
 
 def doubts(values: Values) -> list[str]:
@@ -138,4 +163,8 @@ def doubts(values: Values) -> list[str]:
             f"{values.shown(QUEUE_LENGTH)} has no effect: {OPPORTUNISTIC} is false, "
             "so no opportunistic container is ever allocated"
         )
+    if not values.values[_ACL_ENABLE]:
+        acls = [name for name in values.values if name.startswith(QUEUE_PREFIX) and ".acl_" in name]
+        if any(values.shown(name).partition(" = ")[2][:2] != "* " for name in acls):
+            found.append(f"{values.shown(acls[0])} has no effect: {_ACL_ENABLE} is false")
     return found

@@ -19,6 +19,7 @@ from ..records.reports import (
     QueueReport,
     YarnApplicationState,
 )
+from . import queues as queue_view
 from .text import timestamp
 
 _CLASSES = {
@@ -161,21 +162,14 @@ def _mean_percent(nodes: Sequence[NodeReport], *, memory: bool) -> int:
     return round(100 * used / total) if total else 0
 
 
-def scheduler(queues: Sequence[QueueReport], total: Resource) -> dict[str, Any]:
-    """YARN's answer to ``GET /ws/v1/cluster/scheduler``: a capacity scheduler whose root holds the queues."""
-    leaves = [queue_document(queue, total) for queue in queues if queue.name != "root"]
-    used = sum((queue.used for queue in queues if queue.name != "root"), Resource())
-    root = QueueReport("root", used=used, applications=sum(queue.applications for queue in queues))
+def scheduler(queues: Sequence[QueueReport]) -> dict[str, Any]:
+    """YARN's answer to ``GET /ws/v1/cluster/scheduler``: the tree of capacity queues from its root, parents first."""
+    root = queues[0] if queues else QueueReport("root")
     return {
         "scheduler": {
             "schedulerInfo": {
+                **_queue_tree(root, queues),
                 "type": "capacityScheduler",
-                **{
-                    key: value
-                    for key, value in queue_document(root, total).items()
-                    if key not in ("type", "numApplications")
-                },
-                "queues": {"queue": leaves},
                 "schedulerName": "Capacity Scheduler",
                 "minimumQueueResourceCalculationMethod": "DefaultResourceCalculator",
             }
@@ -183,45 +177,25 @@ def scheduler(queues: Sequence[QueueReport], total: Resource) -> dict[str, Any]:
     }
 
 
-def queue_document(queue: QueueReport, total: Resource) -> dict[str, Any]:
-    """One CapacitySchedulerLeafQueueInfo. Percentages are of the cluster: one queue has all of it."""
-    used = 100 * queue.used.memory / total.memory if total.memory else 0.0
-    used = max(used, 100 * queue.used.vcores / total.vcores if total.vcores else 0.0)
-    percent = round(used, 2)
-    relative = round(100 * used / queue.capacity, 2) if queue.capacity else 0.0
-    return {
-        "type": "capacitySchedulerLeafQueueInfo",
-        "queueName": queue.name,
-        "queuePath": queue.name if queue.name == "root" else f"root.{queue.name.removeprefix('root.')}",
-        "capacity": queue.capacity,
-        "usedCapacity": relative,
-        "maxCapacity": queue.maximum_capacity,
-        "absoluteCapacity": queue.capacity,
-        "absoluteMaxCapacity": queue.maximum_capacity,
-        "absoluteUsedCapacity": percent,
-        "numApplications": queue.applications,
-        "state": queue.state,
-        "numContainers": queue.pending_containers,
-        "numPendingContainers": queue.pending_containers,
-        "resourcesUsed": resource_document(queue.used),
-        "hideReservationQueues": False,
-        "nodeLabels": ["*"],
-        "capacities": {
-            "queueCapacitiesByPartition": [
-                {
-                    "partitionName": "",
-                    "capacity": queue.capacity,
-                    "usedCapacity": relative,
-                    "maxCapacity": queue.maximum_capacity,
-                    "absoluteCapacity": queue.capacity,
-                    "absoluteUsedCapacity": percent,
-                    "absoluteMaxCapacity": queue.maximum_capacity,
-                    "maxAMLimitPercentage": 100.0,
-                }
-            ]
-        },
-        "health": {"lastrun": 0, "operationsInfo": [], "lastRunDetails": []},
+def _queue_tree(queue: QueueReport, queues: Sequence[QueueReport]) -> dict[str, Any]:
+    """One queue as ``yopp queue status --json`` prints it, its capacities by partition, and those below it."""
+    found = queue_view.document(queue)
+    partition = {
+        key: found[key]
+        for key in (
+            "capacity",
+            "usedCapacity",
+            "maxCapacity",
+            *(f"absolute{one}Capacity" for one in ("", "Used", "Max")),
+        )
     }
+    found["numPendingContainers"] = queue.pending_containers
+    found["nodeLabels"] = ["*"]
+    found["capacities"] = {"queueCapacitiesByPartition": [{"partitionName": "", **partition}]}
+    below = [one for one in queues if one.parent == (queue.path or queue.name) and one is not queue]
+    if below:
+        found["queues"] = {"queue": [_queue_tree(one, queues) for one in below]}
+    return found
 
 
 def statistics(

@@ -5,25 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..records.reports import QueueReport
+from executor.records import Resource
+
+from ..records.reports import QueueReport, QueueUserReport
 from .columns import Column
 from .text import megabytes
 
 COLUMNS: tuple[Column[QueueReport], ...] = (
     Column("queue", "QUEUE", lambda queue: queue.name),
+    Column("path", "PATH", lambda queue: queue.path or queue.name, wide=True),
     Column("state", "STATE", lambda queue: queue.state),
     Column(
         "capacity",
         "CAPACITY",
-        lambda queue: queue.capacity,
-        lambda queue: f"{queue.capacity:.1f}%",
+        lambda queue: queue.absolute_capacity,
+        lambda queue: f"{queue.absolute_capacity:.1f}%",
         numeric=True,
     ),
     Column(
         "maximum",
         "MAXIMUM",
-        lambda queue: queue.maximum_capacity,
-        lambda queue: f"{queue.maximum_capacity:.1f}%",
+        lambda queue: queue.absolute_maximum_capacity,
+        lambda queue: f"{queue.absolute_maximum_capacity:.1f}%",
+        numeric=True,
+    ),
+    Column(
+        "used",
+        "USED",
+        lambda queue: queue.used_capacity,
+        lambda queue: f"{queue.used_capacity:.1f}%",
         numeric=True,
     ),
     Column(
@@ -34,21 +44,58 @@ COLUMNS: tuple[Column[QueueReport], ...] = (
         numeric=True,
     ),
     Column("vcores", "VC", lambda queue: queue.used.vcores, numeric=True),
+    Column("guaranteed", "VC G'TEED", lambda queue: queue.guaranteed.vcores, numeric=True, wide=True),
     Column("applications", "APPS", lambda queue: queue.applications, numeric=True),
+    Column("users", "USERS", lambda queue: len(queue.users), numeric=True),
     Column("pending", "PENDING", lambda queue: queue.pending_containers, numeric=True),
+    Column("opportunistic", "OPPORT.", lambda queue: queue.opportunistic_containers, numeric=True),
 )
 
 
-def document(queue: QueueReport) -> dict[str, Any]:
-    """One queue, in the field names of YARN's scheduler document."""
+def _resource(resource: Resource) -> dict[str, int]:
+    return {"memory": resource.memory, "vCores": resource.vcores}
+
+
+def _user(user: QueueUserReport) -> dict[str, Any]:
     return {
+        "username": user.user,
+        "resourcesUsed": _resource(user.used),
+        "numActiveApplications": user.applications,
+        "yopp": {"opportunistic": _resource(user.opportunistic)},
+    }
+
+
+def document(queue: QueueReport) -> dict[str, Any]:
+    """One queue, in the field names of YARN's scheduler document (``CapacitySchedulerLeafQueueInfo``)."""
+    return {
+        "type": "capacitySchedulerLeafQueueInfo" if queue.leaf else "capacitySchedulerQueueInfo",
         "queueName": queue.name,
+        "queuePath": queue.path or queue.name,
         "state": queue.state,
         "capacity": queue.capacity,
+        "usedCapacity": queue.used_capacity,
         "maxCapacity": queue.maximum_capacity,
+        "absoluteCapacity": queue.absolute_capacity,
+        "absoluteMaxCapacity": queue.absolute_maximum_capacity,
+        "absoluteUsedCapacity": queue.absolute_used_capacity,
         "numApplications": queue.applications,
-        "resourcesUsed": {"memory": queue.used.memory, "vCores": queue.used.vcores},
+        "numActiveApplications": queue.running_applications,
+        "numPendingApplications": queue.applications - queue.running_applications,
+        "maxApplications": queue.maximum_applications,
+        "resourcesUsed": _resource(queue.used),
+        "userLimit": queue.minimum_user_limit_percent,
+        "userLimitFactor": queue.user_limit_factor,
+        "users": {"user": [_user(user) for user in queue.users]} if queue.users else None,
+        "orderingPolicyInfo": queue.ordering_policy,
+        "preemptionDisabled": queue.preemption_disabled,
         "pendingContainers": queue.pending_containers,
+        "yopp": {
+            "parent": queue.parent,
+            "guaranteed": _resource(queue.guaranteed),
+            "maximum": _resource(queue.maximum),
+            "pendingGuaranteed": queue.pending_guaranteed,
+            "opportunistic": {"containers": queue.opportunistic_containers, **_resource(queue.opportunistic)},
+        },
     }
 
 
@@ -59,12 +106,34 @@ def documents(queues: Sequence[QueueReport]) -> dict[str, Any]:
 
 def fields(queue: QueueReport) -> list[tuple[str, str]]:
     """What ``queue status`` prints, in YARN's words."""
-    return [
+    lines = [
         ("Queue Name", queue.name),
+        ("Queue Path", queue.path or queue.name),
         ("State", queue.state),
         ("Capacity", f"{queue.capacity:.2f}%"),
         ("Maximum Capacity", f"{queue.maximum_capacity:.2f}%"),
-        ("Used", f"{queue.used.memory} MB, {queue.used.vcores} vcores"),
-        ("Applications", str(queue.applications)),
-        ("Pending containers", str(queue.pending_containers)),
+        ("Absolute Capacity", f"{queue.absolute_capacity:.2f}% ({_shown(queue.guaranteed)})"),
+        ("Absolute Maximum Capacity", f"{queue.absolute_maximum_capacity:.2f}% ({_shown(queue.maximum)})"),
+        ("Current Capacity", f"{queue.used_capacity:.2f}%"),
+        ("Used", _shown(queue.used)),
+        ("Applications", f"{queue.applications} of {queue.maximum_applications}"),
+        ("Pending containers", f"{queue.pending_containers}, {queue.pending_guaranteed} of them guaranteed"),
+        ("Opportunistic", f"{queue.opportunistic_containers} containers, {_shown(queue.opportunistic)}"),
+        ("Ordering policy", queue.ordering_policy),
+        ("Preemption", "disabled" if queue.preemption_disabled else "enabled"),
     ]
+    if queue.leaf:
+        factor = "none" if queue.user_limit_factor < 0 else f"{queue.user_limit_factor:g}"
+        lines.append(("User limit", f"at least {queue.minimum_user_limit_percent}%, factor {factor}"))
+    lines += [
+        (
+            f"User {user.user}",
+            f"{_shown(user.used)} in {user.applications} applications; {_shown(user.opportunistic)} opportunistic",
+        )
+        for user in queue.users
+    ]
+    return lines
+
+
+def _shown(resource: Resource) -> str:
+    return f"{resource.memory} MB, {resource.vcores} vcores"

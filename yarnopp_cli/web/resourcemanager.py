@@ -192,7 +192,7 @@ class ClusterApi:
     async def scheduler(self, request: web.Request) -> Document:
         """The queues."""
         answer: client.GetQueueInfoResponse = await self.data.call(client.GetQueueInfoRequest())
-        return cluster_view.scheduler(answer.queues, (await self.data.info()).total)
+        return cluster_view.scheduler(answer.queues)
 
     async def activities(self, request: web.Request) -> Document:
         """Nothing is recorded of allocations."""
@@ -297,7 +297,7 @@ class ClusterApi:
         if not isinstance(queue, str) or not queue:
             raise bad_request('the body must be {"queue": NAME}')
         report = await self._application(request)
-        wish = changes.MoveApplicationAcrossQueuesRequest(report.application_id, queue)
+        wish = client.MoveApplicationRequest(report.application_id, queue)
         return {"queue": (await self._write(request, wish)).application.queue}
 
     async def set_priority(self, request: web.Request) -> Document:
@@ -306,7 +306,7 @@ class ClusterApi:
         if isinstance(priority, bool) or not isinstance(priority, int):
             raise bad_request('the body must be {"priority": NUMBER}')
         report = await self._application(request)
-        wish = changes.UpdateApplicationPriorityRequest(report.application_id, priority)
+        wish = client.UpdateApplicationPriorityRequest(report.application_id, priority)
         return {"priority": (await self._write(request, wish)).application.priority}
 
     async def set_timeout(self, request: web.Request) -> Document:

@@ -246,6 +246,8 @@ class JobMaster:
             self._on_update_granted(updated)
         for refused in response.update_errors:
             self._notice(f"an update of a container was refused: {refused.reason}")
+        if response.preempting:
+            self._notice("containers of this job will be preempted soon: another queue is below its capacity")
         for status in response.completed:
             self._on_completed(status, now)
         for node in response.updated_nodes:

@@ -238,8 +238,7 @@ class ClusterPages:
     async def scheduler(self, request: web.Request) -> web.StreamResponse:
         """The queues."""
         answer = await self._data.call(GetQueueInfoRequest())
-        info = await self._data.info()
-        found = cluster_view.scheduler(answer.queues, info.total)["scheduler"]["schedulerInfo"]
+        found = cluster_view.scheduler(answer.queues)["scheduler"]["schedulerInfo"]
         body = join(
             [
                 await self._tiles(),

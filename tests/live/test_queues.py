@@ -1,0 +1,144 @@
+"""Queues on real daemons: a queue gets its share back from another, and users and jobs share opportunistic room."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Yopp, wait_until
+
+pytestmark = pytest.mark.live
+
+SAMPLE = Path(__file__).parents[2] / "configs" / "queues.toml"
+NODE = ("--vcores", "2", "--memory", "1024")
+PREEMPTION = "yarn.resourcemanager.monitor.capacity.preemption"
+
+
+def queues(yopp: Yopp) -> dict[str, Any]:
+    return {one["queueName"]: one for one in yopp.json("queue", "list")["queues"]["queue"]}
+
+
+def live(yopp: Yopp, job: str) -> list[dict[str, Any]]:
+    """The containers of a job that run, its master left out."""
+    return [
+        one
+        for one in yopp.containers("--app", job)
+        if one["yopp"]["state"] == "RUNNING" and not one["id"].endswith("_000001")
+    ]
+
+
+def submitted(yopp: Yopp, *words: str, **more: Any) -> str:
+    """A detached job's id."""
+    return str(json.loads(yopp(words[0], "--json", *words[1:], **more).stdout)["app"]["id"])
+
+
+def test_a_queue_below_its_share_preempts_and_the_other_job_ends_well(yopp: Yopp) -> None:
+    yopp("up", *NODE, "--conf", str(SAMPLE), f"-D{PREEMPTION}.monitoring_interval=200",
+         f"-D{PREEMPTION}.max_wait_before_kill=300")  # fmt: skip
+    flag = yopp.home / "go"
+    script = f"until [ -e {flag} ]; do sleep 0.05; done"
+    dev = submitted(
+        yopp, "dshell", "-d", "--shell-command", script, "--num-containers", "2", "--container-memory", "50"
+    )
+    wait_until(lambda: len(live(yopp, dev)) == 2, what="dev has the whole node")
+    assert queues(yopp)["dev"]["usedCapacity"] > 300
+    prod = yopp("dshell", "--shell-command", "true", "--queue", "prod", "--container-memory", "50")
+    assert "1 ok" in prod.stderr
+    flag.touch()
+    assert yopp("wait", dev, "--timeout", "30").returncode == 0
+    summary = yopp.json("app", "status", dev)["app"]["yopp"]["summary"]
+    assert (summary["completed"], summary["failed"], summary["preempted"]) == (2, 0, 1)
+    ended = yopp.containers("-a", "--app", dev)
+    [victim] = [one for one in ended if one["exitCode"] == -102]
+    assert "queue dev is above its capacity" in victim["diagnostics"]
+    assert queues(yopp)["root"]["resourcesUsed"]["vCores"] == 0
+
+
+def test_queues_refuse_and_jobs_move(yopp: Yopp) -> None:
+    yopp("up", *NODE, "--conf", str(SAMPLE))
+    refused = yopp("dshell", "--shell-command", "true", "--queue", "pord", code=66)
+    assert "unknown queue: pord" in refused.stderr and "did you mean prod?" in refused.stderr
+    job = submitted(yopp, "run", "-d", "sleep", "300")
+    wait_until(lambda: live(yopp, job), what="it runs")
+    assert queues(yopp)["dev"]["resourcesUsed"]["vCores"] == 1, "the mapping's queue"
+    assert yopp("app", "-movetoqueue", job, "-queue", "prod").stdout == f"{job} is in queue prod\n"
+    shown = queues(yopp)
+    assert (shown["dev"]["resourcesUsed"]["vCores"], shown["prod"]["resourcesUsed"]["vCores"]) == (0, 1)
+    assert shown["prod"]["users"]["user"][0]["numActiveApplications"] == 1
+    assert yopp.json("app", "priority", job, "4")["app"]["priority"] == "4"
+    yopp("app", "kill", job)
+    bad = yopp(
+        "config", "check", "--conf", str(SAMPLE), "-Dyarn.scheduler.capacity.root.dev.capacity=40", code=78
+    )
+    assert "sum to 110 instead of 100" in bad.stderr
+
+
+def test_g12_who_came_first_with_three_jobs_does_not_keep_the_node(cluster: Yopp) -> None:
+    """ada's three jobs fill the node and its queue. bob's one gets his half of what comes free: in turn, he would
+    have a quarter, and in order of arrival nothing until ada is done."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may submit for others")
+    log = cluster.home / "order"
+
+    def job(user: str, tasks: int) -> subprocess.Popen[str]:
+        words = ("run", "-O", "-n", str(tasks), "--memory", "10", "--name", user)
+        cluster.environment["HADOOP_USER_NAME"] = user
+        return cluster.start(*words, "sh", "-c", f"echo {user} >> {log}; sleep 0.1")
+
+    jobs = [job("ada", 40) for _ in range(3)]
+    wait_until(lambda: log.exists() and len(log.read_text().split()) >= 4, what="ada's run")
+    wait_until(
+        lambda: queues(cluster)["default"]["yopp"]["opportunistic"]["containers"] >= 10, what="and queue"
+    )
+    jobs.append(job("bob", 40))
+    del cluster.environment["HADOOP_USER_NAME"]
+
+    def users() -> set[str]:
+        return {one["username"] for one in queues(cluster)["default"]["users"]["user"]}
+
+    wait_until(lambda: users() == {"ada", "bob"}, what="both are users of the queue")
+    for one in jobs:
+        out, err = one.communicate(timeout=120)
+        assert one.returncode == 0, out + err
+    order = log.read_text().split()
+    assert Counter(order) == {"ada": 120, "bob": 40}
+    since = order[order.index("bob") :]
+    until_bob_is_done = since[: len(since) - since[::-1].index("bob")]
+    share = until_bob_is_done.count("bob") / len(until_bob_is_done)
+    assert 0.4 <= share <= 0.62, f"bob had {share:.2f} while both wanted"
+
+
+def test_g12_a_queue_full_of_anothers_long_tasks_makes_room(cluster: Yopp) -> None:
+    """ada holds the node and all ten places with tasks that never end; bob's few run as soon as one of them does."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may submit for others")
+    flag = cluster.home / "go"
+    cluster.environment["HADOOP_USER_NAME"] = "ada"
+    script = f"until [ -e {flag} ]; do sleep 0.05; done"
+    first = cluster.start("run", "-O", "-n", "12", "--memory", "10", "sh", "-c", script)
+    held = {"QUEUED": 10, "RUNNING": 2}
+    wait_until(
+        lambda: Counter(one["yopp"]["state"] for one in cluster.containers()) == held, what="all is full"
+    )
+    cluster.environment["HADOOP_USER_NAME"] = "bob"
+    second = cluster.start("run", "-O", "-n", "4", "--memory", "10", "true")
+    del cluster.environment["HADOOP_USER_NAME"]
+
+    def queued() -> Counter[str]:
+        return Counter(one["user"] for one in cluster.containers() if one["yopp"]["state"] == "QUEUED")
+
+    wait_until(lambda: queued() == {"ada": 6, "bob": 4}, what="bob has places in the queue")
+    flag.touch()
+    out, err = second.communicate(timeout=30)
+    assert second.returncode == 0, out + err
+    out, err = first.communicate(timeout=60)
+    assert first.returncode == 0, out + err
+    app = cluster.json("app", "list", "-a")["apps"]["app"][0]
+    summary = app["yopp"]["summary"]
+    assert (summary["completed"], summary["failed"], summary["preempted"]) == (12, 0, 4)

@@ -1,0 +1,85 @@
+"""``yopp app queue|priority``: where an application stands among others."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..records.reports import ApplicationReport
+from ..views import applications as view
+from .application import now_ms
+from .context import Context
+from .naming import applications
+from .options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, Verbose, examples
+from .output import Printer
+
+Named = Annotated[
+    str, typer.Argument(metavar="ID", help="The application: its id, a suffix of it, or `last`.")
+]
+
+
+def register(group: typer.Typer) -> None:
+    """Add the commands to the group ``app``."""
+    group.command("queue", epilog=examples("yopp app queue last prod", "yopp app queue 3 root.dev.web"))(
+        queue
+    )
+    group.command("priority", epilog=examples("yopp app priority last 5", "yopp app priority 3 0 --json"))(
+        priority
+    )
+
+
+def queue(
+    application: Named,
+    name: Annotated[str, typer.Argument(metavar="QUEUE", help="The queue it is to be in.")],
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> None:
+    """Move a living application into another queue, with all that it has."""
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
+        [one] = applications(client, [application])
+        report = client.move_application(one, name)
+    _show(printer, report, f"{report.application_id} is in queue {report.queue}")
+
+
+def priority(
+    application: Named,
+    value: Annotated[int, typer.Argument(metavar="N", min=0, help="A larger number is served first.")],
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> None:
+    """Give a living application another priority among those of its queue."""
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
+        [one] = applications(client, [application])
+        report = client.update_priority(one, value)
+    _show(printer, report, f"{report.application_id} has priority {report.priority}")
+
+
+def _show(printer: Printer, report: ApplicationReport, sentence: str) -> None:
+    if printer.form in ("table", "wide"):
+        if not printer.quiet:
+            printer.text(sentence)
+        return
+    now = now_ms()
+    printer.details(
+        [report],
+        key="app",
+        document=lambda app: view.document(app, now),
+        fields=lambda app: view.fields(app, now),
+        columns=view.columns(now),
+        identity=lambda app: app.application_id,
+    )

@@ -1,0 +1,178 @@
+"""The queues of guaranteed containers, as configured, and the properties of the scheduler as a whole.
+
+YARN's ``CapacitySchedulerConfiguration``. Plain data; ``queue_properties`` makes it of the properties of queues.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from executor.light import dataclass
+from executor.settings import setting
+
+ROOT = "root"
+DEFAULT_QUEUE = "default"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CapacitySchedulerSettings:
+    """What holds for all queues together."""
+
+    maximum_applications: int = setting(
+        "yarn.scheduler.capacity.maximum-applications",
+        10_000,
+        at_least=1,
+        doc="""How many applications may live at once; a queue takes its capacity's share of them unless it has a
+        number of its own.""",
+    )
+    maximum_am_resource_percent: float = setting(
+        "yarn.scheduler.capacity.maximum-am-resource-percent",
+        1.0,
+        at_least=0,
+        at_most=1,
+        doc="""The part of a queue that masters of applications may take, from 0 to 1; one master always may start.
+        YARN's default is 0.1, of which one host would hold a single master.""",
+    )
+    queue_mappings: str = setting(
+        "yarn.scheduler.capacity.queue-mappings",
+        "",
+        doc="""Which queue an application goes to by its user: u:NAME:QUEUE, several with commas; %user as a name
+        means every user, and as a queue the queue called like the user. The first that fits counts.""",
+    )
+    queue_mappings_override: bool = setting(
+        "yarn.scheduler.capacity.queue-mappings-override.enable",
+        False,
+        doc="Mappings hold for applications that name a queue, too; otherwise for those that name `default`.",
+    )
+    acl_enable: bool = setting(
+        "yarn.acl.enable",
+        False,
+        doc="Whether acl_submit_applications and acl_administer_queue of the queues are enforced.",
+    )
+    preemption_enabled: bool = setting(
+        "yarn.resourcemanager.scheduler.monitor.enable",
+        False,
+        doc="""Preempt guaranteed containers of queues above their capacity where another is below its own and
+        wants a container that fits into it.""",
+    )
+    preemption_interval_ms: int = setting(
+        "yarn.resourcemanager.monitor.capacity.preemption.monitoring_interval",
+        3000,
+        at_least=10,
+        doc="How often it is looked whether a queue is below its capacity, in ms.",
+    )
+    max_wait_before_kill_ms: int = setting(
+        "yarn.resourcemanager.monitor.capacity.preemption.max_wait_before_kill",
+        15_000,
+        at_least=0,
+        doc="How long before it is killed a container's master is told that it will be, in ms.",
+    )
+    total_preemption_per_round: float = setting(
+        "yarn.resourcemanager.monitor.capacity.preemption.total_preemption_per_round",
+        0.1,
+        at_least=0,
+        at_most=1,
+        doc="""The part of the cluster that is marked for preemption in one round, at most. What one container
+        needs is always marked, or small clusters would never preempt.""",
+    )
+    natural_termination_factor: float = setting(
+        "yarn.resourcemanager.monitor.capacity.preemption.natural_termination_factor",
+        0.2,
+        at_least=0,
+        at_most=1,
+        doc="""The part of what queues lack that is marked in one round, at most, as some containers will end by
+        themselves. What one container needs is always marked.""",
+    )
+    max_ignored_over_capacity: float = setting(
+        "yarn.resourcemanager.monitor.capacity.preemption.max_ignored_over_capacity",
+        0.1,
+        at_least=0,
+        doc="By what part of its capacity a queue may be above it without being preempted from.",
+    )
+    observe_only: bool = setting(
+        "yarn.resourcemanager.monitor.capacity.preemption.observe_only",
+        False,
+        doc="Tell masters what would be preempted, and kill nothing.",
+    )
+    shed_queued: bool = setting(
+        "yopp.resourcemanager.opportunistic-share.shed-queued",
+        True,
+        doc="""Where a user wants opportunistic containers and every queue is full, take places in queues back from
+        users who hold more than their share: what waits there is ended before it has begun, with exit status -108,
+        and asked for again. With false he waits for places to come free.""",
+    )
+    user_weights: str = setting(
+        "yopp.resourcemanager.opportunistic-share.user-weights",
+        "",
+        doc="""How users share opportunistic room where they compete for it: NAME=WEIGHT, several with commas; who is
+        not named has 1. The applications of one user share his part by 1 plus their priority.""",
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueueSettings:
+    """One queue and those below it. ``capacity`` and ``maximum_capacity`` in percent of the parent.
+
+    ``user_limit_factor`` below 0 is no bound; ``maximum_applications`` and ``maximum_am_resource_percent`` below 0
+    are the scheduler's. Lifetimes in seconds, below 1 for none. An ACL of None admits everybody.
+    """
+
+    name: str
+    path: str
+    capacity: float = 100.0
+    maximum_capacity: float = 100.0
+    children: tuple[QueueSettings, ...] = ()
+    user_limit_factor: float = 1.0
+    minimum_user_limit_percent: int = 100
+    maximum_applications: int = -1
+    maximum_am_resource_percent: float = -1.0
+    state: str = "RUNNING"
+    submitters: frozenset[str] | None = frozenset()
+    administrators: frozenset[str] | None = frozenset()
+    ordering_policy: str = "fifo"
+    default_application_priority: int = 0
+    maximum_application_lifetime: int = -1
+    default_application_lifetime: int = -1
+    disable_preemption: bool = False
+
+    def __iter__(self) -> Iterator[QueueSettings]:
+        """This queue and all below, parents before children."""
+        yield self
+        for child in self.children:
+            yield from child
+
+
+DEFAULT_QUEUES = QueueSettings(
+    name=ROOT,
+    path=ROOT,
+    children=(QueueSettings(name=DEFAULT_QUEUE, path=f"{ROOT}.{DEFAULT_QUEUE}"),),
+    submitters=None,
+    administrators=None,
+)
+"""One queue that has everything."""
+
+
+def mappings_of(text: str) -> tuple[list[tuple[str, str]], str]:
+    """The pairs (user, queue) of ``queue-mappings``, and what is wrong with it ("" for nothing)."""
+    pairs = []
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        kind, _, rest = word.partition(":")
+        user, _, queue = rest.partition(":")
+        if kind == "g":
+            return [], f"{word}: groups are not known here"
+        if kind != "u" or not user or not queue:
+            return [], f"{word} is not of the form u:NAME:QUEUE"
+        pairs.append((user, queue))
+    return pairs, ""
+
+
+def weights_of(text: str) -> tuple[dict[str, float], str]:
+    """The weights by user of ``user-weights``, and what is wrong with it ("" for nothing)."""
+    weights = {}
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        user, _, number = word.partition("=")
+        if not user or not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", number) or float(number) <= 0:
+            return {}, f"{word} is not of the form NAME=WEIGHT with a weight above 0"
+        weights[user] = float(number)
+    return weights, ""
