@@ -60,9 +60,15 @@ class WebListener:
         loop.add_reader(self._socket.fileno(), first_caller)
 
     async def _load(self, module: str, arguments: tuple[Any, ...]) -> None:
-        loaded = await asyncio.to_thread(importlib.import_module, module)
-        start: Callable[..., Awaitable[Server]] = loaded.serve
-        self._server = await start(self._socket, *arguments)
+        try:
+            loaded = await asyncio.to_thread(importlib.import_module, module)
+            start: Callable[..., Awaitable[Server]] = loaded.serve
+            self._server = await start(self._socket, *arguments)
+        except (ImportError, OSError) as error:
+            # The daemon has more to do than this: callers are turned away, and the log says why.
+            LOG.error("there is no web server: %s", error)
+            self._socket.close()
+            return
         LOG.info("the web server serves %s", self.address)
 
     async def close(self) -> None:
