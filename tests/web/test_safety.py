@@ -261,6 +261,10 @@ def test_a_cluster_of_one_job_opens_no_port_until_it_is_made_to_stay(yopp: Yopp)
     )
     assert Site(address).get("/ws/v1/node/info").status == 200
     assert listening(yopp.run_dir) == {web.rm.port, Site(address).port}
+    assert (yopp.run_dir / "rm.http").read_text() == f"{web.rm.address}\n"
+    assert (yopp.run_dir / "nm-45454.http").read_text() == f"{address}\n"
+    yopp("down", "-y")
+    assert not list(yopp.run_dir.glob("*.http"))
 
 
 def test_daemons_load_the_web_server_with_its_first_caller(web: WebCluster) -> None:

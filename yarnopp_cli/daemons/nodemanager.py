@@ -87,7 +87,9 @@ class NodeManagerDaemon:
         self._host = host
         self._cgroups = self._find_cgroups(process.run_dir, port)
         report = self._cgroups.describe()
-        self._web = DaemonWeb(configuration, NM_PROPERTY, WEB_MODULE, offset=max(0, port - FIRST_PORT))
+        self._web = DaemonWeb(
+            process, configuration, NM_PROPERTY, WEB_MODULE, offset=max(0, port - FIRST_PORT)
+        )
         listener = self._web.bind() if lifetime == "stay" else None
         wall_offset = time.time() - time.monotonic()
         self._proxy = self._make_proxy(process.run_dir, node_id, configuration, wall_offset)

@@ -78,7 +78,7 @@ class ResourceManagerDaemon:
         )
         self._server = RpcServer(RM_METHODS, self._driver.post)
         self._calls = LocalCalls(RM_METHODS, self._driver.post)
-        self._web = DaemonWeb(configuration, RM_PROPERTY, WEB_MODULE)
+        self._web = DaemonWeb(process, configuration, RM_PROPERTY, WEB_MODULE)
 
     def _perform(self, command: Command) -> None:
         if isinstance(command, StopDaemon):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from typing import Any
 
 from ..settings.loading import Configuration
 from ..settings.web import WebSettings
 from ..web.listening import WebListener, listen
+from .process import DaemonProcess
 
 RM_PROPERTY = "yarn.resourcemanager.webapp.address"
 NM_PROPERTY = "yarn.nodemanager.webapp.address"
@@ -15,7 +18,10 @@ NM_PROPERTY = "yarn.nodemanager.webapp.address"
 class DaemonWeb:
     """``name`` is the property of the address; ``offset`` is added to its port. ``module`` has ``serve``."""
 
-    def __init__(self, configuration: Configuration, name: str, module: str, *, offset: int = 0) -> None:
+    def __init__(
+        self, process: DaemonProcess, configuration: Configuration, name: str, module: str, *, offset: int = 0
+    ) -> None:
+        self._process = process
         self._settings = configuration.settings(WebSettings)
         self._name = name
         self._module = module
@@ -45,6 +51,7 @@ class DaemonWeb:
             offset=self._offset,
             fallback=self._gives_way,
         )
+        self._process.run_dir.write(f"{self._process.name}.http", self.listener.address + "\n")
         return self.listener
 
     def serve(self, *arguments: Any) -> None:
@@ -56,3 +63,5 @@ class DaemonWeb:
         """Stop listening."""
         if self.listener is not None:
             await self.listener.close()
+            with contextlib.suppress(OSError):
+                os.unlink(self._process.run_dir.http_file(self._process.name))
