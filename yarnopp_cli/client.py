@@ -7,7 +7,6 @@ node is first asked (its messages cost milliseconds to make). It never starts or
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
@@ -29,6 +28,7 @@ from .records.reports import (
 )
 from .records.requests import UpdateContainerRequest
 from .rpc.blocking import DEFAULT_TIMEOUT, Connection
+from .views.merging import merged
 
 if TYPE_CHECKING:
     from executor.records import Resource
@@ -49,9 +49,6 @@ NODE_SECONDS = 2.0
 """Seconds that a node has to tell fresh figures; without them the RM's knowledge is shown."""
 
 _ALIVE = (NodeState.RUNNING, NodeState.UNHEALTHY, NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
-_FROM_NODE = frozenset(field.name for field in dataclasses.fields(ContainerStatus)) & frozenset(
-    field.name for field in dataclasses.fields(ContainerReport)
-) - {"container_id", "application_id", "user", "command", "log_directory"}
 
 
 class YarnClient:
@@ -242,7 +239,7 @@ class YarnClient:
                 for status in self._statuses(node, tuple(wanted[node.node_id])):
                     found[status.container_id] = status
         return tuple(
-            _merged(report, found[report.container_id]) if report.container_id in found else report
+            merged(report, found[report.container_id]) if report.container_id in found else report
             for report in reports
         )
 
@@ -360,12 +357,3 @@ class YarnClient:
         if self._trace_messages:
             self._trace(f"<- {answer}")
         return answer
-
-
-def _merged(report: ContainerReport, status: ContainerStatus) -> ContainerReport:
-    """The RM's report with what the node knows better. Texts the node has none of stay the RM's."""
-    changes: dict[str, Any] = {name: getattr(status, name) for name in _FROM_NODE}
-    for name in ("command", "log_directory", "user"):
-        changes[name] = getattr(status, name) or getattr(report, name)
-    changes["diagnostics"] = status.diagnostics or report.diagnostics
-    return dataclasses.replace(report, **changes)

@@ -79,6 +79,7 @@ def examine_host(place: Surroundings, *, fix: bool = False) -> Iterator[Check]:
     yield from _run_directory(place.run_dir)
     yield from _disks(place.run_dir, configuration)
     yield from _address(place.run_dir, configuration)
+    yield from _web_addresses(place.run_dir, configuration)
     yield from _stale(place.run_dir, configuration, fix)
 
 
@@ -295,6 +296,36 @@ def _address(run_dir: RunDir, configuration: Configuration) -> Iterator[Check]:
         )
         return
     yield Check("address", OK, f"{address} is free")
+
+
+def _web_addresses(run_dir: RunDir, configuration: Configuration) -> Iterator[Check]:
+    """Whether the ports of the REST APIs and pages can be had. A default one that is taken gives way to a free one."""
+    if run_dir.daemons():
+        return
+    from .settings.web import WebSettings
+    from .web.listening import parse, port_problem
+
+    settings = configuration.settings(WebSettings)
+    for what, name, address in (
+        ("rm pages", "yarn.resourcemanager.webapp.address", settings.resourcemanager_address),
+        ("nm pages", "yarn.nodemanager.webapp.address", settings.nodemanager_address),
+    ):
+        if not address:
+            continue
+        try:
+            _, ip, port = parse(address, name, loopback_only=settings.loopback_only)
+        except YoppError as error:
+            yield Check(what, FAIL, error.message, error.because, error.hint)
+            continue
+        problem = port_problem(ip, port)
+        if not problem:
+            yield Check(what, OK, f"{address} is free")
+        elif configuration.origin(name) == "default":
+            yield Check(
+                what, WARN, f"{address} is taken", problem, f"nothing, a free port is used; or -D{name}=…"
+            )
+        else:
+            yield Check(what, FAIL, f"{name} = {address}", problem, "name another port, or --ports auto")
 
 
 def _stale(run_dir: RunDir, configuration: Configuration, fix: bool) -> Iterator[Check]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Any
 
 from .errors import YoppError
 from .lifecycle import ClusterHandle, PlannedNode, read_plan
@@ -155,3 +156,71 @@ def _leftover_warnings(run_dir: RunDir) -> tuple[str, ...]:
             runs = "1 container runs" if count == 1 else f"{count} containers run"
             warnings.append(f"{runs} on without a cluster: `yopp down` ends what is left")
     return tuple(warnings)
+
+
+def node_state(node: NodeStatus) -> str:
+    """YARN's state of the node; STOPPED where its daemon does not live, NEW where the RM has not heard of
+    it."""
+    if node.daemon is None:
+        return "STOPPED"
+    if node.report is None:
+        return "NEW"
+    return node.report.state.value if node.report.connected else "LOST"
+
+
+def cluster_document(seen: ClusterStatus) -> dict[str, Any]:
+    """YARN's answer to ``GET /ws/v1/cluster/info``, with the daemons under ``yopp``."""
+    from . import __version__
+
+    info = seen.info
+    rm = seen.rm
+    return {
+        "clusterInfo": {
+            "id": info.cluster_timestamp if info is not None else 0,
+            "startedOn": info.started_at_ms if info is not None else 0,
+            "state": "STARTED" if info is not None else "STOPPED",
+            "haState": "ACTIVE",
+            "rmStateStoreName": "",
+            "resourceManagerVersion": info.version if info is not None else __version__,
+            "resourceManagerBuildVersion": f"yopp {info.version if info is not None else __version__}",
+            "hadoopVersion": "",
+            "haZooKeeperConnectionState": "ResourceManager HA is not enabled.",
+            "yopp": {
+                "state": seen.state,
+                "lifetime": info.lifetime if info is not None else None,
+                "rm": {
+                    "pid": rm.process.pid if rm is not None else None,
+                    "address": f"unix:{seen.run_dir.rm_socket}",
+                    "run_dir": seen.run_dir.path,
+                    "http": info.http_address if info is not None else "",
+                },
+                "nms": [_node_document(seen, node) for node in seen.nodes],
+                "applications": {
+                    "running": info.applications_running if info is not None else 0,
+                    "pending": info.applications_pending if info is not None else 0,
+                },
+                "containers": {
+                    "running": info.containers_running if info is not None else 0,
+                    "queued": info.containers_queued if info is not None else 0,
+                    "paused": info.containers_paused if info is not None else 0,
+                },
+                "properties": dict(info.properties) if info is not None else {},
+                "stateDir": seen.run_dir.state_dir,
+                "warnings": list(seen.warnings),
+            },
+        }
+    }
+
+
+def _node_document(seen: ClusterStatus, node: NodeStatus) -> dict[str, Any]:
+    planned = node.planned
+    total = node.report.total if node.report is not None else None
+    return {
+        "node": node.node_id,
+        "pid": node.daemon.process.pid if node.daemon is not None else None,
+        "address": f"unix:{seen.run_dir.nm_socket(node.port)}",
+        "state": node_state(node),
+        "http": node.report.http_address if node.report is not None else "",
+        "memoryMB": total.memory if total is not None else planned.memory if planned is not None else 0,
+        "vcores": total.vcores if total is not None else planned.vcores if planned is not None else 0,
+    }

@@ -59,10 +59,11 @@ def resourcemanager(run_dir: RunDir, lifetime: str) -> Order:
     return Order("rm", "yarnopp_cli.daemons.resourcemanager", arguments)
 
 
-def nodemanager(run_dir: RunDir, port: int, memory_mb: int, vcores: int) -> Order:
+def nodemanager(run_dir: RunDir, port: int, memory_mb: int, vcores: int, lifetime: str = "stay") -> Order:
     """One NM of a run directory."""
     arguments = (
-        "--run-dir", run_dir.path, "--port", str(port), "--memory", str(memory_mb), "--vcores", str(vcores)
+        "--run-dir", run_dir.path, "--port", str(port), "--memory", str(memory_mb), "--vcores", str(vcores),
+        "--lifetime", lifetime,
     )  # fmt: skip
     return Order(f"nm-{port}", "yarnopp_cli.daemons.nodemanager", arguments)
 

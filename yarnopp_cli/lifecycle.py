@@ -299,7 +299,9 @@ class _Start:
                 self.run_dir.write("site.json", self.configuration.to_json())
             write_plan(self.run_dir, Plan(plan.nodes, lifetime))
             orders = [] if living_rm else [resourcemanager(self.run_dir, lifetime)]
-            orders += [nodemanager(self.run_dir, node.port, node.memory, node.vcores) for node in missing]
+            orders += [
+                nodemanager(self.run_dir, node.port, node.memory, node.vcores, lifetime) for node in missing
+            ]
             if orders:
                 start_daemons(self.run_dir, orders, timeout=self._left())
             undo.pop_all()
@@ -313,6 +315,7 @@ class _Start:
                 wait_ms = int(min(1000.0, self._left() * 1000))
                 connection.call("waitForNodes", WaitForNodesRequest(wanted, wait_ms), timeout=CALL_SECONDS)
                 seen = _look(connection, self.run_dir)
+        self.warnings += seen.info.warnings
         if seen.info.nodes_running < wanted:
             self.warnings.append(f"{seen.info.nodes_running} of {wanted} nodes are ready: see `yopp status`")
         fresh = [node.port for node in plan.nodes if node.name in started]
@@ -384,11 +387,14 @@ def setting_differences(running: Configuration, wanted: Configuration) -> list[s
 
     from .settings.nodemanager import NodeManagerSettings
     from .settings.resourcemanager import ResourceManagerSettings
+    from .settings.web import WebSettings
 
     found = []
-    for kind in (ResourceManagerSettings, NodeManagerSettings, ExecutorSettings):
+    for kind in (ResourceManagerSettings, NodeManagerSettings, ExecutorSettings, WebSettings):
         for item in properties_of(kind):
             origin = wanted.origin(item.name)
+            if kind is WebSettings and str(wanted.value(item.name)).endswith(":0"):
+                continue  # any port will do, so that of the cluster does
             if origin != "default" and wanted.value(item.name) != running.value(item.name):
                 found.append(
                     f"{item.name} is {_shown(running.value(item.name))}, "

@@ -27,6 +27,7 @@ from yarnopp_cli.settings.queue_properties import KEYS
 from yarnopp_cli.settings.queues import CapacitySchedulerSettings
 from yarnopp_cli.settings.registry import PROPERTIES_OF
 from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
+from yarnopp_cli.settings.web import WebSettings
 
 DATE = "2026-11-22"
 """That of the last change to the pages by hand. Pages that carried the day's date would never be current."""
@@ -38,6 +39,7 @@ TITLES: dict[type, str] = {
     ExecutorSettings: "Containers on a node",
     HardwareSettings: "Hardware",
     ApplicationSettings: "Jobs",
+    WebSettings: "REST API and pages",
 }
 """The headings of the settings classes."""
 

@@ -48,6 +48,10 @@ ENVIRONMENT: tuple[Tagged, ...] = (
         "YOPP_CONF", "Configuration files or directories, with colons between, where `--conf` names none."
     ),
     _entry("YOPP_RUN_DIR", "The run directory, where `--run-dir` names none."),
+    _entry(
+        "YOPP_PORTS",
+        "`auto`: `yopp up` serves the REST API and the pages on free ports, as with `--ports auto`.",
+    ),
     _entry("YOPP_OUTPUT", "The form of the output, where neither `-o` nor `--json` is given."),
     _entry(
         "HADOOP_USER_NAME",

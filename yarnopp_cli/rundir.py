@@ -113,6 +113,10 @@ class RunDir:
         """The pid file of ``rm`` or ``nm-<port>``, which the living daemon holds locked."""
         return os.path.join(self.path, f"{name}.pid")
 
+    def http_file(self, name: str) -> str:
+        """Where the pages of ``rm`` or ``nm-<port>`` are, host:port, while it serves any."""
+        return os.path.join(self.path, f"{name}.http")
+
     def log_file(self, name: str) -> str:
         """The log of ``rm`` or ``nm-<port>``."""
         return os.path.join(self.path, f"{name}.log")
@@ -209,9 +213,9 @@ class RunDir:
         return Daemon(name, 0 if name == "rm" else int(name.removeprefix("nm-")), process)
 
     def leftovers(self) -> tuple[str, ...]:
-        """The paths of pid files and sockets of daemons that live no more."""
+        """The paths of pid files, web addresses and sockets of daemons that live no more."""
         found = []
-        for directory, ending in ((self.path, ".pid"), (self.socket_dir, ".sock")):
+        for directory, ending in ((self.path, ".pid"), (self.path, ".http"), (self.socket_dir, ".sock")):
             try:
                 names = sorted(os.listdir(directory))
             except (FileNotFoundError, NotADirectoryError):

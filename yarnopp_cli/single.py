@@ -75,7 +75,7 @@ def start_nms(
         chosen = _choose(configuration, run_dir, plan, port, Wish(None, memory, vcores))
         run_dir.remove_leftovers()
         known = {node.port for node in plan.nodes}
-        orders = [nodemanager(run_dir, node.port, node.memory, node.vcores) for node in chosen]
+        orders = [nodemanager(run_dir, node.port, node.memory, node.vcores, plan.lifetime) for node in chosen]
         start_daemons(run_dir, orders, timeout=timeout)
         added = tuple(node for node in chosen if node.port not in known)
         write_plan(run_dir, Plan((*plan.nodes, *added), plan.lifetime))
@@ -182,7 +182,7 @@ def run_nm(
         node = chosen[0]
         if node not in plan.nodes:
             write_plan(run_dir, Plan((*plan.nodes, node), plan.lifetime))
-    _become(nodemanager(run_dir, node.port, node.memory, node.vcores))
+    _become(nodemanager(run_dir, node.port, node.memory, node.vcores, plan.lifetime))
 
 
 def _refuse_living(run_dir: RunDir, name: str) -> None:

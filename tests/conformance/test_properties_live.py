@@ -53,6 +53,9 @@ def test_sizes_and_directories_are_what_the_properties_say(yopp: Yopp, tmp_path:
     assert all(Path(c["yopp"]["logDirectory"]).is_relative_to(logs) for c in found)
 
 
+NO_PAGES = "-Dyarn.nodemanager.webapp.address="
+
+
 @pytest.mark.parametrize(("loopback", "address"), [("true", "127.0.0.1"), ("false", "0.0.0.0")])
 def test_the_proxy_is_there_where_it_is_enabled_and_listens_where_it_is_told(
     yopp: Yopp, loopback: str, address: str
@@ -63,7 +66,7 @@ def test_the_proxy_is_there_where_it_is_enabled_and_listens_where_it_is_told(
     proxy = "yarn.nodemanager.amrmproxy"
     yopp(
         "up", "--vcores", "1", "--memory", "256", f"-D{proxy}.enabled=true", f"-D{proxy}.address=0.0.0.0:{port}",
-        f"-Dyopp.nodemanager.amrmproxy.loopback-only={loopback}",
+        f"-Dyopp.nodemanager.amrmproxy.loopback-only={loopback}", NO_PAGES,
     )  # fmt: skip
     assert (yopp.run_dir / "am-45454.sock").is_socket()
     pid = int((yopp.run_dir / "nm-45454.pid").read_text().split()[0])
@@ -74,7 +77,7 @@ def test_the_proxy_is_there_where_it_is_enabled_and_listens_where_it_is_told(
 
 
 def test_without_it_there_is_no_proxy(yopp: Yopp) -> None:
-    yopp("up", "--vcores", "1", "--memory", "256")
+    yopp("up", "--vcores", "1", "--memory", "256", NO_PAGES)
     assert not (yopp.run_dir / "am-45454.sock").exists()
     pid = int((yopp.run_dir / "nm-45454.pid").read_text().split()[0])
     assert not [c for c in psutil.Process(pid).net_connections("tcp") if c.status == psutil.CONN_LISTEN]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -96,8 +97,6 @@ def test_a_run_directory_that_cannot_be(tmp_path: Path) -> None:
 
 
 def test_a_port_that_is_taken(run_dir: RunDir) -> None:
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as server:
         taken = f"127.0.0.1:{server.getsockname()[1]}"
         check = examined(
@@ -106,6 +105,20 @@ def test_a_port_that_is_taken(run_dir: RunDir) -> None:
         assert check["address"].status == "fail"
     check = examined(run_dir, "yopp.nodemanager.cgroups.mode=none", f"yarn.resourcemanager.address={taken}")
     assert check["address"].status == "ok"
+
+
+def test_ports_of_the_pages_are_looked_at(run_dir: RunDir) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        taken = f"localhost:{server.getsockname()[1]}"
+        check = examined(
+            run_dir, f"yarn.nodemanager.webapp.address={taken}", "yarn.resourcemanager.webapp.address="
+        )
+        assert check["nm pages"].status == "fail" and str(os.getpid()) in check["nm pages"].why
+        assert "rm pages" not in check
+    check = examined(
+        run_dir, f"yarn.nodemanager.webapp.address={taken}", "yarn.resourcemanager.webapp.address="
+    )
+    assert check["nm pages"].status == "ok"
 
 
 def test_leftovers_are_told_and_removed_only_on_request(run_dir: RunDir) -> None:

@@ -48,6 +48,7 @@ class Yopp:
             "LANG": "C.UTF-8",
             "PYTHONPATH": str(ROOT),
             "YOPP_RUN_DIR": str(self.run_dir),
+            "YOPP_PORTS": "auto",  # several of these run at once
         }
         self.started: list[subprocess.Popen[Any]] = []
 

@@ -125,8 +125,8 @@ def status(
     Exit code 0 if it does, 3 if it is stopped, 4 if it is not ready.
     """
     from ..errors import EXIT_NOT_RUNNING, NodeNotFoundError
-    from ..inspection import inspect_cluster
-    from .status import EXIT_PARTLY, document, node_line
+    from ..inspection import cluster_document, inspect_cluster
+    from .status import EXIT_PARTLY, node_line
 
     printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
     seen = inspect_cluster(Context.of(run_dir=run_dir).run_dir)
@@ -135,7 +135,7 @@ def status(
     if port is not None and seen.nodes and not chosen:
         raise NodeNotFoundError(f"no node {node}", hint="`yopp nm status` lists those of this cluster")
     if printer.is_json:
-        printer.document(document(seen))
+        printer.document(cluster_document(seen))
     elif not chosen:
         printer.text("nm stopped")
     else:

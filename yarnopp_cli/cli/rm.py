@@ -86,14 +86,14 @@ def status(
     Exit code 0 if it answers, 3 if it is stopped, 4 if it does not answer.
     """
     from ..errors import EXIT_NOT_RUNNING
-    from ..inspection import inspect_cluster
-    from .status import EXIT_PARTLY, document
+    from ..inspection import cluster_document, inspect_cluster
+    from .status import EXIT_PARTLY
 
     printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
     seen = inspect_cluster(Context.of(run_dir=run_dir).run_dir)
     code = EXIT_NOT_RUNNING if seen.rm is None else 0 if seen.info is not None else EXIT_PARTLY
     if printer.is_json:
-        printer.document(document(seen))
+        printer.document(cluster_document(seen))
     elif seen.rm is None:
         printer.text("rm stopped")
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -44,7 +44,9 @@ def status(
 def report(printer: Printer, seen: ClusterStatus) -> int:
     """Print a status in the form asked for; its exit code."""
     if printer.is_json:
-        printer.document(document(seen))
+        from ..inspection import cluster_document
+
+        printer.document(cluster_document(seen))
     elif printer.quiet or printer.form == "name":
         for node in seen.nodes:
             printer.text(node.node_id)
@@ -70,8 +72,9 @@ def _lines(seen: ClusterStatus) -> list[str]:
         stays = "until `yopp down`" if info.lifetime == "stay" else "until its last job has ended"
         head += f" since {timestamp(info.started_at_ms)}, {stays}"
     lines = [head]
+    web = f", http://{info.http_address}/cluster" if info is not None and info.http_address else ""
     rm = f"process {seen.rm.process.pid}, {seen.run_dir.rm_socket}" if seen.rm is not None else "does not run"
-    lines.append(f"  rm {rm}")
+    lines.append(f"  rm {rm}{web}")
     lines += [f"  nm {node_line(seen, node)}" for node in seen.nodes]
     if info is not None:
         lines.append(
@@ -86,74 +89,10 @@ def node_line(seen: ClusterStatus, node: NodeStatus) -> str:
     """One node in words."""
     if node.daemon is None:
         return f"{node.node_id} does not run"
-    parts = [_node_state(node), f"process {node.daemon.process.pid}"]
+    from ..inspection import node_state
+
+    parts = [node_state(node), f"process {node.daemon.process.pid}"]
     if node.report is not None:
         parts.append(f"{node.report.total.vcores} vcores, {megabytes(node.report.total.memory)}")
     parts.append(seen.run_dir.nm_socket(node.port))
     return f"{node.node_id} " + ", ".join(parts)
-
-
-def _node_state(node: NodeStatus) -> str:
-    """YARN's state of the node; STOPPED where its daemon does not live, NEW where the RM has not heard of
-    it."""
-    if node.daemon is None:
-        return "STOPPED"
-    if node.report is None:
-        return "NEW"
-    return node.report.state.value if node.report.connected else "LOST"
-
-
-def document(seen: ClusterStatus) -> dict[str, Any]:
-    """YARN's answer to ``GET /ws/v1/cluster/info``, with the daemons under ``yopp``."""
-    from .. import __version__
-
-    info = seen.info
-    rm = seen.rm
-    return {
-        "clusterInfo": {
-            "id": info.cluster_timestamp if info is not None else 0,
-            "startedOn": info.started_at_ms if info is not None else 0,
-            "state": "STARTED" if info is not None else "STOPPED",
-            "haState": "ACTIVE",
-            "rmStateStoreName": "",
-            "resourceManagerVersion": info.version if info is not None else __version__,
-            "resourceManagerBuildVersion": f"yopp {info.version if info is not None else __version__}",
-            "hadoopVersion": "",
-            "haZooKeeperConnectionState": "ResourceManager HA is not enabled.",
-            "yopp": {
-                "state": seen.state,
-                "lifetime": info.lifetime if info is not None else None,
-                "rm": {
-                    "pid": rm.process.pid if rm is not None else None,
-                    "address": f"unix:{seen.run_dir.rm_socket}",
-                    "run_dir": seen.run_dir.path,
-                },
-                "nms": [_node_document(seen, node) for node in seen.nodes],
-                "applications": {
-                    "running": info.applications_running if info is not None else 0,
-                    "pending": info.applications_pending if info is not None else 0,
-                },
-                "containers": {
-                    "running": info.containers_running if info is not None else 0,
-                    "queued": info.containers_queued if info is not None else 0,
-                    "paused": info.containers_paused if info is not None else 0,
-                },
-                "properties": dict(info.properties) if info is not None else {},
-                "stateDir": seen.run_dir.state_dir,
-                "warnings": list(seen.warnings),
-            },
-        }
-    }
-
-
-def _node_document(seen: ClusterStatus, node: NodeStatus) -> dict[str, Any]:
-    planned = node.planned
-    total = node.report.total if node.report is not None else None
-    return {
-        "node": node.node_id,
-        "pid": node.daemon.process.pid if node.daemon is not None else None,
-        "address": f"unix:{seen.run_dir.nm_socket(node.port)}",
-        "state": _node_state(node),
-        "memoryMB": total.memory if total is not None else planned.memory if planned is not None else 0,
-        "vcores": total.vcores if total is not None else planned.vcores if planned is not None else 0,
-    }

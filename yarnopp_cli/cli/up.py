@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..errors import UsageError
 from .context import Context
 from .options import (
     Color,
@@ -41,6 +42,22 @@ Vcores = Annotated[
 ]
 
 
+Ports = Annotated[
+    str | None,
+    typer.Option(
+        "--ports",
+        metavar="auto",
+        envvar="YOPP_PORTS",
+        show_envvar=False,
+        help="auto: serve the REST API and the pages on free ports, and say which. [env: YOPP_PORTS]",
+    ),
+]
+AUTO_PORTS = (
+    "yarn.resourcemanager.webapp.address=localhost:0",
+    "yarn.nodemanager.webapp.address=localhost:0",
+)
+
+
 def register(app: typer.Typer) -> None:
     """Add ``up``."""
     app.command("up", epilog=examples("yopp up", "yopp up --nodes 2 --memory 1024"))(up)
@@ -50,6 +67,7 @@ def up(
     nodes: Nodes = None,
     memory: Memory = None,
     vcores: Vcores = None,
+    ports: Ports = None,
     conf: Conf = None,
     define: Define = None,
     run_dir: RunDirOption = None,
@@ -66,12 +84,11 @@ def up(
     to stay. A cluster that runs with other settings than those asked for is left alone, and the command
     fails.
     """
-    from ..inspection import inspect_cluster
+    from ..inspection import cluster_document, inspect_cluster
     from ..lifecycle import START_SECONDS, STAY, ensure_cluster
-    from .status import document
 
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    context = Context.of(conf=conf, define=define, run_dir=run_dir)
+    context = Context.of(conf=conf, define=with_ports(ports, define), run_dir=run_dir)
     for line in context.configuration.warnings:
         printer.warn(line)
     handle = ensure_cluster(
@@ -86,7 +103,7 @@ def up(
     for line in handle.warnings:
         printer.warn(line)
     if printer.is_json:
-        printer.document(document(inspect_cluster(context.run_dir)))
+        printer.document(cluster_document(inspect_cluster(context.run_dir)))
     elif quiet or printer.form == "name":
         for node in handle.nodes:
             printer.text(node.node_id)
@@ -96,6 +113,24 @@ def up(
             for node in sorted(handle.nodes, key=lambda one: one.node_id)
             if node.state.value == "RUNNING"
         )
-        printer.text(f"up: rm {context.run_dir.rm_socket}, {sizes}")
+        web = handle.info.http_address
+        pages = f", web http://{web}/cluster/nodes" if web else ""
+        printer.text(f"up: rm {context.run_dir.rm_socket}, {sizes}{pages}")
         if verbose and handle.started:
             printer.note(f"started {', '.join(handle.started)}")
+
+
+def with_ports(ports: str | None, define: list[str] | None) -> list[str]:
+    """The properties of the command line, and those that ``--ports auto`` stands for, which any of them overrides.
+
+    Raises UsageError.
+    """
+    if not ports:
+        return list(define or ())
+    if ports != "auto":
+        raise UsageError(
+            f"--ports has no {ports}",
+            because="it takes auto, for free ports",
+            hint="-Dyarn.resourcemanager.webapp.address=localhost:18088 names one",
+        )
+    return [*AUTO_PORTS, *(define or ())]

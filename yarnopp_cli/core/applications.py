@@ -400,4 +400,5 @@ class RMApp:
             log_directory=self.log_directory,
             command_line=context.command_line,
             summary=self.summary,
+            timeout_at_ms=self.submitted_ms + context.timeout_ms if context.timeout_ms > 0 else 0,
         )

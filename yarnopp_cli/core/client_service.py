@@ -155,7 +155,7 @@ class ClientRMService:
 
     def kill(self, call: CallReceived, request: KillApplicationRequest, now: float) -> None:
         """End an application; one that has ended stays as it is."""
-        app = self._application(request.application_id)
+        app = self.application(request.application_id)
         who = call.user or "a user"
         self._manager.kill(app, request.diagnostics or f"Application killed by {who}.", now)
         self._context.reply(call.call_id, KillApplicationResponse(app.report(now)))
@@ -167,7 +167,7 @@ class ClientRMService:
         context = self._context
         apps: list[RMApp]
         if request.application_ids:
-            apps = [self._application(application_id) for application_id in request.application_ids]
+            apps = [self.application(application_id) for application_id in request.application_ids]
         else:
             apps = list(context.applications.values())
         found = [app for app in apps if _matches(app, request)]
@@ -177,7 +177,7 @@ class ClientRMService:
 
     def get_attempts(self, call: CallReceived, request: GetApplicationAttemptsRequest) -> None:
         """The attempts of one application, oldest first."""
-        app = self._application(request.application_id)
+        app = self.application(request.application_id)
         self._context.reply(
             call.call_id,
             GetApplicationAttemptsResponse(tuple(attempt.report() for attempt in app.attempts)),
@@ -204,7 +204,7 @@ class ClientRMService:
             if request.finished:
                 found.extend(ledger.finished.values())
         if request.application_id:
-            self._application(request.application_id)
+            self.application(request.application_id)
             found = [container for container in found if container.app.id == request.application_id]
         if request.node_id:
             if request.node_id not in context.nodes:
@@ -222,7 +222,7 @@ class ClientRMService:
 
     def move(self, call: CallReceived, request: MoveApplicationRequest, now: float) -> None:
         """Put an application into another queue, with what it has."""
-        app = self._application(request.application_id)
+        app = self.application(request.application_id)
         self._queues.move(app, request.queue, call.user, privileged=call.uid == 0, dry_run=request.dry_run)
         report = app.report(now)
         if request.dry_run:
@@ -231,7 +231,7 @@ class ClientRMService:
 
     def prioritise(self, call: CallReceived, request: UpdateApplicationPriorityRequest, now: float) -> None:
         """Give an application another priority."""
-        app = self._application(request.application_id)
+        app = self.application(request.application_id)
         self._queues.prioritise(
             app, request.priority, call.user, privileged=call.uid == 0, dry_run=request.dry_run
         )
@@ -273,6 +273,8 @@ class ClientRMService:
             containers_paused=counts[Phase.PAUSED],
             opportunistic_enabled=context.settings.opportunistic_enabled,
             properties=dict(identity.properties),
+            http_address=context.http_address,
+            warnings=context.warnings,
         )
 
     # -- waiting ---------------------------------------------------------------------------------------------
@@ -287,7 +289,7 @@ class ClientRMService:
         waiter = _Waiter(call.call_id, call.connection_id, request)
         if isinstance(request, WaitForApplicationsRequest):
             for application_id in request.application_ids:
-                self._application(application_id)
+                self.application(application_id)
         if self._satisfied(waiter) or request.wait_ms <= 0 or self._context.ending:
             self._end_wait(waiter, now)
             return
@@ -353,7 +355,8 @@ class ClientRMService:
         self._last_application += 1
         return ApplicationId(self._context.identity.cluster_timestamp, self._last_application)
 
-    def _application(self, application_id: str) -> RMApp:
+    def application(self, application_id: str) -> RMApp:
+        """Alive or ended. Raises ApplicationNotFoundError."""
         if (app := self._context.applications.get(application_id)) is not None:
             return app
         ApplicationId.parse(application_id)

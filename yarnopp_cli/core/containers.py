@@ -71,13 +71,12 @@ class RMContainer:
     """One container. ``allocated_at`` in seconds, monotonic, ``sequence`` the order of allocation;
     ``status`` is what its node said last.
 
-    ``ask_key`` is the ask it answered, ``asked_type`` that ask's type. ``released`` ones are ended at their
-    master's wish; ``preempted_for`` is why the RM has taken one from its application, ``preempted_as`` the
-    exit status of that. ``delivers``: the RM itself tells the node what it has become.
-    ``waiting_since_ms``: when its work began to wait, as another container.
-    ``strict``: the ask named the only places that will do.
-    ``acquired``: its master has been given it.
-    ``preemptions`` counts how often it had to make room, paused or killed.
+    ``ask_key`` is the ask it answered, ``asked_type`` that ask's type, ``counted`` whether the metrics of
+    opportunistic containers know it. ``released`` ones are ended at their master's wish; ``preempted_for`` is why the
+    RM has taken one from its application, ``preempted_as`` the exit status of that. ``delivers``: the RM itself tells
+    the node what it has become. ``waiting_since_ms``: when its work began to wait, as another container. ``strict``:
+    the ask named the only places that will do. ``acquired``: its master has been given it. ``preemptions`` counts how
+    often it had to make room, paused or killed.
     """
 
     id: str
@@ -97,6 +96,7 @@ class RMContainer:
     phase: Phase = Phase.ALLOCATED
     status: ContainerStatus | None = None
     asked_type: ExecutionType = ExecutionType.GUARANTEED
+    counted: bool = False
     released: bool = False
     preempted_for: str = ""
     preempted_as: ContainerExitStatus = ContainerExitStatus.PREEMPTED
@@ -200,6 +200,7 @@ class ContainerLedger:
             token=_NO_TOKEN,
             ask_key=ask.key,
             asked_type=ask.request.execution_type_request.execution_type,
+            counted=ask.request.execution_type_request.execution_type is ExecutionType.OPPORTUNISTIC,
             allocated_at=now,
             sequence=self._sequence,
             is_am=ask is attempt.am_ask,
@@ -233,10 +234,12 @@ class ContainerLedger:
             allocation_request_id=ask_key[1],
             token=_NO_TOKEN,
             ask_key=ask_key,
+            counted=True,
             allocated_at=now,
             sequence=self._sequence,
         )
         container.token = self.token_for(container, now)
+        self._context.metrics.adopted()
         self._take(container, claim, now, "by its node's DistributedScheduler")
         return container
 
@@ -326,6 +329,8 @@ class ContainerLedger:
             self._guaranteed(container, -1)
         else:
             self._opportunistic(container, -1)
+        if container.counted:
+            context.metrics.ended()
         del self.live[container.id], attempt.containers[container.id]
         node.give_back(container)
         node.to_start.drop(container.id)

@@ -26,6 +26,7 @@ from .deadlines import Deadlines
 from .history import EventHistory
 from .load_comparators import comparator_of
 from .load_monitor import NodeQueueLoadMonitor
+from .metrics import OpportunisticSchedulerMetrics
 from .nodes import HeldCall, RMNode
 from .opportunistic import OpportunisticContainerAllocator
 from .queues import QueueTree
@@ -110,6 +111,9 @@ class RMContext:
         self.ending = False
         self.lifetime = lifetime
         self.applications_started = 0
+        self.metrics = OpportunisticSchedulerMetrics()
+        self.http_address = ""
+        self.warnings: tuple[str, ...] = ()
         self.opportunistic_waiting: OrderedDict[str, RMAppAttempt] = OrderedDict()
         self.opportunistic_dirty = False
         self.masters_ended: list[RMContainer] = []

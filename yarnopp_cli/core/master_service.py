@@ -405,6 +405,8 @@ class ApplicationMasterService:
             execution_type = ask.execution_type_request.execution_type
             missed = unknown[execution_type, key_of(ask)]
             attempt.asks(execution_type).put(ask, size, missed, self._context.ms(now))
+            if execution_type is ExecutionType.OPPORTUNISTIC and ask.num_containers > 0:
+                self._context.metrics.asked(attempt.id, key_of(ask), now)
             if execution_type is ExecutionType.GUARANTEED:
                 self._context.scheduler.dirty = True
         if not attempt.opportunistic_asks.outstanding:

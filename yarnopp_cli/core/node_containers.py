@@ -43,6 +43,8 @@ class NodeContainers:
         self._applications: dict[str, set[str]] = {}
         self._changed: dict[str, None] = {}
         self._unacknowledged: dict[str, ContainerStatus] = {}
+        self.counts = {"launched": 0, "completed": 0, "failed": 0, "killed": 0}
+        """Since the node's start, as NodeManagerMetrics counts: completed ended with 0, killed by the cluster."""
 
     @property
     def live(self) -> dict[str, ContainerStatus]:
@@ -62,6 +64,7 @@ class NodeContainers:
     def reported(self, status: ContainerStatus) -> None:
         """The scheduler says that a container's state, type or limits changed."""
         container_id = status.container_id
+        self._count(status)
         self._changed[container_id] = None
         if status.state is not ContainerState.DONE:
             self._live[container_id] = status
@@ -75,6 +78,14 @@ class NodeContainers:
             ids.discard(container_id)
             if not ids:
                 del self._applications[status.application_id]
+
+    def _count(self, status: ContainerStatus) -> None:
+        before = self._live.get(status.container_id)
+        if status.started_at_ms and (before is None or not before.started_at_ms):
+            self.counts["launched"] += 1
+        if status.state is ContainerState.DONE and status.container_id not in self._unacknowledged:
+            end = "completed" if status.exit_status == 0 else "killed" if status.exit_status < 0 else "failed"
+            self.counts[end] += 1
 
     def of_application(self, application_id: str) -> tuple[str, ...]:
         """Its containers that have not ended."""

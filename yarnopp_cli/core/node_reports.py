@@ -6,7 +6,7 @@ It only reads the scheduler. Pure; when something is told is ``node_link``'s bus
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from executor.core.events import UsageSampled
@@ -111,7 +111,12 @@ class NodeReporter:
             containers_utilization=self._meter.containers,
             running_applications=self._applications(),
             wait_ms=link.wait_ms,
+            http_address=self._facts.http_address,
         )
+
+    def serves_pages(self, address: str) -> None:
+        """Its pages are at ``address`` from now on."""
+        self._facts = replace(self._facts, http_address=address)
 
     def _applications(self) -> tuple[str, ...]:
         """Those that have a container here, or a master that goes through this node."""

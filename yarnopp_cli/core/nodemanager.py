@@ -154,6 +154,7 @@ class NodeManager:
         )
         self._token_key: bytes | None = None
         self._lifetime = "stay"
+        self._told_to_stay = False
         self._held: list[tuple[float, CallReceived]] = []
         self._ending: _Ending | None = None
         self._stopped = False
@@ -212,6 +213,21 @@ class NodeManager:
             case _:
                 self._pass(event)
         return self._finish()
+
+    def serves_pages(self, address: str) -> None:
+        """The node's REST API and pages are at ``address``: the next heartbeat says so."""
+        self._reporter.serves_pages(address)
+        self._link.changed()
+
+    @property
+    def container_counts(self) -> dict[str, int]:
+        """How many containers were launched, and how they ended, since the node's start."""
+        return dict(self._containers.counts)
+
+    @property
+    def cluster_stays(self) -> bool:
+        """Whether the RM has said that the cluster does not end with its last job."""
+        return self._told_to_stay
 
     def next_deadline(self) -> float | None:
         """When ``advance`` wants to be called, None for never."""
@@ -356,6 +372,7 @@ class NodeManager:
         if self._ending is not None:
             return
         self._lifetime = response.lifetime
+        self._told_to_stay = response.lifetime == "stay"
         if response.action == "SHUTDOWN":
             reason = response.diagnostics or "the ResourceManager ended this node"
             self._begin_ending(reason, keep=response.keep_containers, by_resource_manager=True)

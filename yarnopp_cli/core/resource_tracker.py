@@ -181,6 +181,8 @@ class ResourceTrackerService:
         node.load.status = request.opportunistic
         node.node_utilization = request.node_utilization
         node.containers_utilization = request.containers_utilization
+        if request.http_address != node.registration.http_address:
+            node.registration = replace(node.registration, http_address=request.http_address)
         self._health(node, request, now)
         acknowledged = tuple(
             status.container_id for status in request.containers if self._take(node, status, now)

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import random
 
-from executor.records import ContainerExitStatus, ExecutionType
+from executor.records import ContainerExitStatus, ExecutionType, Resource
 
 from ..errors import NotYetSupportedError, YoppError
 from ..records import admin_protocol as admin
+from ..records import application_updates as changes
 from ..records import client_protocol as client
 from ..records import distributed_protocol as distributed
 from ..records import explanation, history
@@ -23,6 +24,7 @@ from ..settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSe
 from ..settings.resourcemanager import ResourceManagerSettings
 from .admin_service import AdminService
 from .app_manager import RMAppManager
+from .application_updates import ApplicationUpdates
 from .applications import RMApp, RMAppAttempt
 from .asks import Ask
 from .calls import CallReceived, ConnectionLost, StopDaemon
@@ -36,6 +38,7 @@ from .invariants import check_invariants
 from .lifetime import Lifetime
 from .load_monitor import Claim
 from .master_service import ApplicationMasterService
+from .metrics import OpportunisticSchedulerMetrics
 from .nodes import RMNode
 from .preemption import PreemptionMonitor
 from .queue_service import QueueService
@@ -108,6 +111,7 @@ class ResourceManager:
         self._admin = AdminService(context)
         self._keeper = HistoryKeeper(context)
         self._explain = ExplainService(context)
+        self._changes = ApplicationUpdates(context, self._clients.application)
         started_at = cluster_timestamp / 1000 - wall_offset
         self._lifetime = Lifetime(context, self._manager, self._tracker, self._clients, started_at)
         self._sorted_at = float("-inf")
@@ -154,6 +158,26 @@ class ResourceManager:
     def validate(self) -> None:
         """Assert every invariant."""
         check_invariants(self._context)
+
+    def serves_pages(self, address: str, warning: str = "") -> None:
+        """The REST API and the pages are at ``address`` from now on; ``warning`` is for people, "" for none."""
+        self._context.http_address = address
+        self._context.warnings = (warning,) if warning else ()
+
+    @property
+    def opportunistic_metrics(self) -> OpportunisticSchedulerMetrics:
+        """What was counted of opportunistic containers."""
+        return self._context.metrics
+
+    def pending(self) -> Resource:
+        """The size of all that live applications ask for and have not been allocated."""
+        memory = vcores = 0
+        for app in self._context.live.values():
+            for table in (app.attempt.guaranteed_asks, app.attempt.opportunistic_asks):
+                for ask in table:
+                    memory += ask.outstanding * ask.resource.memory
+                    vcores += ask.outstanding * ask.resource.vcores
+        return Resource(memory, vcores)
 
     # -- dispatch --------------------------------------------------------------------------------------------
 
@@ -207,6 +231,8 @@ class ResourceManager:
                 self._clients.move(call, request, now)
             case client.UpdateApplicationPriorityRequest() as request:
                 self._clients.prioritise(call, request, now)
+            case changes.UpdateApplicationTimeoutsRequest() as request:
+                self._changes.limit_lifetime(call, request, now)
             case client.GetQueueInfoRequest() as request:
                 self._clients.get_queues(call, request)
             case client.GetClusterInfoRequest():
@@ -363,6 +389,7 @@ class ResourceManager:
                     self._grant(attempt, ask, node, ExecutionType.GUARANTEED, None, now)
                 else:
                     self._grant(attempt, ask, node, ExecutionType.OPPORTUNISTIC, claim, now)
+                context.metrics.granted(attempt.id, ask.key, ask.locations, node.place, ask.outstanding, now)
                 # The next turn is another's.
                 context.opportunistic_waiting.move_to_end(attempt.id)
 

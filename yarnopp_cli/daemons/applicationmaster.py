@@ -65,6 +65,11 @@ def read_job(path: str) -> JobSpec:
     return decode(JobSpec, _read_json(path))
 
 
+def read_token(path: str) -> Token:
+    """A master's token from its file. Raises YoppError."""
+    return decode(Token, _read_json(path))
+
+
 def _read_json(path: str) -> object:
     try:
         with open(path, encoding="utf-8") as file:
@@ -116,7 +121,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     started = time.monotonic()
     try:
         job = read_job(argv[0])
-        token = decode(Token, _read_json(TOKEN_FILE))
+        token = read_token(TOKEN_FILE)
         # Where the node has an AMRMProxy, it has put that one's token there and says where it listens.
         scheduler = environ.get(SCHEDULER_ADDRESS_VARIABLE, "")
         end = run_job(job, environ[ATTEMPT_VARIABLE], token, observer, scheduler)

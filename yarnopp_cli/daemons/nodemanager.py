@@ -43,26 +43,37 @@ from ..errors import YoppError
 from ..records import container_protocol
 from ..records.ids import NodeId
 from ..rpc.server import RpcServer
-from ..rundir import RunDir
+from ..rundir import FIRST_PORT, RunDir
 from ..settings.hardware import HardwareSettings
 from ..settings.loading import Configuration
 from ..settings.nodemanager import NodeManagerSettings
 from ..settings.resourcemanager import ResourceManagerSettings
 from ..settings.topology import of_node
+from ..views.containers import NodeFacts as ContainerLimitFacts
+from ..web.calls import LocalCalls
 from .amrmproxy import AMRMProxyShell
 from .process import DaemonProcess, argument_parser, run
 from .retention import applications_with_records, remove_old_logs
 from .rm_connection import ResourceManagerConnection
 from .rm_connection import Wish as RmWish
+from .web import NM_PROPERTY, DaemonWeb
 
 LOG = logging.getLogger(__name__)
+WEB_MODULE = "yarnopp_cli.web.nodemanager"
 
 
 class NodeManagerDaemon:
     """One NodeManager: its machine, its driver, its executor, its server, its connection to the RM."""
 
     def __init__(
-        self, process: DaemonProcess, configuration: Configuration, port: int, total: Resource, validate: bool
+        self,
+        process: DaemonProcess,
+        configuration: Configuration,
+        port: int,
+        total: Resource,
+        *,
+        validate: bool,
+        lifetime: str,
     ) -> None:
         self._process = process
         self._settings = configuration.settings(NodeManagerSettings)
@@ -79,6 +90,10 @@ class NodeManagerDaemon:
         self._host = host
         self._cgroups = self._find_cgroups(process.run_dir, port)
         report = self._cgroups.describe()
+        self._web = DaemonWeb(
+            process, configuration, NM_PROPERTY, WEB_MODULE, offset=max(0, port - FIRST_PORT)
+        )
+        listener = self._web.bind() if lifetime == "stay" else None
         wall_offset = time.time() - time.monotonic()
         self._proxy = self._make_proxy(process.run_dir, node_id, configuration, wall_offset)
         self.machine = NodeManager(
@@ -98,6 +113,7 @@ class NodeManagerDaemon:
                 (*report.weaker, *report.hints),
                 rack=of_node(self._settings.racks, port) or DEFAULT_RACK,
                 labels=tuple(filter(None, [of_node(self._settings.node_labels, port)])),
+                http_address=listener.address if listener is not None else "",
             ),
             proxy=self._proxy.service if self._proxy is not None else None,
         )
@@ -108,7 +124,10 @@ class NodeManagerDaemon:
             on_crash=process.crashed,
             validate=validate,
         )
-        self._executor = self._make_executor(process.run_dir, node_id)
+        self._calls = LocalCalls(container_protocol.METHODS, self._driver.post)
+        self._executor = self._make_executor(
+            process.run_dir, node_id, listener.port if listener is not None else 0
+        )
         self._server = RpcServer(container_protocol.METHODS, self._driver.post)
         self._connection = ResourceManagerConnection(process.run_dir.rm_socket, self._driver.post)
 
@@ -137,7 +156,7 @@ class NodeManagerDaemon:
             post=lambda event: self._driver.post(event),
         )
 
-    def _make_executor(self, run_dir: RunDir, node_id: NodeId) -> LinuxContainerExecutor:
+    def _make_executor(self, run_dir: RunDir, node_id: NodeId, http_port: int) -> LinuxContainerExecutor:
         # Two clusters of one user may share yarn.nodemanager.local-dirs; what is in a node's own is its own.
         self._work_dir = os.path.join(self._settings.local_dirs, f"{run_dir.key}-nm-{node_id.port}")
         try:
@@ -153,7 +172,7 @@ class NodeManagerDaemon:
                 node_environment={
                     "NM_HOST": node_id.host,
                     "NM_PORT": str(node_id.port),
-                    "NM_HTTP_PORT": "0",
+                    "NM_HTTP_PORT": str(http_port),
                 },
             )
         except OSError as error:
@@ -163,16 +182,18 @@ class NodeManagerDaemon:
         self._driver.post(event)
 
     def _perform(self, command: Command) -> None:
+        if self._web.may_open and self.machine.cluster_stays:
+            self._open_web()
         match command:
             case Reply(call_id, container_protocol.GetContainerStatusesResponse() as response):
-                self._server.perform(Reply(call_id, with_command_pids(response)))
-            case Reply() | ReplyError() if self._proxy is not None and self._proxy.owns(command.call_id):
+                self._answer(Reply(call_id, with_command_pids(response)))
+            case Reply() | ReplyError() if self._proxy is not None and self._is_proxys(command):
                 self._proxy.perform(command)
             case ConnectUpstream() | CallUpstream() | CloseUpstream() | StorePipelines():
                 if self._proxy is not None:
                     self._proxy.perform(command)
             case Reply() | ReplyError():
-                self._server.perform(command)
+                self._answer(command)
             case AnnounceReady():
                 self._process.announce_ready()
             case StopDaemon():
@@ -182,6 +203,17 @@ class NodeManagerDaemon:
                     self._connection.perform(command)
                 else:
                     self._perform_on_host(command)
+
+    def _answer(self, command: Reply | ReplyError) -> None:
+        """Over the socket, or to the web server of this process."""
+        if self._calls.owns(command):
+            self._calls.perform(command)
+        else:
+            self._server.perform(command)
+
+    def _is_proxys(self, command: Reply | ReplyError) -> bool:
+        proxy = self._proxy
+        return proxy is not None and proxy.owns(command.call_id) and not self._calls.owns(command)
 
     def _perform_on_host(self, command: executor_commands.Command) -> None:
         self._executor.perform(command)
@@ -195,6 +227,7 @@ class NodeManagerDaemon:
             await self._server.listen_unix(self._socket)
             if self._proxy is not None:
                 await self._proxy.listen()
+            self._serve_web()
             self._recover()
             cleaning = asyncio.create_task(self._remove_old_logs())
             return await self._process.until_stopped()
@@ -204,6 +237,30 @@ class NodeManagerDaemon:
                 with contextlib.suppress(asyncio.CancelledError):
                     await cleaning
             await self._close()
+
+    def _open_web(self) -> None:
+        """The cluster was made to stay: from now on this node has pages."""
+        try:
+            listener = self._web.bind()
+        except YoppError as error:
+            LOG.warning("no web server: %s", error)
+            return
+        if listener is not None:
+            self._serve_web()
+            self.machine.serves_pages(listener.address)
+
+    def _serve_web(self) -> None:
+        if self._web.listener is not None:
+            if self._web.listener.warning:
+                LOG.warning("%s", self._web.listener.warning)
+            self._web.serve(self._calls, self.machine, self._process.run_dir, self._node_facts())
+
+    def _node_facts(self) -> ContainerLimitFacts:
+        """How this node limits its containers, as its documents tell it."""
+        cgroups = self._cgroups.describe().mode
+        return ContainerLimitFacts(
+            cgroups, self._total, len(os.sched_getaffinity(0)), self._executor_settings
+        )
 
     def _recover(self) -> None:
         """Tell the machine what is left of an earlier life; then it registers."""
@@ -233,6 +290,8 @@ class NodeManagerDaemon:
         """Leave nothing behind but what containers that live on need. A crash leaves all to the next life."""
         self._driver.close()
         self._connection.close()
+        self._calls.close()
+        await self._web.close()
         await self._server.close()
         if self._proxy is not None:
             await self._proxy.close(forget=not (self._process.has_crashed or self.machine.has_containers))
@@ -315,11 +374,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--port", type=_port, required=True, help="the node's own, among those of its host")
     parser.add_argument("--memory", type=int, default=-1, metavar="MB", help="-1: what the machine has")
     parser.add_argument("--vcores", type=int, default=-1, metavar="N", help="-1: what the machine has")
+    parser.add_argument("--lifetime", choices=("stay", "on-demand"), default="stay", help="the cluster's")
     arguments: argparse.Namespace = parser.parse_args(argv)
 
     async def serve(process: DaemonProcess, configuration: Configuration) -> int:
         total = Resource(arguments.memory, arguments.vcores)
-        daemon = NodeManagerDaemon(process, configuration, arguments.port, total, arguments.validate)
+        daemon = NodeManagerDaemon(
+            process,
+            configuration,
+            arguments.port,
+            total,
+            validate=arguments.validate,
+            lifetime=arguments.lifetime,
+        )
         return await daemon.serve()
 
     return run(f"nm-{arguments.port}", arguments, serve)

@@ -8,6 +8,7 @@ shutdownCluster.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import random
 import sys
@@ -20,14 +21,21 @@ from .. import __version__
 from ..core.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
 from ..core.history_keeping import KeepHistory
 from ..core.resourcemanager import ResourceManager
+from ..errors import YoppError
+from ..records.client_protocol import SetLifetimeResponse
 from ..rpc.methods import RM_METHODS
 from ..rpc.server import RpcServer
 from ..settings.loading import Configuration
 from ..settings.nodemanager import NodeManagerSettings
 from ..settings.queues import CapacitySchedulerSettings
 from ..settings.resourcemanager import ResourceManagerSettings
+from ..web.calls import LocalCalls
 from .histories import HistoryFiles
 from .process import DaemonProcess, argument_parser, run
+from .web import RM_PROPERTY, DaemonWeb
+
+LOG = logging.getLogger(__name__)
+WEB_MODULE = "yarnopp_cli.web.resourcemanager"
 
 Event = CallReceived | ConnectionLost
 Command = Reply | ReplyError | StopDaemon | KeepHistory
@@ -40,6 +48,8 @@ class ResourceManagerDaemon:
         self, process: DaemonProcess, configuration: Configuration, *, lifetime: str, validate: bool
     ) -> None:
         self._process = process
+        self._lifetime = lifetime
+        self._configuration = configuration
         self._settings = configuration.settings(ResourceManagerSettings)
         node_settings = configuration.settings(NodeManagerSettings)
         started_ms = int(time.time() * 1000)
@@ -70,14 +80,39 @@ class ResourceManagerDaemon:
         )
         self._server = RpcServer(RM_METHODS, self._driver.post)
         self._histories = HistoryFiles(process.run_dir, self._settings.retained_histories)
+        self._calls = LocalCalls(RM_METHODS, self._driver.post)
+        self._web = DaemonWeb(process, configuration, RM_PROPERTY, WEB_MODULE)
 
     def _perform(self, command: Command) -> None:
         if isinstance(command, StopDaemon):
             self._process.stop(command.reason)
         elif isinstance(command, KeepHistory):
             self._histories.keep(command.history)
+        elif self._calls.owns(command):
+            self._calls.perform(command)
         else:
+            if isinstance(command, Reply) and isinstance(command.response, SetLifetimeResponse):
+                self._stays(command.response.info.lifetime)
             self._server.perform(command)
+
+    def _stays(self, lifetime: str) -> None:
+        """A cluster that was made to stay has pages from now on."""
+        if lifetime != "stay" or self._web.listener is not None:
+            return
+        try:
+            self._open_web()
+        except YoppError as error:
+            LOG.warning("no web server: %s", error)
+            self.machine.serves_pages("", f"no web server: {error.message}, because {error.because}")
+
+    def _open_web(self) -> None:
+        listener = self._web.bind()
+        if listener is None:
+            return
+        if listener.warning:
+            LOG.warning("%s", listener.warning)
+        self.machine.serves_pages(listener.address, listener.warning)
+        self._web.serve(self._calls, self.machine, self._process.run_dir, self._configuration)
 
     async def serve(self) -> int:
         """Serve until the end; the exit code."""
@@ -86,12 +121,16 @@ class ResourceManagerDaemon:
             await self._server.listen_unix(self._process.run_dir.rm_socket)
             if self._settings.address:
                 await self._server.listen_tcp(self._settings.address)
+            if self._lifetime == "stay":
+                self._open_web()
             # The machine's own deadlines begin to count now, before anybody calls.
             self._driver.step(self.machine.advance)
             self._process.announce_ready()
             return await self._process.until_stopped()
         finally:
             self._driver.close()
+            self._calls.close()
+            await self._web.close()
             await self._server.close()
 
 

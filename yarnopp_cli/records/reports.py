@@ -89,7 +89,10 @@ class JobSummary:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationReport:
-    """An application, as the RM sees it (YARN's record). ``progress`` from 0.0 to 1.0."""
+    """An application, as the RM sees it (YARN's record). ``progress`` from 0.0 to 1.0.
+
+    ``timeout_at_ms`` is when its lifetime ends, 0 for never.
+    """
 
     application_id: str
     name: str
@@ -127,6 +130,7 @@ class ApplicationReport:
     log_directory: str = ""
     command_line: str = ""
     summary: JobSummary | None = None
+    timeout_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +262,8 @@ class ClusterInfo:
     """The cluster in short. ``properties`` are those that differ from their defaults, name -> text.
 
     ``lifetime`` is "stay" (``yopp up``) or "on-demand" (ends itself with its last job). ``maximum`` is the largest
-    container that any running node could ever hold.
+    container that any running node could ever hold. ``http_address`` is where the REST API and the pages are, "" for
+    nowhere; ``warnings`` are for people, a line each.
     """
 
     started_at_ms: int
@@ -281,3 +286,5 @@ class ClusterInfo:
     containers_paused: int = 0
     opportunistic_enabled: bool = False
     properties: dict[str, str] = field(default_factory=dict)
+    http_address: str = ""
+    warnings: tuple[str, ...] = ()

@@ -56,7 +56,7 @@ class NodeHeartbeatRequest:
 
     Ended containers are repeated until ``NodeHeartbeatResponse.completed_acknowledged`` names them. The RM may hold the
     answer for up to ``wait_ms``, and answers at once when a newer heartbeat of the same node comes. ``response_id`` is
-    that of the last response received.
+    that of the last response received. ``http_address`` is where its pages are, which may come after it registered.
     """
 
     node_id: str
@@ -70,6 +70,7 @@ class NodeHeartbeatRequest:
     wait_ms: int = 0
     healthy: bool = True
     health_report: str = ""
+    http_address: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..records import (
     admin_protocol,
+    application_updates,
     client_protocol,
     container_protocol,
     distributed_protocol,
@@ -30,6 +31,7 @@ RM_METHODS: Methods = _merge(
     admin_protocol.METHODS,
     history.METHODS,
     explanation.METHODS,
+    application_updates.METHODS,
     master_protocol.METHODS,
     tracker_protocol.METHODS,
     distributed_protocol.METHODS,

@@ -34,7 +34,7 @@ class LoopbackAddress:
             if error.errno == errno.EADDRINUSE:
                 raise YoppError(
                     f"port {self.port} is taken",
-                    because=_holder_of(self.ip, self.port),
+                    because=holder_of(self.ip, self.port),
                     hint=f"name another one with -D{_PROPERTY}={self.host}:<port>, or empty it to use no TCP",
                 ) from None
             reason = (error.strerror or str(error)).lower()
@@ -112,7 +112,7 @@ def _encode(name: tuple[object, ...]) -> frozenset[str]:
     return frozenset(f"{word}:{port:04X}" for word in words)
 
 
-def _holder_of(ip: str, port: int) -> str:
+def holder_of(ip: str, port: int) -> str:
     """Who listens on a port, for people."""
     import psutil  # only on the way to an error
 

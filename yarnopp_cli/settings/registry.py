@@ -8,6 +8,7 @@ from yarnopp_cli.settings.hardware import HardwareSettings
 from yarnopp_cli.settings.nodemanager import NodeManagerSettings
 from yarnopp_cli.settings.queues import CapacitySchedulerSettings
 from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
+from yarnopp_cli.settings.web import WebSettings
 
 SETTINGS: tuple[type, ...] = (
     ResourceManagerSettings,
@@ -16,6 +17,7 @@ SETTINGS: tuple[type, ...] = (
     ExecutorSettings,
     HardwareSettings,
     ApplicationSettings,
+    WebSettings,
 )
 """The settings classes, in the order in which the manual shows them."""
 
@@ -51,6 +53,8 @@ ADDRESSES: frozenset[str] = frozenset(
         "yarn.resourcemanager.address",
         "yarn.resourcemanager.scheduler.address",
         "yarn.nodemanager.amrmproxy.address",
+        "yarn.resourcemanager.webapp.address",
+        "yarn.nodemanager.webapp.address",
     }
 )
 """Properties that are a ``host:port``, or empty where that is the default."""
@@ -59,6 +63,10 @@ FALLBACKS: dict[str, str] = {
     "yarn.nodemanager.container-monitor.interval-ms": "yarn.nodemanager.resource-monitor.interval-ms"
 }
 """A property that nobody set has the value of another that somebody did, as in YARN."""
+OPTIONAL_ADDRESSES: frozenset[str] = frozenset(
+    {"yarn.resourcemanager.webapp.address", "yarn.nodemanager.webapp.address"}
+)
+"""Those that may be empty though their default is not: then nothing listens."""
 
 STATE_DIR_VARIABLE = "yopp.state-dir"
 """What ``${yopp.state-dir}`` stands for follows from the run directory; it is a variable, not a property."""

@@ -28,7 +28,12 @@ _ALLOCATION_EXPIRY = "yarn.resourcemanager.rm.container-allocation.expiry-interv
 
 
 OF_ANOTHER_CLUSTER: frozenset[str] = frozenset(
-    {"yarn.resourcemanager.address", "yarn.resourcemanager.scheduler.address"}
+    {
+        "yarn.resourcemanager.address",
+        "yarn.resourcemanager.scheduler.address",
+        "yarn.resourcemanager.webapp.address",
+        "yarn.nodemanager.webapp.address",
+    }
 )
 """In a Hadoop site file these tell where that cluster's RM is, so that from XML they are ignored with a
 warning."""

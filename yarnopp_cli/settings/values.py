@@ -11,7 +11,7 @@ import re
 from typing import Any, TypeAlias
 
 from executor.settings import Property
-from yarnopp_cli.settings.registry import ADDRESSES, CGROUP_PATHS, DIRECTORIES
+from yarnopp_cli.settings.registry import ADDRESSES, CGROUP_PATHS, DIRECTORIES, OPTIONAL_ADDRESSES
 from yarnopp_cli.settings.suggest import printable
 
 Value: TypeAlias = int | float | bool | str
@@ -75,7 +75,7 @@ def expected(declared: Property) -> str:
     if declared.name in DIRECTORIES:
         return "the absolute path of one directory"
     if declared.name in ADDRESSES:
-        return "host:port" if declared.default else "host:port, or nothing"
+        return "host:port, or nothing" if _may_be_empty(declared) else "host:port"
     if declared.type is str:
         return "a text"
     kind = "a whole number" if declared.type is int else "a number"
@@ -127,13 +127,17 @@ def _checked_text(declared: Property, text: str) -> str:
             raise Refused(f"expected {expected(declared)}, found a list: {quoted(text)}")
         if not text.startswith("/"):
             raise Refused(f"expected {expected(declared)}, found {quoted(text)}")
-    if declared.name in ADDRESSES and (text or declared.default) and not _is_address(text):
+    if declared.name in ADDRESSES and (text or not _may_be_empty(declared)) and not _is_address(text):
         raise Refused(f"expected {expected(declared)}, found {quoted(text)}")
     if declared.name in CGROUP_PATHS:
         parts = [part for part in text.split("/") if part]
         if not parts or "." in parts or ".." in parts:
             raise Refused(f'expected the path of a cgroup such as "{declared.default}", found {quoted(text)}')
     return text
+
+
+def _may_be_empty(declared: Property) -> bool:
+    return not declared.default or declared.name in OPTIONAL_ADDRESSES
 
 
 def _is_address(text: str) -> bool:

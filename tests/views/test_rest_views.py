@@ -1,0 +1,112 @@
+"""XML, Hadoop's bean queries and Prometheus' text, without a cluster."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yarnopp_cli.core.metrics import OpportunisticSchedulerMetrics
+from yarnopp_cli.views.jmx import chosen
+from yarnopp_cli.views.prometheus import Sample, text
+from yarnopp_cli.views.xml import to_xml
+from yarnopp_cli.web.pages.html import esc, moment, path, state, tag
+
+BEANS = [
+    {"name": "Hadoop:service=ResourceManager,name=ClusterMetrics", "A": 1},
+    {"name": "Hadoop:service=NodeManager,name=yopp"},
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "number"),
+    [
+        ("", 2), ("*:*", 2), ("Hadoop:*", 2), ("java.lang:*", 0), ("Hadoop:service=NodeManager,*", 1),
+        ("Hadoop:name=ClusterMetrics,service=ResourceManager", 1), ("Hadoop:name=ClusterMetrics", 0),
+        ("Hadoop:service=ResourceManager,name=Cluster*", 1), ("*" * 5000, 2), ("H*a*d*o*o*p*x", 0),
+    ],
+)  # fmt: skip
+def test_beans_are_chosen_as_jmx_does(query: str, number: int) -> None:
+    assert len(chosen(BEANS, query, "")["beans"]) == number
+
+
+def test_one_attribute_of_a_bean() -> None:
+    name = str(BEANS[0]["name"])
+    assert chosen(BEANS, "", f"{name}::A")["beans"] == [{"name": name, "A": 1}]
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(max_size=6), VALUES, min_size=1, max_size=3))
+def test_any_document_is_well_formed_xml(inside: dict[str, Any]) -> None:
+    ET.fromstring(to_xml({"root": inside}).encode("utf-8", "replace"))
+
+
+def test_xml_repeats_lists_and_leaves_out_nothings() -> None:
+    root = ET.fromstring(to_xml({"apps": {"app": [{"id": "a", "x": None}, {"id": "<&>"}], "ok": True}}))
+    assert [one.findtext("id") for one in root.findall("app")] == ["a", "<&>"]
+    assert root.find("app/x") is None and root.findtext("ok") == "true"
+    assert ET.fromstring(to_xml({"apps": None})).tag == "apps"
+
+
+def test_prometheus_text_has_one_heading_a_name_and_escapes_labels() -> None:
+    found = text(
+        [
+            Sample("a", 1, "A.", labels={"x": 'q"\\\n'}),
+            Sample("b", 0.5, "B.", "counter"),
+            Sample("a", 2.0, "A."),
+        ]
+    )
+    assert (
+        found
+        == '# HELP a A.\n# TYPE a gauge\na{x="q\\"\\\\\\n"} 1\na 2\n# HELP b B.\n# TYPE b counter\nb 0.5\n'
+    )
+
+
+def test_html_pieces_escape_what_they_are_given() -> None:
+    assert esc("<b>&\"'\x1b\u202e") == "&lt;b&gt;&amp;&quot;&#x27;\\e\\u202e"
+    assert (
+        tag("a", "<i>", href='"x', data_y=1, hidden=True, class_=None)
+        == '<a href="&quot;x" data-y="1" hidden>&lt;i&gt;</a>'
+    )
+    assert 'class="state running"' in state("RUNNING (silent)") and 'class="state xonclick"' in state(
+        'X"onclick='
+    )
+    assert path("node", "a/../b c", "vm:1") == "/node/a%2F..%2Fb%20c/vm:1"
+    assert (
+        ">1970-01-01 00:00:01<" in moment(1000, 10**13)
+        and ">00:00:01<" in moment(1000, 2000)
+        and moment(0) == "-"
+    )
+
+
+class _Place:
+    def names(self, location: str) -> bool:
+        return location in ("host1", "/rack1")
+
+
+def test_opportunistic_metrics_tell_localities_and_waits() -> None:
+    metrics = OpportunisticSchedulerMetrics()
+    metrics.asked("a", "k", 10.0)
+    metrics.granted("a", "k", {"host1": 1, "/rack1": 1}, _Place(), 3, 10.5)
+    metrics.granted("a", "k", {"/rack1": 1, "host2": 1}, _Place(), 2, 11.0)
+    metrics.granted("a", "k", {}, _Place(), 1, 12.0)
+    assert (metrics.node_local, metrics.rack_local, metrics.off_switch) == (1, 1, 1)
+    assert (metrics.allocated, metrics.waits, metrics.percentiles()[50], metrics.percentiles()[99]) == (
+        3,
+        3,
+        1000,
+        2000,
+    )
+    metrics.ended()
+    assert metrics.live == 2
+    metrics.granted("a", "k", {}, _Place(), 1, 13.0)
+    assert metrics.waits == 3, "the ask was served before: nothing is known of this one"

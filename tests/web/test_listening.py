@@ -1,0 +1,77 @@
+"""The sockets of the web servers, without a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from pathlib import Path
+
+import pytest
+
+from yarnopp_cli.errors import InvalidPropertyError, YoppError
+from yarnopp_cli.web.listening import WebListener, listen, parse
+
+NAME = "yarn.resourcemanager.webapp.address"
+
+
+@pytest.mark.parametrize(
+    ("address", "loopback_only", "meant"),
+    [
+        ("localhost:8088", True, ("localhost", "127.0.0.1", 8088)),
+        ("0.0.0.0:8088", True, ("localhost", "127.0.0.1", 8088)),
+        ("127.0.0.2:1", True, ("127.0.0.2", "127.0.0.2", 1)),
+        ("[::1]:0", True, ("::1", "::1", 0)),
+        ("0.0.0.0:8088", False, (socket.gethostname(), "0.0.0.0", 8088)),
+        ("192.0.2.7:80", False, ("192.0.2.7", "192.0.2.7", 80)),
+    ],
+)
+def test_addresses(address: str, loopback_only: bool, meant: tuple[str, str, int]) -> None:
+    assert parse(address, NAME, loopback_only=loopback_only) == meant
+
+
+@pytest.mark.parametrize(
+    "address", ["", "8088", "localhost", "localhost:x", "localhost:70000", ":80", "192.0.2.7:80"]
+)
+def test_what_is_no_loopback_address_is_refused(address: str) -> None:
+    with pytest.raises(InvalidPropertyError):
+        parse(address, NAME, loopback_only=True)
+
+
+def test_a_taken_port_is_refused_or_gives_way() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(YoppError, match=f"port {port} is taken") as refused:
+            listen(f"localhost:{port}", NAME, loopback_only=True)
+        assert refused.value.hint.startswith(f"-D{NAME}=localhost:")
+        other = listen(f"localhost:{port}", NAME, loopback_only=True, fallback=True)
+    try:
+        assert other.port != port and str(port) in other.warning and other.address in other.warning
+    finally:
+        asyncio.run(other.close())
+
+
+def test_the_next_node_has_the_next_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    listener = listen(f"localhost:{port - 3}", NAME, loopback_only=True, offset=3)
+    assert listener.address == f"localhost:{port}"
+    asyncio.run(listener.close())
+
+
+def test_a_server_that_cannot_be_loaded_turns_callers_away(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        listener: WebListener = listen("localhost:0", NAME, loopback_only=True)
+        listener.serve("yarnopp_cli.web.there_is_no_such_module", ())
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+        with contextlib.suppress(ConnectionResetError):  # as a kernel may tell that its socket was closed
+            assert await asyncio.wait_for(reader.read(), 5) == b""
+        writer.close()
+        await listener.close()
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(scenario())
+    assert "there is no web server" in caplog.text

@@ -1,0 +1,296 @@
+"""What bad input and strangers get: refused clearly, nothing executed, nothing hanging."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.live.conftest import Yopp
+
+from .conftest import Site, WebCluster, started
+
+pytestmark = pytest.mark.live
+APPS = "/ws/v1/cluster/apps"
+
+
+def applications(web: WebCluster) -> int:
+    found = web.rm.get(APPS).json["apps"]
+    return len(found["app"]) if found else 0
+
+
+def new_id(web: WebCluster) -> str:
+    return str(web.rm("POST", f"{APPS}/new-application").json["application-id"])
+
+
+def test_unknown_and_malformed_ids_and_methods(web: WebCluster) -> None:
+    rm, nm = web.rm, web.nm
+    unknown = "application_1_0001"
+    cases = [
+        (rm, "GET", f"{APPS}/{unknown}", 404, "NotFoundException"),
+        (rm, "GET", f"{APPS}/nonsense", 400, "BadRequestException"),
+        (rm, "GET", f"{APPS}/application_%00_1", 400, "BadRequestException"),
+        (rm, "GET", f"{APPS}/{unknown}/appattempts/appattempt_1_0001_000001", 404, "NotFoundException"),
+        (rm, "PUT", f"{APPS}/{unknown}/state", 400, "BadRequestException"),
+        (rm, "GET", "/ws/v1/cluster/nodes/nowhere:1", 404, "NotFoundException"),
+        (rm, "GET", "/ws/v1/cluster/nodes?states=SLEEPY", 400, "BadRequestException"),
+        (rm, "GET", f"{APPS}?states=SLEEPY", 400, "BadRequestException"),
+        (rm, "GET", f"{APPS}?limit=-1", 400, "BadRequestException"),
+        (rm, "GET", f"{APPS}?limit=" + "9" * 5000, 400, "BadRequestException"),
+        (rm, "GET", f"{APPS}?startedTimeBegin=5&startedTimeEnd=4", 400, "BadRequestException"),
+        (rm, "GET", "/ws/v1/cluster/nothing", 404, "NotFoundException"),
+        (rm, "DELETE", APPS, 405, "WebApplicationException"),
+        (rm, "PATCH", f"{APPS}/{unknown}", 405, "WebApplicationException"),
+        (rm, "POST", "/ws/v1/cluster/metrics", 405, "WebApplicationException"),
+        (rm, "POST", "/ws/v1/cluster/containers/x/signal/FORCEFUL_SHUTDOWN", 400, "BadRequestException"),
+        (rm, "POST", "/ws/v1/cluster/containers/container_1_0001_01_000001/signal/HUG", 400, "BadRequestException"),
+        (rm, "POST", "/ws/v1/cluster/delegation-token", 403, "ForbiddenException"),
+        (rm, "GET", "/ws/v1/cluster/reservation/list", 400, "UnsupportedOperationException"),
+        (nm, "GET", "/ws/v1/node/containers/nonsense", 400, "BadRequestException"),
+        (nm, "GET", "/ws/v1/node/containers/container_1_0001_01_000001", 404, "NotFoundException"),
+        (nm, "GET", "/ws/v1/node/containers/container_1_0001_01_000001/logs/stdout", 404, "NotFoundException"),
+        (nm, "GET", "/ws/v1/node/apps?state=SLEEPY", 400, "BadRequestException"),
+        (nm, "DELETE", "/ws/v1/node/containers", 405, "WebApplicationException"),
+    ]  # fmt: skip
+    for site, method, path, status, exception in cases:
+        answer = site(method, path)
+        assert (answer.status, answer.exception) == (status, exception), (method, path[:80], answer)
+        assert answer.headers["x-content-type-options"] == "nosniff"
+    assert rm("DELETE", APPS).headers["allow"].split(",") == ["GET", "HEAD", "POST"]
+
+
+def test_bad_bodies_are_refused_and_nothing_is_submitted(web: WebCluster) -> None:
+    application = new_id(web)
+    command = {"commands": {"command": "true"}}
+    bad: list[object] = [
+        [], 7, None, "text", {}, {"application-id": 7}, {"application-id": application},
+        {"application-id": application, "am-container-spec": []},
+        {"application-id": application, "am-container-spec": {"commands": {"command": "  "}}},
+        {"application-id": application, "am-container-spec": {"commands": {"command": "a\0b"}}},
+        {"application-id": application, "am-container-spec": command, "priority": "high"},
+        {"application-id": application, "am-container-spec": command, "priority": 2**40},
+        {"application-id": application, "am-container-spec": command, "resource": {"memory": -1, "vCores": 1}},
+        {"application-id": application, "am-container-spec": command, "resource": {"memory": 10**9, "vCores": 1}},
+        {"application-id": application, "am-container-spec": command, "queue": "nowhere"},
+        {"application-id": application, "am-container-spec": command, "unmanaged-AM": True},
+        {"application-id": application, "am-container-spec": command, "application-tags": {"tag": [1]}},
+        {"application-id": application, "am-container-spec": {**command, "environment": {"entry": [{"key": "a=b"}]}}},
+        {"application-id": application, "am-container-spec": {**command, "local-resources": {"entry": [{}]}}},
+        {"application-id": "application_1_0001", "am-container-spec": command},
+    ]  # fmt: skip
+    for body in bad:
+        answer = web.rm("POST", APPS, body)
+        assert 400 <= answer.status < 500, (body, answer)
+        assert answer.json["RemoteException"]["message"]
+    raw = (b"{", b"", b"\xff\xfe", b"[" * 100_000, b'{"a":' * 50_000, b"nul", b"1e999999")
+    for data in raw:
+        assert (
+            web.rm("POST", APPS, data, raw=True, headers={"Content-Type": "application/json"}).status == 400
+        )
+    huge = web.rm(
+        "POST", APPS, b" " * (5 * 1024 * 1024), raw=True, headers={"Content-Type": "application/json"}
+    )
+    assert (huge.status, huge.exception) == (413, "BadRequestException")
+    form = web.rm(
+        "POST", APPS, b"a=b", raw=True, headers={"Content-Type": "application/x-www-form-urlencoded"}
+    )
+    assert (form.status, form.exception) == (415, "BadRequestException")
+    assert applications(web) == 0
+
+
+def test_other_sites_and_other_names_are_refused(web: WebCluster) -> None:
+    rm = web.rm
+    for path in ("/ws/v1/cluster/info", "/metrics"):
+        assert rm("GET", path, headers={"Host": "evil.example"}).status == 403
+        assert rm("GET", path, headers={"Host": f"evil.example:{rm.port}"}).status == 403
+        for name in ("localhost", "LOCALHOST", "127.0.0.1", "[::1]", socket.gethostname()):
+            assert rm("GET", path, headers={"Host": f"{name}:{rm.port}"}).status == 200
+    for headers in (
+        {"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"}, {"Origin": f"http://localhost:{rm.port + 1}"},
+    ):  # fmt: skip
+        answer = rm("POST", f"{APPS}/new-application", headers=headers)
+        assert (answer.status, answer.exception) == (403, "ForbiddenException"), headers
+    same = {"Origin": f"http://localhost:{rm.port}", "Host": f"localhost:{rm.port}"}
+    assert rm("POST", f"{APPS}/new-application", headers=same).status == 200
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+def test_another_user_may_look_and_change_nothing(web: WebCluster) -> None:
+    job = web.yopp("run", "-q", "-d", "sleep", "60").stdout.split()[-1]
+    web.yopp("wait", job, "--for", "RUNNING")
+    (container,) = web.yopp.containers("--app", job)[:1]
+    code = """
+import json, os, sys, urllib.error, urllib.request, encodings.idna
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+found = []
+for method, url, body in json.loads(sys.argv[1]):
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, data=body and body.encode(), method=method, headers=headers)
+    try:
+        found.append(urllib.request.urlopen(request, timeout=10).status)
+    except urllib.error.HTTPError as error:
+        found.append(error.code)
+print(json.dumps(found))
+"""
+    asked = [
+        ("GET", f"{web.rm.url}{APPS}/{job}", None),
+        ("PUT", f"{web.rm.url}{APPS}/{job}/state", '{"state":"KILLED"}'),
+        ("POST", f"{web.rm.url}{APPS}/new-application", None),
+        ("GET", f"{web.nm.url}/ws/v1/node/containers", None),
+        ("GET", f"{web.nm.url}/ws/v1/node/containers/{container['id']}/logs/stdout", None),
+    ]
+    ended = subprocess.run(
+        [sys.executable, "-I", "-c", code, json.dumps(asked)],
+        capture_output=True, text=True, timeout=60, env={"PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    assert json.loads(ended.stdout) == [200, 403, 403, 200, 403], ended
+    assert web.rm.get(f"{APPS}/{job}/state").json == {"state": "RUNNING"}
+
+
+def own_address() -> str:
+    """An address of this machine that is not loopback, "" if it has none."""
+    import psutil
+
+    for addresses in psutil.net_if_addrs().values():
+        for one in addresses:
+            if one.family == socket.AF_INET and not one.address.startswith(("127.", "169.254.")):
+                return one.address
+    return ""
+
+
+@pytest.mark.skipif(not own_address(), reason="needs an address besides loopback")
+def test_callers_from_elsewhere_may_look_where_a_property_lets_them_and_change_nothing(yopp: Yopp) -> None:
+    defines = (
+        "-Dyopp.webapp.loopback-only=false", "-Dyarn.resourcemanager.webapp.address=0.0.0.0:0",
+        "-Dyarn.nodemanager.webapp.address=0.0.0.0:0",
+    )  # fmt: skip
+    info = yopp.json("up", *defines)["clusterInfo"]["yopp"]
+    host, _, port = info["rm"]["http"].rpartition(":")
+    assert host == socket.gethostname()
+    elsewhere, here = Site(f"{own_address()}:{port}"), Site(f"127.0.0.1:{port}")
+    assert elsewhere.get("/ws/v1/cluster/info").status == 200
+    refused = elsewhere("POST", f"{APPS}/new-application")
+    assert (refused.status, refused.exception) == (403, "ForbiddenException")
+    assert here("POST", f"{APPS}/new-application").status == 200
+
+
+def test_logs_are_read_from_plain_files_of_the_container_only(web: WebCluster) -> None:
+    shout = r"printf '\033]0;x\007<script>alert(1)</script>\377\n'"
+    shout += "; ln -s /etc/passwd $LOG_DIRS/sneaky; mkfifo $LOG_DIRS/pipe"
+    job = web.yopp("dshell", "-q", "-d", "--shell-command", shout).stdout.split()[-1]
+    web.yopp("wait", job)
+    ids = [one["id"] for one in web.yopp.containers("-a", "--app", job) if not one["yopp"]["am"]]
+    base = f"/ws/v1/node/containers/{ids[0]}/logs"
+    listed = web.nm.get(base).json["containerLogsInfo"]["containerLogInfo"]
+    assert sorted(one["fileName"] for one in listed) == ["stderr", "stdout"]
+    text = web.nm.get(f"{base}/stdout")
+    assert text.body == b"\x1b]0;x\x07<script>alert(1)</script>\xff\n"
+    assert text.headers["content-type"] == "text/plain; charset=utf-8"
+    assert text.headers["x-content-type-options"] == "nosniff"
+    assert web.nm.get(f"{base}/stdout?size=-2").body == b"\xff\n"
+    assert web.nm.get(f"{base}/stdout?size=3").body == b"\x1b]0"
+    assert web.nm.get(f"{base}/stdout?start=4").body == text.body[4:]
+    assert web.nm.get(f"{base}/stdout?size=a").status == 400
+    for name in ("sneaky", "pipe", "..", "%2e%2e", "..%2f..%2fx", "%2fetc%2fpasswd", "stdout%00", "absent"):
+        assert web.nm.get(f"{base}/{name}").status in (400, 404), name
+
+
+def test_callers_that_say_nothing_or_half_do_not_stop_others(web: WebCluster) -> None:
+    idle = []
+    try:
+        half = b"POST /ws/v1/cluster/apps HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        for sent in (b"", half, half + b"Content-Length: 100\r\n\r\n{"):
+            for _ in range(20):
+                connection = socket.create_connection((web.rm.host, web.rm.port), timeout=5)
+                connection.sendall(sent)
+                idle.append(connection)
+        begin = time.monotonic()
+        assert web.rm.get("/ws/v1/cluster/info").status == 200
+        assert time.monotonic() - begin < 5
+        for garbage in (
+            b"\x16\x03\x01\x02\x00\x01",
+            b"\0" * 4096,
+            b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 200_000,
+        ):
+            with socket.create_connection((web.rm.host, web.rm.port), timeout=20) as connection:
+                try:
+                    connection.sendall(garbage + b"\r\n\r\n")
+                    connection.shutdown(socket.SHUT_WR)
+                    answer = connection.recv(65536)
+                except OSError:
+                    answer = b""
+                assert not answer or (answer.startswith(b"HTTP/1.") and b" 400 " in answer[:20]), answer[:60]
+        assert web.rm.get("/ws/v1/cluster/info").status == 200
+    finally:
+        for connection in idle:
+            connection.close()
+    begin = time.monotonic()
+    web.yopp("down", "-y")
+    assert time.monotonic() - begin < 15
+
+
+def listening(run_dir: Path) -> set[int]:
+    """TCP ports on which the daemons of a run directory listen."""
+    import psutil
+
+    pids = {int(path.read_text()) for path in run_dir.glob("*.pid")}
+    return {
+        one.laddr.port
+        for one in psutil.net_connections("tcp")
+        if one.pid in pids and one.status == psutil.CONN_LISTEN
+    }
+
+
+def test_a_cluster_of_one_job_opens_no_port_until_it_is_made_to_stay(yopp: Yopp) -> None:
+    job = yopp("run", "-q", "-d", "sleep", "60").stdout.split()[-1]
+    assert listening(yopp.run_dir) == set()
+    assert yopp.json("status")["clusterInfo"]["yopp"]["rm"]["http"] == ""
+    web = started(yopp)
+    assert web.rm.get(f"{APPS}/{job}").json["app"]["state"] == "RUNNING"
+    from tests.live.conftest import wait_until
+
+    address = wait_until(
+        lambda: web.rm.get("/ws/v1/cluster/nodes").json["nodes"]["node"][0]["nodeHTTPAddress"]
+    )
+    assert Site(address).get("/ws/v1/node/info").status == 200
+    assert listening(yopp.run_dir) == {web.rm.port, Site(address).port}
+    assert (yopp.run_dir / "rm.http").read_text() == f"{web.rm.address}\n"
+    assert (yopp.run_dir / "nm-45454.http").read_text() == f"{address}\n"
+    yopp("down", "-y")
+    assert not list(yopp.run_dir.glob("*.http"))
+
+
+def test_daemons_load_the_web_server_with_its_first_caller(web: WebCluster) -> None:
+    pids = {path.stem: int(path.read_text()) for path in web.yopp.run_dir.glob("*.pid")}
+
+    def has_aiohttp(name: str) -> bool:
+        return "aiohttp" in Path(f"/proc/{pids[name]}/maps").read_text()
+
+    assert not has_aiohttp("rm") and not has_aiohttp("nm-45454")
+    assert web.rm.get("/ws/v1/cluster/info").status == 200
+    assert has_aiohttp("rm") and not has_aiohttp("nm-45454")
+
+
+def test_a_taken_port_says_by_whom_and_what_to_type(yopp: Yopp) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        refused = yopp("up", f"-Dyarn.resourcemanager.webapp.address=localhost:{port}", code=1)
+        assert f"port {port} is taken" in refused.stderr
+        assert f"process {os.getpid()}" in refused.stderr
+        assert (
+            "-Dyarn.resourcemanager.webapp.address=localhost:" in refused.stderr
+            and "--ports auto" in refused.stderr
+        )
+    refused = yopp("up", "-Dyarn.resourcemanager.webapp.address=192.0.2.1:80", code=78)
+    assert "loopback" in refused.stderr and "yopp.webapp.loopback-only=false" in refused.stderr
+    assert yopp.json("up", "-Dyarn.resourcemanager.webapp.address=", "-Dyarn.nodemanager.webapp.address=")
+    assert listening(yopp.run_dir) == set()

@@ -1,0 +1,48 @@
+"""Changes to an application that lives: the end of its lifetime (``ClientRMService``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ..errors import InvalidStateError
+from ..records import application_updates as protocol
+from .applications import RMApp
+from .calls import CallReceived
+from .context import RMContext
+
+
+class ApplicationUpdates:
+    """``find`` gives an application by its id, or raises."""
+
+    def __init__(self, context: RMContext, find: Callable[[str], RMApp]) -> None:
+        self._context = context
+        self._find = find
+
+    def limit_lifetime(
+        self, call: CallReceived, request: protocol.UpdateApplicationTimeoutsRequest, now: float
+    ) -> None:
+        """Another end of its lifetime."""
+        context = self._context
+        app = self._live(request.application_id)
+        key = ("timeout", app.id)
+        if request.expires_at_ms <= 0:
+            context.deadlines.clear(key)
+            app.context = replace(app.context, timeout_ms=0)
+        else:
+            moment = request.expires_at_ms / 1000 - context.identity.wall_offset
+            if moment <= now:
+                raise InvalidStateError(
+                    "the expiry time is in the past", because="an application cannot end before now"
+                )
+            context.deadlines.set(key, moment)
+            app.context = replace(app.context, timeout_ms=request.expires_at_ms - app.submitted_ms)
+        context.reply(call.call_id, protocol.UpdateApplicationTimeoutsResponse(app.report(now)))
+
+    def _live(self, application_id: str) -> RMApp:
+        app = self._find(application_id)
+        if app.ended:
+            raise InvalidStateError(
+                f"Application {app.id} cannot be changed", because=f"it is {app.state.value}"
+            )
+        return app

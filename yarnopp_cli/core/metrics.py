@@ -1,0 +1,92 @@
+"""What the RM counts of opportunistic containers (YARN's ``OpportunisticSchedulerMetrics``). Pure counters."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from ..records.requests import ANY
+
+SAMPLES = 1000
+"""So many of the last waiting times are kept for the percentiles."""
+MAX_ASKS = 20_000
+"""So many asks are remembered with their time, the oldest lapse."""
+PERCENTILES = (50, 75, 90, 95, 99)
+
+
+class _Place(Protocol):
+    """Where a node is, as asks may name it."""
+
+    def names(self, location: str) -> bool:
+        """Whether that is this place."""
+
+
+class OpportunisticSchedulerMetrics:
+    """Counts since the RM's start. Waiting times are from an ask's arrival to each allocation, in milliseconds."""
+
+    def __init__(self) -> None:
+        self.allocated = 0
+        self.released = 0
+        self.node_local = 0
+        self.rack_local = 0
+        self.off_switch = 0
+        self._asked_at: dict[tuple[str, object], float] = {}
+        self._waits: deque[int] = deque(maxlen=SAMPLES)
+        self.waits = 0
+
+    @property
+    def live(self) -> int:
+        """Allocated and not released yet."""
+        return self.allocated - self.released
+
+    def asked(self, attempt_id: str, key: object, now: float) -> None:
+        """An ask came; the first time counts until it is forgotten."""
+        if len(self._asked_at) >= MAX_ASKS:
+            del self._asked_at[next(iter(self._asked_at))]
+        self._asked_at.setdefault((attempt_id, key), now)
+
+    def granted(
+        self,
+        attempt_id: str,
+        key: object,
+        locations: Mapping[str, int],
+        place: _Place,
+        outstanding: int,
+        now: float,
+    ) -> None:
+        """One container was allocated; ``outstanding`` counts it, ``locations`` are those the ask names."""
+        self.allocated += 1
+        self._count_level(locations, place)
+        asked_at = self._asked_at.get((attempt_id, key))
+        if outstanding <= 1:
+            self._asked_at.pop((attempt_id, key), None)
+        if asked_at is not None:
+            self.waits += 1
+            self._waits.append(round((now - asked_at) * 1000))
+
+    def adopted(self) -> None:
+        """A node's own scheduler allocated one."""
+        self.allocated += 1
+        self.node_local += 1
+
+    def ended(self) -> None:
+        """One was released, or has ended."""
+        self.released += 1
+
+    def percentiles(self) -> dict[int, int]:
+        """Of the last waiting times; 0 where there is none."""
+        ordered = sorted(self._waits)
+        return {
+            percent: ordered[min(len(ordered) - 1, len(ordered) * percent // 100)] if ordered else 0
+            for percent in PERCENTILES
+        }
+
+    def _count_level(self, locations: Iterable[str], place: _Place) -> None:
+        named = [one for one in locations if one != ANY and place.names(one)]
+        if any(not one.startswith("/") for one in named):
+            self.node_local += 1
+        elif named:
+            self.rack_local += 1
+        else:
+            self.off_switch += 1

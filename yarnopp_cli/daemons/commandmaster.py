@@ -1,0 +1,135 @@
+"""An application's master that is one command: it speaks to the RM on behalf of a program that cannot.
+
+``python -m yarnopp_cli.daemons.commandmaster RM_ADDRESS COMMAND`` in the master's container: registers, runs the
+command under the shell in the same container, tells the RM that it lives, and how it ended. What REST clients submit
+as ``am-container-spec.commands`` is run so, unless its environment says YOPP_REGISTERS_ITSELF=true.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+
+from ..errors import EXIT_FAILURE, EXIT_USAGE, YoppError
+from ..records.master_protocol import (
+    SCHEDULER_ADDRESS_VARIABLE,
+    AllocateRequest,
+    FinishApplicationMasterRequest,
+    RegisterApplicationMasterRequest,
+)
+from ..records.reports import FinalApplicationStatus, JobSummary
+from ..records.requests import Token
+from ..rpc.blocking import Connection
+from .applicationmaster import ATTEMPT_VARIABLE, TOKEN_FILE, read_token
+
+HEARTBEAT_SECONDS = 10.0
+RETRY_SECONDS = 1.0
+FINISH_SECONDS = 30.0
+
+
+class CommandMaster:
+    """One command, and what the RM is told of it."""
+
+    def __init__(self, address: str, attempt_id: str, token: Token) -> None:
+        self._address = address
+        self._attempt_id = attempt_id
+        self._token = token
+        self._connection: Connection | None = None
+        self._response_id = 0
+
+    def register(self) -> None:
+        """Raises YoppError."""
+        self._connected().call(
+            "registerApplicationMaster", RegisterApplicationMasterRequest(self._attempt_id, self._token)
+        )
+
+    def beat(self) -> bool:
+        """Tell the RM that this lives; False if the application is to end."""
+        request = AllocateRequest(self._attempt_id, self._token, self._response_id)
+        try:
+            response = self._connected().call("allocate", request)
+        except YoppError:
+            self._drop()  # it may be starting anew; the next beat tries again
+            return True
+        self._response_id = response.response_id
+        return not response.command
+
+    def finish(self, code: int) -> bool:
+        """Tell how it ended; whether the RM has taken that."""
+        succeeded = code == 0
+        request = FinishApplicationMasterRequest(
+            self._attempt_id,
+            self._token,
+            FinalApplicationStatus.SUCCEEDED if succeeded else FinalApplicationStatus.FAILED,
+            "" if succeeded else f"the command ended with exit code {code}",
+            summary=JobSummary(total=1, completed=1, failed=int(not succeeded), guaranteed=1, exit_code=code),
+        )
+        deadline = time.monotonic() + FINISH_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                return bool(self._connected().call("finishApplicationMaster", request).is_unregistered)
+            except YoppError:
+                self._drop()
+                time.sleep(RETRY_SECONDS)  # the RM is not there: nothing to wait on but time
+        return False
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            self._connection = Connection(self._address)
+        return self._connection
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+
+def shell_code(returncode: int) -> int:
+    """As a shell tells it: 128+n for signal n."""
+    return returncode if returncode >= 0 else 128 - returncode
+
+
+def run(master: CommandMaster, command: str) -> int:
+    """Run the command to its end; its exit code."""
+    master.register()
+    child = subprocess.Popen(["/bin/sh", "-c", command])
+
+    def pass_on(number: int, frame: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            child.send_signal(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, pass_on)
+    while True:
+        try:
+            code = shell_code(child.wait(HEARTBEAT_SECONDS))
+            break
+        except subprocess.TimeoutExpired:
+            if not master.beat():
+                child.terminate()
+    master.finish(code)
+    return code
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run; the command's exit code."""
+    if len(argv) != 2 or ATTEMPT_VARIABLE not in environ:
+        sys.stderr.write(
+            "usage: python -m yarnopp_cli.daemons.commandmaster RM_ADDRESS COMMAND, in an AM's container\n"
+        )
+        return EXIT_USAGE
+    try:
+        address = environ.get(SCHEDULER_ADDRESS_VARIABLE, "") or argv[0]
+        return run(CommandMaster(address, environ[ATTEMPT_VARIABLE], read_token(TOKEN_FILE)), argv[1])
+    except YoppError as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_FAILURE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], os.environ))

@@ -1,0 +1,67 @@
+"""A daemon's web server: when it listens, and by which address. A cluster that does not stay opens no TCP port."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any
+
+from ..settings.loading import Configuration
+from ..settings.web import WebSettings
+from ..web.listening import WebListener, listen
+from .process import DaemonProcess
+
+RM_PROPERTY = "yarn.resourcemanager.webapp.address"
+NM_PROPERTY = "yarn.nodemanager.webapp.address"
+
+
+class DaemonWeb:
+    """``name`` is the property of the address; ``offset`` is added to its port. ``module`` has ``serve``."""
+
+    def __init__(
+        self, process: DaemonProcess, configuration: Configuration, name: str, module: str, *, offset: int = 0
+    ) -> None:
+        self._process = process
+        self._settings = configuration.settings(WebSettings)
+        self._name = name
+        self._module = module
+        self._offset = offset
+        # One that nobody asked for by its number gives way to whatever else this machine runs.
+        self._gives_way = configuration.origin(name) == "default" or offset > 0
+        self.listener: WebListener | None = None
+        self.may_open = bool(self.configured)
+        """Whether the port is to be bound once the cluster stays, and has not been."""
+
+    @property
+    def configured(self) -> str:
+        """The address as configured, "" for none."""
+        if self._name == RM_PROPERTY:
+            return self._settings.resourcemanager_address
+        return self._settings.nodemanager_address
+
+    def bind(self) -> WebListener | None:
+        """Bind the port; None where none is configured, or it is bound already. Raises YoppError."""
+        if not self.may_open:
+            return None
+        self.may_open = False
+        self.listener = listen(
+            self.configured,
+            self._name,
+            loopback_only=self._settings.loopback_only,
+            offset=self._offset,
+            fallback=self._gives_way,
+        )
+        self._process.run_dir.write(f"{self._process.name}.http", self.listener.address + "\n")
+        return self.listener
+
+    def serve(self, *arguments: Any) -> None:
+        """From now on callers are served, by ``module.serve(socket, listener, loopback_only, *arguments)``."""
+        if self.listener is not None:
+            self.listener.serve(self._module, (self.listener, self._settings.loopback_only, *arguments))
+
+    async def close(self) -> None:
+        """Stop listening."""
+        if self.listener is not None:
+            await self.listener.close()
+            with contextlib.suppress(OSError):
+                os.unlink(self._process.run_dir.http_file(self._process.name))

@@ -1,0 +1,28 @@
+"""ApplicationClientProtocol, what changes an application while it lives: the end of its lifetime."""
+
+from __future__ import annotations
+
+from executor.light import dataclass
+
+from .reports import ApplicationReport
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateApplicationTimeoutsRequest:
+    """Let a live application end at ``expires_at_ms`` (epoch milliseconds); 0 for never."""
+
+    application_id: str
+    expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateApplicationTimeoutsResponse:
+    """As it is now."""
+
+    application: ApplicationReport
+
+
+METHODS: dict[str, tuple[type, type]] = {
+    "updateApplicationTimeouts": (UpdateApplicationTimeoutsRequest, UpdateApplicationTimeoutsResponse),
+}
+"""Method -> (request, response)."""

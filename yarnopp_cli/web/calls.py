@@ -1,0 +1,102 @@
+"""A web server's calls of the machine in its own process: a request in, its answer awaited.
+
+Numbers of calls are far above those of the RPC servers, so that a daemon can tell whose an answer is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..core.calls import CallReceived, Reply, ReplyError
+from ..errors import ConnectionFailedError, YoppError
+from ..rpc.methods import Methods
+
+NUMBERS_FROM: Final = 1 << 62
+CONNECTION: Final = 1 << 62
+CALL_SECONDS: Final = 30.0
+
+
+class LocalCalls:
+    """``post`` is the driver's; ``methods`` names the requests."""
+
+    def __init__(self, methods: Methods, post: Callable[[CallReceived], None]) -> None:
+        self._names = {request: name for name, (request, _) in methods.items()}
+        self._post = post
+        self._next = NUMBERS_FROM
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._closed = False
+
+    async def __call__(self, request: Any, *, uid: int = -1, user: str = "") -> Any:
+        """The answer. Raises YoppError: what the machine refused, or that it does not answer."""
+        if self._closed:
+            raise ConnectionFailedError("the daemon is ending")
+        number = self._next
+        self._next += 1
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        try:
+            name = self._names[type(request)]
+            self._post(CallReceived(number, CONNECTION, name, request, uid, user))
+            return await asyncio.wait_for(future, CALL_SECONDS)
+        except TimeoutError:
+            raise ConnectionFailedError(
+                "the daemon does not answer", because=f"{CALL_SECONDS:g} s have passed"
+            ) from None
+        finally:
+            self._waiting.pop(number, None)
+
+    @staticmethod
+    def owns(command: object) -> bool:
+        """Whether a command is the answer to a call that was made here."""
+        return isinstance(command, Reply | ReplyError) and command.call_id >= NUMBERS_FROM
+
+    def perform(self, command: Reply | ReplyError) -> None:
+        """Hand an answer to its caller; one that nobody waits for is forgotten."""
+        future = self._waiting.get(command.call_id)
+        if future is None or future.done():
+            return
+        if isinstance(command, ReplyError):
+            future.set_exception(command.error)
+        else:
+            future.set_result(command.response)
+
+    def close(self) -> None:
+        """Nobody is answered any more."""
+        self._closed = True
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(ConnectionFailedError("the daemon is ending"))
+
+
+async def call_daemon(address: str, method: str, request: Any, timeout: float = 5.0) -> Any:
+    """One call of another daemon of this host, over its Unix socket. Raises YoppError."""
+    from ..rpc.client import RpcClient
+    from ..rpc.codec import Codec
+    from ..rpc.methods import METHODS
+
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def answered(response: Any, error: YoppError | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(response)
+
+    client = await RpcClient.connect(address.removeprefix("unix:"), Codec({method: METHODS[method]}), _ignore)
+    try:
+        client.call(method, request, answered)
+        return await asyncio.wait_for(future, timeout)
+    except TimeoutError:
+        raise ConnectionFailedError(
+            f"{address} does not answer", because=f"{timeout:g} s have passed"
+        ) from None
+    finally:
+        client.close()
+
+
+def _ignore(reason: str) -> None:
+    """A lost connection is told with the call's own answer."""

@@ -1,0 +1,93 @@
+"""Figures for machines that watch: Prometheus text at ``/metrics``, Hadoop's beans at ``/jmx``."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+from executor.records import Resource
+
+from ..core.resourcemanager import ResourceManager
+from ..views import cluster as cluster_view
+from ..views import jmx as jmx_view
+from ..views import prometheus
+from .http import document
+
+if TYPE_CHECKING:
+    from .nodemanager import NodeData
+    from .resourcemanager import ClusterData
+
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def pending(machine: ResourceManager) -> Resource:
+    """The size of all that is asked for and not allocated."""
+    return machine.pending()
+
+
+def process_figures() -> dict[str, float]:
+    """This daemon's own memory (bytes) and processor time (seconds)."""
+    pages = 0
+    try:
+        with open("/proc/self/statm") as file:
+            pages = int(file.read().split()[1])
+    except (OSError, ValueError, IndexError):
+        pages = 0  # no /proc: not known
+    return {"resident_bytes": float(pages * os.sysconf("SC_PAGE_SIZE")), "cpu_seconds": time.process_time()}
+
+
+def _answer(samples: Iterable[prometheus.Sample]) -> web.Response:
+    return web.Response(body=prometheus.text(samples).encode(), headers={"Content-Type": TEXT})
+
+
+def cluster_routes(data: ClusterData) -> list[web.RouteDef]:
+    """``/metrics`` and ``/jmx`` of the RM."""
+
+    async def metrics(request: web.Request) -> web.StreamResponse:
+        found = cluster_view.metrics(
+            await data.info(), await data.applications(), await data.nodes(), pending(data.machine)
+        )
+        return _answer(
+            [
+                *prometheus.of_cluster(found["clusterMetrics"], data.machine.opportunistic_metrics),
+                *prometheus.of_nodes(await data.nodes()),
+                *prometheus.of_process("resourcemanager", process_figures()),
+            ]
+        )
+
+    async def jmx(request: web.Request) -> dict[str, Any]:
+        nodes = await data.nodes()
+        found = cluster_view.metrics(
+            await data.info(), await data.applications(), nodes, pending(data.machine)
+        )
+        beans = jmx_view.cluster_beans(
+            found["clusterMetrics"], nodes, data.machine.opportunistic_metrics, process_figures()
+        )
+        return jmx_view.chosen(beans, request.query.get("qry", ""), request.query.get("get", ""))
+
+    return [web.get("/metrics", metrics), web.get("/jmx", document(jmx))]
+
+
+def node_routes(data: NodeData) -> list[web.RouteDef]:
+    """``/metrics`` and ``/jmx`` of an NM."""
+
+    async def metrics(request: web.Request) -> web.StreamResponse:
+        info = await data.info()
+        statuses = await data.statuses()
+        return _answer(
+            [
+                *prometheus.of_node(info, statuses, data.machine.container_counts),
+                *prometheus.of_process("nodemanager", process_figures(), node=info.node_id),
+            ]
+        )
+
+    async def jmx(request: web.Request) -> dict[str, Any]:
+        counts = data.machine.container_counts
+        beans = jmx_view.node_beans(await data.info(), await data.statuses(), counts, process_figures())
+        return jmx_view.chosen(beans, request.query.get("qry", ""), request.query.get("get", ""))
+
+    return [web.get("/metrics", metrics), web.get("/jmx", document(jmx))]

@@ -1,0 +1,321 @@
+"""What both web servers do for every request: who calls and from where, errors as YARN's, JSON or XML.
+
+Safe on a machine with several users and a browser: ``Host`` must be a name of this machine (DNS rebinding), a write
+must come from the daemon's own user, from no other site, and say that it is JSON. Nothing is changed by GET.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import os
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from aiohttp import web
+
+from ..errors import (
+    EXIT_NO_SUCH,
+    EXIT_NOT_PERMITTED,
+    EXIT_UNREACHABLE,
+    InvalidIdError,
+    UsageError,
+    YoppError,
+)
+from ..rpc.server import user_name
+from ..rpc.tcp import peer_uid
+from ..views.cluster import error_document
+from ..views.text import harmless_json
+from ..views.xml import to_xml
+from .listening import WebListener
+
+Document = dict[str, Any]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+BODY_BYTES: Final = 4 * 1024 * 1024
+BODY_SECONDS: Final = 20.0
+CLOSE_SECONDS: Final = 0.5
+CSP: Final = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_LISTENER = web.AppKey("listener", WebListener)
+_LOOPBACK_ONLY = web.AppKey("loopback_only", bool)
+_NAMES = web.AppKey("names", frozenset[str])
+
+
+class HttpError(YoppError):
+    """A refusal with its status and YARN's name for it."""
+
+    def __init__(
+        self,
+        status: int,
+        exception: str,
+        message: str,
+        *,
+        because: str = "",
+        hint: str = "",
+        exit_code: int = 1,
+    ) -> None:
+        super().__init__(message, because=because, hint=hint, exit_code=exit_code)
+        self.status = status
+        self.name = exception
+
+    @property
+    def exception(self) -> str:  # type: ignore[override]
+        """YARN's name for it."""
+        return self.name
+
+
+def not_found(message: str) -> HttpError:
+    """404, as YARN says it."""
+    return HttpError(404, "NotFoundException", f"java.lang.Exception: {message}", exit_code=EXIT_NO_SUCH)
+
+
+def bad_request(message: str, because: str = "") -> HttpError:
+    """400, as YARN says it."""
+    return HttpError(
+        400, "BadRequestException", f"java.lang.Exception: {message}", because=because, exit_code=2
+    )
+
+
+def status_of(error: YoppError) -> int:
+    """The HTTP status that an error of ours has."""
+    if isinstance(error, HttpError):
+        return error.status
+    if error.exit_code == EXIT_NO_SUCH:
+        return 404
+    if error.exit_code == EXIT_NOT_PERMITTED:
+        return 403
+    if error.exit_code == EXIT_UNREACHABLE:
+        return 503
+    return 400
+
+
+def as_http(error: YoppError) -> YoppError:
+    """Errors about ids and arguments under the names that YARN's web services give them."""
+    status = status_of(error)
+    if isinstance(error, HttpError):
+        return error
+    names = {404: "NotFoundException", 400: "BadRequestException"}
+    if status == 404 or isinstance(error, UsageError | InvalidIdError):
+        name = names[status]
+        return HttpError(
+            status, name, f"java.lang.Exception: {error.message}",
+            because=error.because, hint=error.hint, exit_code=error.exit_code,
+        )  # fmt: skip
+    return error
+
+
+def to_json(document: Any) -> bytes:
+    """The same bytes as ``--json`` prints."""
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    return harmless_json(text).encode() + b"\n"
+
+
+def wants_xml(request: web.Request) -> bool:
+    """Whether the caller takes XML and does not take JSON as well (a browser takes anything)."""
+    accept = request.headers.get("Accept", "")
+    return "/xml" in accept and "json" not in accept and "*/*" not in accept and "html" not in accept
+
+
+def respond(
+    request: web.Request, document: Document, *, status: int = 200, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    """A document as the caller takes it."""
+    if wants_xml(request):
+        body, kind = to_xml(document).encode("utf-8", "replace"), "application/xml"
+    else:
+        body, kind = to_json(document), "application/json"
+    return web.Response(body=body, status=status, headers=headers, content_type=kind, charset="utf-8")
+
+
+def document(handler: Callable[[web.Request], Awaitable[Document]]) -> Handler:
+    """A handler of one that gives a document."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return respond(request, await handler(request))
+
+    return answer
+
+
+def caller(request: web.Request) -> int:
+    """The uid of the caller, -1 where the kernel does not tell (a caller from another machine)."""
+    known = request.get("uid")
+    if known is None:
+        transport = request.transport
+        own = transport.get_extra_info("sockname") if transport is not None else None
+        peer = transport.get_extra_info("peername") if transport is not None else None
+        known = -1
+        if own and peer and ipaddress.ip_address(str(peer[0]).partition("%")[0]).is_loopback:
+            known = peer_uid(own, peer)
+        request["uid"] = known
+    return int(known)
+
+
+def require_owner(request: web.Request, what: str) -> None:
+    """Raise 403 unless the caller is the cluster's own user, or root."""
+    uid = caller(request)
+    if uid in (os.geteuid(), 0):
+        return
+    who = f"user {user_name(uid)}" if uid >= 0 else "a caller whose user is not known"
+    raise HttpError(
+        403,
+        "ForbiddenException",
+        f"{what} is for this cluster's own user only",
+        because=f"it belongs to {user_name(os.geteuid())}, and this is {who}",
+        exit_code=EXIT_NOT_PERMITTED,
+    )
+
+
+async def json_body(request: web.Request) -> dict[str, Any]:
+    """The body as a JSON object. Raises 400 for anything else, 413 for one that is too long."""
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            data = await request.read()
+    except TimeoutError:
+        raise HttpError(408, "BadRequestException", "the body did not come in time") from None
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise bad_request("the body is not JSON", because=str(error) or "it is nested too deeply") from None
+    if not isinstance(found, dict):
+        raise bad_request("the body is not a JSON object", because=f"it is {type(found).__name__}")
+    return found
+
+
+class WebServer:
+    """A served socket."""
+
+    def __init__(self, runner: web.AppRunner) -> None:
+        self._runner = runner
+
+    async def close(self) -> None:
+        """End it, and every connection."""
+        await self._runner.cleanup()
+
+
+async def start(
+    bound: socket.socket, listener: WebListener, loopback_only: bool, routes: list[web.RouteDef]
+) -> WebServer:
+    """Serve ``routes`` on a bound socket."""
+    app = web.Application(middlewares=[_errors, _guard], client_max_size=BODY_BYTES)
+    app[_LISTENER] = listener
+    app[_LOOPBACK_ONLY] = loopback_only
+    app[_NAMES] = frozenset(
+        name.lower() for name in ("localhost", listener.host, socket.gethostname(), socket.getfqdn()) if name
+    )
+    app.add_routes(routes)
+    app.on_response_prepare.append(_headers)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=CLOSE_SECONDS)
+    await runner.setup()
+    await web.SockSite(runner, bound).start()
+    return WebServer(runner)
+
+
+async def _headers(request: web.Request, response: web.StreamResponse) -> None:
+    response.headers["Server"] = "yopp"
+    response.headers.setdefault("X-Content-Type-Options", "nosniff")
+    response.headers.setdefault("Cache-Control", "no-store")
+    response.headers.setdefault("Content-Security-Policy", CSP)
+    response.headers.setdefault("Referrer-Policy", "no-referrer")
+    response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
+
+
+@web.middleware
+async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except YoppError as error:
+        return refuse(request, as_http(error))
+    except web.HTTPException as error:
+        if error.status < 400:
+            raise
+        return refuse(request, _of_aiohttp(request, error), headers=_kept(error))
+
+
+def _kept(error: web.HTTPException) -> dict[str, str]:
+    allow = error.headers.get("Allow")
+    return {"Allow": allow} if allow else {}
+
+
+def _of_aiohttp(request: web.Request, error: web.HTTPException) -> HttpError:
+    path = request.path[:200]
+    if error.status == 404:
+        return not_found(f"there is nothing at {path}")
+    if error.status == 405:
+        message = f"{request.method} is not allowed at {path}"
+        return HttpError(405, "WebApplicationException", message)
+    if error.status == 413:
+        return HttpError(413, "BadRequestException", f"the body is longer than {BODY_BYTES} bytes")
+    return HttpError(error.status, "WebApplicationException", error.reason)
+
+
+def refuse(
+    request: web.Request, error: YoppError, headers: Mapping[str, str] | None = None
+) -> web.StreamResponse:
+    """An error as the caller takes it: a page for a browser that looks, a document for all others."""
+    status = status_of(error)
+    if not request.path.startswith(("/ws/", "/proxy/", "/jmx")) and "text/html" in request.headers.get(
+        "Accept", ""
+    ):
+        from .pages.frame import error_page
+
+        text = error_page(status, error)
+        return web.Response(
+            text=text, status=status, headers=headers, content_type="text/html", charset="utf-8"
+        )
+    return respond(request, error_document(error), status=status, headers=headers)
+
+
+@web.middleware
+async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+    _check_host(request)
+    if request.method not in ("GET", "HEAD"):
+        _check_write(request)
+    return await handler(request)
+
+
+def _check_host(request: web.Request) -> None:
+    """A page of another site whose name was turned to this machine still says that other name."""
+    host = request.headers.get("Host", "")
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    name = name.strip("[]").lower().rstrip(".")
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        if name not in request.app[_NAMES]:
+            raise HttpError(
+                403,
+                "ForbiddenException",
+                "this host name is not served",
+                because="a web page could have sent this request under a name of its own",
+                hint=f"call it http://{request.app[_LISTENER].address}/",
+                exit_code=EXIT_NOT_PERMITTED,
+            ) from None
+
+
+def _check_write(request: web.Request) -> None:
+    origin = request.headers.get("Origin")
+    same = f"http://{request.headers.get('Host', '')}".lower()
+    if (origin is not None and origin.lower() != same) or request.headers.get(
+        "Sec-Fetch-Site", "same-origin"
+    ) not in ("same-origin", "none"):
+        raise HttpError(
+            403,
+            "ForbiddenException",
+            "a change must not come from another site",
+            because=f"this one comes from {(origin or 'another site')[:200]}",
+            exit_code=EXIT_NOT_PERMITTED,
+        )
+    if request.can_read_body and request.content_type != "application/json":
+        raise HttpError(
+            415,
+            "BadRequestException",
+            "the body must be JSON",
+            because=f"its type is {request.content_type[:100]}",
+            hint="Content-Type: application/json",
+            exit_code=2,
+        )
+    require_owner(request, "a change")

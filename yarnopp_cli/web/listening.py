@@ -1,0 +1,178 @@
+"""The web servers' sockets: bound before a daemon says that it is ready, served from the first caller on.
+
+Binding tells at once whether the port can be had, and to the cluster by which address it is reached. Loading the
+server takes a third of a second and 15 MB, so it waits until somebody calls; the kernel keeps that caller meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import importlib
+import ipaddress
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from ..errors import InvalidPropertyError, YoppError
+from ..rpc.tcp import holder_of
+
+LOG = logging.getLogger(__name__)
+BACKLOG = 128
+
+
+class Server(Protocol):
+    """A server that serves a socket."""
+
+    async def close(self) -> None:
+        """End it, and every connection."""
+
+
+class WebListener:
+    """A bound socket. ``address`` is how it is reached, ``warning`` what people should know of it, or ""."""
+
+    def __init__(self, bound: socket.socket, host: str, warning: str = "") -> None:
+        self._socket = bound
+        self._server: Server | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._watching = False
+        self.host = host
+        self.port: int = bound.getsockname()[1]
+        self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+        self.warning = warning
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether somebody has called, so that the server is there."""
+        return self._server is not None
+
+    def serve(self, module: str, arguments: tuple[Any, ...]) -> None:
+        """Wait for the first caller; then ``module``'s ``serve(socket, *arguments)`` takes over."""
+        loop = asyncio.get_running_loop()
+        self._watching = True
+
+        def first_caller() -> None:
+            loop.remove_reader(self._socket.fileno())
+            self._watching = False
+            self._starting = loop.create_task(self._load(module, arguments))
+
+        loop.add_reader(self._socket.fileno(), first_caller)
+
+    async def _load(self, module: str, arguments: tuple[Any, ...]) -> None:
+        try:
+            loaded = await asyncio.to_thread(importlib.import_module, module)
+            start: Callable[..., Awaitable[Server]] = loaded.serve
+            self._server = await start(self._socket, *arguments)
+        except (ImportError, OSError) as error:
+            # The daemon has more to do than this: callers are turned away, and the log says why.
+            LOG.error("there is no web server: %s", error)
+            self._socket.close()
+            return
+        LOG.info("the web server serves %s", self.address)
+
+    async def close(self) -> None:
+        """Stop listening, and end what is served."""
+        if self._watching:
+            asyncio.get_running_loop().remove_reader(self._socket.fileno())
+        if self._starting is not None:
+            await asyncio.wait([self._starting])
+        if self._server is not None:
+            await self._server.close()
+        self._socket.close()
+
+
+def listen(
+    address: str, name: str, *, loopback_only: bool, offset: int = 0, fallback: bool = False
+) -> WebListener:
+    """Bind ``address``, the value of property ``name``, ``offset`` ports on.
+
+    With ``fallback`` a free port is taken where this one is not to be had, and the listener's warning says so.
+    Raises InvalidPropertyError for what is no address, YoppError for one that cannot be had.
+    """
+    host, ip, port = parse(address, name, loopback_only=loopback_only)
+    wanted = port + offset if port else 0
+    if wanted > 65535:
+        wanted = 0
+    try:
+        return WebListener(_bind(ip, wanted), host)
+    except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+            raise YoppError(f"cannot listen on {host}:{wanted}", because=_reason(error)) from None
+        taken = error.errno == errno.EADDRINUSE
+        because = holder_of(ip, wanted) if taken else _reason(error)
+    if not fallback:
+        raise YoppError(
+            f"port {wanted} is taken" if taken else f"cannot listen on port {wanted}",
+            because=because,
+            hint=f"-D{name}={host}:{wanted + 10000 if wanted < 55535 else 0}, or --ports auto",
+        )
+    listener = WebListener(_bind(ip, 0), host)
+    listener.warning = (
+        f"port {wanted} is taken ({because}): the web server is at http://{listener.address}/ instead; "
+        f"-D{name}=<host:port> names another one"
+    )
+    return listener
+
+
+def parse(address: str, name: str, *, loopback_only: bool) -> tuple[str, str, int]:
+    """``host:port`` as (host for people, IP to bind, port). Raises InvalidPropertyError."""
+    host, colon, port = address.rpartition(":")
+    host = host.strip("[]")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise InvalidPropertyError(
+            f"{name} = {address!r} is no address", because="it looks like localhost:8088"
+        )
+    if host == "localhost":
+        return host, "127.0.0.1", int(port)
+    if loopback_only and host in ("0.0.0.0", "::"):
+        return "localhost", "127.0.0.1", int(port)
+    if host in ("0.0.0.0", "::"):
+        return socket.gethostname(), host, int(port)
+    try:
+        ip = ipaddress.ip_address(host)
+    except ValueError:
+        ip = None
+    if loopback_only and (ip is None or not ip.is_loopback):
+        raise InvalidPropertyError(
+            f"{name} = {address!r} is refused",
+            because="whoever reaches it could read what containers write, so it is served on loopback only",
+            hint=f"-D{name}=localhost:{port}, or -Dyopp.webapp.loopback-only=false",
+        )
+    if ip is not None:
+        return host, host, int(port)
+    try:
+        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise InvalidPropertyError(
+            f"{name} = {address!r} is no address", because=f"{host}: {_reason(error)}"
+        ) from None
+    return host, str(found[0][4][0]), int(port)
+
+
+def port_problem(ip: str, port: int) -> str:
+    """Why a port cannot be had now, "" if it can."""
+    try:
+        _bind(ip, port).close()
+    except OSError as error:
+        return holder_of(ip, port) if error.errno == errno.EADDRINUSE else _reason(error)
+    return ""
+
+
+def _bind(ip: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in ip else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        # A port whose last connections are still closing may be had again; one where somebody listens may not.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((ip, port))
+        bound.listen(BACKLOG)
+        bound.setblocking(False)
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

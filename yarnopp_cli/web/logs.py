@@ -1,0 +1,108 @@
+"""Files of containers' output over HTTP: which there are, and what stands in them, from any byte on.
+
+Reads regular files directly in a container's own directory only, follows no link, and never more than is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+
+from .http import bad_request, not_found
+
+BLOCK: Final = 256 * 1024
+POSITION: Final = "X-Log-Position"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A name, its bytes, and when it was written to last (epoch milliseconds)."""
+
+    name: str
+    size: int
+    changed_ms: int
+
+
+def files_of(directory: str) -> list[LogFile]:
+    """The regular files in a container's log directory, by name; none where there is no such directory."""
+    found = []
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                facts = entry.stat(follow_symlinks=False)
+                if stat.S_ISREG(facts.st_mode):
+                    found.append(LogFile(entry.name, facts.st_size, facts.st_mtime_ns // 1_000_000))
+    except OSError:
+        return []
+    # stderr before stdout, as YARN's page has them.
+    return sorted(found, key=lambda one: one.name)
+
+
+def open_file(directory: str, name: str) -> int:
+    """A descriptor of one file. Raises 404 for what is not a plain file there."""
+    if not name or "/" in name or "\0" in name or name in (".", ".."):
+        raise not_found("no such log file")
+    try:
+        descriptor = os.open(
+            os.path.join(directory, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        )
+    except OSError:
+        raise not_found(
+            f"Cannot find log file {name[:100]}: it has not been written, or was removed"
+        ) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise not_found("no such log file")
+    return descriptor
+
+
+def span(request: web.Request, size: int) -> tuple[int, int]:
+    """Which bytes are wanted: ``size=N`` the first N, ``size=-N`` the last, ``start=N`` those from there on."""
+    wanted, start = request.query.get("size", ""), request.query.get("start", "")
+    if start:
+        if not start.isascii() or not start.isdigit() or len(start) > 18:
+            raise bad_request("start must be a number of bytes")
+        begin = int(start)
+        # A file that is shorter than it was has been begun anew by its writer.
+        return (0 if begin > size else begin), size
+    if wanted:
+        digits = wanted.removeprefix("-")
+        if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
+            raise bad_request("size must be a number of bytes, negative for the last ones")
+        number = int(wanted)
+        return (0, min(size, number)) if number >= 0 else (max(0, size + number), size)
+    return 0, size
+
+
+async def send(
+    request: web.Request, directory: str, name: str, *, most: int | None = None
+) -> web.StreamResponse:
+    """Send what is asked for of a file as plain text; ``most`` bytes of it at most, the first of them."""
+    descriptor = await asyncio.to_thread(open_file, directory, name)
+    try:
+        begin, end = span(request, os.fstat(descriptor).st_size)
+        if most is not None:
+            end = min(end, begin + most)
+        response = web.StreamResponse(
+            headers={"Content-Type": "text/plain; charset=utf-8", POSITION: str(end)}
+        )
+        response.content_length = end - begin
+        await response.prepare(request)
+        if request.method == "HEAD":
+            return response
+        while begin < end:
+            block = await asyncio.to_thread(os.pread, descriptor, min(BLOCK, end - begin), begin)
+            if not block:
+                break  # it was cut while it was sent: the caller sees that it is short
+            await response.write(block)
+            begin += len(block)
+        if begin < end:
+            response.force_close()
+        return response
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,86 @@
+"""What all pages share: head, navigation, the part that is kept fresh, the two static files, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from aiohttp import web
+
+from ...errors import YoppError
+from .html import Html, esc, join, link, tag
+
+FRAGMENT = "X-Fragment"
+"""The script asks for a page's fresh part alone by this header."""
+REFRESH_MS = 1000
+_TYPES = {"yopp.css": "text/css", "yopp.js": "text/javascript"}
+
+
+def page(
+    request: web.Request,
+    title: str,
+    body: object,
+    *,
+    navigation: Sequence[tuple[str, str]],
+    live: bool = True,
+) -> web.Response:
+    """A whole page, or its fresh part where the script asks for that."""
+    content = join([tag("h1", title), body])
+    if request.headers.get(FRAGMENT) and live:
+        return web.Response(text=content, content_type="text/html", charset="utf-8")
+    text = document(title, content, navigation, request.path, live=live)
+    return web.Response(text=text, content_type="text/html", charset="utf-8")
+
+
+def document(
+    title: str, content: Html, navigation: Sequence[tuple[str, str]], here: str, *, live: bool
+) -> str:
+    """The HTML of a page. ``navigation`` are titles and addresses."""
+    links = join(
+        tag("a", name, href=address, aria_current="page" if address == here else None)
+        for name, address in navigation
+    )
+    home = link(navigation[0][1] if navigation else "/", tag("strong", "yopp"))
+    fresh = tag("span", "live", id="link", role="status") if live else Html("")
+    header = tag("header", join([home, tag("nav", links), fresh]))
+    main = tag("main", content, id="live" if live else None, data_every=REFRESH_MS if live else None)
+    return (
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        f"<title>{esc(title)} · yopp</title>"
+        '<link rel="stylesheet" href="/static/yopp.css"><link rel="icon" href="data:,">'
+        f'<script src="/static/yopp.js" defer></script></head><body>{header}{main}'
+        "<footer>Times are UTC.</footer></body></html>"
+    )
+
+
+def error_page(status: int, error: YoppError) -> str:
+    """A refusal for a reader."""
+    message = error.message.removeprefix("java.lang.Exception: ")
+    parts = [tag("h1", f"{status}"), tag("p", message, class_="big")]
+    parts += [tag("p", error.because)] if error.because else []
+    parts += [tag("p", join([Html("Try: "), tag("code", error.hint)]))] if error.hint else []
+    parts.append(tag("p", link("/", "Back to the first page")))
+    return document(str(status), join(parts), (), "", live=False)
+
+
+def static_routes(home: str) -> list[web.RouteDef]:
+    """``/`` leads to ``home``; the two static files."""
+
+    async def root(request: web.Request) -> web.StreamResponse:
+        raise web.HTTPFound(home)
+
+    async def static(request: web.Request) -> web.StreamResponse:
+        name = request.match_info["name"]
+        if name not in _TYPES:
+            raise web.HTTPNotFound
+        return web.Response(text=_file(name), content_type=_TYPES[name], charset="utf-8")
+
+    return [web.get("/", root), web.get("/static/{name}", static)]
+
+
+@lru_cache(maxsize=4)
+def _file(name: str) -> str:
+    return (Path(__file__).parent / "static" / name).read_text(encoding="utf-8")

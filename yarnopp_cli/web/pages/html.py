@@ -1,0 +1,159 @@
+"""Small pieces of HTML. Whatever is not ``Html`` is escaped; control characters are shown, never sent. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from urllib.parse import quote
+
+from ...views.text import harmless, timestamp
+
+DENSE = 14
+"""Tables of more columns than this are set closer."""
+
+
+class Html(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+def esc(value: object) -> Html:
+    """``value`` as it may stand between tags and in quoted attributes."""
+    if isinstance(value, Html):
+        return value
+    return Html(escape(harmless(str(value), keep="\n"), quote=True))
+
+
+def join(parts: Iterable[object], between: str = "") -> Html:
+    """All parts, each escaped as it needs."""
+    return Html(between.join(esc(part) for part in parts))
+
+
+def tag(name: str, content: object = "", **attributes: object) -> Html:
+    """One element. ``class_`` is class, ``data_x`` data-x; an attribute that is None or False is left out."""
+    shown = "".join(
+        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{esc(value)}"')
+        for key, value in attributes.items()
+        if value is not None and value is not False
+    )
+    return Html(f"<{name}{shown}>{esc(content)}</{name}>")
+
+
+def link(address: str, text: object) -> Html:
+    """A link; ``address`` is a path whose parts ``path`` has quoted, or http://host:port/…."""
+    return tag("a", text, href=address)
+
+
+def path(*parts: str) -> str:
+    """An absolute path of these parts, each quoted."""
+    return "/" + "/".join(quote(part, safe=":") for part in parts)
+
+
+def state(word: str) -> Html:
+    """A state: its word, and a colour that only repeats it."""
+    kind = "".join(character for character in word.split(" ")[0] if character.isalnum())
+    return tag("span", word, class_=f"state {kind.lower()}")
+
+
+def meter(used: float, total: float, text: object) -> Html:
+    """A bar of ``used`` over ``total``, with its figures in words."""
+    share = min(1.0, max(0.0, used / total)) if total > 0 else 0.0
+    bar = tag("meter", f"{share:.0%}", value=f"{share:.4f}", min="0", max="1")
+    return Html(f"{bar}{tag('span', text, class_='figure')}")
+
+
+def moment(epoch_ms: int, now_ms: int = 0) -> Html:
+    """A time (UTC), to the second; to the millisecond where one points at it. Without its date if that is today's."""
+    if not epoch_ms:
+        return Html("-")
+    full, today = timestamp(epoch_ms), timestamp(now_ms)[:10]
+    shown = full[11:19] if full[:10] == today else full[:19].replace("T", " ")
+    return tag("time", shown, datetime=full, title=full)
+
+
+def shares(guaranteed: float, opportunistic: float, total: float, text: object) -> Html:
+    """What guaranteed and opportunistic containers have of a total, as one bar, and the figures in words."""
+    free = max(0.0, total - guaranteed - opportunistic)
+    whole = guaranteed + opportunistic + free
+    first = 100 * guaranteed / whole if whole else 0.0
+    second = 100 * opportunistic / whole if whole else 0.0
+    bar = Html(
+        '<svg class="stacked" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
+        f'<rect class="guaranteed" width="{first:.2f}" height="8"/>'
+        f'<rect class="opportunistic" x="{first:.2f}" width="{second:.2f}" height="8"/></svg>'
+    )
+    return Html(f"{tag('span', text, class_='figure')}{bar}")
+
+
+def stacked(parts: Sequence[tuple[str, int]]) -> Html:
+    """Counts beside each other as one bar, with its words as title; nothing where all are 0."""
+    total = sum(number for _, number in parts)
+    if not total:
+        return Html("")
+    at, bars = 0.0, []
+    for name, number in parts:
+        width = 100 * number / total
+        if number:
+            bars.append(f'<rect class="{esc(name)}" x="{at:.2f}" y="0" width="{width:.2f}" height="8"/>')
+        at += width
+    words = ", ".join(f"{number} {name}" for name, number in parts if number)
+    return Html(
+        f'<svg class="stacked" viewBox="0 0 100 8" preserveAspectRatio="none" role="img">'
+        f"<title>{esc(words)}</title>{''.join(bars)}</svg>"
+    )
+
+
+def table(
+    titles: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    empty: str,
+    numeric: frozenset[str] = frozenset(),
+) -> Html:
+    """A table that scrolls sideways where it is too wide; on a phone each row is a card with its titles."""
+    marks = [" num" if title in numeric else "" for title in titles]
+    head = join(
+        tag("th", title, class_=mark.strip() or None, scope="col")
+        for title, mark in zip(titles, marks, strict=True)
+    )
+    lines = []
+    for row in rows:
+        cells = [
+            tag(
+                "td",
+                tag("span", value),
+                data_label=title,
+                class_=(mark + " none" * (value == "")).strip() or None,
+            )
+            for title, value, mark in zip(titles, row, marks, strict=True)
+        ]
+        lines.append(tag("tr", join(cells)))
+    if not lines:
+        return tag("p", empty, class_="empty")
+    inside = Html(f"<thead><tr>{head}</tr></thead><tbody>{join(lines)}</tbody>")
+    return tag("div", tag("table", inside, class_="dense" if len(titles) > DENSE else None), class_="wide")
+
+
+def facts(rows: Iterable[tuple[str, object]]) -> Html:
+    """Names and values below each other."""
+    inside = join(Html(f"{tag('dt', name)}{tag('dd', value)}") for name, value in rows)
+    return tag("dl", inside, class_="facts")
+
+
+def tiles(items: Iterable[tuple[str, object, object]]) -> Html:
+    """Figures side by side: title, figure, and what is to be said of it."""
+    inside = join(
+        tag(
+            "div",
+            join([tag("h3", title), tag("p", figure, class_="big"), tag("p", more, class_="more")]),
+            class_="tile",
+        )
+        for title, figure, more in items
+    )
+    return tag("section", inside, class_="tiles")
+
+
+def section(title: str, content: object) -> Html:
+    """A titled part of a page."""
+    return tag("section", join([tag("h2", title), content]))

@@ -1,0 +1,75 @@
+"""From the body of a submission to what the RM is asked: the master that runs it, and its environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from executor.records import Resource
+
+from ..core.submission import Submission, read
+from ..launching import daemon_environment
+from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext
+from ..rpc.plain import encode
+from ..settings.applications import ApplicationSettings
+
+JOB_FILE = "job.json"
+REGISTERS_ITSELF = "YOPP_REGISTERS_ITSELF"
+_MASTERS = "yarnopp_cli.daemons"
+
+
+def context(
+    body: Mapping[str, Any], settings: ApplicationSettings, rm_address: str
+) -> ApplicationSubmissionContext:
+    """What the RM is asked to run. Raises UsageError."""
+    program = "bash" if shutil.which("bash") else "sh"
+    wanted = read(body, shell_program=program, max_preemptions=settings.max_preemptions)
+    resource = wanted.resource
+    if wanted.job is not None and not body.get("resource"):
+        resource = Resource(settings.am_memory_mb, settings.am_vcores)
+    return ApplicationSubmissionContext(
+        application_id=wanted.application_id,
+        name=wanted.name,
+        application_type=wanted.application_type,
+        queue=wanted.queue,
+        priority=wanted.priority,
+        am_container_spec=_launch_context(wanted, rm_address),
+        am_resource=resource,
+        max_attempts=wanted.max_attempts,
+        tags=wanted.tags,
+        timeout_ms=wanted.timeout_ms,
+        keep_containers_across_attempts=wanted.keep_containers,
+        node_label_expression=wanted.node_label,
+        command_line=_shown(wanted),
+    )
+
+
+def _launch_context(wanted: Submission, rm_address: str) -> ContainerLaunchContext:
+    ours = daemon_environment(os.environ)
+    kept = {name: value for name, value in ours.items() if name in ("PYTHONPATH", "PATH")}
+    if wanted.job is not None:
+        spec = json.dumps(encode(replace(wanted.job, rm_address=rm_address)))
+        return ContainerLaunchContext(
+            command=(sys.executable, "-P", "-m", f"{_MASTERS}.applicationmaster", JOB_FILE),
+            environment=kept,
+            files={JOB_FILE: spec},
+        )
+    if wanted.environment.get(REGISTERS_ITSELF, "").lower() == "true":
+        return ContainerLaunchContext(("/bin/sh", "-c", wanted.command), environment=wanted.environment)
+    return ContainerLaunchContext(
+        command=(sys.executable, "-P", "-m", f"{_MASTERS}.commandmaster", rm_address, wanted.command),
+        environment={**kept, **wanted.environment},
+    )
+
+
+def _shown(wanted: Submission) -> str:
+    """The command for listings."""
+    if wanted.job is None:
+        return wanted.command
+    phase = wanted.job.phases[0]
+    return f"dshell {len(phase.tasks)} x {phase.command[-1]}"
