@@ -1,0 +1,29 @@
+"""Which tests run beside others, and which want the machine for themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ALONE = (
+    "bench",
+    "executor/linux/test_limits_live.py",
+    "live/test_limits.py",
+    "live/test_pausing.py",
+    "live/test_policies.py",
+    "live/test_preparing.py",
+    "live/test_pressure.py",
+    "live/test_rebalancing.py",
+    "live/test_top.py",
+    "core/test_rm_speed.py",
+)
+"""Files whose tests measure shares of processors or spans of time: what runs beside them would be measured, too."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of those files; ``test.sh`` runs them last, one after another."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here) and item.path.relative_to(here).as_posix().startswith(ALONE):
+            item.add_marker(pytest.mark.alone)
