@@ -278,6 +278,7 @@ def test_a_real_load_outside_and_real_daemons(yopp: Yopp) -> None:
     if cores_in_use() > 0.3:
         pytest.skip("this machine is busy with other things")
     cores = psutil.cpu_count() or 1
+    yopp.watch_pressure()
     yopp("up", "--memory", "1024", "--vcores", str(cores))
     yopp.start("run", "-O", "-n", str(cores), "--memory", "64", *SPIN)
 
@@ -300,6 +301,7 @@ def test_real_memory_that_runs_short_by_a_threshold(yopp: Yopp) -> None:
     available = psutil.virtual_memory().available >> 20
     if available < 3000:
         pytest.skip("too little memory to play with")
+    yopp.watch_pressure()
     yopp("up", "--memory", "2000", "--vcores", "4",
          "-D", "yopp.nodemanager.pressure.enabled=true",
          "-D", f"yopp.nodemanager.pressure.memory-available-mb={available - 700}")  # fmt: skip
