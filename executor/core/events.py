@@ -129,6 +129,13 @@ class QueuingLimitReceived:
 
 
 @dataclass(frozen=True, slots=True)
+class GuaranteedAwaited:
+    """Whether guaranteed containers wait, elsewhere, for what guaranteed ones hold here."""
+
+    waiting: bool
+
+
+@dataclass(frozen=True, slots=True)
 class UsageSampled:
     """All containers were measured in one pass. ``node`` is the whole machine (or this node's share of it)."""
 
@@ -178,6 +185,7 @@ Event = (
     | ContainerResumed
     | ContainerExited
     | QueuingLimitReceived
+    | GuaranteedAwaited
     | UsageSampled
     | NodeUtilizationSampled
     | ContainerRecovered

@@ -101,6 +101,7 @@ class NodeHeartbeatResponse:
     ("stay" or "on-demand"): a node of an on-demand cluster ends itself when its RM is gone for good.
     ``nodes_for_scheduling``, with distributed scheduling, are the least loaded nodes; None for no news of them.
     ``next_interval_ms`` is the longest time until the next heartbeat from now on, 0 for as before.
+    ``guaranteed_awaited``: guaranteed containers wait for what others of their type hold here; None for as before.
     """
 
     response_id: int
@@ -116,6 +117,7 @@ class NodeHeartbeatResponse:
     lifetime: str = "stay"
     nodes_for_scheduling: tuple[RemoteNode, ...] | None = None
     next_interval_ms: int = 0
+    guaranteed_awaited: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
