@@ -4,8 +4,9 @@
     bench/allocation.py [--containers N] [--batch N]
 
 One cluster with distributed scheduling, one master that asks for a batch, waits for it, gives it back with the next
-call, and asks again; once at the RM, once through the AMRMProxy. Nothing is started. The floor is what the same
-connection does of calls that allocate nothing. Prints one table; the goal is 1,000 a second each way.
+call, and asks again; once at the RM, once through the AMRMProxy. Nothing is started, so that no node looks at
+this machine's load. The floor is what the same connection does of calls that allocate nothing. Prints one table; the
+goal is 1,000 a second each way.
 """
 
 from __future__ import annotations

@@ -147,6 +147,14 @@ class ExecutorSettings:
         and it takes no place in the queue. TAIL, YARN's rule: behind all that are queued when it is paused, and it
         takes a place.""",
     )
+    hold_for_guaranteed_ms: int = setting(
+        "yopp.nodemanager.opportunistic-queue.hold-for-guaranteed-ms",
+        100,
+        at_least=0,
+        doc="""For how long what a guaranteed container leaves behind is kept for the next one, where the RM says that
+        guaranteed containers wait for it: an opportunistic one would start in the gap and give way at once. 0 is
+        YARN's rule, where it starts.""",
+    )
     preemption_policy: str = setting(
         "yopp.nodemanager.preemption-policy",
         "MINIMAL",

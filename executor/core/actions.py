@@ -89,7 +89,7 @@ class ContainerActions(ContainerBook):
         room = self._room_for_opportunistic()
         if room is None:
             return None
-        spare = (room - self._guaranteed.needed).at_least_zero()
+        spare = (room - self._guaranteed.needed - self._handover.kept).at_least_zero()
         return self._opportunistic.next_fitting(spare, self._epoch_ms)
 
     def _room_for_opportunistic(self) -> Resource | None:
@@ -235,6 +235,8 @@ class ContainerActions(ContainerBook):
         container.deadlines.clear()
         container.pause_wanted = container.making_room = container.held = False
         container.yields_to = ""
+        if not container.is_opportunistic:
+            self._handover.left(container.allocated, self._now)
         self._release(container, container.allocated)
         self._active.pop(container.container_id, None)
         del self._live[container.container_id]

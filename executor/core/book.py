@@ -24,6 +24,7 @@ from .commands import Command, ForgetContainer, ReportStatus, StoreContainer
 from .container import PAUSED, Container
 from .deadlines import DeadlineKind, Deadlines
 from .durations import DurationStatistics
+from .handover import Handover
 from .limits import cgroup_limits
 from .queue_order import QueuePolicy, order_of
 from .queues import ContainerQueue, OpportunisticQueue
@@ -83,6 +84,7 @@ class ContainerBook:
             and settings.max_queue_length == 0
         )
         self._deadlines = Deadlines(self._is_still_due)
+        self._handover = Handover(settings.hold_for_guaranteed_ms / 1000)
         self._durations = DurationStatistics()
         self._waits = WaitStatistics()
         self._shed = 0

@@ -136,6 +136,13 @@ class NodeResized:
 
 
 @dataclass(frozen=True, slots=True)
+class GuaranteedAwaited:
+    """Whether guaranteed containers wait, elsewhere, for what guaranteed ones hold here."""
+
+    waiting: bool
+
+
+@dataclass(frozen=True, slots=True)
 class UsageSampled:
     """All containers were measured in one pass. ``node`` is the whole machine (or this node's share of it)."""
 
@@ -186,6 +193,7 @@ Event = (
     | ContainerExited
     | QueuingLimitReceived
     | NodeResized
+    | GuaranteedAwaited
     | UsageSampled
     | NodeUtilizationSampled
     | ContainerRecovered

@@ -31,6 +31,7 @@ from .events import (
     ContainerSignalRequested,
     ContainerUpdated,
     Event,
+    GuaranteedAwaited,
     NodeResized,
     NodeUtilizationSampled,
     QueuingLimitReceived,
@@ -81,6 +82,8 @@ class ContainerScheduler(YieldingActions):
                 self._on_queuing_limit(event)
             case NodeResized():
                 self._on_resized(event.total)
+            case GuaranteedAwaited():
+                self._handover.expects = event.waiting
             case UsageSampled():
                 self._on_usage(event)
             case NodeUtilizationSampled():
@@ -127,7 +130,8 @@ class ContainerScheduler(YieldingActions):
 
     def next_deadline(self) -> float | None:
         """When ``advance`` wants to be called, None for never."""
-        return self._deadlines.next()
+        due = (self._deadlines.next(), self._handover.next_deadline())
+        return min((at for at in due if at is not None), default=None)
 
     def advance(self, now: float) -> list[Command]:
         """Do what was due by ``now``: SIGKILL after SIGTERM, pauses that did not take, time limits."""
@@ -137,6 +141,8 @@ class ContainerScheduler(YieldingActions):
         while (due := self._deadlines.take_due(now)) is not None:
             container_id, kind = due
             self._on_deadline(self._live[container_id], kind)
+        if self._handover.expired(now):
+            self._start_pending()
         self._settle_watch()
         return commands
 
@@ -174,6 +180,8 @@ class ContainerScheduler(YieldingActions):
                 return
             if not spec.waiting_since_ms:  # else others let it go first, and it is no measure
                 container.expected_wait = self._estimated_wait(self._now)
+        else:
+            self._handover.arrived(spec.resource)
         self._enqueue(container)
         self._start_fitting()
         if container.state is SCHEDULED:
@@ -404,6 +412,8 @@ class ContainerScheduler(YieldingActions):
         self._tracker.transfer(container.allocated, container.execution_type, execution_type)
         container.change(execution_type=execution_type)
         container.yields_to = ""
+        if not container.is_opportunistic:
+            self._handover.arrived(container.resource)
         if container.is_waiting:
             container.sequence = self._take_sequence()
         if container.making_room:

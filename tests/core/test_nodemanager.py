@@ -514,6 +514,21 @@ def test_applications_to_cleanup_end_with_107_waiting_containers_first(node: Wor
     assert "has ended" in failed.message
 
 
+def test_that_guaranteed_containers_wait_reaches_the_scheduler_and_ends_with_the_rm(node: World) -> None:
+    for number in (1, 2):
+        node.run_one(number, execution_type="GUARANTEED")
+    node.start(to_start(3), to_start(4))
+    node.answer(guaranteed_awaited=True)
+    node.answer(guaranteed_awaited=None)
+    node.exited(1, 0)
+    assert node.status(3).state is ContainerState.SCHEDULED, "no news is no change"
+    node.until(node.now + 0.2)
+    assert node.status(3).state is not ContainerState.SCHEDULED, "for a moment only"
+    node.tell(ResourceManagerLost("gone"))
+    node.exited(2, 0)
+    assert node.status(4).state is not ContainerState.SCHEDULED
+
+
 def test_a_queuing_limit_reaches_the_scheduler(node: World) -> None:
     node.start(*(to_start(number) for number in range(1, 7)))
     node.answer(queuing_limit=ContainerQueuingLimit(max_queue_length=1))

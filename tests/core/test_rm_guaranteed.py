@@ -292,3 +292,34 @@ def test_an_answer_is_repeated_until_it_is_acknowledged_and_nothing_granted_twic
     again = cluster.take(master.send(asks(2, ONE)))
     assert [container.id for container in again.allocated] == [container.id for container in lost.allocated]
     assert again.response_id == lost.response_id + 1
+
+
+def test_a_node_is_told_at_once_that_guaranteed_containers_wait_for_it_and_that_it_is_over_in_time() -> None:
+    """So that it need not start others in the gap between two."""
+    cluster = Cluster()
+    node = cluster.node(total=Resource(4096, 2))
+    master = cluster.master()
+    first, second = master.allocate(asks(2, ONE)).allocated
+    assert node.beat(status(first), status(second)).guaranteed_awaited is False
+    held = node.send(wait_ms=60_000)
+    assert not cluster.answered(held)
+    assert not master.allocate(asks(1, ONE)).allocated
+    response = node.take(held)
+    assert response is not None and response.guaranteed_awaited is True
+    held = node.send(wait_ms=60_000)
+    assert not cluster.answered(held), "once"
+    superseding = node.send(done(first), wait_ms=60_000)
+    assert node.take(held).guaranteed_awaited is None, "no news"  # type: ignore[union-attr]
+    [third] = master.allocate().allocated
+    answer = node.take(superseding)
+    assert answer is not None and answer.guaranteed_awaited is False
+    held = node.send(status(third), wait_ms=60_000)
+    assert not cluster.answered(held)
+
+
+def test_with_plain_beats_nobody_is_waited_for() -> None:
+    cluster = Cluster(heartbeat_wait=False)
+    node = cluster.node(total=Resource(4096, 1))
+    master = cluster.master()
+    master.allocate(asks(3, ONE))
+    assert node.beat().guaranteed_awaited is False, "a beat takes longer than anybody should wait"

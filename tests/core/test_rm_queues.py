@@ -558,3 +558,16 @@ def test_a_tree_of_one_queue_without_limits_costs_no_turns() -> None:
     assert not QueueTree(tree(root_default={"user_limit_factor": 0.5})).plain
     limited = CapacitySchedulerSettings(maximum_am_resource_percent=0.5)
     assert not QueueTree(tree(root="only"), limited).plain
+
+
+def test_a_node_knows_of_successors_also_where_a_limit_keeps_them_waiting() -> None:
+    """There is room, and opportunistic containers may be queued; but what ends here is followed."""
+    bounded = {"capacity": 50.0, "maximum_capacity": 50.0, "user_limit_factor": -1.0}
+    cluster = Cluster(queues=tree(root="a,b", root_a=bounded, root_b={"capacity": 50.0}))
+    node = cluster.node(total=Resource(4096, 4))
+    master = cluster.master(queue="a")
+    granted = master.allocate(asks(5, ONE)).allocated
+    assert len(granted) == 2
+    assert node.beat(*map(status, granted)).guaranteed_awaited is True
+    others = master.allocate(asks(3, ONE, OPPORTUNISTIC)).allocated
+    assert len(others) == 3, "two on the free vcores, one in the queue"

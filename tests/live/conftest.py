@@ -1,6 +1,7 @@
 """Real daemons for tests: a `yopp` of its own run directory, that must leave nothing behind.
 
 ``yopp(*args)`` runs the command line as a new user would, in a clean environment, and returns the finished process.
+What else this machine does is no part of most tests: nodes watch no pressure of it, unless ``yopp.watch_pressure()``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from typing import Any
 
 import psutil
 import pytest
+
+from yarnopp_cli.settings.files import SHIPPED_SITE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -50,11 +53,18 @@ class Yopp:
             "YOPP_RUN_DIR": str(self.run_dir),
             "YOPP_PORTS": "auto",  # several of these run at once
         }
+        self.calm = home / "calm.toml"
+        self.calm.write_text("[yopp.nodemanager]\npressure.enabled = false\n")
+        self.environment["YOPP_CONF"] = f"{SHIPPED_SITE}:{self.calm}"
         self.started: list[subprocess.Popen[Any]] = []
 
     @property
     def command(self) -> list[str]:
         return [sys.executable, "-m", "yarnopp_cli"]
+
+    def watch_pressure(self) -> None:
+        """From now on use the shipped site as it is: opportunistic containers give way to this machine's load."""
+        self.environment.pop("YOPP_CONF", None)
 
     def __call__(
         self,
@@ -65,6 +75,8 @@ class Yopp:
         **more: Any,
     ) -> subprocess.CompletedProcess[str]:
         """Run to the end; ``code`` is the exit code it must have, None for any."""
+        if args[:1] == ("up",) and "--conf" in args and "YOPP_CONF" in self.environment:
+            args = (*args, "--conf", str(self.calm))
         ended = subprocess.run(
             [*self.command, *args], env=self.environment | (env or {}), cwd=more.pop("cwd", self.home), timeout=timeout,
             capture_output=True, text=True, errors="replace", stdin=more.pop("stdin", subprocess.DEVNULL), **more,

@@ -30,13 +30,12 @@ UNTIL = "while [ ! -e $0 ]; do sleep 0.05; done"
 """Runs until a file is there: nothing here ends by itself before a slow machine has looked at it."""
 RUNNING_LIMIT = 8 if os.cpu_count() == 1 else 4
 """Seconds; a machine of one processor takes some of them to make a call."""
-CALM = "yopp.nodemanager.pressure.enabled=false"  # what else runs on this machine is no part of these tests
 
 
 @pytest.fixture(params=["signal", "freezer"])
 def pausing(yopp: Yopp, request: pytest.FixtureRequest) -> Yopp:
     """A node of 2 vcores and 1024 MB that pauses to make room."""
-    up = yopp("up", "--conf", PAUSE, "-D", f"{MECHANISM}={request.param}", "-D", CALM, "--vcores", "2",
+    up = yopp("up", "--conf", PAUSE, "-D", f"{MECHANISM}={request.param}", "--vcores", "2",
               "--memory", "1024", code=None)  # fmt: skip
     if up.returncode and "freezer" in up.stderr:
         pytest.skip("this host has no freezer")
@@ -235,8 +234,6 @@ def test_a_paused_one_survives_its_nodemanager(pausing: Yopp) -> None:
         PAUSE,
         "-D",
         f"{MECHANISM}={_mechanism(pausing)}",
-        "-D",
-        CALM,
         "--vcores",
         "2",
         "--memory",

@@ -63,6 +63,10 @@ def test_the_documents_pi_command_verbatim_with_no_cluster_running(yopp: Yopp) -
 
 
 def test_the_documents_dshell_command_verbatim(cluster: Yopp) -> None:
+    begun = time.monotonic()
+    cluster("ps")
+    if (call := time.monotonic() - begun) > 0.6:
+        pytest.skip(f"a call takes {call:.1f} s now: too slow for four looks at what lasts three seconds")
     job = subprocess.Popen(
         ["bash", "-c", "exec " + DSHELL.replace("yarn ", shlex.join(cluster.command) + " ", 1)],
         env=cluster.environment, cwd=cluster.home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -155,7 +159,9 @@ def test_kill_of_the_client_ends_its_job(cluster: Yopp) -> None:
 
 
 def test_containers_outlive_their_nm_and_are_found_again(cluster: Yopp) -> None:
-    job = cluster.start("run", "-n", "3", "-O", "sh", "-c", "sleep 6; echo done")
+    gate = cluster.home / "gate"
+    script = f"while [ ! -e {gate} ]; do sleep 0.05; done; echo done"
+    job = cluster.start("run", "-n", "3", "-O", "sh", "-c", script)
     wait_until(lambda: counted(cluster) == {"RUNNING": 2, "QUEUED": 1}, what="the job is under way")
     before = {c["id"]: c["yopp"]["pid"] for c in cluster.containers()}
     nm = cluster.json("status")["clusterInfo"]["yopp"]["nms"][0]["pid"]
@@ -164,6 +170,7 @@ def test_containers_outlive_their_nm_and_are_found_again(cluster: Yopp) -> None:
     wait_until(
         lambda: {c["id"]: c["yopp"]["pid"] for c in cluster.containers()} == before, what="all found again"
     )
+    gate.touch()
     out, err = job.communicate(timeout=60)
     assert job.returncode == 0, err
     assert out.count("done") == 3

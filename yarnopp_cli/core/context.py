@@ -136,12 +136,15 @@ class RMContext:
                     return False
         return True
 
-    def _guaranteed_awaited(self, node: RMNode, waiting: bool) -> None:
-        """Guaranteed containers begin or cease to wait for room on ``node``.
+    def _guaranteed_awaited(self, node: RMNode, waiting: bool, followed: bool) -> None:
+        """Guaranteed containers begin or cease to wait for room on ``node``; ``followed``: those that end there may
+        have successors, also where it is not room that these wait for but a queue's or user's limit.
 
         With the plain beat it takes a heartbeat until one is there, and that is what queues are for.
         """
         node.load.awaited = waiting and self.heartbeat_wait
+        node.guaranteed_awaited = followed and self.heartbeat_wait
+        self.touch_node(node)
         self.monitor.refresh(node.load)
 
     def ms(self, now: float) -> int:

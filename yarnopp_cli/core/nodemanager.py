@@ -155,6 +155,7 @@ class NodeManager:
         self._token_key: bytes | None = None
         self._lifetime = "stay"
         self._told_to_stay = False
+        self._guaranteed_awaited = False
         self._held: list[tuple[float, CallReceived]] = []
         self._ending: _Ending | None = None
         self._stopped = False
@@ -351,6 +352,7 @@ class NodeManager:
             self._begin_ending(str(error), keep=True)
 
     def _on_resource_manager_lost(self) -> None:
+        self._await_guaranteed(False)  # nobody comes from there now
         self._link.lost(self._now)
         if self._ending is not None and self._ending.unregistering:
             self._link.unregistered()
@@ -397,8 +399,15 @@ class NodeManager:
             self._commands += self._proxy.nodes_changed(response.nodes_for_scheduling, self._now)
         if response.resource is not None and response.resource != self._scheduler.total:
             self._pass(executor_events.NodeResized(response.resource))
+        if response.guaranteed_awaited is not None:
+            self._await_guaranteed(response.guaranteed_awaited)
         if response.queuing_limit != NO_LIMIT:
             self._pass(executor_events.QueuingLimitReceived(response.queuing_limit))
+
+    def _await_guaranteed(self, waiting: bool) -> None:
+        if waiting is not self._guaranteed_awaited:
+            self._guaranteed_awaited = waiting
+            self._pass(executor_events.GuaranteedAwaited(waiting))
 
     def _start_for_resource_manager(self, grant: Grant, context: ContainerLaunchContext) -> None:
         """Start a master. One that cannot be started ends as any container does that cannot."""

@@ -79,6 +79,8 @@ class RMNode:
     queue_limit: int = -1
     held: HeldCall | None = None
     answer_due: bool = False
+    guaranteed_awaited: bool = False
+    awaited_told: bool = False
     acknowledged: tuple[str, ...] = ()
     to_start: Mailbox[ContainerToStart] = field(default_factory=Mailbox)
     to_cleanup: Mailbox[str] = field(default_factory=Mailbox)
@@ -127,6 +129,7 @@ class RMNode:
             or self.to_cleanup.fresh
             or self.applications_to_cleanup.fresh
             or self.to_update.fresh
+            or (self.guaranteed_awaited and not self.awaited_told)  # that it is over can wait
         )
 
     def connect(self, connection_id: int) -> None:
@@ -134,6 +137,7 @@ class RMNode:
         if connection_id != self.connection_id or not self.connected:
             self.send_again()
             self.sent_here = 0
+            self.awaited_told = False
         self.connection_id = connection_id
         self.connected = True
 
@@ -147,6 +151,7 @@ class RMNode:
     def restart(self) -> None:
         """It has registered again: the numbers of the answers begin anew."""
         self.response_id = self.sent_here = 0
+        self.awaited_told = False
         self.to_start.restart()
         self.to_cleanup.restart()
         self.to_update.restart()
@@ -177,6 +182,7 @@ class RMNode:
         """The next answer, with everything that is not acknowledged."""
         self.response_id += 1
         self.sent_here = self.response_id
+        self.awaited_told = self.guaranteed_awaited
         number = self.response_id
         return NodeHeartbeatResponse(
             number,
@@ -188,6 +194,7 @@ class RMNode:
             queuing_limit=limit,
             lifetime=lifetime,
             resource=self.total if self.resized else None,
+            guaranteed_awaited=self.guaranteed_awaited,
         )
 
     def remote(self) -> RemoteNode:

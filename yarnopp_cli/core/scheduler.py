@@ -15,7 +15,7 @@ from ..records.requests import ANY
 from .applications import RMApp, RMAppAttempt
 from .asks import Ask, admits, levels
 from .nodes import RMNode
-from .queues import QUEUE_CAPACITY, QueueTree, Turns
+from .queues import QUEUE_CAPACITY, USER_LIMIT, QueueTree, Turns
 
 MAX_OVERTAKES = 100
 """How often later asks may be served on nodes that an ask waits for, before these nodes are kept for it."""
@@ -26,12 +26,13 @@ Grant = Callable[[RMAppAttempt, Ask, RMNode], None]
 class GuaranteedScheduler:
     """Cluster-wide books of guaranteed resources, and the choice of nodes.
 
-    ``awaited`` is told when asks begin or cease to wait for room on a node. ``dirty`` says that an
+    ``awaited`` is told when asks begin or cease to wait for room on a node, and for the end of what runs there, be it
+    for a limit of theirs. ``dirty`` says that an
     assignment may find something to do: an ask came, or something was freed. ``starving`` says that the last
     assignment left asks for which no node, or a queue, had no room.
     """
 
-    def __init__(self, queues: QueueTree, awaited: Callable[[RMNode, bool], None]) -> None:
+    def __init__(self, queues: QueueTree, awaited: Callable[[RMNode, bool, bool], None]) -> None:
         self.queues = queues
         self._awaited = awaited
         self.nodes: dict[str, RMNode] = {}
@@ -81,6 +82,7 @@ class GuaranteedScheduler:
     def assign(self, grant: Grant, nodes: Iterable[RMNode] | None = None) -> None:
         """Serve what can be served, in the queue's order, on ``nodes`` (all by default)."""
         self.dirty = self.starving = False
+        limited = False
         candidates = [node for node in (self.nodes.values() if nodes is None else nodes) if node.usable]
         if not candidates:
             return
@@ -92,12 +94,12 @@ class GuaranteedScheduler:
                 for group in attempt.guaranteed_asks.groups():
                     self._serve(attempt, group, candidates, grant, passed, kept)
         else:
-            self._serve_by_turns(candidates, grant, passed, kept)
+            limited = self._serve_by_turns(candidates, grant, passed, kept)
         self.starving = self.starving or bool(passed)
         for node in candidates:
             waiting = any(could_serve(ask, attempt, node) for ask, attempt in passed)
-            if waiting is not node.load.awaited:
-                self._awaited(node, waiting)
+            if waiting is not node.load.awaited or (waiting or limited) is not node.guaranteed_awaited:
+                self._awaited(node, waiting, waiting or limited)
 
     def _serve(
         self,
@@ -123,14 +125,17 @@ class GuaranteedScheduler:
         grant: Grant,
         passed: list[tuple[Ask, RMAppAttempt]],
         kept: set[str],
-    ) -> None:
-        """Serve one container a turn, as queues, users and applications take turns, within their limits."""
+    ) -> bool:
+        """Serve one container a turn, as queues, users and applications take turns, within their limits; whether
+        such a limit stopped one."""
         turns = Turns(self.queues)
+        limited = False
         while (turn := turns.next()) is not None:
             attempt, ask = turn.attempt, next(iter(turn.group.values()))
             refused = turn.leaf.refuses(
                 attempt.app.user, ask.resource, master=ask is attempt.am_ask, active=turn.active
             )
+            limited = limited or refused in (QUEUE_CAPACITY, USER_LIMIT)
             if refused == QUEUE_CAPACITY:
                 self.starving = True
                 turns.limited(turn, ask, MAX_OVERTAKES)
@@ -143,6 +148,7 @@ class GuaranteedScheduler:
                 continue
             turns.served(turn)
             self._take(ask, attempt, choice, grant, passed)
+        return limited
 
     def _pass(
         self,

@@ -103,6 +103,7 @@ class NodeHeartbeatResponse:
     ``nodes_for_scheduling``, with distributed scheduling, are the least loaded nodes; None for no news of them.
     ``next_interval_ms`` is the longest time until the next heartbeat from now on, 0 for as before.
     ``resource`` is the size that an administrator gave the node, None for none.
+    ``guaranteed_awaited``: guaranteed containers wait for what others of their type hold here; None for as before.
     """
 
     response_id: int
@@ -119,6 +120,7 @@ class NodeHeartbeatResponse:
     nodes_for_scheduling: tuple[RemoteNode, ...] | None = None
     next_interval_ms: int = 0
     resource: Resource | None = None
+    guaranteed_awaited: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ from executor.core.events import (
     ContainerScheduled,
     ContainerUpdated,
     Event,
+    GuaranteedAwaited,
     NodeUtilizationSampled,
     QueuingLimitReceived,
     UsageSampled,
@@ -100,6 +101,7 @@ class RandomWorld(RuleBasedStateMachine):
                 "all_pass_through_queue": st.booleans(),
                 "paused_memory": st.sampled_from(["keep", "reclaim", "release"]),
                 "max_wait_ms": st.sampled_from([0, 300]),
+                "hold_for_guaranteed_ms": st.sampled_from([0, 100, 400]),
                 "pressure_enabled": st.booleans(),
                 "pressure_sustained_ms": st.just(200),
                 "pressure_quiet_ms": st.just(300),
@@ -247,6 +249,10 @@ class RandomWorld(RuleBasedStateMachine):
         seen = self.machine.opportunistic_status()
         paused = seen.paused if self.node["paused_place"] == "TAIL" else 0
         assert limit < 0 or seen.queued - paused <= limit
+
+    @rule(waiting=st.booleans())
+    def await_guaranteed(self, waiting: bool) -> None:
+        self.tell(GuaranteedAwaited(waiting))
 
     @rule(memory=st.sampled_from([100, 200, 600, 3000]), cores=st.sampled_from([0.0, 0.5, 1.0, 3.0]))
     def sample(self, memory: int, cores: float) -> None:

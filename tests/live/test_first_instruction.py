@@ -1,0 +1,38 @@
+"""The judging line: a guaranteed container's first instruction on a node full of opportunistic spinners.
+
+The bench measures it, with its floor in the same run, and this holds it to its limit where the machine has time: where
+the floor itself, a container on an idle node, is late, something else has the processors, and nothing is shown.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from .conftest import ROOT
+from .test_pressure import in_a_quiet_moment
+
+pytestmark = pytest.mark.live
+
+LIMIT_MS = 20.0
+QUIET_FLOOR_MS = 10.0
+
+
+def test_it_comes_within_twenty_milliseconds_by_pausing_and_by_killing() -> None:
+    in_a_quiet_moment()
+    ended = subprocess.run(
+        [sys.executable, str(ROOT / "bench" / "preemption.py"), "--runs", "5"],
+        capture_output=True, text=True, timeout=110,
+    )  # fmt: skip
+    medians = {}
+    for line in ended.stdout.splitlines()[1:]:
+        name, figure = line[:34].strip(), line[34:].split()[0]
+        if figure != "not":
+            medians[name] = float(figure)
+    floor = "idle node (the floor)"
+    assert {floor, "by pausing, signals", "by killing"} <= medians.keys(), ended.stderr
+    if max(medians.values()) > LIMIT_MS and medians[floor] > QUIET_FLOOR_MS:
+        pytest.skip(f"this machine has become busy: {medians}")
+    assert max(medians.values()) <= LIMIT_MS, medians
