@@ -20,7 +20,7 @@ from ..records import (
 )
 from ..settings import ExecutorSettings
 from .applications import Applications
-from .commands import Command, ForgetContainer, ReportStatus, StoreContainer
+from .commands import Command, ForgetContainer, ReportStatus, SetNodeWeight, StoreContainer
 from .container import PAUSED, Container
 from .deadlines import DeadlineKind, Deadlines
 from .durations import DurationStatistics
@@ -91,6 +91,8 @@ class ContainerBook:
         self._recovering = False
         self._now = 0.0
         self._commands: list[Command] = []
+        #: the guaranteed vcores that this node's group was last given the weight of
+        self._weighed: int | None = None
 
     def forget(self, container_ids: Iterable[str]) -> list[Command]:
         """The ends of these containers were reported: what was written of them goes.
@@ -259,6 +261,15 @@ class ContainerBook:
 
     def _emit(self, command: Command) -> None:
         self._commands.append(command)
+
+    def _settle_weight(self) -> None:
+        """After each step: what runs guaranteed is what this node's group weighs. A pause gives it back."""
+        if self._recovering or not self._settings.group_weights:
+            return
+        vcores = self._tracker.allocated_to(ExecutionType.GUARANTEED).vcores
+        if vcores != self._weighed:
+            self._weighed = vcores
+            self._emit(SetNodeWeight(vcores))
 
     def _store(self, container: Container) -> None:
         self._emit(StoreContainer(container.record()))

@@ -91,6 +91,7 @@ class ContainerScheduler(YieldingActions):
                 if container is not None:  # else it has ended: what was under way for it may still come in
                     self._on_container_event(container, event)
         self._settle_watch()
+        self._settle_weight()
         return commands
 
     def _on_container_event(self, container: Container, event: ContainerEvent) -> None:
@@ -135,6 +136,7 @@ class ContainerScheduler(YieldingActions):
             container_id, kind = due
             self._on_deadline(self._live[container_id], kind)
         self._settle_watch()
+        self._settle_weight()
         return commands
 
     def validate(self) -> None:

@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable
 
+from ...core.weights import SHARES
 from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError
 from ...records import CgroupLimits, ContainerUsage
 from .base import (
@@ -35,6 +36,7 @@ from .files import (
     group_processes,
     number,
 )
+from .weights import GroupWeights, weighed_groups
 
 LOG = logging.getLogger(__name__)
 
@@ -275,6 +277,13 @@ class V1Driver(CgroupDriver):
         """Remove this node's group from each hierarchy, and empty levels above it."""
         for base in self._unique_bases():
             remove_upwards(base, self._relative)
+
+    def weights(self) -> GroupWeights | None:
+        """cpu.shares."""
+        if "cpu" not in self._bases:
+            return None
+        groups = weighed_groups(self._bases["cpu"], self._relative, self.hierarchy)
+        return GroupWeights(groups, "cpu.shares", SHARES)
 
     def stale_groups(self) -> list[str]:
         """Containers that have a group in any hierarchy."""
