@@ -21,7 +21,7 @@ from ..records import (
 from ..settings import ExecutorSettings
 from .applications import Applications
 from .commands import Command, ForgetContainer, ReportStatus, SetNodeWeight, StoreContainer
-from .container import PAUSED, Container
+from .container import KILLING, PAUSED, PAUSING, Container
 from .deadlines import DeadlineKind, Deadlines
 from .durations import DurationStatistics
 from .limits import cgroup_limits
@@ -263,10 +263,16 @@ class ContainerBook:
         self._commands.append(command)
 
     def _settle_weight(self) -> None:
-        """After each step: what runs guaranteed is what this node's group weighs. A pause gives it back."""
+        """After each step: what runs guaranteed is what this node's group weighs. A pause gives it back.
+
+        A process stops and ends only when it is given a processor: whoever is to, is not kept waiting by its
+        weight.
+        """
         if self._recovering or not self._settings.group_weights:
             return
         vcores = self._tracker.allocated_to(ExecutionType.GUARANTEED).vcores
+        if vcores < 1 and any(container.state in (PAUSING, KILLING) for container in self._active.values()):
+            vcores = 1
         if vcores != self._weighed:
             self._weighed = vcores
             self._emit(SetNodeWeight(vcores))

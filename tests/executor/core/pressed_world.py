@@ -1,7 +1,8 @@
 """A World on a machine whose processors and memory are modelled, in virtual time.
 
-Each tick the processors are divided as the kernel does: by weight, first among yopp's group (with the weight
-that the machine gives it) and each thread outside, then inside the group, and what one does not want the others get. The machine under test sees nothing but the readings.
+Each tick the processors are divided as the kernel does: by weight, first among yopp's group, with the weight that the
+machine gives it, and each thread outside, then inside the group, and what one does not want the others get. The machine
+under test sees nothing but the readings.
 """
 
 from __future__ import annotations
@@ -101,6 +102,7 @@ class PressedWorld(World):
                     cpu_seconds=self.used.get(name, 0.0),
                     memory_bytes=self.holds.get(name, 1) * MIB,
                     sampled_at=self.now,
+                    runnable=round(self.wants.get(name, 0.0)) if status.state in MOVING else 0,
                 )
         busy = sum(self.got.values())
         self.tell_more(UsageSampled(usages))
