@@ -25,8 +25,9 @@ from executor.errors import CgroupError, CgroupWriteError
 from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.cgroups.files import KernelFiles
 from executor.linux.cgroups.weights import GroupWeights, weighed_groups
+from executor.linux.processes import runnable_threads
 
-from .node import soon
+from .node import soon, until
 
 G, O = ExecutionType.GUARANTEED, ExecutionType.OPPORTUNISTIC  # noqa: E741 - the letters of the conformance cases
 PROCESSOR = max(os.sched_getaffinity(0))
@@ -212,6 +213,18 @@ def test_the_kernel_is_told_what_runs(tmp_path: Path) -> None:
         assert not any(map(os.path.exists, groups))
 
     asyncio.run(scenario())
+
+
+def test_who_wants_a_processor_is_told_from_who_sleeps() -> None:
+    with outside(1) as (spinning,), subprocess.Popen(["sleep", "100"]) as sleeping:
+        try:
+            until(lambda: runnable_threads([spinning.pid]) == 1, "it spins")
+            until(lambda: runnable_threads([sleeping.pid]) == 0, "it sleeps")
+            assert runnable_threads([spinning.pid, sleeping.pid]) == 1
+            spinning.suspend()
+            until(lambda: runnable_threads([spinning.pid]) == 0, "it is stopped")
+        finally:
+            sleeping.kill()
 
 
 @contextmanager
