@@ -158,7 +158,8 @@ class ContainerUsage:
     ``cpu_seconds`` counts from the start of the container. ``memory_bytes`` now, ``memory_peak_bytes`` ever.
     ``throttled_seconds`` is the time its CPU quota held it back; ``oom_kills`` how often the kernel's OOM killer
     struck in it. ``processes`` is the number of processes. ``sampled_at`` is the executor's clock, in seconds.
-    ``virtual_bytes`` is the address space of its processes, 0 where nobody asked for it.
+    ``virtual_bytes`` is the address space of its processes, 0 where nobody asked for it. ``runnable`` is how many of
+    its threads run or wait for a processor at that moment; it is counted while the machine is watched.
     """
 
     cpu_seconds: float = 0.0
@@ -169,6 +170,7 @@ class ContainerUsage:
     processes: int = 0
     sampled_at: float = 0.0
     virtual_bytes: int = 0
+    runnable: int = 0
 
 
 @dataclass(frozen=True, slots=True)

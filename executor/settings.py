@@ -311,6 +311,15 @@ class ExecutorSettings:
         "/hadoop-yarn",
         doc="The cgroup under which yopp makes its own, relative to the cgroup that yopp runs in.",
     )
+    group_weights: bool = setting(
+        "yopp.nodemanager.group-weights",
+        True,
+        doc="""Give the cgroups above the containers, from the hierarchy's down to the node's, the weight on the
+        processors of all guaranteed containers that run below them, and the least that there is while only
+        opportunistic ones do. So each guaranteed vcore has what a process outside yopp has, and opportunistic
+        containers get what others leave. With false, as in YARN, nobody writes these weights: yopp as a whole has
+        what a single process has.""",
+    )
     cgroups_mount: str = setting(
         "yopp.nodemanager.cgroups.mode",
         "auto",

@@ -20,8 +20,8 @@ from ..records import (
 )
 from ..settings import ExecutorSettings
 from .applications import Applications
-from .commands import Command, ForgetContainer, ReportStatus, StoreContainer
-from .container import PAUSED, Container
+from .commands import Command, ForgetContainer, ReportStatus, SetNodeWeight, StoreContainer
+from .container import KILLING, PAUSED, PAUSING, Container
 from .deadlines import DeadlineKind, Deadlines
 from .durations import DurationStatistics
 from .handover import Handover
@@ -93,6 +93,8 @@ class ContainerBook:
         self._recovering = False
         self._now = 0.0
         self._commands: list[Command] = []
+        #: the guaranteed vcores that this node's group was last given the weight of
+        self._weighed: int | None = None
 
     def forget(self, container_ids: Iterable[str]) -> list[Command]:
         """The ends of these containers were reported: what was written of them goes.
@@ -261,6 +263,21 @@ class ContainerBook:
 
     def _emit(self, command: Command) -> None:
         self._commands.append(command)
+
+    def _settle_weight(self) -> None:
+        """After each step: what runs guaranteed is what this node's group weighs. A pause gives it back.
+
+        A process stops and ends only when it is given a processor: whoever is to, is not kept waiting by its
+        weight.
+        """
+        if self._recovering or not self._settings.group_weights:
+            return
+        vcores = self._tracker.allocated_to(ExecutionType.GUARANTEED).vcores
+        if vcores < 1 and any(container.state in (PAUSING, KILLING) for container in self._active.values()):
+            vcores = 1
+        if vcores != self._weighed:
+            self._weighed = vcores
+            self._emit(SetNodeWeight(vcores))
 
     def _store(self, container: Container) -> None:
         self._emit(StoreContainer(container.record()))

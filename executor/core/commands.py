@@ -93,6 +93,14 @@ class WatchHost:
 
 
 @dataclass(frozen=True, slots=True)
+class SetNodeWeight:
+    """Give this node's group the weight of so many guaranteed vcores beside what runs outside, and the groups above
+    it theirs. Best effort; no event."""
+
+    vcores: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReportStatus:
     """Its state, type or limits changed, as told here; for whoever watches."""
 
@@ -110,6 +118,7 @@ Command = (
     | SetLimits
     | CleanUpContainer
     | WatchHost
+    | SetNodeWeight
     | ReportStatus
 )
 """Everything a ContainerScheduler may answer with."""

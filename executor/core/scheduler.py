@@ -97,6 +97,7 @@ class ContainerScheduler(YieldingActions):
                 if container is not None:  # else it has ended: what was under way for it may still come in
                     self._on_container_event(container, event)
         self._settle_watch()
+        self._settle_weight()
         return commands
 
     def _on_container_event(self, container: Container, event: ContainerEvent) -> None:
@@ -144,6 +145,7 @@ class ContainerScheduler(YieldingActions):
         if self._handover.expired(now):
             self._start_pending()
         self._settle_watch()
+        self._settle_weight()
         return commands
 
     def validate(self) -> None:

@@ -134,6 +134,11 @@ class YieldingActions(ContainerActions):
         appetite = known.appetite if known is not None else 0.0
         if not stands:
             appetite *= 0.5 ** (seconds / HALF_LIFE_SECONDS)
+        if not stands:
+            # Who gets next to nothing, because all that it weighs is the least, uses nothing: it waits. One that
+            # does so twice running does not only happen to.
+            waits = min(usage.runnable, container.usage.runnable, self._physical_cores)
+            appetite = max(appetite, float(waits))
         settled = container.ran_seconds(self._now) >= self._settings.overallocation_ramp_ms / 1000
         self._measured[container.container_id] = Use(
             cores, max(cores, appetite), usage.memory_bytes, settled or (known is not None and known.settled)

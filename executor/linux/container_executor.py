@@ -29,6 +29,7 @@ from ..core.commands import (
     ReportStatus,
     ResumeContainer,
     SetLimits,
+    SetNodeWeight,
     SignalContainer,
     StoreContainer,
     WatchHost,
@@ -42,6 +43,8 @@ from ..core.events import (
     ContainerRecovered,
     ContainerResumed,
     Event,
+    NodeUtilizationSampled,
+    UsageSampled,
 )
 from ..errors import CgroupError, ExecutorError, StateStoreError
 from ..records import CgroupLimits, ContainerRecord, ContainerSpec, ContainerState, ContainerStatus
@@ -70,6 +73,7 @@ from .process import (
 )
 from .processes import children, is_alive, send
 from .store import StateStore
+from .weighing import Weighing
 
 LOG = logging.getLogger(__name__)
 
@@ -125,12 +129,13 @@ class LinuxContainerExecutor:
         self._monitor = Monitor(
             cgroups,
             self._running,
-            post,
+            self._sampled,
             virtual_memory=settings.vmem_check_enabled,
             interval_ms=settings.monitor_interval_ms,
             clock=clock,
             host=self._host_reader,
         )
+        self._weights = Weighing(cgroups, self._loop)
         self._finder = Finder(self._store, self._directories, cgroups, clock)
         self._held: dict[str, Held] = {}
         self._preparer = Preparer(
@@ -161,6 +166,7 @@ class LinuxContainerExecutor:
     async def close(self) -> None:
         """Finish what is under way and watch nothing any more. Containers that still run go on."""
         await self._monitor.stop()
+        self._weights.finish()
         await self._preparer.close()
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -171,6 +177,7 @@ class LinuxContainerExecutor:
         ended.
         """
         self._cgroups.remove_parent()
+        self._weights.removed()
         if self._cgroups.mode == "none":
             set_subreaper(False)
         for path in (self._directories.work, self._directories.state):
@@ -205,6 +212,11 @@ class LinuxContainerExecutor:
             clock=self._clock,
         )
 
+    def _sampled(self, event: UsageSampled | NodeUtilizationSampled) -> None:
+        self._post(event)
+        if isinstance(event, UsageSampled):
+            self._weights.check()
+
     def _running(self) -> list[str]:
         return [held.container_id for held in self._held.values() if not held.ended]
 
@@ -233,6 +245,8 @@ class LinuxContainerExecutor:
                 self._clean_up(container_id)
             case WatchHost(interval_ms):
                 self._monitor.watch(interval_ms, self._loop)
+            case SetNodeWeight(vcores):
+                self._weights.set(vcores)
             case ReportStatus(status):
                 if self._report is not None:
                     self._report(status)

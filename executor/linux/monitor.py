@@ -17,6 +17,7 @@ from ..records import ContainerUsage, ResourceUtilization
 from . import virtual_memory as address_space
 from .cgroups.base import CgroupDriver
 from .host import HostReader
+from .processes import runnable_threads
 
 INLINE_SECONDS = 0.003
 """Passes shorter than this are made on the loop."""
@@ -125,6 +126,13 @@ class Monitor:
         if self._virtual_memory:
             usages = {
                 name: replace(usage, virtual_bytes=address_space.virtual_bytes(self._cgroups.processes(name)))
+                for name, usage in usages.items()
+            }
+        if (
+            self._watching is not None and self._cgroups.mode != "none"
+        ):  # only there a weight makes anybody wait
+            usages = {
+                name: replace(usage, runnable=runnable_threads(self._cgroups.processes(name)))
                 for name, usage in usages.items()
             }
         node = node_utilization()

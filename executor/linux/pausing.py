@@ -14,8 +14,9 @@ from .processes import read_stat, send
 
 QUICK_SECONDS = 0.003
 """How long the loop itself looks whether processes stand still, before a thread of its own does."""
-SETTLE_SECONDS = 1.0
-"""A process that was told to stop and still runs after this long is not going to stop soon."""
+SETTLE_SECONDS = 1.8
+"""A process that was told to stop and still runs after this long is not going to stop soon. It stops when it is given
+a processor, and what weighs the least waits for that (``FREEZE_SECONDS`` of the freezers)."""
 
 _STOP = 1 << (signal.SIGSTOP - 1)
 

@@ -56,6 +56,20 @@ def read_stat(pid: int) -> ProcessStat | None:
     )
 
 
+def runnable_threads(processes: list[int]) -> int:
+    """How many of their threads run or wait for a processor now."""
+    found = 0
+    for pid in processes:
+        try:
+            threads = os.listdir(f"/proc/{pid}/task")
+        except OSError:
+            continue
+        for thread in threads:
+            stat = read_stat(int(thread))
+            found += stat is not None and stat.state == "R"
+    return found
+
+
 def send(pid: int, number: int) -> bool:
     """Send a signal; False where the process is gone or not ours."""
     try:

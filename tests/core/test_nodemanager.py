@@ -111,7 +111,7 @@ class World:
             NODE,
             "unix:/run/yopp/nm-45454.sock",
             Resource(4096, 2),
-            ExecutorSettings(max_queue_length=queue),
+            ExecutorSettings(max_queue_length=queue, group_weights=False),
             NodeManagerSettings(
                 recovery_enabled=recovery, heartbeat_mode="periodic" if periodic else "event-driven"
             ),

@@ -54,6 +54,7 @@ def discover(
     """
     driver = _discover(settings, group, root, proc, remember)
     driver.delete_delay_seconds = settings.delete_delay_ms / 1000
+    driver.hierarchy = settings.cgroups_hierarchy
     if settings.pause_mechanism == "freezer" and not driver.can_freeze:
         raise CgroupUnavailableError(
             "containers cannot be paused by the freezer on this host",

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from ...errors import CgroupError, CgroupUnavailableError
 from ...records import CgroupLimits, ContainerUsage
 from ..processes import Traces, send
+from .weights import GroupWeights
 
 LOG = logging.getLogger(__name__)
 
@@ -57,6 +58,8 @@ class CgroupDriver(abc.ABC):
     can_freeze = False
     delete_delay_seconds = 0.02
     """The longest pause between two attempts to remove a group."""
+    hierarchy = ""
+    """Which groups above the node's are yopp's, too: from the last that this path names down."""
 
     @abc.abstractmethod
     def describe(self) -> CgroupReport:
@@ -129,6 +132,10 @@ class CgroupDriver(abc.ABC):
     @abc.abstractmethod
     def remove_parent(self) -> None:
         """Remove this node's group, and the groups above it that nobody uses any more."""
+
+    def weights(self) -> GroupWeights | None:
+        """The weights of this node's group and those above it that are yopp's; None where there are none."""
+        return None
 
     @abc.abstractmethod
     def stale_groups(self) -> list[str]:

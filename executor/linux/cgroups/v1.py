@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable
 
+from ...core.weights import SHARES
 from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError
 from ...records import CgroupLimits, ContainerUsage
 from .base import (
@@ -35,6 +36,7 @@ from .files import (
     group_processes,
     number,
 )
+from .weights import GroupWeights, weighed_groups
 
 LOG = logging.getLogger(__name__)
 
@@ -42,6 +44,12 @@ UNIFIED = "unified"
 """The name of the bare v2 mount among the controllers."""
 
 MIB = 1 << 20
+FREEZE_SECONDS = 1.8
+"""How long a group may take to freeze: its processes do it themselves, once each is given a processor, and what weighs
+the least waits for that. Before Linux 6.6 a greater weight helps only those that wait later. Less than the patience of
+who asked for it (``PAUSE_PATIENCE``)."""
+HOLD_SECONDS = 0.5
+"""How long a kill waits for that."""
 UNLIMITED = 1 << 60
 """v1 says "no limit" by a number near 2**63, rounded to pages."""
 
@@ -195,13 +203,16 @@ class V1Driver(CgroupDriver):
 
     def freeze(self, container_id: str) -> None:
         """By the bare v2 mount if there is one (one write), else by the freezer (which needs asking again)."""
+        self._freeze(container_id, FREEZE_SECONDS)
+
+    def _freeze(self, container_id: str, wait_seconds: float) -> None:
         if UNIFIED in self._bases:
-            unified_freeze(self._group(UNIFIED, container_id))
+            unified_freeze(self._group(UNIFIED, container_id), wait_seconds)
             return
         if "freezer" not in self._bases:
             raise CgroupUnavailableError("this host has no writable freezer", hint="pause by SIGSTOP instead")
         files = at(self._group("freezer", container_id), FreezerFiles)
-        deadline = time.monotonic() + 0.5
+        deadline = time.monotonic() + wait_seconds
         files.state = "FROZEN"
         while files.state != "FROZEN":
             if time.monotonic() > deadline:
@@ -263,7 +274,7 @@ class V1Driver(CgroupDriver):
         # Killing works without the freezer too, only less surely, so a freeze that fails is not the end of
         # it.
         try:
-            self.freeze(container_id)
+            self._freeze(container_id, HOLD_SECONDS)
         except (CgroupError, OSError) as error:
             LOG.debug("killing %s without freezing it: %s", container_id, error)
 
@@ -275,6 +286,13 @@ class V1Driver(CgroupDriver):
         """Remove this node's group from each hierarchy, and empty levels above it."""
         for base in self._unique_bases():
             remove_upwards(base, self._relative)
+
+    def weights(self) -> GroupWeights | None:
+        """cpu.shares."""
+        if "cpu" not in self._bases:
+            return None
+        groups = weighed_groups(self._bases["cpu"], self._relative, self.hierarchy)
+        return GroupWeights(groups, "cpu.shares", SHARES)
 
     def stale_groups(self) -> list[str]:
         """Containers that have a group in any hierarchy."""
@@ -297,7 +315,7 @@ def rounded_up(used: int) -> int:
     return (-(-used // MIB) + 1) * MIB
 
 
-def unified_freeze(group: str, wait_seconds: float = 0.5) -> None:
+def unified_freeze(group: str, wait_seconds: float = FREEZE_SECONDS) -> None:
     """Freeze a v2 group and wait until the kernel says that it stands still."""
     files = at(group, UnifiedFiles)
     files.freeze = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
+from ...core.weights import WEIGHT
 from ...errors import CgroupError, CgroupWriteError
 from ...records import CgroupLimits, ContainerUsage
 from .base import (
@@ -18,6 +19,7 @@ from .base import (
 )
 from .files import UnifiedFiles, at, figures, group_processes, number
 from .v1 import rounded_up, unified_freeze
+from .weights import GroupWeights, weighed_groups
 
 WANTED = ("cpu", "memory", "pids")
 """The controllers that containers are held by."""
@@ -199,6 +201,12 @@ class V2Driver(CgroupDriver):
     def remove_parent(self) -> None:
         """Remove this node's group, and empty levels above it."""
         remove_upwards(self._base, self._relative)
+
+    def weights(self) -> GroupWeights | None:
+        """cpu.weight."""
+        if "cpu" not in self._controllers:
+            return None
+        return GroupWeights(weighed_groups(self._base, self._relative, self.hierarchy), "cpu.weight", WEIGHT)
 
     def stale_groups(self) -> list[str]:
         """Containers that have a group."""

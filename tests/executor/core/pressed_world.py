@@ -1,7 +1,8 @@
 """A World on a machine whose processors and memory are modelled, in virtual time.
 
-Each tick the processors are divided as the kernel does: by weight, first among yopp's group and each thread outside,
-then inside the group, and what one does not want the others get. The machine under test sees nothing but the readings.
+Each tick the processors are divided as the kernel does: by weight, first among yopp's group, with the weight that the
+machine gives it, and each thread outside, then inside the group, and what one does not want the others get. The machine
+under test sees nothing but the readings.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 
 from executor.core.commands import WatchHost
 from executor.core.events import NodeUtilizationSampled, UsageSampled
+from executor.core.weights import SHARES
 from executor.records import ContainerState, ContainerUsage, ExecutionType, HostUtilization
 
 from .world import World
@@ -81,7 +83,8 @@ class PressedWorld(World):
                 guaranteed = status.execution_type is ExecutionType.GUARANTEED
                 weight = 1024.0 * max(status.resource.vcores, 1) if guaranteed else 2.0
                 inside[name] = (weight, self.wants.get(name, 0.0))
-        group = 1024.0, sum(wanted for _, wanted in inside.values())
+        weight = 1024.0 if self.weight is None else SHARES.of_vcores(self.weight)
+        group = weight, sum(wanted for _, wanted in inside.values())
         self.got = divided(float(self.machine_cores), outside | {"yopp": group})
         self.got |= divided(self.got.pop("yopp"), inside)
         self.runnable = sum(wanted > 0 for _, wanted in (outside | inside).values())
@@ -99,6 +102,7 @@ class PressedWorld(World):
                     cpu_seconds=self.used.get(name, 0.0),
                     memory_bytes=self.holds.get(name, 1) * MIB,
                     sampled_at=self.now,
+                    runnable=round(self.wants.get(name, 0.0)) if status.state in MOVING else 0,
                 )
         busy = sum(self.got.values())
         self.tell_more(UsageSampled(usages))

@@ -12,6 +12,7 @@ from executor.core.commands import (
     PauseContainer,
     ReportStatus,
     ResumeContainer,
+    SetNodeWeight,
     StoreContainer,
     WatchHost,
 )
@@ -69,7 +70,7 @@ class World:
 
     ``now`` is the time of the next step. ``answers`` lets launches, pauses, resumes and kills succeed at
     once; otherwise nothing happens but what the test says. All commands are in ``commands``, the last step's
-    in ``last``, and what a store would hold in ``records``.
+    in ``last``, what a store would hold in ``records``, and what the node's group weighs in ``weight`` alone.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class World:
         self.last: list[Command] = []
         self.records: dict[str, ContainerRecord] = {}
         self.history: dict[str, list[ContainerState]] = {}
+        self.weight: int | None = None
 
     def tell(self, *events: Event) -> list[Command]:
         """Hand over events, and the answers to what they lead to; returns the commands of all of that."""
@@ -115,6 +117,9 @@ class World:
     def _take(self, commands: Iterable[Command]) -> list[Event]:
         answers: list[Event] = []
         for command in commands:
+            if isinstance(command, SetNodeWeight):
+                self.weight = command.vcores
+                continue
             self.commands.append(command)
             self.last.append(command)
             match command:
@@ -203,7 +208,7 @@ def id_of(command: Command) -> str:
             return spec.container_id
         case ReportStatus(status):
             return status.container_id
-        case WatchHost():
+        case WatchHost() | SetNodeWeight():
             return ""
         case _:
             return command.container_id

@@ -121,6 +121,7 @@ def node_of(line: str) -> ContainerScheduler:
         max_queue_length=int(given.pop("queue", "10")),
         use_pause_for_preemption=given.pop("preempt", "kill") == "pause",
         max_overtakes=int(given.pop("overtakes", "100")),
+        group_weights=False,
     )
     total = Resource(int(given.pop("memory")), int(given.pop("vcores")))
     assert not given, f"unknown: {given}"

@@ -1,0 +1,89 @@
+"""Writes the weights of a node's group and of those above it, up to the hierarchy's own.
+
+Several nodes and clusters share the upper groups, and nobody is in charge of them: whoever has changed its own weight
+makes each group above the sum of its children, as their files say. Who writes looks again afterwards, so that of two
+who do it at the same time the last leaves what is true.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from ...core.weights import WeightScale
+from ...errors import CgroupWriteError
+from .files import KernelFiles, at
+
+LOG = logging.getLogger(__name__)
+
+ATTEMPTS = 5
+"""How often a sum is made again because it changed meanwhile; what is wrong then is put right the next time."""
+
+
+class GroupWeights:
+    """``groups`` are the node's own, then those above it; ``file`` is the weight's in each of them.
+
+    Whatever the kernel refuses stays as it is, and is told once: a weight is no reason to run nothing.
+    """
+
+    def __init__(self, groups: tuple[str, ...], file: str, scale: WeightScale) -> None:
+        self._groups = groups
+        self._file = file.encode()
+        self._scale = scale
+        self._refused: set[str] = set()
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups whose weights are written, the node's own first."""
+        return self._groups
+
+    def set(self, vcores: int) -> None:
+        """Give the node's group the weight of so many guaranteed vcores, and those above it theirs. Nothing is
+        written that is so already."""
+        self._settle(self._groups[0], self._scale.of_vcores(vcores))
+        self.correct_above()
+
+    def correct_above(self) -> None:
+        """Make each group above the node's the sum of its children."""
+        for group in self._groups[1:]:
+            for _ in range(ATTEMPTS):
+                if not self._settle(group, self._scale.of_groups(self._children(group))):
+                    break
+
+    def _settle(self, group: str, wanted: int) -> bool:
+        """Whether it had to be written, and was."""
+        current = self._weight(group)
+        if current is None or current == wanted:
+            return False
+        try:
+            at(group, KernelFiles).set_property(self._file, wanted)
+        except CgroupWriteError as error:
+            if group not in self._refused:
+                self._refused.add(group)
+                LOG.info("the weight of a group stays %d: %s", current, error)
+            return False
+        return True
+
+    def _children(self, group: str) -> list[int]:
+        try:
+            names = [entry.path for entry in os.scandir(group) if entry.is_dir(follow_symlinks=False)]
+        except OSError:
+            return []  # another node has just removed it
+        return [weight for name in names if (weight := self._weight(name)) is not None]
+
+    def _weight(self, group: str) -> int | None:
+        """None where there is no such group (any more), or it has no weight."""
+        try:
+            return int(at(group, KernelFiles).get_property(self._file))
+        except (OSError, ValueError):
+            return None
+
+
+def weighed_groups(base: str, relative: str, hierarchy: str) -> tuple[str, ...]:
+    """The groups from ``base/relative`` up to the one that ``hierarchy`` names, which is yopp's first one.
+
+    What stands above it, in ``hierarchy`` itself (``/system/hadoop-yarn``) or in ``base``, is others', too.
+    """
+    above = max(len([part for part in hierarchy.split("/") if part]) - 1, 0)
+    parts = [part for part in relative.split("/") if part]
+    return tuple("/".join([base, *parts[:depth]]) for depth in range(len(parts), above, -1))

@@ -1,0 +1,81 @@
+"""What a node's group weighs: by what runs in it, at each moment."""
+
+from __future__ import annotations
+
+import pytest
+
+from executor.core.events import ContainerPauseRequested, ContainerResumeRequested, RecoveryCompleted
+from executor.core.recovery import Finding, reconcile
+from executor.core.weights import SHARES, WEIGHT
+from executor.records import ContainerState, ExecutionType
+
+from .test_recovery import a_record
+from .world import World, a_scheduler, a_spec
+
+G, O = ExecutionType.GUARANTEED, ExecutionType.OPPORTUNISTIC  # noqa: E741 - the letters of the conformance cases
+
+
+@pytest.mark.parametrize(
+    ("vcores", "shares", "weight"),
+    [(0, 2, 1), (1, 1024, 100), (3, 3072, 300), (100, 102_400, 10_000), (1000, 262_144, 10_000)],
+)
+def test_a_vcore_weighs_what_a_process_outside_does(vcores: int, shares: int, weight: int) -> None:
+    assert (SHARES.of_vcores(vcores), WEIGHT.of_vcores(vcores)) == (shares, weight)
+
+
+def test_a_group_of_groups_is_their_sum_and_what_yields_adds_nothing() -> None:
+    assert SHARES.of_groups([1024, 2048, 2, 2]) == 3072
+    assert SHARES.of_groups([2, 2, 2]) == SHARES.of_groups([]) == 2
+    assert WEIGHT.of_groups([1, 1]) == 1
+    assert WEIGHT.of_groups([9_000, 9_000]) == 10_000
+
+
+def test_guaranteed_containers_count_from_their_start_to_their_end() -> None:
+    world = World()
+    world.tell(RecoveryCompleted())
+    assert world.weight == 0
+    world.schedule("o", O, 512, 1)
+    assert world.weight == 0
+    world.schedule("g1", G, 512, 1)
+    world.schedule("g2", G, 512, 2)
+    assert world.weight == 3
+    world.schedule("g3", G, 512, 4)
+    assert world.state("g3") is ContainerState.SCHEDULED and world.weight == 3, "it waits"
+    world.stop("g3")
+    world.exit("g1")
+    assert world.weight == 2
+    world.update("g2", O)
+    assert world.weight == 0
+    world.update("o", G)
+    assert world.weight == 1
+    world.tell(ContainerPauseRequested("o"))
+    assert world.weight == 0, "what stands still wants nothing"
+    world.tell(ContainerResumeRequested("o"))
+    assert world.weight == 1
+    world.exit("o")
+    assert world.weight == 0
+
+
+def test_who_is_to_stop_or_end_is_not_starved_meanwhile() -> None:
+    world = World(answers=False)
+    world.schedule("o")
+    assert world.weight == 0
+    world.stop("o")
+    assert (world.state("o"), world.weight) == (ContainerState.KILLING, 1)
+    world.exit("o", 143)
+    assert world.weight == 0
+
+
+def test_after_a_crash_it_is_told_once_when_everything_is_known() -> None:
+    world = World()
+    events = reconcile([a_record("RUNNING", spec=a_spec("c", G))], {"c": Finding(alive=True)})
+    world.tell(*events[:-1])
+    assert world.weight is None
+    world.tell(events[-1])
+    assert world.weight == 1
+
+
+def test_it_can_be_left_alone() -> None:
+    world = World(a_scheduler(group_weights=False))
+    world.schedule("g", G)
+    assert world.weight is None
