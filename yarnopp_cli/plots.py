@@ -62,7 +62,7 @@ def available() -> Any:
         raise YoppError(
             "a report needs Matplotlib",
             because="it is not installed: it is large, and nothing else of yopp needs it",
-            hint="pip install 'yopp[report]' (or: pip install matplotlib); `yopp report --json` needs none",
+            hint="pip install matplotlib, where yopp is installed; `yopp report --json` needs none",
         ) from None
     logging.getLogger("matplotlib").setLevel(
         logging.ERROR
