@@ -87,7 +87,7 @@ def _figures(numbers: dict[str, Any], nodes: Sequence[NodeReport], *, ended: boo
         ("Ran (median)", span(numbers["ranMs"]["median"])),
         (
             "Paused",
-            f"{numbers['pauses']} times, {span(numbers['pausedMs'])}" if numbers["pauses"] else "never",
+            _paused(numbers["pauses"], numbers["pausedMs"]),
         ),
         (
             "Vcores in use",
@@ -97,6 +97,12 @@ def _figures(numbers: dict[str, Any], nodes: Sequence[NodeReport], *, ended: boo
         ),
     )
     return "<dl>" + "".join(f"<div><dt>{_text(k)}</dt><dd>{_text(v)}</dd></div>" for k, v in told) + "</dl>"
+
+
+def _paused(times: int, milliseconds: int) -> str:
+    if not times:
+        return "never"
+    return f"{'once' if times == 1 else f'{times} times'}, {span(milliseconds)}"
 
 
 def _end(one: Line) -> str:
