@@ -158,7 +158,7 @@ class YarnClient:
         return response.attempts
 
     def nodes(self, *, running_only: bool = False) -> tuple[NodeReport, ...]:
-        """All nodes, in order of registration."""
+        """All nodes, in order of their names and ports."""
         response: rm.GetClusterNodesResponse = self._call(
             self._rm, "getClusterNodes", rm.GetClusterNodesRequest(running_only)
         )

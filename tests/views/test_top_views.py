@@ -93,7 +93,7 @@ def test_who_waits_is_told_for_what() -> None:
     assert "never" in waiting.reason(dataclasses.replace(queued, resource=Resource(1, 9)), picture)
     assert "not known" in waiting.reason(dataclasses.replace(queued, node_id="x:1"), picture)
     roomy = dataclasses.replace(queued, node_id="host1:45455", position=1)
-    assert waiting.reason(roomy, picture) == "about to start"
+    assert waiting.reason(roomy, picture) == "next: nothing is short"
     assert waiting.reason(dataclasses.replace(roomy, position=3), picture) == "behind 2 in the queue"
     assert "master" in waiting.reason(dataclasses.replace(queued, state=None), picture)
     hungry = dataclasses.replace(queued, resource=Resource(16_000, 1))

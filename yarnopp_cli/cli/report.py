@@ -101,16 +101,29 @@ def _page(
     pictures = [
         (
             "Timeline",
-            "A line a container, in order of grant.",
+            "A line a container, by node and in order of grant.",
             plots.timeline_svg(found, begin),
         ),
-        ("Use", "Vcores of this job's containers, by execution type.", plots.load_svg(found, begin, vcores)),
-        ("Waiting", "How many had started after so long, from the grant on.", plots.waits_svg(found)),
+        (
+            "Use",
+            "Vcores of this job's containers: those that ran, by execution type, and those that queued.",
+            plots.load_svg(found, begin, vcores),
+        ),
+        (
+            "Waiting",
+            "The share of the containers that ran, and had started after so long." + _unstarted(found),
+            plots.waits_svg(found),
+        ),
     ]
     notes = []
     if len(found) > plots.MOST_LINES:
         notes.append(f"The timeline shows the first {plots.MOST_LINES} of {len(found)} containers.")
     return page(history.application, history.nodes, found, dict(numbers), pictures, notes)
+
+
+def _unstarted(found: list[timeline.Line]) -> str:
+    number = sum(1 for one in found if not one.has_run)
+    return f" {number} did not come to run." if number else ""
 
 
 def find(context: Context, word: str, printer: Printer | None = None) -> ApplicationHistory:
@@ -127,7 +140,11 @@ def find(context: Context, word: str, printer: Printer | None = None) -> Applica
         return _read(context, application(kept, word))
     with client:
         known = [one.application_id for one in client.applications()]
-        named = application([*(one for one in kept if one not in known), *known], word)
+        # A number or suffix means one of this cluster's jobs first: ids of earlier clusters end the same way.
+        try:
+            named = application(known, word)
+        except ApplicationNotFoundError:
+            named = application(kept, word)
         if named not in known:
             return _read(context, named)
         if client.application(named).state in FINAL_STATES and named in kept:

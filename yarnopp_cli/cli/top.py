@@ -70,6 +70,7 @@ def top(
 
     Keys are in the last line, all of them under `?`, and everything can be found by name under `:`. Without a
     terminal, with --batch or with --json it prints frames and ends. It goes on while the cluster is away.
+    docs/top.md has a picture of every screen.
     """
     printer = Printer.of(output=output, json=json, verbose=verbose, color=color)
     if interval < _SHORTEST:

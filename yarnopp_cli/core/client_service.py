@@ -41,7 +41,7 @@ from ..records.client_protocol import (
     WaitForNodesRequest,
     WaitForNodesResponse,
 )
-from ..records.ids import ApplicationId
+from ..records.ids import ApplicationId, NodeId
 from ..records.reports import (
     FINAL_STATES,
     ApplicationReport,
@@ -184,11 +184,11 @@ class ClientRMService:
         )
 
     def get_nodes(self, call: CallReceived, request: GetClusterNodesRequest) -> None:
-        """The nodes, in order of registration."""
+        """The nodes, in order of their names and ports: daemons that start together register in any order."""
         offset = self._context.identity.wall_offset
         nodes = tuple(
             node.report(offset)
-            for node in self._context.nodes.values()
+            for node in sorted(self._context.nodes.values(), key=lambda node: NodeId.parse(node.node_id))
             if node.state is NodeState.RUNNING or not request.running_only
         )
         self._context.reply(call.call_id, GetClusterNodesResponse(nodes))

@@ -200,9 +200,11 @@ def _paused(report: ContainerReport, sight: NodeSight, now_ms: int) -> Explanati
             sight.node.total.vcores,
             guaranteed[:20],
         )
-        sentence += f" so that guaranteed containers can run ({why})." if why else ": it made room."
+        sentence += f": {why.rstrip('.')}." if why else ": it made room."
+        wanted = report.resource.vcores
         sentence += (
-            f" It goes on when {_count(report.resource.vcores, 'vcore')} are free; {sight.free().vcores} are."
+            f" It goes on when {_count(wanted, 'vcore')} {'is' if wanted == 1 else 'are'} free"
+            f" ({sight.free().vcores} now) and nothing else keeps it from running."
         )
         actions = (
             Suggestion(f"yopp container promote {identifier}", "goes on before all opportunistic ones"),

@@ -166,7 +166,7 @@ class GetClusterNodesRequest:
 
 @dataclass(frozen=True, slots=True)
 class GetClusterNodesResponse:
-    """In order of registration."""
+    """In order of their names and ports."""
 
     nodes: tuple[NodeReport, ...]
 

@@ -26,7 +26,7 @@ from ..views.sampling import History
 from .actions import performed
 from .base import TopScreen
 from .commands import TopCommands
-from .dialogs import TextDialog
+from .dialogs import TextDialog, beside
 from .feed import EventFeed
 from .screens.applications import ApplicationsScreen
 from .screens.containers import ContainersScreen
@@ -269,15 +269,16 @@ class YoppTop(App[None]):
             if active.enabled and binding.description and not binding.system:
                 place = 0 if isinstance(active.node, TopScreen) else 1 if active.node is self else 2
                 keys.setdefault((place, binding.description), []).append(self.get_key_display(binding))
-        lines: list[str] = []
+        blocks = []
         for place, title in enumerate(("Here", "Everywhere", "Moving")):
             shown = [
-                f"{', '.join(dict.fromkeys(named)):<14} {description}"
+                (", ".join(dict.fromkeys(named)), description)
                 for (where, description), named in keys.items()
                 if where == place
             ]
-            lines += ["", title, *shown] if lines else [title, *shown]
-        self.push_screen(TextDialog("Keys", lines))
+            cells = max((len(named) for named, _ in shown), default=0)
+            blocks.append([title, *(f"{named:<{cells}}  {description}" for named, description in shown)])
+        self.push_screen(TextDialog("Keys", beside(blocks), wide=True))
 
     def explain(self, identifier: str) -> None:
         """Show why a container, an application or a node waits."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import ClassVar
 
 from rich.text import Text
@@ -14,6 +15,16 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from ..views.text import harmless
+
+
+def beside(blocks: Sequence[Sequence[str]]) -> list[str]:
+    """Blocks of lines, next to each other."""
+    widths = [max((len(line) for line in block), default=0) for block in blocks]
+    rows = zip_longest(*blocks, fillvalue="")
+    return [
+        "  ".join(f"{line:<{cells}}" for line, cells in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
 
 
 class Confirm(ModalScreen[bool]):
@@ -48,13 +59,13 @@ class TextDialog(ModalScreen[None]):
         Binding("escape,enter,q,e,question_mark", "dismiss", "Close"),
     ]
 
-    def __init__(self, title: str, lines: Sequence[str]) -> None:
+    def __init__(self, title: str, lines: Sequence[str], *, wide: bool = False) -> None:
         super().__init__()
-        self.heading, self.lines = title, list(lines)
+        self.heading, self.lines, self.wide = title, list(lines), wide
 
     def compose(self) -> ComposeResult:
         """Textual's."""
-        with Vertical(classes="dialog"):
+        with Vertical(classes="dialog -wide" if self.wide else "dialog"):
             yield Static(Text(harmless(self.heading), style="bold"), id="question")
             with VerticalScroll(id="text"):
                 yield Static(Text("\n".join(harmless(line, "\n") for line in self.lines)))

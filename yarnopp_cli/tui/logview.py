@@ -106,6 +106,11 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
 
     # ---- rows
 
+    @property
+    def shown(self) -> tuple[int, int]:
+        """The numbers of the first and the last line that are seen, from 1 on; (0, 0) for none."""
+        return (self._rows[0][0] + 1, self._rows[-1][0] + 1) if self._rows else (0, 0)
+
     def layout_rows(self) -> None:
         """Find out which lines are seen."""
         height, cells = self.size.height, self.size.width - (_STAMP_CELLS if self.stamps else 0)

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from ..records.reports import ApplicationReport, NodeReport
+from ..records.reports import FINAL_STATES, ApplicationReport, NodeReport
 from .applications import counts_text, exit_code
 from .text import harmless, span, timestamp
-from .timeline import PAUSED, RUNNING, Line
+from .timeline import GRANTED, PAUSED, RUNNING, Line
 
 MOST_ROWS = 5000
+OPEN_ROWS = 100
+"""A longer table is shown when one asks for it."""
 
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1d2733;--paper:#fff;--soft:#667;--rule:#d8dde4}
@@ -23,6 +25,8 @@ svg text{fill:currentColor}
 p,figcaption{color:var(--soft);margin:.2rem 0}figure{margin:0}svg{width:100%;height:auto;display:block}
 code{overflow-wrap:anywhere}
 dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(11rem,1fr));gap:.8rem;margin:1rem 0}
+summary{cursor:pointer;color:var(--soft);margin:.3rem 0}
+@media(max-width:700px){figure{overflow-x:auto}figure svg{width:44rem}figcaption{position:sticky;left:0}}
 dt{color:var(--soft);font-size:.85rem}dd{margin:0;font-size:1.1rem}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.85rem;width:100%}
 th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid var(--rule);white-space:nowrap}
@@ -41,10 +45,10 @@ def page(
     """The document. ``pictures`` are (title, caption, svg); ``notes`` are said at the end, a paragraph each."""
     body = [
         f"<h1>{_text(app.name)} <small>{_text(app.application_id)}</small></h1>",
-        f"<p>{_text(app.state.value)} {_text(app.final_status.value)}, exit {_text(exit_code(app))} · "
+        f"<p>{_state(app)} · "
         f"submitted {_text(timestamp(app.submitted_at_ms))} by {_text(app.user)} · {_text(counts_text(app))}</p>",
         f"<p><code>{_text(app.command_line)}</code></p>",
-        _figures(numbers, nodes),
+        _figures(numbers, nodes, ended=app.state in FINAL_STATES),
     ]
     if app.diagnostics:
         body.append(f"<p>{_text(app.diagnostics)}</p>")
@@ -64,23 +68,48 @@ def _text(value: object) -> str:
     return escape(harmless("-" if value is None else str(value)))
 
 
-def _figures(numbers: dict[str, Any], nodes: Sequence[NodeReport]) -> str:
+def _state(app: ApplicationReport) -> str:
+    """How it is: its end and exit code where it has ended."""
+    if app.state not in FINAL_STATES:
+        return _text(app.state.value)
+    return f"{_text(app.state.value)} {_text(app.final_status.value)}, exit {_text(exit_code(app))}"
+
+
+def _figures(numbers: dict[str, Any], nodes: Sequence[NodeReport], *, ended: bool) -> str:
     waited, utilisation = numbers["waitedMs"], numbers["utilisation"]
     told = (
-        ("Took", span(numbers["elapsedMs"])),
+        ("Took" if ended else "So far", span(numbers["elapsedMs"])),
         ("Containers", f"{numbers['ran']} ran of {numbers['containers']}"),
         ("Ended well", str(numbers["outcomes"]["ok"])),
         ("Preempted, shed", f"{numbers['outcomes']['preempted']}, {numbers['outcomes']['shed']}"),
         ("Waited (median)", span(waited["median"])),
         ("Waited (95 %, longest)", f"{span(waited['p95'])}, {span(waited['max'])}"),
         ("Ran (median)", span(numbers["ranMs"]["median"])),
-        ("Paused", f"{numbers['pauses']} times, {span(numbers['pausedMs'])}"),
+        (
+            "Paused",
+            _paused(numbers["pauses"], numbers["pausedMs"]),
+        ),
         (
             "Vcores in use",
-            "-" if utilisation is None else f"{100 * utilisation:.0f} % of {len(nodes)} node(s)",
+            "-"
+            if utilisation is None
+            else f"{100 * utilisation:.0f} % of {len(nodes)} node{'' if len(nodes) == 1 else 's'}",
         ),
     )
     return "<dl>" + "".join(f"<div><dt>{_text(k)}</dt><dd>{_text(v)}</dd></div>" for k, v in told) + "</dl>"
+
+
+def _paused(times: int, milliseconds: int) -> str:
+    if not times:
+        return "never"
+    return f"{'once' if times == 1 else f'{times} times'}, {span(milliseconds)}"
+
+
+def _end(one: Line) -> str:
+    """How it ended and its exit status; its state while it lives."""
+    if not one.outcome:
+        return one.segments[-1].state if one.segments else GRANTED
+    return one.outcome if one.exit_status in (0, None) else f"{one.outcome} ({one.exit_status})"
 
 
 def _table(found: Sequence[Line]) -> str:
@@ -103,11 +132,11 @@ def _table(found: Sequence[Line]) -> str:
             one.node,
             one.execution_type + (" (master)" if one.is_master else ""),
             span(one.waited_ms),
-            span(one.spent(RUNNING)),
+            span(one.spent(RUNNING)) if one.has_run else "",
             span(one.spent(PAUSED)) if one.spent(PAUSED) else "",
             span(one.cpu_ms) if one.cpu_ms else "",
             one.peak_mb or "",
-            f"{one.outcome or 'lives'}{'' if one.exit_status in (0, None) else f' ({one.exit_status})'}",
+            _end(one),
         )
         rows.append(
             "<tr>"
@@ -117,7 +146,7 @@ def _table(found: Sequence[Line]) -> str:
             )
             + "</tr>"
         )
-    return (
-        f"<h2>Containers</h2><div class=scroll><table><thead><tr>{head}</tr></thead>"
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
-    )
+    table = f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    if len(rows) > OPEN_ROWS:
+        table = f"<details><summary>All {len(rows)} of them</summary>{table}</details>"
+    return f"<h2>Containers</h2>{table}"

@@ -9,7 +9,7 @@ from .applications import elapsed_ms
 from .cells import ACCENT, DIM, STRONG, Cell, TopColumn, short_megabytes, short_span, state_cell
 from .consequences import suffix
 from .spark import bar
-from .text import timestamp
+from .text import timestamp, width
 
 BAR = "█▒░·✗!"
 """Running, paused, queued (and pending), done, preempted, failed."""
@@ -27,17 +27,35 @@ def counted(app: ApplicationReport) -> tuple[tuple[int, str], ...]:
     )
 
 
-def counts_cell(app: ApplicationReport) -> Cell:
-    """The counts in words, the empty ones left out."""
+_STEADY = 37
+"""Cells of the columns whose width never changes, of the gaps, the gutter and a scrollbar."""
+
+
+def _widths(rows: Sequence[ApplicationReport], cells: int) -> tuple[int, int, int, int]:
+    """Of id, name, bar and counts in ``cells``: what must be read first has its room, the bar what is left."""
+    id_width = max((len(suffix(app.application_id)) for app in rows), default=5)
+    words = max((len(counts_cell(app).text) for app in rows), default=0)
+    room = max(36, cells - _STEADY - id_width)
+    counts = min(max(words, 20), room - 18)
+    name = min(max([10, *(width(app.name) for app in rows)]), max(10, (room - counts) // 2))
+    return id_width, name, max(8, min(30, room - counts - name)), counts
+
+
+def counts_cell(app: ApplicationReport, cells: int = 1 << 10) -> Cell:
+    """The counts in words, the empty ones left out; with the bar's characters for words where these have no room."""
     text = " ".join(f"{number} {word}" for number, word in counted(app) if number)
+    if len(text) > cells:
+        text = " ".join(
+            f"{mark}{number}" for mark, (number, _) in zip(BAR, counted(app), strict=True) if number
+        )
     return Cell(text or "-", "" if text else DIM)
 
 
 def compact_columns(
-    now_ms: int, rows: Sequence[ApplicationReport], bar_cells: int
+    now_ms: int, rows: Sequence[ApplicationReport], cells: int
 ) -> tuple[TopColumn[ApplicationReport], ...]:
-    """What fits into 80 columns."""
-    id_width = max((len(suffix(app.application_id)) for app in rows), default=5)
+    """What fits into ``cells``, which are 80 at least."""
+    id_width, name_width, bar_cells, counts_width = _widths(rows, cells)
     return (
         TopColumn(
             "id",
@@ -46,7 +64,7 @@ def compact_columns(
             lambda app: Cell(suffix(app.application_id), STRONG),
             lambda app: app.application_id,
         ),
-        TopColumn("name", "Name", 10, lambda app: Cell(app.name), lambda app: app.name, flexible=True),
+        TopColumn("name", "Name", name_width, lambda app: Cell(app.name), lambda app: app.name),
         TopColumn("state", "State", 8, lambda app: state_cell(app.state.value), lambda app: app.state.value),
         TopColumn("final", "Final", 9, _final, lambda app: app.final_status.value),
         TopColumn(
@@ -67,7 +85,7 @@ def compact_columns(
         ),
         TopColumn(
             "bar",
-            "Containers",
+            "Containers" if bar_cells >= 10 else "Contain.",
             bar_cells,
             lambda app: Cell(bar([number for number, _ in counted(app)], BAR, bar_cells), ACCENT),
             lambda app: sum(number for number, _ in counted(app)),
@@ -75,8 +93,8 @@ def compact_columns(
         TopColumn(
             "counts",
             "",
-            20,
-            counts_cell,
+            counts_width,
+            lambda app: counts_cell(app, counts_width),
             lambda app: sum(number for number, _ in counted(app)),
             flexible=True,
         ),

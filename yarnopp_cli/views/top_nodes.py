@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ..records.reports import NodeReport, NodeState
 from .cells import DIM, GOOD, STRONG, WARN, Cell, TopColumn, short_megabytes, short_span, state_cell
@@ -17,6 +18,15 @@ def _count(number: int) -> Cell:
 
 def _percent(value: float) -> Cell:
     return Cell(f"{value:.0f}", WARN if value >= _BUSY else "")
+
+
+def compact_columns(rows: Sequence[NodeReport]) -> tuple[TopColumn[NodeReport], ...]:
+    """``COMPACT``, its queue as wide as the nodes' longest."""
+    longest = max((len(queue_text(node)) for node in rows), default=0)
+    return tuple(
+        replace(column, width=max(column.width, longest)) if column.key == "queue" else column
+        for column in COMPACT
+    )
 
 
 COMPACT: tuple[TopColumn[NodeReport], ...] = (

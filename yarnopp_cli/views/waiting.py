@@ -42,7 +42,7 @@ def reason(report: ContainerReport, picture: Picture) -> str:
         return f"waits for {short}"
     if report.position > 1:
         return f"behind {report.position - 1} in the queue"
-    return "about to start"
+    return "next: nothing is short"
 
 
 def _paused_reason(report: ContainerReport, node: NodeReport) -> str:

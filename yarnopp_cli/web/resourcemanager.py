@@ -95,7 +95,7 @@ class ClusterData:
             raise not_found(f"app with id: {application_id} not found") from None
 
     async def nodes(self) -> tuple[NodeReport, ...]:
-        """All nodes, in order of registration."""
+        """All nodes, in order of their names and ports."""
         answer: client.GetClusterNodesResponse = await self.call(client.GetClusterNodesRequest())
         return answer.nodes
 

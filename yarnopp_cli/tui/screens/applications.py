@@ -49,8 +49,7 @@ class ApplicationsScreen(TableScreen, inherit_bindings=False):
         """Ours, or YARN's."""
         if self.wide:
             return yarn_columns()
-        room = max(8, min(30, (self.size.width - 80) // 2 + 8))
-        return compact_columns(picture.taken_at_ms, rows, room)
+        return compact_columns(picture.taken_at_ms, rows, self.size.width)
 
     def identify(self, row: ApplicationReport) -> str:
         """Its id."""

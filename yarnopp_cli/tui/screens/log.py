@@ -91,7 +91,8 @@ class LogScreen(TrackedContainer, inherit_bindings=False):
         if view.pattern:
             right.append(f"/{view.pattern}")
         total = len(view.file)
-        right.append(f"line {min(view.top + 1, total)} of {total}")
+        first, last = view.shown
+        right.append(f"lines {first}-{last} of {total}" if total else "no lines")
         if is_live(report):
             right.append("FOLLOW" if view.follow else "stopped: f follows")
         self.query_one(TitleLine).show(left, "  ".join(right))

@@ -12,7 +12,7 @@ from ...records.reports import NodeReport, NodeState
 from ...views.cells import TopColumn
 from ...views.consequences import drain
 from ...views.picture import Picture
-from ...views.top_nodes import COMPACT, yarn_columns
+from ...views.top_nodes import compact_columns, yarn_columns
 from ..actions import STEERING
 from ..base import ALWAYS, FILTER, ORDER, TableScreen
 from ..dialogs import Confirm
@@ -45,7 +45,7 @@ class NodesScreen(TableScreen, inherit_bindings=False):
 
     def columns(self, picture: Picture, rows: Sequence[NodeReport]) -> Sequence[TopColumn[NodeReport]]:
         """Ours, or YARN's."""
-        return yarn_columns(picture.taken_at_ms) if self.wide else COMPACT
+        return yarn_columns(picture.taken_at_ms) if self.wide else compact_columns(rows)
 
     def identify(self, row: NodeReport) -> str:
         """Its id."""

@@ -82,13 +82,22 @@ CONTAINER_TITLES = (
     "Logs",
     "Exit",
 )
+QUEUE_TITLES = (
+    "Node",
+    "Running (O)",
+    "Queued",
+    "Queue capacity",
+    "Limit of the RM",
+    "Paused",
+    "Estimated wait",
+)
 _NUMERIC = (
     "Mem", "Phys", "VCores", "Running", "Containers", "Queued", "Paused", "Allocated", "Application Priority", "Time",
-    "Live",
+    "Live", "Queue capacity", "Limit of the RM", "Estimated wait",
 )  # fmt: skip
 NUMBERS = frozenset(
     title
-    for title in (*NODE_TITLES, *PLAIN_NODE_TITLES, *APPLICATION_TITLES, *CONTAINER_TITLES)
+    for title in (*NODE_TITLES, *PLAIN_NODE_TITLES, *APPLICATION_TITLES, *CONTAINER_TITLES, *QUEUE_TITLES)
     if title.startswith(_NUMERIC)
 )
 """Columns that are aligned to the right."""
@@ -441,7 +450,7 @@ def _queue(queue: dict[str, Any]) -> Html:
 def _limits(nodes: Sequence[NodeReport]) -> Html:
     """What waits at each node, and how much may."""
     return table(
-        ("Node", "Running (O)", "Queued", "Queue capacity", "Limit of the RM", "Paused", "Estimated wait"),
+        QUEUE_TITLES,
         [
             (one.node_id, one.opportunistic.running, one.opportunistic.queued, one.opportunistic.queue_capacity,
              node_view.limit_text(one), one.opportunistic.paused,
@@ -450,4 +459,5 @@ def _limits(nodes: Sequence[NodeReport]) -> Html:
             if one.state is NodeState.RUNNING
         ],
         empty="No nodes.",
+        numeric=NUMBERS,
     )  # fmt: skip

@@ -124,7 +124,10 @@ class NodePages:
             for application_id, found in reversed(groups.items())
         ]
         body = table(
-            ("ApplicationId", "ApplicationState", "Live containers", "Containers"), rows, empty="None yet."
+            ("ApplicationId", "ApplicationState", "Live containers", "Containers"),
+            rows,
+            empty="None yet.",
+            numeric=frozenset({"Live containers", "Containers"}),
         )
         return page(request, "Applications on this node", body, navigation=await self._navigation())
 

@@ -1,0 +1,19 @@
+"""What the pictures of a report are drawn from; the drawing itself is looked at (scripts/screenshots)."""
+
+from __future__ import annotations
+
+from yarnopp_cli.plots import _sampled, by_node
+from yarnopp_cli.views.timeline import Line
+
+
+def test_lines_of_a_node_stand_together_in_their_order() -> None:
+    lines = [
+        Line(str(number), f"host:{node}", "", 0, 0) for number, node in enumerate((9, 45455, 9, 45454, 45455))
+    ]
+    assert [(line.node, line.container) for line in by_node(lines)] == [
+        ("host:9", "0"), ("host:9", "2"), ("host:45454", "3"), ("host:45455", "1"), ("host:45455", "4")
+    ]  # fmt: skip
+
+
+def test_a_step_function_is_read_at_each_moment() -> None:
+    assert _sampled([(10, 2), (20, 0), (30, 5)], [5, 10, 15, 20, 29, 30, 99]) == [0, 2, 2, 0, 0, 5, 5]
