@@ -41,6 +41,7 @@ from .master_service import ApplicationMasterService
 from .metrics import OpportunisticSchedulerMetrics
 from .nodes import RMNode
 from .preemption import PreemptionMonitor
+from .queue_refresh import QueueRefresh
 from .queue_service import QueueService
 from .resource_tracker import ResourceTrackerService
 from .shares import FairRotation
@@ -106,6 +107,7 @@ class ResourceManager:
         self._tracker = ResourceTrackerService(context)
         self._masters = ApplicationMasterService(context, self._manager, self._updates)
         self.queues = QueueService(context)
+        self._refresh = QueueRefresh(context, self.queues)
         self._clients = ClientRMService(context, self._manager, self.queues)
         self._events = EventService(context)
         self._admin = AdminService(context)
@@ -213,6 +215,8 @@ class ResourceManager:
                 self._admin.resume(call, request, now)
             case admin.UpdateNodeResourceRequest() as request:
                 self._admin.resize(call, request, now)
+            case admin.RefreshQueuesRequest() as request:
+                self._refresh.refresh(call, request)
             case client.GetNewApplicationRequest():
                 self._clients.get_new_application(call, now)
             case client.KillApplicationRequest() as request:

@@ -22,6 +22,7 @@ from ..core.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDa
 from ..core.history_keeping import KeepHistory
 from ..core.resourcemanager import ResourceManager
 from ..errors import YoppError
+from ..records.admin_protocol import RefreshQueuesRequest, RefreshQueuesResponse
 from ..records.client_protocol import SetLifetimeResponse
 from ..rpc.methods import RM_METHODS
 from ..rpc.server import RpcServer
@@ -93,7 +94,20 @@ class ResourceManagerDaemon:
         else:
             if isinstance(command, Reply) and isinstance(command.response, SetLifetimeResponse):
                 self._stays(command.response.info.lifetime)
+            if isinstance(command, Reply) and isinstance(command.response, RefreshQueuesResponse):
+                self._keep_queues(command.response.request)
             self._server.perform(command)
+
+    def _keep_queues(self, request: RefreshQueuesRequest) -> None:
+        """Have the next life of this cluster's ResourceManager begin with the queues that hold now."""
+        if request.dry_run:
+            return
+        given = {one.name: (one.value, one.origin) for one in request.properties}
+        self._configuration = self._configuration.with_scheduler(given)
+        try:
+            self._process.run_dir.write("site.json", self._configuration.to_json())
+        except YoppError as error:
+            LOG.warning("the new queues hold until this ResourceManager ends: %s", error)
 
     def _stays(self, lifetime: str) -> None:
         """A cluster that was made to stay has pages from now on."""
