@@ -49,7 +49,8 @@ def register(group: typer.Typer) -> None:
 def lifetime(
     application: Named,
     length: Annotated[
-        str, typer.Argument(metavar="DUR", help="How long it may live from now on: 90s, 5m, 2h; or `unlimited`.")
+        str,
+        typer.Argument(metavar="DUR", help="How long it may live from now on: 90s, 5m, 2h; or `unlimited`."),
     ],
     dry_run: DryRun = False,
     conf: Conf = None,
@@ -65,7 +66,9 @@ def lifetime(
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     seconds = 0.0 if length.lower() == "unlimited" else duration(length)
     if not seconds and length.lower() != "unlimited":
-        raise UsageError("no time is left to live", hint="`yopp app kill` ends it now; `unlimited` lifts a bound")
+        raise UsageError(
+            "no time is left to live", hint="`yopp app kill` ends it now; `unlimited` lifts a bound"
+        )
     expires = now_ms() + round(seconds * 1000) if seconds else 0
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         [one] = applications(client, [application])

@@ -62,8 +62,11 @@ def register(app: typer.Typer) -> None:
         ),
     )(update_node_resource)
     group.command(
-        "refresh-queues", epilog=examples("yopp rmadmin refresh-queues --conf configs/queues.toml", "yopp rmadmin -refreshQueues --dry-run"),
-
+        "refresh-queues",
+        epilog=examples(
+            "yopp rmadmin refresh-queues --conf configs/queues.toml",
+            "yopp rmadmin -refreshQueues --dry-run",
+        ),
     )(refresh_queues)
     group.command(
         "service-state", epilog=examples("yopp rmadmin service-state", "yopp rmadmin -getServiceState --json")
@@ -208,8 +211,9 @@ def refresh_queues(
     """Read the configuration of the queues again: yarn.scheduler.capacity.* of the files that the cluster was started
     with, or of --conf; -D stands above both.
 
-    All of it holds at once, also for the ResourceManager's next start; applications stay in their queues. It is refused,
-    and nothing changes, where a queue that is to go has applications. Other properties need `yopp down` and `yopp up`.
+    All of it holds at once, also for the ResourceManager's next start; applications stay in their queues.
+    It is refused, and nothing changes, where a queue that is to go has applications. Other properties need
+    `yopp down` and `yopp up`.
     """
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     context = Context.of(conf=conf, define=define, run_dir=run_dir)

@@ -27,7 +27,7 @@ class ApplicationUpdates:
         app = self._live(request.application_id)
         key = ("timeout", app.id)
         moment = request.expires_at_ms / 1000 - context.identity.wall_offset
-        if 0 < request.expires_at_ms and moment <= now:
+        if request.expires_at_ms > 0 and moment <= now:
             raise InvalidStateError(
                 "the expiry time is in the past", because="an application cannot end before now"
             )

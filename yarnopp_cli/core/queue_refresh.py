@@ -5,88 +5,54 @@ All that ``yarn.scheduler.capacity.…`` says holds anew: the tree of queues, ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
-from ..errors import EXIT_CONFIGURATION, RemoteError
+from ..errors import NotYetSupportedError
 from ..records.admin_protocol import RefreshQueuesRequest, RefreshQueuesResponse
 from ..records.history import EventKind
-from ..settings.queue_properties import queue_tree
-from ..settings.queues import CapacitySchedulerSettings, QueueSettings, mappings_of
-from ..settings.registry import PROPERTIES, PROPERTIES_OF, QUEUE_PREFIX, declared
-from ..settings.values import Refused, from_text
+from ..settings.queues import CapacitySchedulerSettings, QueueSettings
 from .calls import CallReceived
 from .context import RMContext
 from .queue_service import QueueService
+
+QueueReader = Callable[
+    [Mapping[str, str], CapacitySchedulerSettings],
+    tuple[QueueSettings, CapacitySchedulerSettings, dict[str, str]],
+]
+"""Makes settings of properties: the queues, what holds for all of them, and the properties that are not default."""
+
+_PREFIX = "yarn.scheduler.capacity."
 
 
 class QueueRefresh:
     """Answers ``refreshQueues``: all of the new configuration holds, or nothing of it."""
 
-    def __init__(self, context: RMContext, queues: QueueService) -> None:
+    def __init__(self, context: RMContext, queues: QueueService, read: QueueReader | None) -> None:
         self._context = context
         self._queues = queues
+        self._read = read
 
     def refresh(self, call: CallReceived, request: RefreshQueuesRequest) -> None:
         """Take other queues. Raises RemoteError, and changes nothing, where they cannot be."""
         context = self._context
-        values = _typed(request)
-        root, problems = queue_tree(values)
-        if problems:
-            raise _refused(problems[0].message, problems[0].because, problems[0].hint)
-        capacity = replace(context.capacity, **_bounds(values))
-        if wrong := mappings_of(capacity.queue_mappings)[1]:
-            raise _refused("queue-mappings cannot be read", wrong)
+        if self._read is None:
+            raise NotYetSupportedError("this ResourceManager was given no reader of queues")
+        given = {one.name: one.value for one in request.properties}
+        root, capacity, told = self._read(given, context.capacity)
         added, removed, changed = _differences(context.scheduler.queues.settings, root)
         self._queues.replace_queues(root, capacity, dry_run=request.dry_run)
         if not request.dry_run:
-            kept = {
-                name: value
-                for name, value in context.identity.properties.items()
-                if not name.startswith(QUEUE_PREFIX)
-            }
-            context.identity.properties.clear()
-            context.identity.properties.update(
-                kept | {one.name: one.value for one in request.properties if _is_set(one.name, values)}
-            )
-            if added or removed or changed:
-                words = {"added": added, "removed": removed, "changed": changed}
-                context.history.add(
-                    EventKind.QUEUES_REFRESHED,
-                    words={name: ", ".join(paths) for name, paths in words.items() if paths},
-                )
+            properties = context.identity.properties
+            for name in [name for name in properties if name.startswith(_PREFIX)]:
+                del properties[name]
+            properties.update(told)
+            paths = {"added": added, "removed": removed, "changed": changed}
+            if words := {name: ", ".join(some) for name, some in paths.items() if some}:
+                context.history.add(EventKind.QUEUES_REFRESHED, words=words)
         context.reply(
             call.call_id, RefreshQueuesResponse(self._queues.reports(), added, removed, changed, request)
         )
-
-
-def _is_set(name: str, values: dict[str, Any]) -> bool:
-    """Whether a property is told of as not default: of those of single queues, all that are there."""
-    return name not in PROPERTIES or values[name] != PROPERTIES[name].default
-
-
-def _typed(request: RefreshQueuesRequest) -> dict[str, Any]:
-    """The properties' values. Raises RemoteError for what is no property of the queues, or has no value of its type."""
-    values: dict[str, Any] = {}
-    for one in request.properties:
-        known = declared(one.name) if one.name.startswith(QUEUE_PREFIX) else None
-        if known is None:
-            raise _refused(f"{one.name[:200]} is no property of the queues", f"these begin with {QUEUE_PREFIX}")
-        try:
-            values[one.name] = from_text(known, one.value)
-        except Refused as error:
-            raise _refused(f"{one.name[:200]} has a wrong value", str(error)) from None
-    return values
-
-
-def _bounds(values: dict[str, Any]) -> dict[str, Any]:
-    """The fields of CapacitySchedulerSettings that are about queues; their defaults where nothing is said."""
-    return {
-        one.attribute: values.get(one.name, one.default)
-        for one in PROPERTIES_OF[CapacitySchedulerSettings]
-        if one.name.startswith(QUEUE_PREFIX)
-    }
 
 
 def _differences(
@@ -102,10 +68,4 @@ def _differences(
         tuple(path for path in after if path not in before),
         tuple(path for path in before if path not in after),
         tuple(path for path in after if path in before and after[path] != before[path]),
-    )
-
-
-def _refused(message: str, because: str, hint: str = "") -> RemoteError:
-    return RemoteError(
-        message, because=because, hint=hint or "`yopp config check` lists all", exit_code=EXIT_CONFIGURATION
     )

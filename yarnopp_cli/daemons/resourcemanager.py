@@ -28,6 +28,7 @@ from ..rpc.methods import RM_METHODS
 from ..rpc.server import RpcServer
 from ..settings.loading import Configuration
 from ..settings.nodemanager import NodeManagerSettings
+from ..settings.queue_reading import read_queues
 from ..settings.queues import CapacitySchedulerSettings
 from ..settings.resourcemanager import ResourceManagerSettings
 from ..web.calls import LocalCalls
@@ -71,6 +72,7 @@ class ResourceManagerDaemon:
             distributed_scheduling=node_settings.distributed_scheduling_enabled,
             capacity=configuration.settings(CapacitySchedulerSettings),
             queues=configuration.queues(),
+            read_queues=read_queues,
         )
         self._driver: Driver[Event, Command] = Driver(
             self.machine,
