@@ -1,7 +1,7 @@
 """Shapes of JSON documents, written as Python: what user-experience promises of each command.
 
-A shape is a type, a tuple of shapes (any of them), ``None``, a list with one shape (each element), or a dict of keys that
-have to be there (others may be there too). A text is that very text.
+A shape is a type, a tuple of shapes (any of them), ``None``, a list with one shape (each element), or a dict of keys
+that have to be there (others may be there too). A text is that very text.
 """
 
 from __future__ import annotations
@@ -169,7 +169,13 @@ CHECKS = {
     "checks": [{"name": str, "status": ("ok", "warn", "fail"), "found": str, "why": str, "fix": str}],
     "exit": int,
 }
-PROPERTY = {"name": str, "value": (str, int, float), "default": (str, int, float), "origin": str, "type": str}
+PROPERTY = {
+    "name": str,
+    "value": (str, bool, int, float),
+    "default": (str, bool, int, float),
+    "origin": str,
+    "type": str,
+}
 VERSION = {
     "yopp": {**dict.fromkeys(("version", "python", "typer", "engine"), str),
              "cgroup": ("v1", "v2", "hybrid", "none")}

@@ -260,6 +260,9 @@ class RMAppAttempt:
             diagnostics=self.diagnostics,
             started_at_ms=self.started_ms,
             finished_at_ms=self.finished_ms,
+            am_node_id=self.am_container.node.node_id if self.am_container else "",
+            am_http_address=self.am_container.node.registration.http_address if self.am_container else "",
+            user=self.app.user,
         )
 
 

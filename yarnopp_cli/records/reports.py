@@ -161,7 +161,7 @@ class ApplicationReport:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationAttemptReport:
-    """One attempt to run an application's master."""
+    """One attempt to run an application's master. ``am_http_address`` is that of its node's pages, "" for none."""
 
     attempt_id: str
     state: str
@@ -169,6 +169,9 @@ class ApplicationAttemptReport:
     diagnostics: str = ""
     started_at_ms: int = 0
     finished_at_ms: int = 0
+    am_node_id: str = ""
+    am_http_address: str = ""
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -327,11 +327,17 @@ ATTEMPT_COLUMNS: tuple[Column[ApplicationAttemptReport], ...] = (
 def attempt_document(attempt: ApplicationAttemptReport) -> dict[str, Any]:
     """One AppAttemptInfo."""
     number = attempt.attempt_id.rpartition("_")[2]
+    address, container = attempt.am_http_address, attempt.am_container_id
+    logs = f"http://{address}/node/containerlogs/{container}/{attempt.user}" if address else ""
     return {
         "id": int(number) if number.isdigit() else 0,
         "startTime": attempt.started_at_ms,
         "finishedTime": attempt.finished_at_ms,
-        "containerId": attempt.am_container_id,
+        "containerId": container,
+        "nodeHttpAddress": address,
+        "nodeId": attempt.am_node_id,
+        "logsLink": logs,
+        "blacklistedNodes": "",
         "appAttemptId": attempt.attempt_id,
         "appAttemptState": attempt.state,
         "diagnosticsInfo": attempt.diagnostics,
