@@ -57,12 +57,6 @@ root.default.capacity = 50
 root.prod.capacity = 25
 root.dev.capacity = 25
 root.dev.queues = "web"
-
-[yarn.resourcemanager]
-opportunistic-container-allocation.enabled = true
-
-[yarn.nodemanager]
-opportunistic-containers-max-queue-length = 10
 """
 """The manual's cluster has queues."""
 
@@ -100,8 +94,8 @@ class Stage:
             self.jobs_known = False
             self.yopp("down", "-y", "--force", code=None)
             exclude = f"yarn.resourcemanager.nodes.exclude-path={self.yopp.home}/exclude"
-            self.yopp("up", "--nodes", "2", "--vcores", str(NODE[0]), "--memory", str(NODE[1]), "-D", exclude,
-                      "--conf", str(self.yopp.home / "queues.toml"))  # fmt: skip
+            vcores, memory = map(str, NODE)
+            self.yopp("up", "--nodes", "2", "--vcores", vcores, "--memory", memory, "-D", exclude)
             self.yopp("run", "--memory", "32", "-n", "2", "-O", "true")
         self.nodes_known = True
         if not self.jobs_known and len(self._running()) != 6:
@@ -181,7 +175,7 @@ def stage() -> Iterator[Stage]:
     home = Path(tempfile.mkdtemp(prefix="yo"))
     home.chmod(0o755)
     program = Yopp(home)
-    program.environment["YOPP_CONF"] = str(home / "queues.toml")
+    program.environment["YOPP_CONF"] = f"{ROOT}/configs/yarn-site.toml:{home}/queues.toml"
     try:
         yield Stage(program)
     finally:
