@@ -7,11 +7,15 @@ by ``yarnopp_cli.manual``), so that it costs a start of Python and not the impor
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 
 def main() -> None:
     """Run the command line that this process was started with, and exit."""
+    own = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if own:  # in the middle of an import Python would tell the story of its own modules
+        signal.signal(signal.SIGINT, _leave)
     from .cli.streams import secure_standard_streams
 
     secure_standard_streams()
@@ -19,7 +23,14 @@ def main() -> None:
         sys.exit(0)
     from .cli.app import run
 
+    if own:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(run(sys.argv[1:]))
+
+
+def _leave(number: int, frame: object) -> None:
+    """Ctrl-C before there was anything to interrupt."""
+    os._exit(128 + number)
 
 
 def _shows_ready_help() -> bool:

@@ -36,9 +36,12 @@ if TYPE_CHECKING:
     from .records import container_protocol as nm
     from .records.admin_protocol import (
         DrainNodesResponse,
+        QueueProperty,
+        RefreshQueuesResponse,
         ResumeNodesResponse,
         UpdateNodeResourceResponse,
     )
+    from .records.application_updates import UpdateApplicationTimeoutsResponse
     from .records.explanation import ExplainResponse, Explanation
     from .records.history import GetEventsRequest, GetEventsResponse
 
@@ -212,6 +215,30 @@ class YarnClient:
             self._rm, "updateNodeResource", UpdateNodeResourceRequest(node_id, size, dry_run)
         )
         return response.node
+
+    def refresh_queues(
+        self, properties: Sequence[QueueProperty], *, dry_run: bool = False
+    ) -> RefreshQueuesResponse:
+        """Have other queues. Raises what the RM refused."""
+        from .records.admin_protocol import RefreshQueuesRequest
+
+        response: RefreshQueuesResponse = self._call(
+            self._rm, "refreshQueues", RefreshQueuesRequest(tuple(properties), dry_run)
+        )
+        return response
+
+    def limit_lifetime(
+        self, application_id: str, expires_at_ms: int, *, dry_run: bool = False
+    ) -> ApplicationReport:
+        """Let an application end at ``expires_at_ms`` (epoch milliseconds), 0 for never. Raises what the RM refused."""
+        from .records.application_updates import UpdateApplicationTimeoutsRequest
+
+        response: UpdateApplicationTimeoutsResponse = self._call(
+            self._rm,
+            "updateApplicationTimeouts",
+            UpdateApplicationTimeoutsRequest(application_id, expires_at_ms, dry_run),
+        )
+        return response.application
 
     def container_reports(self, request: rm.GetContainersRequest) -> tuple[ContainerReport, ...]:
         """Containers as the RM knows them, in order of allocation."""

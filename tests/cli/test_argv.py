@@ -73,6 +73,8 @@ ROWS = [
     (f"app -appId {APP} -changeQueue q --json", f"app queue {APP} q --json"),
     (f"application -movetoqueue {APP} -queue q", f"app queue {APP} q"),
     (f"app -updatePriority 3 -appId {APP}", f"app priority {APP} 3"),
+    (f"application -appId {APP} -updateLifetime 60", f"app lifetime {APP} 60"),
+    (f"application -updateLifetime 60 -appId {APP}", f"app lifetime {APP} 60"),
     (f"application -kill {APP} {APP}", f"app kill {APP} {APP}"),
     ("application --list --appStates ALL", "app list -a --state ALL"),
     ("apps --json", "app list --json"),

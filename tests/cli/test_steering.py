@@ -105,7 +105,6 @@ def test_an_exclude_file_that_is_not_there(cli: Cli, cluster: Cluster, run_dir: 
     ended = cli("rmadmin", "-refreshNodes", "--exclude", f"{run_dir}/none")
     assert ended.code == 78 and "cannot read" in ended.err
     assert cli("rmadmin", "-refreshNodes").code == 78
-    assert cli("rmadmin", "-refreshQueues").code == 1
     assert cli("rmadmin", "-updateNodeResource", "45454", "1", "1", "5000").code == 2
 
 

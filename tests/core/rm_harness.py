@@ -46,6 +46,7 @@ from yarnopp_cli.records.tracker_protocol import (
     RegisterNodeManagerResponse,
     UnRegisterNodeManagerRequest,
 )
+from yarnopp_cli.settings.queue_reading import read_queues
 from yarnopp_cli.settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings
 from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
 
@@ -100,6 +101,7 @@ class Cluster:
             heartbeat_wait=heartbeat_wait,
             capacity=capacity,
             queues=queues,
+            read_queues=read_queues,
         )
         self.now = 0.0
         self.stopped: str | None = None

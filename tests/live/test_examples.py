@@ -9,6 +9,8 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,24 +28,37 @@ SKIPPED = {
     "yopp nm run": FOREGROUND,
     "yopp nm run 45454 --memory 2G --vcores 2": FOREGROUND,
 }
-ENDLESS = ("events -f", "ps -w", "logs -f", "wait ", "yopp top", "node drain 45455")
-"""What goes on until somebody ends it, or until jobs have ended that take a minute here: it is ended after a while."""
-CODES = {
-    "yopp rmadmin refresh-queues": {0, 1},
-    "yopp rmadmin -refreshQueues": {0, 1},
-    "yopp doctor": {0, 1},
-    "yopp doctor --fix": {0, 1},
-}
-FRESH = (
-    "yopp down", "rm stop", "rm restart", "nm start", "nm stop", "nm restart", "node resize --vcores",
-    "update-node-resource",
-    " kill", " signal", "refresh-nodes", "node drain",
+ENDLESS = ("events -f", "ps -w", "logs -f", "wait ", "node drain 45455")
+"""What goes on until somebody ends it, or until jobs have ended that take long here: it is ended after a while."""
+PATIENCE = "2"
+CODES = {"yopp doctor": {0, 1}, "yopp doctor --fix": {0, 1}}
+DISTURB_JOBS = (
+    " kill",
+    " signal",
+    "container pause",
+    "container demote",
+    "container resize",
+    "app lifetime",
+    "app queue",
+)
+"""After these the jobs are looked at again, and started anew where they are not what they were."""
+DISTURB_NODES = (
+    "yopp up", "yopp down", "rm st", "rm restart", "nm st", "nm restart", "node resize", "update-node-resource",
+    "refresh-nodes", "refresh-queues", "node drain", "node resume",
 )  # fmt: skip
-"""After these the cluster is made anew."""
-
-
+"""After these the cluster is looked at again, and made anew where it is not what it was."""
 ALONE = ("man", "completion", "version", "config", "doctor")
 """These need no cluster."""
+NODE = (8, 640)
+CONF = """
+[yarn.scheduler.capacity]
+root.queues = "default,prod,dev"
+root.default.capacity = 50
+root.prod.capacity = 25
+root.dev.capacity = 25
+root.dev.queues = "web"
+"""
+"""The manual's cluster has queues."""
 
 
 def examples(name: str) -> list[str]:
@@ -51,77 +66,135 @@ def examples(name: str) -> list[str]:
     return [line for block in blocks if isinstance(block, Literal) for line in block.lines]
 
 
-def prepare(yopp: Yopp) -> None:
-    """Two nodes, two jobs that have ended, and two that live: 3 and 4, with containers that run."""
-    yopp("down", "-y", "--force", code=None)
-    (yopp.home / "exclude").write_text("45455\n")
-    exclude = f"yarn.resourcemanager.nodes.exclude-path={yopp.home}/exclude"
-    yopp("up", "--nodes", "2", "--vcores", "8", "--memory", "640", "-D", exclude)
-    for _ in range(2):
-        yopp("run", "true")
-    for _ in range(2):
-        yopp("run", "-d", "-n", "2", "-O", "--memory", "32", "sleep", "60")
-    wait_until(lambda: len(yopp.containers("--state", "RUNNING")) == 6, what="two masters, four tasks")
+class Stage:
+    """One cluster for all pages: two nodes, two jobs that have ended, and two that live, with containers that run."""
 
+    def __init__(self, yopp: Yopp) -> None:
+        self.yopp = yopp
+        self.nodes_known = self.jobs_known = False
+        folder = yopp.home / "bin"
+        folder.mkdir()
+        program = folder / "yopp"
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m yarnopp_cli "$@"\n')
+        program.chmod(0o755)
+        (yopp.home / "configs").symlink_to(ROOT / "configs")
+        (yopp.home / "Makefile").write_text("all:\n\t@true\n")
+        (yopp.home / "yarn-site.xml").write_text("<configuration></configuration>\n")
+        (yopp.home / "exclude").write_text("45455\n")
+        (yopp.home / "queues.toml").write_text(CONF)
+        self.environment = {**yopp.environment, "PATH": f"{folder}:{yopp.environment['PATH']}"}
+        if (plots := importlib.util.find_spec("matplotlib")) is not None and plots.origin:
+            self.environment["PYTHONPATH"] += (
+                f":{Path(plots.origin).parent.parent}"  # wherever it is installed
+            )
 
-def typed(yopp: Yopp, line: str) -> str:
-    """The line with what is only true of the manual's own cluster replaced, and less patience."""
-    line = line.replace("host1:45454", f"{socket.gethostname()}:45454").replace(
-        "/etc/hadoop/", f"{yopp.home}/"
-    )
-    if line == "yopp down":  # which asks where something lives
-        yopp("app", "kill", "all", "-y")
-    if line in ("yopp nm stop", "yopp nm restart"):  # which are for the only node
-        yopp("nm", "stop", "45455")
-    if "appattempt_" in line:
-        apps = yopp.json("app", "list")["apps"]["app"]
-        line = re.sub(r"appattempt_\d+_\d+_\d+", apps[0]["yopp"]["currentAttempt"], line)
-    line = line.replace("--memory 2G --vcores 2 -- make", "--memory 128 --vcores 2 -- make")
-    line = (
-        line.replace("--memory 2G", "--memory 256").replace("-d 5", "-d 0.2").replace("sleep 10", "sleep 1")
-    )
-    return line.replace("45454 4096 8", "45454 512 8").replace("up --nodes 2 --memory 1024", "up")
+    def set(self) -> None:
+        """Have everything as it was before the last line."""
+        if not self.nodes_known and not self._nodes_stand():
+            self.jobs_known = False
+            self.yopp("down", "-y", "--force", code=None)
+            exclude = f"yarn.resourcemanager.nodes.exclude-path={self.yopp.home}/exclude"
+            vcores, memory = map(str, NODE)
+            self.yopp("up", "--nodes", "2", "--vcores", vcores, "--memory", memory, "-D", exclude)
+            self.yopp("run", "--memory", "32", "-n", "2", "-O", "true")
+        self.nodes_known = True
+        if not self.jobs_known and len(self._running()) != 6:
+            self.yopp("app", "kill", "all", "-y", code=None)
+            jobs = [
+                self.yopp.start("run", "-d", "-n", "2", "-O", "--memory", "32", "sleep", "600")
+                for _ in range(2)
+            ]
+            assert [job.wait(30) for job in jobs] == [0, 0]
+            wait_until(lambda: len(self._running()) == 6, what="two masters, four tasks")
+        self.jobs_known = True
 
+    def _nodes_stand(self) -> bool:
+        status = self.yopp("status", code=None)
+        if status.returncode != 0 or {one["queueName"] for one in self._queues()} < {
+            "default",
+            "prod",
+            "web",
+        }:
+            return False
+        nodes = self.yopp.json("node", "list")["nodes"]["node"]
+        sizes = [(one["totalResource"]["vCores"], one["totalResource"]["memory"]) for one in nodes]
+        ports = [one["id"].rpartition(":")[2] for one in nodes if one["state"] == "RUNNING"]
+        return sorted(ports) == ["45454", "45455"] and sizes == [NODE, NODE]
 
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", [entry.name for entry in TABLE])
-def test_the_examples_of_a_page(yopp: Yopp, name: str) -> None:
-    folder = yopp.home / "bin"
-    folder.mkdir()
-    program = folder / "yopp"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m yarnopp_cli "$@"\n')
-    program.chmod(0o755)
-    (yopp.home / "configs").symlink_to(ROOT / "configs")
-    (yopp.home / "Makefile").write_text("all:\n\t@true\n")
-    (yopp.home / "yarn-site.xml").write_text("<configuration></configuration>\n")
-    environment = {**yopp.environment, "PATH": f"{folder}:{yopp.environment['PATH']}"}
-    if (plots := importlib.util.find_spec("matplotlib")) is not None and plots.origin:
-        environment["PYTHONPATH"] += f":{Path(plots.origin).parent.parent}"  # wherever it is installed
-    prepared, failed = False, []
-    for line in examples(name):
-        if line in SKIPPED or not runs_here(line):
-            continue
-        if not prepared and name not in ALONE:
-            prepare(yopp)
-            prepared = True
-        endless = any(word in line for word in ENDLESS)
-        shell = "bash" if "bash" in line else "sh"
-        words = (
-            ["timeout", "4", shell, "-c", typed(yopp, line)] if endless else [shell, "-c", typed(yopp, line)]
+    def _queues(self) -> list[dict[str, str]]:
+        return list(self.yopp.json("queue", "list")["queues"]["queue"])
+
+    def _running(self) -> list[str]:
+        return [one["id"] for one in self.yopp.containers("--state", "RUNNING")]
+
+    def typed(self, line: str) -> str:
+        """The line with what is only true of the manual's own cluster replaced, and less patience."""
+        yopp = self.yopp
+        line = line.replace("host1:45454", f"{socket.gethostname()}:45454").replace(
+            "/etc/hadoop/", f"{yopp.home}/"
         )
+        if line == "yopp down":  # which asks where something lives
+            yopp("app", "kill", "all", "-y")
+        if line in ("yopp nm stop", "yopp nm restart"):  # which are for the only node
+            yopp("nm", "stop", "45455")
+        if "refresh-queues --conf" in line:  # whose queues are others than those of the jobs
+            yopp("app", "kill", "all", "-y")
+        if re.search(r"appattempt_| 3\b", line):
+            newest = yopp.json("app", "list")["apps"]["app"][-1]
+            line = re.sub(r"appattempt_\d+_\d+_\d+", newest["yopp"]["currentAttempt"], line)
+            line = re.sub(r" 3(\.2)?(?= |$)", rf" {int(newest['id'].rpartition('_')[2])}\1", line)
+        line = line.replace("--memory 2G --vcores 2 -- make", "--memory 128 --vcores 2 -- make")
+        line = (
+            line.replace("--memory 2G", "--memory 256")
+            .replace("-d 5", "-d 0.2")
+            .replace("sleep 10", "sleep 1")
+        )
+        return line.replace("45454 4096 8", "45454 512 8").replace("up --nodes 2 --memory 1024", "up")
+
+    def type(self, line: str) -> str:
+        """Type a line into a shell; what is wrong with its end, "" for nothing."""
+        endless = any(word in line for word in ENDLESS)
+        words = ["bash" if "bash" in line else "sh", "-c", self.typed(line)]
         ended = subprocess.run(
-            words, env=environment, cwd=yopp.home, capture_output=True, text=True, timeout=120,
-            stdin=subprocess.DEVNULL,
+            ["timeout", PATIENCE, *words] if endless else words, env=self.environment, cwd=self.yopp.home,
+            capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
         )  # fmt: skip
+        self.nodes_known &= not any(word in line for word in DISTURB_NODES)
+        self.jobs_known &= self.nodes_known and not any(word in line for word in DISTURB_JOBS)
         allowed = CODES.get(line, {0}) | ({124} if endless else set())
         if ended.returncode not in allowed or "Traceback" in ended.stderr:
-            failed.append(f"{line}: {ended.returncode}\n{ended.stdout}\n{ended.stderr}")
+            return f"{line}: {ended.returncode}\n{ended.stdout}\n{ended.stderr}"
         if "--json" in line and not endless and ended.returncode == 0:
             for part in ended.stdout.splitlines():
                 json.loads(part)
-        if any(word in line for word in FRESH):
-            prepared = False
-    assert not failed, "\n".join(failed)
+        return ""
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    home = Path(tempfile.mkdtemp(prefix="yo"))
+    home.chmod(0o755)
+    program = Yopp(home)
+    program.environment["YOPP_CONF"] = f"{ROOT}/configs/yarn-site.toml:{home}/queues.toml"
+    try:
+        yield Stage(program)
+    finally:
+        left = program.close()
+        shutil.rmtree(home, ignore_errors=True)
+    assert not left, left
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", [entry.name for entry in TABLE])
+def test_the_examples_of_a_page(stage: Stage, name: str) -> None:
+    failed = []
+    for line in examples(name):
+        if line in SKIPPED or not runs_here(line):
+            continue
+        if name not in ALONE:
+            stage.set()
+        failed.append(stage.type(line))
+    assert not any(failed), "\n".join(filter(None, failed))
 
 
 def runs_here(line: str) -> bool:

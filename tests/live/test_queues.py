@@ -142,3 +142,34 @@ def test_g12_a_queue_full_of_anothers_long_tasks_makes_room(cluster: Yopp) -> No
     app = cluster.json("app", "list", "-a")["apps"]["app"][0]
     summary = app["yopp"]["summary"]
     assert (summary["completed"], summary["failed"], summary["preempted"]) == (12, 0, 4)
+
+
+def test_queues_are_read_again_kept_over_a_restart_and_refused_where_one_has_applications(yopp: Yopp) -> None:
+    site = yopp.home / "queues.toml"
+    halves = '[yarn.scheduler.capacity]\nroot.queues = "a,b"\nroot.a.capacity = 50\nroot.b.capacity = 50\n'
+    site.write_text(halves)
+    shipped = SAMPLE.with_name("yarn-site.toml")
+    yopp("up", *NODE, "--conf", str(shipped), "--conf", str(site))
+    site.write_text(halves.replace('"a,b"', '"a,b,c"').replace("= 50", "= 25") + "root.c.capacity = 50\n")
+    assert yopp("rmadmin", "-refreshQueues", "--dry-run").stdout.splitlines() == [
+        "would be added: root.c",
+        "would be changed: root.a, root.b",
+    ]
+    assert set(queues(yopp)) == {"root", "a", "b"}
+    assert yopp("rmadmin", "-refreshQueues").stdout.splitlines()[0] == "added: root.c"
+    assert queues(yopp)["c"]["capacity"] == 50
+    yopp("rm", "restart")
+    assert set(queues(yopp)) == {"root", "a", "b", "c"}, "the next start begins with them"
+    job = submitted(
+        yopp, "dshell", "-d", "--shell-command", "sleep 60", "--queue", "c", "--container-memory", "50"
+    )
+    site.write_text(halves)
+    refused = yopp("rmadmin", "-refreshQueues", code=1)
+    assert "root.c cannot go" in refused.stderr and job in refused.stderr
+    site.write_text(halves.replace("= 50", "= 60", 1))
+    assert "sum to 110" in yopp("rmadmin", "-refreshQueues", code=78).stderr
+    assert queues(yopp)["c"]["capacity"] == 50
+    yopp("application", "-appId", job, "-updateLifetime", "1")
+    yopp("wait", job, "--timeout", "30", code=143)
+    site.write_text(halves)
+    assert yopp("rmadmin", "-refreshQueues").stdout.splitlines()[0] == "removed: root.c"

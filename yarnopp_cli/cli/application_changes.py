@@ -1,4 +1,4 @@
-"""``yopp app queue|priority``: where an application stands among others."""
+"""``yopp app queue|priority|lifetime``: where an application stands among others, and when it ends."""
 
 from __future__ import annotations
 
@@ -6,12 +6,26 @@ from typing import Annotated
 
 import typer
 
+from ..errors import UsageError
 from ..records.reports import ApplicationReport
 from ..views import applications as view
+from ..views.text import timestamp
 from .application import now_ms
 from .context import Context
 from .naming import applications
-from .options import Color, Conf, Define, DryRun, Json, Output, Quiet, RunDirOption, Verbose, examples
+from .options import (
+    Color,
+    Conf,
+    Define,
+    DryRun,
+    Json,
+    Output,
+    Quiet,
+    RunDirOption,
+    Verbose,
+    duration,
+    examples,
+)
 from .output import Printer
 
 Named = Annotated[
@@ -27,6 +41,40 @@ def register(group: typer.Typer) -> None:
     group.command("priority", epilog=examples("yopp app priority last 5", "yopp app priority 3 0 --json"))(
         priority
     )
+    group.command("lifetime", epilog=examples("yopp app lifetime last 2h", "yopp app lifetime 3 unlimited"))(
+        lifetime
+    )
+
+
+def lifetime(
+    application: Named,
+    length: Annotated[
+        str,
+        typer.Argument(metavar="DUR", help="How long it may live from now on: 90s, 5m, 2h; or `unlimited`."),
+    ],
+    dry_run: DryRun = False,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> None:
+    """Let a living application end after a time, counted from now; it is killed then."""
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    seconds = 0.0 if length.lower() == "unlimited" else duration(length)
+    if not seconds and length.lower() != "unlimited":
+        raise UsageError(
+            "no time is left to live", hint="`yopp app kill` ends it now; `unlimited` lifts a bound"
+        )
+    expires = now_ms() + round(seconds * 1000) if seconds else 0
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
+        [one] = applications(client, [application])
+        report = client.limit_lifetime(one, expires, dry_run=dry_run)
+    until = f"may live until {timestamp(expires)}" if expires else "may live without bound"
+    _show(printer, report, f"{report.application_id} {'would be one that ' if dry_run else ''}{until}")
 
 
 def queue(

@@ -277,7 +277,7 @@ _OPTIONS: dict[str, _Mapping] = {
         "-movetoqueue": (("queue",), "1"),
         "-queue": (("",), "1"),
         "-updatePriority": (("priority", _LAST), "1"),
-        "-updateLifetime": None,
+        "-updateLifetime": (("lifetime", _LAST), "1"),
         "-signal": None,
         "-launch": None,
         "-stop": None,
@@ -330,7 +330,7 @@ _OPTIONS: dict[str, _Mapping] = {
         "-client_retry_interval_ms": None,
     },
 }
-_FIRST = {"list", "status", "kill", "signal", "queue", "priority"}
+_FIRST = {"list", "status", "kill", "signal", "queue", "priority", "lifetime"}
 
 
 def _mapped(command: str) -> Callable[[list[str]], list[str]]:
@@ -387,7 +387,9 @@ def _finished(command: str, verb: list[str], others: list[str]) -> list[str]:
     if verb[1:2] == [_LAST]:
         named = [word for word in others if not word.startswith("-")]
         if not named:
-            typed = {"queue": "-changeQueue", "priority": "-updatePriority"}[verb[0]]
+            typed = {"queue": "-changeQueue", "priority": "-updatePriority", "lifetime": "-updateLifetime"}[
+                verb[0]
+            ]
             raise UsageError(f"yopp app: {typed} needs -appId", hint=f"yopp app {verb[0]} --help")
         others.remove(named[0])
         verb = [verb[0], named[0], *verb[2:]]

@@ -10,6 +10,7 @@ from .context import Context
 from .down import Force
 from .options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, Timeout, examples, new_typer
 from .output import Printer
+from .rm import as_it_is
 from .up import Memory, Vcores
 
 Node = Annotated[
@@ -46,6 +47,8 @@ def start(
     run_dir: RunDirOption = None,
     timeout: Timeout = None,
     quiet: Quiet = False,
+    json: Json = False,
+    output: Output = None,
 ) -> None:
     """Start the missing nodes, NODE, or a new one.
 
@@ -56,7 +59,7 @@ def start(
     from ..single import start_nms
 
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
-    printer = Printer.of(quiet=quiet)
+    printer = Printer.of(output=output, json=json, quiet=quiet)
     for line in context.configuration.warnings:
         printer.warn(line)
     started = start_nms(
@@ -71,6 +74,7 @@ def start(
         printer.note(f"{one.name} started: {one.vcores} vcores, {one.memory} MB")
     if not started:
         printer.note("every node runs already")
+    as_it_is(printer, context)
 
 
 def stop(
@@ -79,6 +83,8 @@ def stop(
     run_dir: RunDirOption = None,
     timeout: Timeout = None,
     quiet: Quiet = False,
+    json: Json = False,
+    output: Output = None,
 ) -> None:
     """End one NodeManager.
 
@@ -90,7 +96,9 @@ def stop(
 
     context = Context.of(run_dir=run_dir)
     stopped = stop_nms(context.run_dir, _port(node), force=force, timeout=timeout or START_SECONDS)
-    Printer.of(quiet=quiet).note(f"{stopped[0]} stopped" if stopped else "no such node runs")
+    printer = Printer.of(output=output, json=json, quiet=quiet)
+    printer.note(f"{stopped[0]} stopped" if stopped else "no such node runs")
+    as_it_is(printer, context)
 
 
 def restart(
@@ -101,6 +109,8 @@ def restart(
     run_dir: RunDirOption = None,
     timeout: Timeout = None,
     quiet: Quiet = False,
+    json: Json = False,
+    output: Output = None,
 ) -> None:
     """Stop and start one NodeManager, of the same size."""
     from ..single import living_nm
@@ -109,7 +119,7 @@ def restart(
     living = living_nm(context.run_dir, _port(node))
     chosen = node if living is None else str(living.port)
     stop(chosen, force, run_dir, timeout, quiet)
-    start(chosen, None, None, conf, define, run_dir, timeout, quiet)
+    start(chosen, None, None, conf, define, run_dir, timeout, quiet, json, output)
 
 
 def status(

@@ -338,6 +338,8 @@ def is_terminal_out() -> bool:
 def error(problem: YoppError) -> None:
     """Print an error on stderr: three lines, or one JSON object in YARN's form where JSON was asked for."""
     if _errors_as_json:
+        from ..views.cluster import error_document
+
         _talk(harmless_json(json.dumps(error_document(problem), ensure_ascii=False)) + "\n")
         return
     mark = paint("error:", "red", _colored(sys.stderr, None))
@@ -347,18 +349,6 @@ def error(problem: YoppError) -> None:
     if problem.hint:
         lines.append(f"  hint: {harmless(problem.hint)}")
     _talk("\n".join(lines) + "\n")
-
-
-def error_document(problem: YoppError) -> dict[str, Any]:
-    """An error as YARN's REST bodies have it, with ours beside it under ``yopp``."""
-    return {
-        "RemoteException": {
-            "exception": problem.exception,
-            "message": problem.message,
-            "javaClassName": f"org.apache.hadoop.yarn.exceptions.{problem.exception}",
-        },
-        "yopp": {"exit": problem.exit_code, "because": problem.because, "hint": problem.hint},
-    }
 
 
 def reset(*, json_wanted: bool) -> None:

@@ -27,6 +27,8 @@ def start(
     run_dir: RunDirOption = None,
     timeout: Timeout = None,
     quiet: Quiet = False,
+    json: Json = False,
+    output: Output = None,
 ) -> None:
     """Start the ResourceManager alone.
 
@@ -36,15 +38,21 @@ def start(
     from ..single import start_rm
 
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
-    printer = Printer.of(quiet=quiet)
+    printer = Printer.of(output=output, json=json, quiet=quiet)
     for line in context.configuration.warnings:
         printer.warn(line)
     started = start_rm(context.configuration, context.run_dir, timeout=timeout or START_SECONDS)
     printer.note(f"rm {'started' if started else 'runs already'}: {context.run_dir.rm_socket}")
+    as_it_is(printer, context)
 
 
 def stop(
-    force: Force = False, run_dir: RunDirOption = None, timeout: Timeout = None, quiet: Quiet = False
+    force: Force = False,
+    run_dir: RunDirOption = None,
+    timeout: Timeout = None,
+    quiet: Quiet = False,
+    json: Json = False,
+    output: Output = None,
 ) -> None:
     """End the ResourceManager alone.
 
@@ -55,7 +63,17 @@ def stop(
 
     context = Context.of(run_dir=run_dir)
     stopped = stop_rm(context.run_dir, force=force, timeout=timeout or START_SECONDS)
-    Printer.of(quiet=quiet).note("rm stopped" if stopped else "rm did not run")
+    printer = Printer.of(output=output, json=json, quiet=quiet)
+    printer.note("rm stopped" if stopped else "rm did not run")
+    as_it_is(printer, context)
+
+
+def as_it_is(printer: Printer, context: Context) -> None:
+    """The cluster as it is after what was done, for those who want it in JSON."""
+    from ..inspection import cluster_document, inspect_cluster
+
+    if printer.is_json:
+        printer.document(cluster_document(inspect_cluster(context.run_dir)))
 
 
 def restart(
@@ -65,13 +83,15 @@ def restart(
     run_dir: RunDirOption = None,
     timeout: Timeout = None,
     quiet: Quiet = False,
+    json: Json = False,
+    output: Output = None,
 ) -> None:
     """Stop and start the ResourceManager.
 
     Applications that ran are forgotten.
     """
     stop(force, run_dir, timeout, quiet)
-    start(conf, define, run_dir, timeout, quiet)
+    start(conf, define, run_dir, timeout, quiet, json, output)
 
 
 def status(

@@ -9,8 +9,10 @@ import typer
 
 from executor.records import Resource
 
-from ..errors import EXIT_CONFIGURATION, InvalidStateError, UsageError, YoppError
+from ..errors import EXIT_CONFIGURATION, UsageError, YoppError
+from ..records.admin_protocol import QueueProperty
 from ..records.reports import NodeReport, NodeState
+from ..views import queues as queue_view
 from .context import Context
 from .naming import nodes as named_nodes
 from .node_changes import tell
@@ -33,6 +35,10 @@ from .output import Printer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..settings.loading import Configuration
+
+COMMAND_LINE = "-D"
+"""What the settings call the origin of what the command line gives."""
 EXCLUDE_PATH = "yarn.resourcemanager.nodes.exclude-path"
 _OUT = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 
@@ -56,7 +62,11 @@ def register(app: typer.Typer) -> None:
         ),
     )(update_node_resource)
     group.command(
-        "refresh-queues", epilog=examples("yopp rmadmin refresh-queues", "yopp rmadmin -refreshQueues")
+        "refresh-queues",
+        epilog=examples(
+            "yopp rmadmin refresh-queues --conf configs/queues.toml",
+            "yopp rmadmin -refreshQueues --dry-run",
+        ),
     )(refresh_queues)
     group.command(
         "service-state", epilog=examples("yopp rmadmin service-state", "yopp rmadmin -getServiceState --json")
@@ -198,14 +208,55 @@ def refresh_queues(
     verbose: Verbose = 0,
     color: Color = None,
 ) -> None:
-    """Read the configuration of the queues again."""
+    """Read the configuration of the queues again: yarn.scheduler.capacity.* of the files that the cluster was started
+    with, or of --conf; -D stands above both.
+
+    All of it holds at once, also for the ResourceManager's next start; applications stay in their queues.
+    It is refused, and nothing changes, where a queue that is to go has applications. Other properties need
+    `yopp down` and `yopp up`.
+    """
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        names = ", ".join(queue.name for queue in client.queues())
-    raise InvalidStateError(
-        "the queues are not read again",
-        because=f"this cluster has the queues it was started with: {names}",
-        hint="`yopp down`, then `yopp up` with the new configuration",
+    context = Context.of(conf=conf, define=define, run_dir=run_dir)
+    with context.client(printer) as client:
+        found = _as_started(context) if not conf else context.configuration
+        properties = [QueueProperty(name, *rest) for name, rest in found.of_scheduler().items()]
+        answer = client.refresh_queues(properties, dry_run=dry_run)
+    if printer.form not in ("table", "wide"):
+        changes = {"added": answer.added, "removed": answer.removed, "changed": answer.changed}
+        told = {name: list(paths) for name, paths in changes.items()} | ({"dryRun": True} if dry_run else {})
+        printer.listing(
+            answer.queues,
+            queue_view.COLUMNS,
+            documents=lambda queues: queue_view.documents(queues) | {"yopp": told},
+            document=queue_view.document,
+            identity=lambda queue: queue.name,
+        )
+        return
+    will = "would be " if dry_run else ""
+    changes = {"added": answer.added, "removed": answer.removed, "changed": answer.changed}
+    for verb, paths in changes.items():
+        if paths and not printer.quiet:
+            printer.text(f"{will}{verb}: {', '.join(paths)}")
+    if not any(changes.values()):
+        printer.note("nothing changes")
+
+
+def _as_started(context: Context) -> Configuration:
+    """What the files that the cluster was started with say now, under the -D of that time and then of this command.
+
+    Raises YoppError.
+    """
+    from ..lifecycle import running_configuration
+    from ..settings.loading import load
+
+    site = running_configuration(context.run_dir)
+    if site is None:
+        return context.configuration
+    defines = [
+        f"{name}={text}" for name, (text, origin) in site.of_scheduler().items() if origin == COMMAND_LINE
+    ]
+    return load(
+        site.sources, [*defines, *context.define], environ=os.environ, state_dir=context.run_dir.state_dir
     )
 
 

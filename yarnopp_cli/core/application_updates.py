@@ -26,18 +26,19 @@ class ApplicationUpdates:
         context = self._context
         app = self._live(request.application_id)
         key = ("timeout", app.id)
-        if request.expires_at_ms <= 0:
+        moment = request.expires_at_ms / 1000 - context.identity.wall_offset
+        if request.expires_at_ms > 0 and moment <= now:
+            raise InvalidStateError(
+                "the expiry time is in the past", because="an application cannot end before now"
+            )
+        report = replace(app.report(now), timeout_at_ms=max(0, request.expires_at_ms))
+        if not request.dry_run and request.expires_at_ms <= 0:
             context.deadlines.clear(key)
             app.context = replace(app.context, timeout_ms=0)
-        else:
-            moment = request.expires_at_ms / 1000 - context.identity.wall_offset
-            if moment <= now:
-                raise InvalidStateError(
-                    "the expiry time is in the past", because="an application cannot end before now"
-                )
+        elif not request.dry_run:
             context.deadlines.set(key, moment)
             app.context = replace(app.context, timeout_ms=request.expires_at_ms - app.submitted_ms)
-        context.reply(call.call_id, protocol.UpdateApplicationTimeoutsResponse(app.report(now)))
+        context.reply(call.call_id, protocol.UpdateApplicationTimeoutsResponse(report))
 
     def _live(self, application_id: str) -> RMApp:
         app = self._find(application_id)

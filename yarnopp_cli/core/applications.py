@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from executor.errors import InvalidTransitionError
@@ -20,6 +20,7 @@ from ..records.reports import (
     FINAL_STATES,
     ApplicationAttemptReport,
     ApplicationReport,
+    ApplicationResourceUsage,
     FinalApplicationStatus,
     JobSummary,
     NodeReport,
@@ -28,6 +29,7 @@ from ..records.reports import (
 from ..records.requests import (
     ApplicationSubmissionContext,
     Container,
+    ResourceRequest,
     Token,
     UpdateContainerError,
     UpdatedContainer,
@@ -35,6 +37,7 @@ from ..records.requests import (
 from .asks import Ask, AskTable
 from .mailbox import Mailbox
 from .nodes import HeldCall
+from .queues import dominant_share
 
 if TYPE_CHECKING:
     from .containers import RMContainer
@@ -257,6 +260,9 @@ class RMAppAttempt:
             diagnostics=self.diagnostics,
             started_at_ms=self.started_ms,
             finished_at_ms=self.finished_ms,
+            am_node_id=self.am_container.node.node_id if self.am_container else "",
+            am_http_address=self.am_container.node.registration.http_address if self.am_container else "",
+            user=self.app.user,
         )
 
 
@@ -301,6 +307,10 @@ class RMApp:
     memory_seconds: float = 0.0
     vcore_seconds: float = 0.0
     counted_until: float = 0.0
+    preempted: Resource = field(default_factory=Resource)
+    preempted_masters: int = 0
+    preempted_memory_seconds: float = 0.0
+    preempted_vcore_seconds: float = 0.0
 
     @property
     def attempt(self) -> RMAppAttempt:
@@ -354,6 +364,46 @@ class RMApp:
         self.memory_seconds += resource.memory * max(0.0, seconds)
         self.vcore_seconds += resource.vcores * max(0.0, seconds)
 
+    def count_preempted(self, container: RMContainer, seconds: float) -> None:
+        """A container that ran for ``seconds`` was taken from it."""
+        size = container.resource
+        self.preempted = self.preempted + size
+        self.preempted_masters += container.is_am
+        self.preempted_memory_seconds += size.memory * max(0.0, seconds)
+        self.preempted_vcore_seconds += size.vcores * max(0.0, seconds)
+
+    def _usage(self) -> ApplicationResourceUsage:
+        """What it has, wants and lost."""
+        attempt = self.attempts[-1] if self.attempts else None
+        master = attempt.am_container if attempt else None
+        requests: tuple[ResourceRequest, ...] = ()
+        if attempt is not None and not self.ended:
+            tables = (attempt.guaranteed_asks, attempt.opportunistic_asks)
+            requests = tuple(
+                replace(
+                    next(iter(group.values())).request,
+                    num_containers=sum(ask.outstanding for ask in group.values()),
+                )
+                for table in tables
+                for group in table.groups()
+                if group
+            )
+        *_, root = self.leaf.line()
+        part = dominant_share(self.guaranteed, root.guaranteed)
+        return ApplicationResourceUsage(
+            guaranteed=self.guaranteed,
+            master=master.resource if master and not self.ended else Resource(),
+            queue_percent=100 * part / self.leaf.share if self.leaf.share > 0 else 0.0,
+            cluster_percent=100 * part,
+            preempted=self.preempted,
+            preempted_masters=self.preempted_masters,
+            preempted_memory_seconds=int(self.preempted_memory_seconds),
+            preempted_vcore_seconds=int(self.preempted_vcore_seconds),
+            requests=requests,
+            am_http_address=master.node.registration.http_address if master else "",
+            node_label_expression=self.context.node_label_expression,
+        )
+
     def report(self, now: float) -> ApplicationReport:
         """As people see it."""
         self.accrue(now)
@@ -401,4 +451,5 @@ class RMApp:
             command_line=context.command_line,
             summary=self.summary,
             timeout_at_ms=self.submitted_ms + context.timeout_ms if context.timeout_ms > 0 else 0,
+            usage=self._usage(),
         )

@@ -325,6 +325,9 @@ class ContainerLedger:
         container.status = status
         container.finished_ms = context.ms(now)
         self._move(container, _final_phase(container, status), now)
+        if container.phase is Phase.PREEMPTED:
+            ran = status.finished_at_ms - status.started_at_ms if status.started_at_ms > 0 else 0
+            app.count_preempted(container, ran / 1000)
         if container.execution_type is ExecutionType.GUARANTEED:
             self._guaranteed(container, -1)
         else:

@@ -19,6 +19,7 @@ from ..records.explanation import (
     Suggestion,
 )
 from ..records.reports import NodeState, YarnApplicationState
+from . import queues
 from .applications import RMApp, RMAppAttempt
 from .asks import Ask, admits
 from .calls import CallReceived
@@ -157,7 +158,41 @@ class ExplainService:
             return [Reason(code, "no node that could serve it takes containers now")]
         if ask.request.execution_type_request.execution_type is ExecutionType.OPPORTUNISTIC:
             return [_full_queues(ask, usable)]
-        return _no_room(ask, usable)
+        return self._limited(attempt, ask) or _no_room(ask, usable)
+
+    def _limited(self, attempt: RMAppAttempt, ask: Ask) -> list[Reason]:
+        """The limit of its queue that stands against an ask, where one does."""
+        app, need = attempt.app, ask.resource
+        if self._context.scheduler.queues.plain:
+            return []
+        leaf, master = app.leaf, ask is attempt.am_ask
+        match leaf.refuses(app.user, need, master=master):
+            case queues.QUEUE_CAPACITY:
+                full = next(queue for queue in leaf.line() if queue.is_full_for(need))
+                text = (
+                    f"queue {full.path} has {full.used} of the {full.maximum} that are its maximum-capacity"
+                )
+                return [_at_limit(ReasonCode.QUEUE_CAPACITY, text, need, full.used, full.maximum)]
+            case queues.USER_LIMIT:
+                used = leaf.users[app.user].used
+                limit = leaf.user_limit(need, leaf.active_users())
+                text = f"user {app.user} has {used} of the {limit} that one user may have in queue {leaf.path} now"
+                return [_at_limit(ReasonCode.USER_LIMIT, text, need, used, limit)]
+            case queues.AM_LIMIT:
+                limit = leaf.am_limit()
+                text = (
+                    f"masters have {leaf.masters_used} of the {limit} that they may have in queue {leaf.path}"
+                )
+                return [_at_limit(ReasonCode.AM_PENDING, text, need, leaf.masters_used, limit)]
+        return []
+
+
+def _at_limit(code: ReasonCode, text: str, need: Resource, used: Resource, limit: Resource) -> Reason:
+    """A limit that ``need`` more than ``used`` would pass, told by the resource that passes it."""
+    left = (limit - used).at_least_zero()
+    if need.vcores > left.vcores:
+        return Reason(code, text, "vcores", need.vcores, left.vcores, limit.vcores)
+    return Reason(code, text, "memoryMB", need.memory, left.memory, limit.memory)
 
 
 def _gone(node: RMNode) -> bool:

@@ -14,7 +14,7 @@ from executor.records import ExecutionType, Resource
 from ..errors import EXIT_NO_SUCH, AccessDeniedError, InvalidStateError, RemoteError
 from ..records.reports import QueueReport, QueueUserReport, YarnApplicationState
 from ..records.requests import ApplicationSubmissionContext
-from ..settings.queues import DEFAULT_QUEUE, QueueSettings, mappings_of
+from ..settings.queues import DEFAULT_QUEUE, CapacitySchedulerSettings, QueueSettings, mappings_of
 from .applications import RMApp
 from .context import RMContext
 from .queues import LeafQueue, Queue, QueueTree
@@ -168,13 +168,20 @@ class QueueService:
         self._context.scheduler.dirty = True
         self._context.opportunistic_dirty = True
 
-    def replace_queues(self, settings: QueueSettings) -> None:
+    def replace_queues(
+        self,
+        settings: QueueSettings,
+        capacity: CapacitySchedulerSettings | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> None:
         """Other queues, with all applications in those of their paths (``rmadmin -refreshQueues``).
 
-        Raises InvalidStateError, and changes nothing, where a queue that is gone still has applications.
+        ``capacity`` is what holds for all of them from now on, by default what did. Raises InvalidStateError, and
+        changes nothing, where a queue that is gone still has applications.
         """
         context = self._context
-        tree = QueueTree(settings, context.capacity)
+        tree = QueueTree(settings, capacity or context.capacity)
         homes = {app.id: tree.leaves.get(app.leaf.path) for app in context.live.values()}
         for app in context.live.values():
             if homes[app.id] is None:
@@ -183,6 +190,11 @@ class QueueService:
                     because=f"{app.id} is in it",
                     hint="move it with `yopp app queue ID NAME`, or let it end",
                 )
+        if dry_run:
+            return
+        if capacity is not None:
+            context.capacity = capacity
+            self._mappings = mappings_of(capacity.queue_mappings)[0]
         tree.resize(context.scheduler.total)
         context.scheduler.queues = tree
         for app in context.live.values():

@@ -41,6 +41,7 @@ from .master_service import ApplicationMasterService
 from .metrics import OpportunisticSchedulerMetrics
 from .nodes import RMNode
 from .preemption import PreemptionMonitor
+from .queue_refresh import QueueReader, QueueRefresh
 from .queue_service import QueueService
 from .resource_tracker import ResourceTrackerService
 from .shares import FairRotation
@@ -61,7 +62,8 @@ class ResourceManager:
     keys. Without ``heartbeat_wait`` heartbeats are answered at once, and guaranteed containers are
     allocated only when their node has just spoken: YARN's plain beat, for those who study the delay it
     makes.
-    ``queues`` are those of guaranteed containers, under the rules of ``capacity``.
+    ``queues`` are those of guaranteed containers, under the rules of ``capacity``;
+    ``read_queues`` makes others of properties, while it runs.
     With ``distributed_scheduling`` nodes may allocate opportunistic containers themselves.
     ``rng`` is for policies that draw lots; the default ones do not.
     """
@@ -85,6 +87,7 @@ class ResourceManager:
         distributed_scheduling: bool = False,
         capacity: CapacitySchedulerSettings | None = None,
         queues: QueueSettings = DEFAULT_QUEUES,
+        read_queues: QueueReader | None = None,
     ) -> None:
         identity = Identity(
             cluster_timestamp, wall_offset, run_dir, address, log_dir, pid, version, properties
@@ -106,6 +109,7 @@ class ResourceManager:
         self._tracker = ResourceTrackerService(context)
         self._masters = ApplicationMasterService(context, self._manager, self._updates)
         self.queues = QueueService(context)
+        self._refresh = QueueRefresh(context, self.queues, read_queues)
         self._clients = ClientRMService(context, self._manager, self.queues)
         self._events = EventService(context)
         self._admin = AdminService(context)
@@ -213,6 +217,8 @@ class ResourceManager:
                 self._admin.resume(call, request, now)
             case admin.UpdateNodeResourceRequest() as request:
                 self._admin.resize(call, request, now)
+            case admin.RefreshQueuesRequest() as request:
+                self._refresh.refresh(call, request)
             case client.GetNewApplicationRequest():
                 self._clients.get_new_application(call, now)
             case client.KillApplicationRequest() as request:

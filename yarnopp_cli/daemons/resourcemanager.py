@@ -22,11 +22,13 @@ from ..core.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDa
 from ..core.history_keeping import KeepHistory
 from ..core.resourcemanager import ResourceManager
 from ..errors import YoppError
+from ..records.admin_protocol import RefreshQueuesRequest, RefreshQueuesResponse
 from ..records.client_protocol import SetLifetimeResponse
 from ..rpc.methods import RM_METHODS
 from ..rpc.server import RpcServer
 from ..settings.loading import Configuration
 from ..settings.nodemanager import NodeManagerSettings
+from ..settings.queue_reading import read_queues
 from ..settings.queues import CapacitySchedulerSettings
 from ..settings.resourcemanager import ResourceManagerSettings
 from ..web.calls import LocalCalls
@@ -70,6 +72,7 @@ class ResourceManagerDaemon:
             distributed_scheduling=node_settings.distributed_scheduling_enabled,
             capacity=configuration.settings(CapacitySchedulerSettings),
             queues=configuration.queues(),
+            read_queues=read_queues,
         )
         self._driver: Driver[Event, Command] = Driver(
             self.machine,
@@ -93,7 +96,20 @@ class ResourceManagerDaemon:
         else:
             if isinstance(command, Reply) and isinstance(command.response, SetLifetimeResponse):
                 self._stays(command.response.info.lifetime)
+            if isinstance(command, Reply) and isinstance(command.response, RefreshQueuesResponse):
+                self._keep_queues(command.response.request)
             self._server.perform(command)
+
+    def _keep_queues(self, request: RefreshQueuesRequest) -> None:
+        """Have the next life of this cluster's ResourceManager begin with the queues that hold now."""
+        if request.dry_run:
+            return
+        given = {one.name: (one.value, one.origin) for one in request.properties}
+        self._configuration = self._configuration.with_scheduler(given)
+        try:
+            self._process.run_dir.write("site.json", self._configuration.to_json())
+        except YoppError as error:
+            LOG.warning("the new queues hold until this ResourceManager ends: %s", error)
 
     def _stays(self, lifetime: str) -> None:
         """A cluster that was made to stay has pages from now on."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from executor.light import dataclass
 from executor.records import Resource
 
-from .reports import NodeReport
+from .reports import NodeReport, QueueReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,43 @@ class UpdateNodeResourceResponse:
     node: NodeReport
 
 
+@dataclass(frozen=True, slots=True)
+class QueueProperty:
+    """One property of the queues: its full name, its value as text, and where that is from."""
+
+    name: str
+    value: str
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshQueuesRequest:
+    """Have the queues that these properties make (``refreshQueues``): all that begin with
+    ``yarn.scheduler.capacity.``; what is not among them has its default.
+    """
+
+    properties: tuple[QueueProperty, ...] = ()
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshQueuesResponse:
+    """``queues`` as they are now, parents first; the paths of those that came, went, or are other than before.
+
+    ``request`` is what was asked: the daemon keeps it for its next life.
+    """
+
+    queues: tuple[QueueReport, ...]
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    changed: tuple[str, ...]
+    request: RefreshQueuesRequest = RefreshQueuesRequest()
+
+
 METHODS: dict[str, tuple[type, type]] = {
     "drainNodes": (DrainNodesRequest, DrainNodesResponse),
     "resumeNodes": (ResumeNodesRequest, ResumeNodesResponse),
+    "refreshQueues": (RefreshQueuesRequest, RefreshQueuesResponse),
     "updateNodeResource": (UpdateNodeResourceRequest, UpdateNodeResourceResponse),
 }
 """Method -> (request, response)."""

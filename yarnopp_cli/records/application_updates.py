@@ -9,10 +9,14 @@ from .reports import ApplicationReport
 
 @dataclass(frozen=True, slots=True)
 class UpdateApplicationTimeoutsRequest:
-    """Let a live application end at ``expires_at_ms`` (epoch milliseconds); 0 for never."""
+    """Let a live application end at ``expires_at_ms`` (epoch milliseconds); 0 for never.
+
+    ``dry_run`` changes nothing.
+    """
 
     application_id: str
     expires_at_ms: int
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ class EventKind(enum.StrEnum):
     NODE_RESUMED = "NodeResumed"
     NODE_RESIZED = "NodeResized"
     QUEUE_LIMIT_TOLD = "QueueLimitTold"
+    QUEUES_REFRESHED = "QueuesRefreshed"
 
 
 @dataclass(frozen=True, slots=True)

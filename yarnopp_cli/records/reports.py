@@ -18,6 +18,8 @@ from executor.records import (
     ResourceUtilization,
 )
 
+from .requests import ResourceRequest
+
 
 class YarnApplicationState(enum.StrEnum):
     """The life of an application, as YARN shows it."""
@@ -88,6 +90,29 @@ class JobSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class ApplicationResourceUsage:
+    """What an application has, wants and lost (YARN's ``ApplicationResourceUsageReport`` and the rest of AppInfo).
+
+    ``guaranteed`` is what its guaranteed containers hold, ``master`` its master's of that; in percent of its queue's
+    capacity and of the cluster, by the dominant resource. ``requests`` are its outstanding asks, one of each shape.
+    ``preempted`` is the size of all containers that were taken from it before they had ended, of which
+    ``preempted_masters`` were masters, and the seconds that these had run.
+    """
+
+    guaranteed: Resource = Resource()
+    master: Resource = Resource()
+    queue_percent: float = 0.0
+    cluster_percent: float = 0.0
+    preempted: Resource = Resource()
+    preempted_masters: int = 0
+    preempted_memory_seconds: int = 0
+    preempted_vcore_seconds: int = 0
+    requests: tuple[ResourceRequest, ...] = ()
+    am_http_address: str = ""
+    node_label_expression: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ApplicationReport:
     """An application, as the RM sees it (YARN's record). ``progress`` from 0.0 to 1.0.
 
@@ -131,11 +156,12 @@ class ApplicationReport:
     command_line: str = ""
     summary: JobSummary | None = None
     timeout_at_ms: int = 0
+    usage: ApplicationResourceUsage = ApplicationResourceUsage()
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationAttemptReport:
-    """One attempt to run an application's master."""
+    """One attempt to run an application's master. ``am_http_address`` is that of its node's pages, "" for none."""
 
     attempt_id: str
     state: str
@@ -143,6 +169,9 @@ class ApplicationAttemptReport:
     diagnostics: str = ""
     started_at_ms: int = 0
     finished_at_ms: int = 0
+    am_node_id: str = ""
+    am_http_address: str = ""
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)

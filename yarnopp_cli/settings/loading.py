@@ -82,6 +82,31 @@ class Configuration:
         """The names of the properties of queues that somebody set."""
         return tuple(name for name in self._values if name not in PROPERTIES)
 
+    def of_scheduler(self) -> dict[str, tuple[str, str]]:
+        """The properties of the queues and of their scheduler that somebody set: value as text, and origin."""
+        return {
+            name: (to_text(value), self._origins[name])
+            for name, value in self._values.items()
+            if name.startswith(QUEUE_PREFIX) and name in self._origins
+        }
+
+    def with_scheduler(self, given: Mapping[str, tuple[str, str]]) -> Configuration:
+        """The same with these for the properties of the queues and of their scheduler; what is not among them
+        has its default. Raises Refused for a value that is none."""
+        values: dict[str, Value] = {
+            name: value for name, value in self._values.items() if not name.startswith(QUEUE_PREFIX)
+        }
+        values |= {
+            name: default_value(known, self.state_dir)
+            for name, known in PROPERTIES.items()
+            if name.startswith(QUEUE_PREFIX)
+        }
+        origins = {name: one for name, one in self._origins.items() if not name.startswith(QUEUE_PREFIX)}
+        for name, (text, origin) in given.items():
+            if (known := declared(name)) is not None:
+                values[name], origins[name] = from_text(known, text), origin
+        return Configuration(values, origins, state_dir=self.state_dir, sources=self.sources)
+
     def queues(self) -> QueueSettings:
         """The queues of guaranteed containers."""
         from yarnopp_cli.settings.queue_properties import queue_tree

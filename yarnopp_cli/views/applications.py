@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from executor.records import Resource
+
 from ..records.reports import (
     FINAL_STATES,
     ApplicationAttemptReport,
@@ -13,6 +15,8 @@ from ..records.reports import (
     JobSummary,
     YarnApplicationState,
 )
+from ..records.requests import ResourceRequest
+from .cluster import resource_document, timeout_document
 from .columns import Column
 from .text import megabytes, span, timestamp
 
@@ -132,8 +136,52 @@ def summary_document(summary: JobSummary) -> dict[str, Any]:
     }
 
 
+def _seconds(memory: int, vcores: int) -> dict[str, Any]:
+    """YARN's map of resource-seconds by resource. (YARN writes the key ``entry`` twice, of which
+    readers of JSON take the last; here it is a list.)"""
+    return {"entry": [{"key": "memory-mb", "value": str(memory)}, {"key": "vcores", "value": str(vcores)}]}
+
+
+def _request(ask: ResourceRequest) -> dict[str, Any]:
+    """One ResourceRequestInfo."""
+    wanted = ask.execution_type_request
+    return {
+        "priority": ask.priority,
+        "allocationRequestId": ask.allocation_request_id,
+        "resourceName": ask.resource_name,
+        "capability": resource_document(ask.capability),
+        "numContainers": ask.num_containers,
+        "relaxLocality": ask.relax_locality,
+        "nodeLabelExpression": ask.node_label_expression,
+        "executionTypeRequest": {
+            "executionType": wanted.execution_type.value,
+            "enforceExecutionType": wanted.enforce,
+        },
+    }
+
+
+def _resource_info(app: ApplicationReport) -> dict[str, Any] | None:
+    """A ResourcesInfo of the one partition there is; as in YARN, null for an application that has ended."""
+    if app.state in FINAL_STATES:
+        return None
+    usage, nothing = app.usage, Resource()
+    pending = nothing
+    for ask in usage.requests:
+        each = ask.capability
+        pending = pending + Resource(each.memory * ask.num_containers, each.vcores * ask.num_containers)
+    partition = {
+        "partitionName": "",
+        "used": resource_document(usage.guaranteed),
+        "reserved": resource_document(nothing),
+        "pending": resource_document(pending),
+        "amUsed": resource_document(usage.master),
+    }
+    return {"resourceUsagesByPartition": [partition]}
+
+
 def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
     """One AppInfo."""
+    usage = app.usage
     return {
         "id": app.application_id,
         "user": app.user,
@@ -154,7 +202,8 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
         "finishedTime": app.finished_at_ms,
         "elapsedTime": elapsed_ms(app, now_ms),
         "amContainerLogs": app.log_directory,
-        "amHostHttpAddress": "",
+        "amHostHttpAddress": usage.am_http_address,
+        "amRPCAddress": "",
         "masterNodeId": app.am_node_id,
         "allocatedMB": app.allocated.memory,
         "allocatedVCores": app.allocated.vcores,
@@ -163,9 +212,25 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
         "runningContainers": app.containers_allocated,
         "memorySeconds": app.memory_seconds,
         "vcoreSeconds": app.vcore_seconds,
-        "numNonAMContainerPreempted": app.containers_preempted,
-        "unmanagedApplication": app.unmanaged,
+        "queueUsagePercentage": round(usage.queue_percent, 2),
+        "clusterUsagePercentage": round(usage.cluster_percent, 2),
+        "resourceSecondsMap": _seconds(app.memory_seconds, app.vcore_seconds),
+        "preemptedResourceMB": usage.preempted.memory,
+        "preemptedResourceVCores": usage.preempted.vcores,
+        "numNonAMContainerPreempted": app.containers_preempted - usage.preempted_masters,
+        "numAMContainerPreempted": usage.preempted_masters,
+        "preemptedMemorySeconds": usage.preempted_memory_seconds,
+        "preemptedVcoreSeconds": usage.preempted_vcore_seconds,
+        "preemptedResourceSecondsMap": _seconds(
+            usage.preempted_memory_seconds, usage.preempted_vcore_seconds
+        ),
+        "resourceRequests": [_request(one) for one in usage.requests],
         "logAggregationStatus": "DISABLED",
+        "unmanagedApplication": app.unmanaged,
+        "appNodeLabelExpression": usage.node_label_expression,
+        "amNodeLabelExpression": usage.node_label_expression,
+        "resourceInfo": _resource_info(app),
+        "timeouts": {"timeout": [timeout_document(app, now_ms)]},
         "yopp": {
             "containers": {
                 "queued": app.containers_queued,
@@ -262,11 +327,17 @@ ATTEMPT_COLUMNS: tuple[Column[ApplicationAttemptReport], ...] = (
 def attempt_document(attempt: ApplicationAttemptReport) -> dict[str, Any]:
     """One AppAttemptInfo."""
     number = attempt.attempt_id.rpartition("_")[2]
+    address, container = attempt.am_http_address, attempt.am_container_id
+    logs = f"http://{address}/node/containerlogs/{container}/{attempt.user}" if address else ""
     return {
         "id": int(number) if number.isdigit() else 0,
         "startTime": attempt.started_at_ms,
         "finishedTime": attempt.finished_at_ms,
-        "containerId": attempt.am_container_id,
+        "containerId": container,
+        "nodeHttpAddress": address,
+        "nodeId": attempt.am_node_id,
+        "logsLink": logs,
+        "blacklistedNodes": "",
         "appAttemptId": attempt.attempt_id,
         "appAttemptState": attempt.state,
         "diagnosticsInfo": attempt.diagnostics,

@@ -8,7 +8,7 @@ from typing import Any
 
 from executor.records import ContainerState, Resource
 
-from ..errors import YoppError
+from ..errors import EXIT_NO_SUCH, InvalidIdError, UsageError, YoppError
 from ..records.reports import (
     FINAL_STATES,
     ApplicationReport,
@@ -35,7 +35,7 @@ _CLASSES = {
 
 def error_document(problem: YoppError) -> dict[str, Any]:
     """An error as YARN's REST bodies have it, with ours beside it under ``yopp``."""
-    name = problem.exception
+    name = web_name(problem)
     return {
         "RemoteException": {
             "exception": name,
@@ -44,6 +44,16 @@ def error_document(problem: YoppError) -> dict[str, Any]:
         },
         "yopp": {"exit": problem.exit_code, "because": problem.because, "hint": problem.hint},
     }
+
+
+def web_name(problem: YoppError) -> str:
+    """The exception that YARN's web services would name: they have one for all that is not found, and for all that is
+    no id or no argument."""
+    if problem.exit_code == EXIT_NO_SUCH:
+        return "NotFoundException"
+    if isinstance(problem, UsageError | InvalidIdError):
+        return "BadRequestException"
+    return problem.exception
 
 
 def resource_document(resource: Resource) -> dict[str, Any]:

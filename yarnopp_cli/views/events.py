@@ -34,7 +34,12 @@ def subject(event: HistoryEvent) -> str:
 
 def details(event: HistoryEvent) -> str:
     """What else there is to say, in a few words."""
-    parts = [value for name, value in event.words.items() if value and name not in _QUIET]
+    named = event.kind is EventKind.QUEUES_REFRESHED
+    parts = [
+        f"{name} {value}" if named else value
+        for name, value in event.words.items()
+        if value and name not in _QUIET
+    ]
     numbers = event.numbers
     if "memoryMB" in numbers:
         parts.append(f"{numbers['memoryMB']} MB, {numbers['vcores']} vcores")
