@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from ..errors import (
     EXIT_NO_SUCH,
@@ -221,6 +223,7 @@ async def start(
     app[_CROWD] = []
     app.add_routes(routes)
     app.on_response_prepare.append(_headers)
+    logging.getLogger("aiohttp.server").addFilter(_is_ours)
     runner = web.AppRunner(
         app,
         access_log=None,
@@ -234,6 +237,11 @@ async def start(
     app[_CROWD].append(Crowd(runner.server))
     loop = asyncio.get_running_loop()
     return WebServer(runner, await loop.create_server(app[_CROWD][0], sock=bound, backlog=BACKLOG))
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether a record tells of more than a request that was no HTTP: any user could fill the disk with those."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 async def _headers(request: web.Request, response: web.StreamResponse) -> None:
