@@ -208,10 +208,14 @@ def check_command(request: LaunchRequest) -> None:
 
 
 def _open_log(path: str) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
     try:
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        # An earlier run may have left a FIFO there: nobody here waits for its reader.
+        descriptor = os.open(path, flags | os.O_NONBLOCK, 0o640)
     except OSError as error:
         raise CannotLaunchError(f"cannot write {path}", because=error.strerror or str(error)) from error
+    os.set_blocking(descriptor, True)
+    return descriptor
 
 
 def _launch_error(request: LaunchRequest, error: OSError | ValueError) -> CannotLaunchError:

@@ -297,3 +297,25 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
     pieces = list(stream.lines(ended=True))
     assert sum(map(len, pieces)) == 5 << 20
     assert max(map(len, pieces)) < 2 << 20
+
+
+def test_what_is_no_plain_file_is_neither_followed_nor_waited_for(
+    cli: Cli, logged: Cluster, tmp_path: Path
+) -> None:
+    """A container may put anything in the place of its output; that of the others is still shown."""
+    secret = tmp_path / "secret"
+    secret.write_text("secret\n")
+    directory = write(logged.run_dir, 2, 1)
+    (directory / "stdout").unlink()
+    (directory / "stdout").symlink_to(secret)
+    (directory / "stderr").unlink()
+    os.mkfifo(directory / "stderr")
+    for options in ([], ["--tail", "5"], ["--bytes", "9"], ["--files"], ["--timestamps"], ["--json"]):
+        shown = cli("logs", app_id(2), *options).out
+        assert ("second" in shown or "--files" in options) and "secret" not in shown, options
+    cli("logs", app_id(2), "--out", str(tmp_path / "copy"))
+    copied = sorted(path.name for path in (tmp_path / "copy").rglob("*") if path.is_file())
+    assert copied == ["stderr", "stdout"]
+    (directory / "stderr").unlink()
+    (directory / "stderr").mkdir()
+    assert "second" in cli("logs", app_id(2)).out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -149,6 +150,26 @@ def test_a_small_terminal_and_no_colours(cluster: Yopp, terminals: list[Terminal
     top.sees("READONLY", "Mem%")
     top.keys("q")
     assert top.ended() == 0
+
+
+@pytest.mark.parametrize("before", ["", "trap '' HUP;"])
+def test_it_ends_with_its_terminal(cluster: Yopp, terminals: list[Terminal], before: str) -> None:
+    """A window is closed, a connection lost; with SIGHUP and, below nohup, without."""
+    terminal = Terminal(cluster, "top", env=before)
+    terminals.append(terminal)
+    terminal.sees("Nodes (1)", "LIVE")
+    process = psutil.Process(terminal.pid)
+    shell = process.parent()
+    assert shell is not None
+    try:
+        terminal.tmux("kill-server")
+        process.wait(15)
+    finally:
+        with contextlib.suppress(psutil.NoSuchProcess):  # with SIGHUP ignored the pane's shell goes on, too
+            for one in [shell, *shell.children(recursive=True)]:
+                one.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def test_without_a_terminal_it_prints_a_frame_and_ends(cluster: Yopp) -> None:

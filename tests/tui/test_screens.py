@@ -601,3 +601,21 @@ def test_a_thousand_containers_are_usable() -> None:
         assert "1 of 1000" in driver.text
 
     drive(body, source=FakeSource(cluster(1000)))
+
+
+@pytest.mark.parametrize(
+    "keys", [("s",), ("question_mark",), ("slash",), ("ctrl+p",), ("colon",), ("2", "k"), ("2", "enter"), ("2", "l")]
+)  # fmt: skip
+def test_whatever_is_open_a_terminal_of_any_size_is_harmless(keys: tuple[str, ...]) -> None:
+    """Windows are dragged down to one cell, and come back."""
+
+    async def body(driver: Driver) -> None:
+        await driver.press(*keys)
+        for cells in (*range(20, 0, -1), 40):
+            for lines in (1, 5):
+                await driver.pilot.resize_terminal(cells, lines)
+        await driver.pilot.resize_terminal(80, 24)
+        await driver.press("escape", "escape", "escape", "2")
+        await driver.sees("Containers (12)", "_000012")
+
+    drive(body)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 
 import pytest
 
 from tests.live.conftest import Yopp
+from yarnopp_cli.web.crowd import MOST
 
 from .conftest import Site, WebCluster, started
 
@@ -97,6 +100,21 @@ def test_bad_bodies_are_refused_and_nothing_is_submitted(web: WebCluster) -> Non
         "POST", APPS, b" " * (5 * 1024 * 1024), raw=True, headers={"Content-Type": "application/json"}
     )
     assert (huge.status, huge.exception) == (413, "BadRequestException")
+    for encoding in ("gzip", "deflate", "br", "sdch"):
+        packed = web.rm(
+            "POST", APPS, b"{}", raw=True,
+            headers={"Content-Type": "application/json", "Content-Encoding": encoding},
+        )  # fmt: skip
+        assert packed.status == 400, (encoding, packed)
+    bomb = zlib.compress(b'{"application-id":"' + b" " * (64 * 1024 * 1024) + b'"}')
+    packed = web.rm(
+        "POST", APPS, bomb, raw=True,
+        headers={"Content-Type": "application/json", "Content-Encoding": "deflate"},
+    )  # fmt: skip
+    assert packed.status == 413
+    for state in (None, 7, [], {}, ["KILLED"], {"KILLED": 1}, "NOTHING"):
+        answer = web.rm("PUT", f"{APPS}/{application}/state", {"state": state})
+        assert (answer.status, answer.exception) == (400, "BadRequestException"), state
     form = web.rm(
         "POST", APPS, b"a=b", raw=True, headers={"Content-Type": "application/x-www-form-urlencoded"}
     )
@@ -228,12 +246,34 @@ def test_callers_that_say_nothing_or_half_do_not_stop_others(web: WebCluster) ->
                     answer = b""
                 assert not answer or (answer.startswith(b"HTTP/1.") and b" 400 " in answer[:20]), answer[:60]
         assert web.rm.get("/ws/v1/cluster/info").status == 200
+        assert web.rm.get("/cluster/" + "a" * 9000).status == 400
+        assert "Traceback" not in (web.yopp.run_dir / "rm.log").read_text()
     finally:
         for connection in idle:
             connection.close()
     begin = time.monotonic()
     web.yopp("down", "-y")
     assert time.monotonic() - begin < 15
+
+
+def test_a_crowd_of_silent_callers_leaves_the_daemon_its_descriptors(web: WebCluster) -> None:
+    """Who is silent for longest goes; whoever asks is answered, and containers still start."""
+    pid = int((web.yopp.run_dir / "rm.pid").read_text())
+    crowd: list[socket.socket] = []
+    try:
+        for _ in range(2 * MOST):
+            crowd.append(socket.create_connection((web.rm.host, web.rm.port), timeout=10))
+            if len(crowd) % 64 == 0:
+                assert web.rm.get("/ws/v1/cluster/info").status == 200
+        assert len(os.listdir(f"/proc/{pid}/fd")) < MOST + 60
+        assert "well" in web.yopp("run", "echo", "well").stdout.split()
+        crowd[0].settimeout(10)
+        with contextlib.suppress(ConnectionResetError):
+            assert crowd[0].recv(1) == b""
+    finally:
+        for one in crowd:
+            one.close()
+    assert web.rm.get("/ws/v1/cluster/info").status == 200
 
 
 def listening(run_dir: Path) -> set[int]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -15,6 +17,31 @@ LONGEST_LINE = 1 << 20
 """A longer one is given in pieces, so that no container's output fills the memory of who reads it."""
 _APPLICATION = re.compile(r"application_\d+_\d{4,}", re.ASCII)
 _CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d{4,}_\d{2,}_\d{6,}", re.ASCII)
+
+
+def open_plain(path: str) -> int | None:
+    """A descriptor for reading a plain file; None for one that is not there, and for anything else that a container
+    put in its place: a link could lead anywhere, a FIFO keep its reader waiting for ever.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO):
+            return None
+        raise
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def plain_status(path: str) -> os.stat_result | None:
+    """What is known of a plain file; None for what is not there or is none."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found if stat.S_ISREG(found.st_mode) else None
 
 
 @dataclass(slots=True)
@@ -31,9 +58,8 @@ class Stream:
 
     def read(self) -> Iterator[bytes]:
         """What has been written since the last call, in blocks. A file that is not there yet has nothing."""
-        try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except FileNotFoundError:
+        descriptor = open_plain(self.path)
+        if descriptor is None:
             return
         try:
             if os.fstat(descriptor).st_size < self.position:
@@ -63,9 +89,8 @@ class Stream:
 
     def skip_to_tail(self, count: int) -> None:
         """Go to the beginning of the last ``count`` lines, reading from the end."""
-        try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except FileNotFoundError:
+        descriptor = open_plain(self.path)
+        if descriptor is None:
             return
         try:
             size = os.fstat(descriptor).st_size
@@ -75,17 +100,13 @@ class Stream:
 
     def size(self) -> int:
         """How many bytes there are; 0 if it is not there."""
-        try:
-            return os.stat(self.path).st_size
-        except OSError:
-            return 0
+        found = plain_status(self.path)
+        return found.st_size if found is not None else 0
 
     def changed_ms(self) -> int:
         """When it was last written to, in epoch milliseconds; 0 if it is not there."""
-        try:
-            return os.stat(self.path).st_mtime_ns // 1_000_000
-        except OSError:
-            return 0
+        found = plain_status(self.path)
+        return found.st_mtime_ns // 1_000_000 if found is not None else 0
 
 
 def _tail_position(descriptor: int, size: int, count: int) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..views.columns import Column
 from ..views.text import timestamp
-from .logfiles import STREAMS
+from .logfiles import STREAMS, open_plain, plain_status
 
 if TYPE_CHECKING:
     from .logs import Target
@@ -42,11 +42,8 @@ def files_of(target: Target, names: tuple[str, ...]) -> list[LogFile]:
     for container, directory in directories.items():
         for name in STREAMS:
             path = os.path.join(directory, name)
-            try:
-                status = os.stat(path)
-            except OSError:
-                continue
-            if name in names:
+            status = plain_status(path)
+            if status is not None and name in names:
                 found.append(LogFile(container, name, path, status.st_size, status.st_mtime_ns // 1_000_000))
     return found
 
@@ -78,8 +75,11 @@ def print_bytes(printer: Printer, target: Target, names: tuple[str, ...], size: 
     """Print the first ``size`` bytes of each file, or the last ones of a negative ``size``."""
     found = [one for one in files_of(target, names) if one.size]
     for one in found:
+        descriptor = open_plain(one.path)
+        if descriptor is None:
+            continue
         try:
-            with open(one.path, "rb") as file:
+            with os.fdopen(descriptor, "rb") as file:
                 if size < 0:
                     file.seek(max(0, one.size + size))
                 data = file.read(abs(size))

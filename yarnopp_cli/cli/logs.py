@@ -27,7 +27,15 @@ from ..views.containers import is_live, shell_code, shown_state
 from ..views.text import harmless
 from . import logparts
 from .context import Context
-from .logfiles import STREAMS, Stream, applications_on_disk, containers_on_disk, streams_of
+from .logfiles import (
+    STREAMS,
+    Stream,
+    applications_on_disk,
+    containers_on_disk,
+    open_plain,
+    plain_status,
+    streams_of,
+)
 from .naming import application, applications, container, containers, is_container, words
 from .options import Color, Conf, Define, Ids, Json, Output, Quiet, RunDirOption, Verbose, duration, examples
 from .output import Printer, is_terminal_out, json_line, paint
@@ -429,12 +437,15 @@ def _copy(printer: Printer, target: Target, out: str, names: tuple[str, ...]) ->
     for container_id, directory in directories.items():
         for name in names:
             source = os.path.join(directory, name)
-            if not os.path.isfile(source):
+            if plain_status(source) is None:
                 continue
             place = os.path.join(out, container_id)
             try:
                 os.makedirs(place, exist_ok=True)
-                shutil.copyfile(source, os.path.join(place, name))
+                if (descriptor := open_plain(source)) is None:
+                    continue
+                with os.fdopen(descriptor, "rb") as read, open(os.path.join(place, name), "wb") as written:
+                    shutil.copyfileobj(read, written)
             except OSError as error:
                 raise YoppError(
                     f"cannot copy to {place}",

@@ -137,6 +137,7 @@ def _screens(
     if color is not None and color.value == "never":
         os.environ["NO_COLOR"] = "1"
     from ..tui.app import THEMES, YoppTop
+    from ..tui.terminal import fleeting
 
     if theme and theme not in THEMES:
         raise UsageError(
@@ -145,5 +146,6 @@ def _screens(
             hint="choose from " + ", ".join(sorted(THEMES)),
         )
     app = YoppTop(source, readonly=readonly, interval=interval, theme=theme)
-    app.run()
+    with fleeting(app.terminal_gone):
+        app.run()
     return app.return_code or 0

@@ -112,6 +112,7 @@ class YoppTop(App[None]):
         self._soonest = 0.0
         self._blurred = False
         self._wake = asyncio.Event()
+        self._own_loop: asyncio.AbstractEventLoop | None = None
         if theme:
             self.theme = theme
 
@@ -123,12 +124,18 @@ class YoppTop(App[None]):
 
     def on_mount(self) -> None:
         """Textual's: begin. A signal that ends us leaves the terminal as it was."""
-        loop = asyncio.get_running_loop()
+        loop = self._own_loop = asyncio.get_running_loop()
         with contextlib.suppress(RuntimeError, ValueError):  # not in the main thread: a test
             for number in (signal.SIGTERM, signal.SIGHUP):
                 loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
         self._begin()
         self.run_worker(self.feed.run(), group="events")
+
+    def terminal_gone(self) -> None:
+        """End: nobody sees this any more. For any thread."""
+        if self._own_loop is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended already
+                self._own_loop.call_soon_threadsafe(partial(self.exit, return_code=128 + signal.SIGHUP))
 
     def _begin(self) -> None:
         self.run_worker(self._take_pictures(), group="pictures", exclusive=True)

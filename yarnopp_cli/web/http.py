@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from ..errors import (
     EXIT_NO_SUCH,
@@ -29,13 +31,18 @@ from ..rpc.tcp import peer_uid
 from ..views.cluster import error_document
 from ..views.text import harmless_json
 from ..views.xml import to_xml
-from .listening import WebListener
+from .crowd import Crowd
+from .listening import BACKLOG, WebListener
 
 Document = dict[str, Any]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 BODY_BYTES: Final = 4 * 1024 * 1024
 BODY_SECONDS: Final = 20.0
 CLOSE_SECONDS: Final = 0.5
+KEEP_SECONDS: Final = 75.0
+"""A connection that asks for nothing for so long is closed."""
+LINGER_SECONDS: Final = 1.0
+"""So long the rest of a body that was refused is read, so that its sender sees the refusal."""
 CSP: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -43,6 +50,8 @@ CSP: Final = (
 _LISTENER = web.AppKey("listener", WebListener)
 _LOOPBACK_ONLY = web.AppKey("loopback_only", bool)
 _NAMES = web.AppKey("names", frozenset[str])
+_CROWD = web.AppKey("crowd", list[Crowd])
+"""The one crowd; a list because it is made of the application when that can be changed no more."""
 
 
 class HttpError(YoppError):
@@ -176,6 +185,9 @@ async def json_body(request: web.Request) -> dict[str, Any]:
             data = await request.read()
     except TimeoutError:
         raise HttpError(408, "BadRequestException", "the body did not come in time") from None
+    except web.RequestPayloadError as error:
+        reason = str(error).splitlines()[0] if str(error) else "its encoding is broken"
+        raise bad_request("the body cannot be read", because=reason[:200]) from None
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -188,11 +200,13 @@ async def json_body(request: web.Request) -> dict[str, Any]:
 class WebServer:
     """A served socket."""
 
-    def __init__(self, runner: web.AppRunner) -> None:
+    def __init__(self, runner: web.AppRunner, serving: asyncio.Server) -> None:
         self._runner = runner
+        self._serving = serving
 
     async def close(self) -> None:
         """End it, and every connection."""
+        self._serving.close()
         await self._runner.cleanup()
 
 
@@ -200,18 +214,34 @@ async def start(
     bound: socket.socket, listener: WebListener, loopback_only: bool, routes: list[web.RouteDef]
 ) -> WebServer:
     """Serve ``routes`` on a bound socket."""
-    app = web.Application(middlewares=[_errors, _guard], client_max_size=BODY_BYTES)
+    app = web.Application(middlewares=[_counted, _errors, _guard], client_max_size=BODY_BYTES)
     app[_LISTENER] = listener
     app[_LOOPBACK_ONLY] = loopback_only
     app[_NAMES] = frozenset(
         name.lower() for name in ("localhost", listener.host, socket.gethostname(), socket.getfqdn()) if name
     )
+    app[_CROWD] = []
     app.add_routes(routes)
     app.on_response_prepare.append(_headers)
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=CLOSE_SECONDS)
+    logging.getLogger("aiohttp.server").addFilter(_is_ours)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        handle_signals=False,
+        shutdown_timeout=CLOSE_SECONDS,
+        keepalive_timeout=KEEP_SECONDS,
+        lingering_time=LINGER_SECONDS,
+    )
     await runner.setup()
-    await web.SockSite(runner, bound).start()
-    return WebServer(runner)
+    assert runner.server is not None
+    app[_CROWD].append(Crowd(runner.server))
+    loop = asyncio.get_running_loop()
+    return WebServer(runner, await loop.create_server(app[_CROWD][0], sock=bound, backlog=BACKLOG))
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether a record tells of more than a request that was no HTTP: any user could fill the disk with those."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 async def _headers(request: web.Request, response: web.StreamResponse) -> None:
@@ -221,6 +251,16 @@ async def _headers(request: web.Request, response: web.StreamResponse) -> None:
     response.headers.setdefault("Content-Security-Policy", CSP)
     response.headers.setdefault("Referrer-Policy", "no-referrer")
     response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
+
+
+@web.middleware
+async def _counted(request: web.Request, handler: Handler) -> web.StreamResponse:
+    crowd = request.app[_CROWD][0]
+    crowd.begins(request)
+    try:
+        return await handler(request)
+    finally:
+        crowd.ends(request)
 
 
 @web.middleware

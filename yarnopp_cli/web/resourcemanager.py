@@ -282,7 +282,7 @@ class ClusterApi:
         """Kill it: KILLED is the only state that can be asked for. 202 as it begins, 200 where it had ended."""
         body = await json_body(request)
         wanted = body.get("state")
-        if wanted not in set(YarnApplicationState):
+        if not isinstance(wanted, str) or wanted not in set(YarnApplicationState):
             raise bad_request(f"Invalid target state: {str(wanted)[:100]}")
         report = await self._application(request)
         if wanted != YarnApplicationState.KILLED:

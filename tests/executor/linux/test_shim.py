@@ -176,6 +176,21 @@ def test_a_working_directory_that_is_not_there(tmp_path: Path) -> None:
     assert "gone" in str(error.value) and error.value.exit_code == 126
 
 
+@pytest.mark.timeout(20)
+def test_output_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
+    """A FIFO in the place of the output would stop the whole node."""
+    os.mkfifo(tmp_path / "stdout")
+    with pytest.raises(CannotLaunchError) as error:
+        Run(tmp_path, "true")
+    assert "stdout" in str(error.value) and not (tmp_path / "exit1").exists()
+    reader = os.open(tmp_path / "stdout", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert Run(tmp_path, "sh", "-c", "echo said; head -c 0 /dev/null").end() == 0
+        assert os.read(reader, 99) == b"said\n"
+    finally:
+        os.close(reader)
+
+
 def test_a_shim_never_runs_for_an_exit_file_that_is_taken(tmp_path: Path) -> None:
     assert claim_exit_file(str(tmp_path / "exit1"))
     assert not claim_exit_file(str(tmp_path / "exit1"))
