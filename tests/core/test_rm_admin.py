@@ -127,6 +127,7 @@ def test_a_node_of_another_size_is_told_and_allocated_to_by_it() -> None:
     node = cluster.node(total=Resource(1000, 2))
     master = cluster.master()
     assert len(master.allocate(asks(4, ONE)).allocated) == 2
+    node.beat()  # is told that guaranteed asks wait
     held = node.send(wait_ms=5000)
     cluster.ask(UpdateNodeResourceRequest(node.name, Resource(1000, 4)))
     response = node.take(held)
