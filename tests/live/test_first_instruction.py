@@ -33,6 +33,9 @@ def test_it_comes_within_twenty_milliseconds_by_pausing_and_by_killing() -> None
             medians[name] = float(figure)
     floor = "idle node (the floor)"
     assert {floor, "by pausing, signals", "by killing"} <= medians.keys(), ended.stderr
-    if max(medians.values()) > LIMIT_MS and medians[floor] > QUIET_FLOOR_MS:
-        pytest.skip(f"this machine has become busy: {medians}")
-    assert max(medians.values()) <= LIMIT_MS, medians
+    slower = max(
+        medians["by pausing, signals"], medians["by killing"]
+    )  # the freezer is measured, not promised
+    if slower > LIMIT_MS and medians[floor] > QUIET_FLOOR_MS:
+        pytest.skip(f"this machine is busy: {medians}")
+    assert slower <= LIMIT_MS, medians

@@ -290,7 +290,7 @@ def test_on_a_terminal_progress_is_drawn_and_taken_away(cluster: Yopp) -> None:
     out, _ = job.communicate(timeout=30)
     assert job.returncode == 0
     assert sorted(out.splitlines()) == [f"[{n}] out" for n in (1, 2, 3, 4)]
-    assert re.search(r"\r\x1b\[K\d+ s  2 running, 2 ok", text), text
+    assert re.search(r"\r\x1b\[K\[.*\] \d+ s  2 running, 2 (queued|ok)", text), text
     assert text.rstrip().split("\r\x1b[K")[-1].lstrip().startswith("done in"), text
 
 
