@@ -35,7 +35,7 @@ CODES = {"yopp doctor": {0, 1}, "yopp doctor --fix": {0, 1}}
 DISTURB_JOBS = (
     " kill",
     " signal",
-    "container pause",
+    "container resume",
     "container demote",
     "container resize",
     "app lifetime",
@@ -49,7 +49,7 @@ DISTURB_NODES = (
 """After these the cluster is looked at again, and made anew where it is not what it was."""
 ALONE = ("man", "completion", "version", "config", "doctor")
 """These need no cluster."""
-NODE = (8, 640)
+NODE = (8, 2048)
 CONF = """
 [yarn.scheduler.capacity]
 root.queues = "default,prod,dev"
@@ -110,11 +110,9 @@ class Stage:
 
     def _nodes_stand(self) -> bool:
         status = self.yopp("status", code=None)
-        if status.returncode != 0 or {one["queueName"] for one in self._queues()} < {
-            "default",
-            "prod",
-            "web",
-        }:
+        if status.returncode != 0:
+            return False
+        if not {"default", "prod", "web"} <= {one["queueName"] for one in self._queues()}:
             return False
         nodes = self.yopp.json("node", "list")["nodes"]["node"]
         sizes = [(one["totalResource"]["vCores"], one["totalResource"]["memory"]) for one in nodes]
