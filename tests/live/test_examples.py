@@ -35,6 +35,7 @@ CODES = {"yopp doctor": {0, 1}, "yopp doctor --fix": {0, 1}}
 DISTURB_JOBS = (
     " kill",
     " signal",
+    "container pause",
     "container resume",
     "container demote",
     "container resize",
@@ -141,6 +142,8 @@ class Stage:
             newest = yopp.json("app", "list")["apps"]["app"][-1]
             line = re.sub(r"appattempt_\d+_\d+_\d+", newest["yopp"]["currentAttempt"], line)
             line = re.sub(r" 3(\.2)?(?= |$)", rf" {int(newest['id'].rpartition('_')[2])}\1", line)
+        if "container resume" in line:  # what nobody paused cannot be resumed
+            yopp("container", "pause", line.split()[-1])
         line = line.replace("--memory 2G --vcores 2 -- make", "--memory 128 --vcores 2 -- make")
         line = (
             line.replace("--memory 2G", "--memory 256")
