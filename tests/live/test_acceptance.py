@@ -172,7 +172,7 @@ def test_json_of_every_command_has_the_promised_shape(yopp: Yopp) -> None:
     say("top", shape={"top": {"t": int, "containers": [dict]}, **nodes})
     say("app kill", first, shape=app)
 
-    for words in (("dshell", "--shell-command", "echo hello"), ("pi", "2", "10")):
+    for words in (("pi", "2", "10"), ("dshell", "--shell-command", "echo hello")):
         ended = say(words[0], *words[1:], shape=app)["app"]
         assert (ended["yopp"]["exit"], ended["finalStatus"]) == (0, "SUCCEEDED")
         assert ended["yopp"]["tasks"] and not mismatch(ended["yopp"]["tasks"], [{"exit": int}])

@@ -36,6 +36,7 @@ DISTURB_JOBS = (
     " kill",
     " signal",
     "container pause",
+    "container resume",
     "container demote",
     "container resize",
     "app lifetime",
@@ -49,7 +50,7 @@ DISTURB_NODES = (
 """After these the cluster is looked at again, and made anew where it is not what it was."""
 ALONE = ("man", "completion", "version", "config", "doctor")
 """These need no cluster."""
-NODE = (8, 640)
+NODE = (8, 2048)
 CONF = """
 [yarn.scheduler.capacity]
 root.queues = "default,prod,dev"
@@ -110,11 +111,9 @@ class Stage:
 
     def _nodes_stand(self) -> bool:
         status = self.yopp("status", code=None)
-        if status.returncode != 0 or {one["queueName"] for one in self._queues()} < {
-            "default",
-            "prod",
-            "web",
-        }:
+        if status.returncode != 0:
+            return False
+        if not {"default", "prod", "web"} <= {one["queueName"] for one in self._queues()}:
             return False
         nodes = self.yopp.json("node", "list")["nodes"]["node"]
         sizes = [(one["totalResource"]["vCores"], one["totalResource"]["memory"]) for one in nodes]
@@ -143,6 +142,8 @@ class Stage:
             newest = yopp.json("app", "list")["apps"]["app"][-1]
             line = re.sub(r"appattempt_\d+_\d+_\d+", newest["yopp"]["currentAttempt"], line)
             line = re.sub(r" 3(\.2)?(?= |$)", rf" {int(newest['id'].rpartition('_')[2])}\1", line)
+        if "container resume" in line:  # what nobody paused cannot be resumed
+            yopp("container", "pause", line.split()[-1])
         line = line.replace("--memory 2G --vcores 2 -- make", "--memory 128 --vcores 2 -- make")
         line = (
             line.replace("--memory 2G", "--memory 256")
