@@ -276,12 +276,15 @@ class CgroupLimits:
 class ResourceUtilization:
     """Measured use of a node or of all its containers: memory in bytes, ``cpu`` in cores (2.0: two whole cores).
 
-    ``load1`` is the machine's load average over a minute, -1 where it means nothing.
+    ``load1`` is the machine's load average over a minute, -1 where it means nothing; ``memory_total_bytes`` and
+    ``cores`` are what the machine has, 0 where that means nothing.
     """
 
     memory_bytes: int = 0
     cpu: float = 0.0
     load1: float = -1.0
+    memory_total_bytes: int = 0
+    cores: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,4 +146,5 @@ def node_utilization() -> ResourceUtilization:
 
     memory = psutil.virtual_memory()
     busy = psutil.cpu_percent(interval=None) / 100 * (psutil.cpu_count() or 1)
-    return ResourceUtilization(int(memory.total - memory.available), busy, os.getloadavg()[0])
+    used = int(memory.total - memory.available)
+    return ResourceUtilization(used, busy, os.getloadavg()[0], int(memory.total), os.cpu_count() or 0)

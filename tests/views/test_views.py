@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from executor.records import ContainerState, ExecutionType, Resource
+from executor.records import ContainerState, ExecutionType, Resource, ResourceUtilization
 from executor.settings import ExecutorSettings
 from yarnopp_cli.records.reports import ContainerReport, NodeReport, NodeState
 from yarnopp_cli.views import containers, nodes, text
@@ -143,9 +143,12 @@ def test_limits(cgroups: str, strict: bool, expected: dict[str, object]) -> None
     assert ("64 MB" in dict(containers.fields(REPORT, 0, facts))["Limits"]) is True
 
 
-def test_a_nodes_figures_are_percentages_of_what_it_stands_for() -> None:
+def test_a_nodes_figures_are_percentages_of_what_the_machine_has() -> None:
     report = NodeReport("h:1", NodeState.RUNNING, "unix:/x", total=Resource(1000, 2))
     assert nodes.document(report)["memUtilization"] == 0.0
+    measured = ResourceUtilization(3 << 30, 1.0, 0.5, memory_total_bytes=12 << 30, cores=4)
+    seen = nodes.document(dataclasses.replace(report, total=Resource(1024, 1), node_utilization=measured))
+    assert (seen["memUtilization"], seen["cpuUtilization"]) == (25.0, 25.0), "of the machine, not of the node"
     assert nodes.document(dataclasses.replace(report, total=Resource()))["cpuUtilization"] == 0.0
     silent = dataclasses.replace(report, connected=False)
     assert nodes.state_text(silent) == "RUNNING (silent)"

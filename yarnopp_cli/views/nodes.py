@@ -25,15 +25,15 @@ def limit_text(node: NodeReport) -> str:
 
 
 def cpu_percent(node: NodeReport) -> float:
-    """Measured CPU of the machine in percent of all that the node stands for."""
-    return 100.0 * node.node_utilization.cpu / node.total.vcores if node.total.vcores else 0.0
+    """Measured CPU of the machine in percent of what it has; where that is unknown, of the node's vcores."""
+    cores = node.node_utilization.cores or node.total.vcores
+    return 100.0 * node.node_utilization.cpu / cores if cores else 0.0
 
 
 def memory_percent(node: NodeReport) -> float:
-    """Measured memory of the machine in percent of the node's."""
-    return (
-        100.0 * node.node_utilization.memory_bytes / (node.total.memory * _MIB) if node.total.memory else 0.0
-    )
+    """Measured memory of the machine in percent of what it has; where that is unknown, of the node's memory."""
+    total = node.node_utilization.memory_total_bytes or node.total.memory * _MIB
+    return 100.0 * node.node_utilization.memory_bytes / total if total else 0.0
 
 
 def state_text(node: NodeReport) -> str:
