@@ -21,6 +21,8 @@ yarn.resourcemanager.nm-container-queuing.load-comparator
 yarn.resourcemanager.nm-container-queuing.queue-limit-stdev
 yarn.resourcemanager.nm-container-queuing.min-queue-length
 yarn.resourcemanager.nm-container-queuing.max-queue-length
+yarn.resourcemanager.nm-container-queuing.min-queue-wait-time-ms
+yarn.resourcemanager.nm-container-queuing.max-queue-wait-time-ms
 yarn.nodemanager.opportunistic-containers-max-queue-length
 yarn.nodemanager.opportunistic-containers-queue-policy
 yarn.nodemanager.opportunistic-containers-use-pause-for-preemption
@@ -58,6 +60,8 @@ yarn.resourcemanager.resource-tracker.address
 yarn.resourcemanager.admin.address
 yarn.nodemanager.address
 yarn.nodemanager.localizer.address
+yarn.resourcemanager.webapp.address
+yarn.nodemanager.webapp.address
 """
 ENFORCEMENT = """
 yarn.nodemanager.resource.memory-mb
@@ -78,6 +82,10 @@ yarn.nodemanager.container-monitor.enabled
 yarn.nodemanager.container-monitor.interval-ms
 yarn.nodemanager.resource-monitor.interval-ms
 yarn.nodemanager.elastic-memory-control.enabled
+yarn.nodemanager.overallocation.general-utilization-threshold
+yarn.nodemanager.overallocation.memory-utilization-threshold
+yarn.nodemanager.overallocation.cpu-utilization-threshold
+yarn.nodemanager.overallocation.preemption-threshold
 yarn.nodemanager.elastic-memory-control.timeout-sec
 yarn.nodemanager.elastic-memory-control.oom-handler
 yarn.nodemanager.linux-container-executor.cgroups.hierarchy

@@ -29,7 +29,8 @@ _ELASTIC = (
     "runs out for lack of a controller above them"
 )
 _ELASTIC_INSTEAD = (
-    "set yarn.nodemanager.resource.memory.enforced = false to let containers exceed their own limits"
+    "yopp.nodemanager.pressure.memory-available-mb ends opportunistic containers before the machine's memory runs out, "
+    "and yarn.nodemanager.resource.memory.enforced = false lets containers exceed their own limits"
 )
 
 REFUSED: dict[str, Refusal] = {
