@@ -139,8 +139,10 @@ def test_a_node_of_another_size_is_told_and_allocated_to_by_it() -> None:
     assert master.allocate(asks(1, ONE, allocation_request_id=3)).allocated == ()
 
 
-@pytest.mark.parametrize("size", [Resource(0, 1), Resource(-5, 1), Resource(100, 0)])
-def test_a_node_of_nothing_is_refused(size: Resource) -> None:
+@pytest.mark.parametrize(
+    "size", [Resource(0, 1), Resource(-5, 1), Resource(100, 0), Resource(2**31, 1), Resource(100, 2**31)]
+)
+def test_a_node_of_nothing_or_of_more_than_can_be_is_refused(size: Resource) -> None:
     cluster = Cluster()
     node = cluster.node()
     with pytest.raises(InvalidResourceRequestError):

@@ -76,7 +76,12 @@ def events(
     number: Annotated[
         int | None,
         typer.Option(
-            "-n", "--limit", metavar="N", min=0, help="The last N [default: 100, all with --since]."
+            "-n",
+            "--limit",
+            metavar="N",
+            min=0,
+            max=1_000_000,
+            help="The last N [default: 100, all with --since].",
         ),
     ] = None,
     timeout: Timeout = None,

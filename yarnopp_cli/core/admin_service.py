@@ -29,6 +29,7 @@ from .calls import CallReceived
 from .context import RMContext
 from .nodes import RMNode
 
+LARGEST_NODE = Resource(2**31 - 1, 2**31 - 1)
 DRAINED_TEXT = "its node is being drained"
 _OUT = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 _GONE = (NodeState.LOST, NodeState.SHUTDOWN)
@@ -137,6 +138,10 @@ class AdminService:
         if not least.fits_in(size):
             raise InvalidResourceRequestError(
                 f"a node of {size} could run nothing", because=f"the smallest container has {least}"
+            )
+        if not size.fits_in(LARGEST_NODE):
+            raise InvalidResourceRequestError(
+                f"no node is as large as {size}", because=f"the largest that can be said is {LARGEST_NODE}"
             )
         was = node.total
         report = node.report(context.identity.wall_offset)
