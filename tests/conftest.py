@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,15 @@ ALONE = (
     "core/test_rm_speed.py",
 )
 """Files whose tests measure shares of processors or spans of time: what runs beside them would be measured, too."""
+
+
+def pytest_configure() -> None:
+    """Signals as on a terminal: a shell starts what runs in its background with SIGINT and SIGQUIT ignored, and
+    what these tests start would inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

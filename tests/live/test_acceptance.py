@@ -67,7 +67,7 @@ def test_help_and_completion_need_no_daemon_no_configuration_and_no_home(yopp: Y
         assert yopp("--version", env=nowhere).stdout.startswith("yopp ")
     finally:
         yopp.home.chmod(0o755)
-    assert not list(yopp.home.iterdir())
+    assert list(yopp.home.iterdir()) == [yopp.calm], "nothing was made"
 
 
 # -- (c) JSON --------------------------------------------------------------------------------------------------

@@ -176,7 +176,7 @@ def stage() -> Iterator[Stage]:
     home = Path(tempfile.mkdtemp(prefix="yo"))
     home.chmod(0o755)
     program = Yopp(home)
-    program.environment["YOPP_CONF"] = f"{ROOT}/configs/yarn-site.toml:{home}/queues.toml"
+    program.environment["YOPP_CONF"] = f"{program.environment['YOPP_CONF']}:{home}/queues.toml"
     try:
         yield Stage(program)
     finally:

@@ -108,6 +108,10 @@ class DaemonProcess:
             loop.add_signal_handler(number, asked_to_end, number.name)
         # A handler that does nothing, for "ignore" would be inherited by every container.
         loop.add_signal_handler(signal.SIGHUP, LOG.info, "SIGHUP is ignored")
+        if (
+            signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN
+        ):  # a shell's background job: not for the containers
+            signal.signal(signal.SIGQUIT, signal.SIG_DFL)
         loop.set_exception_handler(self._loop_exception)
 
     def _loop_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
