@@ -34,8 +34,7 @@ CASES = {
     "nothing else (the floor)": (0, ()),
     "killing, at once (YARN)": (100, (f"{HOLD}=0",)),
     "killing, kept": (100, ()),
-    "pausing, at once (YARN)": (100, (f"{HOLD}=0", f"{PAUSE}=true")),
-    "pausing, kept": (100, (f"{PAUSE}=true",)),
+    "pausing": (100, (f"{PAUSE}=true",)),
 }
 
 

@@ -152,8 +152,8 @@ class ExecutorSettings:
         100,
         at_least=0,
         doc="""For how long what a guaranteed container leaves behind is kept for the next one, where the RM says that
-        guaranteed containers wait for it: an opportunistic one would start in the gap and give way at once. 0 is
-        YARN's rule, where it starts.""",
+        guaranteed containers wait for it: an opportunistic one would start in the gap and be killed at once. Where
+        preemption pauses nothing is lost by that, and nothing is kept. 0 is YARN's rule, where it starts.""",
     )
     preemption_policy: str = setting(
         "yopp.nodemanager.preemption-policy",

@@ -84,7 +84,9 @@ class ContainerBook:
             and settings.max_queue_length == 0
         )
         self._deadlines = Deadlines(self._is_still_due)
-        self._handover = Handover(settings.hold_for_guaranteed_ms / 1000)
+        # What starts in a gap and is paused for the next one loses nothing, and the gap is used.
+        hold_ms = 0 if settings.use_pause_for_preemption else settings.hold_for_guaranteed_ms
+        self._handover = Handover(hold_ms / 1000)
         self._durations = DurationStatistics()
         self._waits = WaitStatistics()
         self._shed = 0

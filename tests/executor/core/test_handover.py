@@ -88,19 +88,19 @@ def test_what_others_leave_or_what_was_free_is_not_kept() -> None:
     assert started(world) == ["g3"]
 
 
-def test_a_paused_one_is_not_resumed_for_a_moment() -> None:
+def test_where_preemption_pauses_the_gap_is_used() -> None:
     world = World(memory=4096, vcores=1, use_pause_for_preemption=True)
     world.schedule("o1")
     world.schedule("g1", G)
     world.tell(GuaranteedAwaited(True))
     for number in range(2, 6):
         world.exit(f"g{number - 1}")
-        assert not [c for c in world.last if isinstance(c, ResumeContainer)]
+        assert [c.container_id for c in world.last if isinstance(c, ResumeContainer)] == ["o1"]
         world.schedule(f"g{number}", G)
+        assert world.state("o1") is ContainerState.PAUSED
     world.exit("g5")
-    world.advance(0.2)
     assert world.state("o1") is ContainerState.RUNNING
-    assert len([c for c in world.commands if isinstance(c, PauseContainer)]) == 1
+    assert len([c for c in world.commands if isinstance(c, PauseContainer)]) == 5
 
 
 def test_a_smaller_successor_and_a_promoted_one_take_their_part() -> None:
