@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -88,7 +89,7 @@ class Browser:
 
 @contextmanager
 def opened(width: int = 1280, height: int = 900) -> Iterator[Browser]:
-    """A browser, ended with all its processes."""
+    """A browser, ended with all its processes and files."""
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
     for argument in ("--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
@@ -97,10 +98,13 @@ def opened(width: int = 1280, height: int = 900) -> Iterator[Browser]:
     if os.geteuid() == 0:
         options.add_argument("--no-sandbox")
     options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=DRIVER))
-    try:
-        browser = Browser(driver)
-        browser.size(width, height)
-        yield browser
-    finally:
-        driver.quit()
+    # It leaves folders of its own behind in the one for temporary files.
+    with tempfile.TemporaryDirectory(prefix="yo", ignore_cleanup_errors=True) as folder:
+        service = webdriver.ChromeService(executable_path=DRIVER, env={**os.environ, "TMPDIR": folder})
+        driver = webdriver.Chrome(options=options, service=service)
+        try:
+            browser = Browser(driver)
+            browser.size(width, height)
+            yield browser
+        finally:
+            driver.quit()
