@@ -112,11 +112,13 @@ def _target(state: str | None) -> str:
 
 
 def _code(done: list[Seen], target: str) -> int:
-    """The highest code among those that failed; with a target that is no end, 0."""
+    """The highest code among those that failed, with a target that is no end 0; at least 1 where one ended otherwise
+    than was waited for."""
     if target in _ORDER:
         return 0
-    if target in ("FAILED", "KILLED") and all(target in (one.state, one.final) for one in done):
-        return 0
+    if target in ("FAILED", "KILLED"):
+        others = [one for one in done if target not in (one.state, one.final)]
+        return max((one.code or 1 for one in others), default=0)
     return max((one.code for one in done if one.code is not None), default=0)
 
 

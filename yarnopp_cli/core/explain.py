@@ -152,7 +152,12 @@ def _queued(report: ContainerReport, sight: NodeSight, now_ms: int) -> Explanati
             f"It starts in about {_span(max(0, start - now_ms))} (median task {_span(median)}; estimate)."
         )
     elif satisfiable:
-        sentence.append("When it starts cannot be said: nothing like it has ended yet.")
+        why = (
+            f"what runs has outlived the median task ({_span(median)})"
+            if median
+            else "nothing like it has ended yet"
+        )
+        sentence.append(f"When it starts cannot be said: {why}.")
     else:
         sentence.append("It can never start there.")
     actions = _ways_out(report, sight)
@@ -300,15 +305,16 @@ def _needs_text(needs: Resource, sight: NodeSight, reasons: Sequence[Reason]) ->
         if code in codes
     ]
     if missing:
-        held = _held_text(sight)
+        held = _held_text(sight, ["memory"] if missing == ["memory"] else ["vcores"])
         return [f"{text}: it waits for {' and '.join(missing)}{held}."]
     if ReasonCode.BEHIND in codes:
         return [f"{text}: there is room for it, and others are before it."]
     return [f"{text}: there is room for it, it starts at any moment."]
 
 
-def _held_text(sight: NodeSight) -> str:
-    running = sight.running()
+def _held_text(sight: NodeSight, dimensions: Sequence[str]) -> str:
+    # A master may hold no vcore at all.
+    running = [one for one in sight.running() if any(getattr(one.resource, name) for name in dimensions)]
     counts = [
         (sum(1 for one in running if one.execution_type is kind), kind.value.lower())
         for kind in (ExecutionType.GUARANTEED, ExecutionType.OPPORTUNISTIC)
@@ -348,6 +354,7 @@ def estimated_start(report: ContainerReport, sight: NodeSight, now_ms: int) -> t
     """When a queued container will probably start, and the task time that was reckoned with; 0 for unknown.
 
     All that run are taken to run for the median in all, and those that wait start in the queue's order, backfilled.
+    Where it would have to wait for one that has outlived the median nothing can be said: (0, median).
     """
     median = median_ms(report, sight.finished)
     if median <= 0:
@@ -357,7 +364,8 @@ def estimated_start(report: ContainerReport, sight: NodeSight, now_ms: int) -> t
     for number, one in enumerate(sight.running()):
         began = one.started_at_ms or now_ms
         if not one.is_am:
-            heapq.heappush(ends, (max(now_ms, began + median), number, one.resource))
+            place = -1 - number if began + median < now_ms else number  # below 0: it has outlived the median
+            heapq.heappush(ends, (max(now_ms, began + median), place, one.resource))
     waiting = sight.queued()
     clock, number = now_ms, len(ends)
     for _ in range(MOST_STEPS // (1 + len(waiting))):
@@ -374,7 +382,9 @@ def estimated_start(report: ContainerReport, sight: NodeSight, now_ms: int) -> t
         if not ends:
             return 0, 0
         waiting = left
-        clock, _, resource = heapq.heappop(ends)
+        clock, place, resource = heapq.heappop(ends)
+        if place < 0:
+            return 0, median
         free = free + resource
     return 0, 0
 

@@ -209,7 +209,7 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
         "allocatedVCores": app.allocated.vcores,
         "reservedMB": 0,
         "reservedVCores": 0,
-        "runningContainers": app.containers_allocated,
+        "runningContainers": app.containers_running,
         "memorySeconds": app.memory_seconds,
         "vcoreSeconds": app.vcore_seconds,
         "queueUsagePercentage": round(usage.queue_percent, 2),

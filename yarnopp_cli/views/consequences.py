@@ -29,7 +29,14 @@ def short_id(identifier: str) -> str:
 def _what(report: ContainerReport, now_ms: int) -> str:
     kind = report.execution_type.value.lower()
     state = shown_state(report).lower()
-    return f"{kind}, {state} {short_span(time_ms(report, now_ms))}, of application {suffix(report.application_id)}"
+    return f"{kind}, {state} {short_span(_span_ms(report, now_ms))}, of application {suffix(report.application_id)}"
+
+
+def _span_ms(report: ContainerReport, now_ms: int) -> int:
+    """How long it has run or waited; of one that is paused, how long it stands still."""
+    if report.state is ContainerState.PAUSED and report.paused_at_ms:
+        return max(0, now_ms - report.paused_at_ms)
+    return time_ms(report, now_ms)
 
 
 def _names(reports: Sequence[ContainerReport]) -> str:

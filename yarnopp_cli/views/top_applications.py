@@ -163,8 +163,8 @@ def yarn_columns() -> tuple[TopColumn[ApplicationReport], ...]:
             "running",
             "Running Containers",
             18,
-            lambda app: Cell(str(app.containers_allocated)),
-            lambda app: app.containers_allocated,
+            lambda app: Cell(str(app.containers_running)),
+            lambda app: app.containers_running,
             numeric=True,
         ),
         TopColumn(
