@@ -132,6 +132,35 @@ def test_opportunistic_containers_while_the_rm_answers_nobody(yopp: Yopp, port: 
     assert process.wait(30) == 0
 
 
+def test_opportunistic_containers_while_the_rm_is_dead(yopp: Yopp, port: int) -> None:
+    from executor.records import ExecutionType, Resource
+    from yarnopp_cli.records.client_protocol import SubmitApplicationRequest
+    from yarnopp_cli.records.master_protocol import AllocateRequest, RegisterApplicationMasterRequest
+    from yarnopp_cli.records.requests import (
+        ApplicationSubmissionContext,
+        ExecutionTypeRequest,
+        ResourceRequest,
+    )
+    from yarnopp_cli.rpc.blocking import Connection
+
+    up(yopp, port)
+    rm = next(one for one in _daemons(yopp) if one[0] == "rm")[1]
+    with Connection(str(yopp.run_dir / "rm.sock")) as client, Connection(f"localhost:{port}") as proxy:
+        context = ApplicationSubmissionContext(application_id="", name="held", unmanaged=True)
+        made = client.call("submitApplication", SubmitApplicationRequest(context))
+        registered = proxy.call(
+            "registerApplicationMaster", RegisterApplicationMasterRequest(made.attempt_id, made.am_token)
+        )
+        os.kill(rm, signal.SIGKILL)
+        wait_until(lambda: not Path(f"/proc/{rm}").exists(), what="it is dead")
+        wanted = ResourceRequest(
+            4, Resource(16, 1), execution_type_request=ExecutionTypeRequest(ExecutionType.OPPORTUNISTIC)
+        )
+        request = AllocateRequest(made.attempt_id, registered.token, asks=(wanted,), wait_ms=5000)
+        granted = {one.id for one in proxy.call("allocate", request).allocated}
+        assert len(granted) == 4
+
+
 def test_a_third_interceptor_of_ones_own_and_the_throttle(yopp: Yopp, port: int) -> None:
     text = (ROOT / "docs" / "interceptors.md").read_text()
     documented = text.partition("```python\n")[2].partition("```")[0]
