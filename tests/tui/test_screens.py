@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from textual import events
+from textual.widgets import OptionList
 
 from executor.records import ContainerState, ExecutionType
 from yarnopp_cli.errors import InvalidStateError
@@ -611,6 +612,10 @@ def test_whatever_is_open_a_terminal_of_any_size_is_harmless(keys: tuple[str, ..
 
     async def body(driver: Driver) -> None:
         await driver.press(*keys)
+        if keys == ("colon",):  # there are options to fold
+            await driver.until(
+                lambda: any(found.option_count > 3 for found in driver.app.screen.query(OptionList))
+            )
         for cells in (*range(20, 0, -1), 40):
             for lines in (1, 5):
                 await driver.pilot.resize_terminal(cells, lines)
