@@ -293,9 +293,9 @@ def test_a_cluster_of_one_job_opens_no_port_until_it_is_made_to_stay(yopp: Yopp)
     assert listening(yopp.run_dir) == set()
     assert yopp.json("status")["clusterInfo"]["yopp"]["rm"]["http"] == ""
     web = started(yopp)
-    assert web.rm.get(f"{APPS}/{job}").json["app"]["state"] == "RUNNING"
     from tests.live.conftest import wait_until
 
+    wait_until(lambda: web.rm.get(f"{APPS}/{job}").json["app"]["state"] == "RUNNING", what="it runs")
     address = wait_until(
         lambda: web.rm.get("/ws/v1/cluster/nodes").json["nodes"]["node"][0]["nodeHTTPAddress"]
     )
