@@ -8,11 +8,6 @@ cd "$root"
 "$root/scripts/venv.sh" dev
 [ $# = 0 ] || exec "$root/.venv/bin/python" -m pytest "$@"
 code=0
-"$root/.venv/bin/python" -m pytest -q -n 3 --dist loadfile -m "not alone" || code=$?
-if [ $code = 1 ]; then
-    echo "What failed beside others runs once more, alone: what fails there has failed."
-    code=0
-    "$root/.venv/bin/python" -m pytest -q -m "not alone" --last-failed --last-failed-no-failures none || code=$?
-fi
+"$root/.venv/bin/python" -m pytest -q -n 2 --dist loadfile -m "not alone" || code=$?
 "$root/.venv/bin/python" -m pytest -q -m alone || code=$?
 exit $code

@@ -157,9 +157,19 @@ def test_opportunistic_containers_while_the_rm_is_dead(yopp: Yopp, port: int) ->
         wanted = ResourceRequest(
             4, Resource(16, 1), execution_type_request=ExecutionTypeRequest(ExecutionType.OPPORTUNISTIC)
         )
-        request = AllocateRequest(made.attempt_id, registered.token, asks=(wanted,), wait_ms=5000)
-        granted = {one.id for one in proxy.call("allocate", request).allocated}
-        assert granted, "as much as the nodes are known to have room for"
+        granted: set[str] = set()
+        request = AllocateRequest(made.attempt_id, registered.token, asks=(wanted,), wait_ms=1000)
+
+        def all_granted() -> bool:
+            nonlocal request
+            answer = proxy.call("allocate", request)
+            granted.update(one.id for one in answer.allocated)
+            request = AllocateRequest(
+                made.attempt_id, registered.token, response_id=answer.response_id, wait_ms=1000
+            )
+            return len(granted) == 4
+
+        wait_until(all_granted, what="four are allocated")
 
 
 def test_a_third_interceptor_of_ones_own_and_the_throttle(yopp: Yopp, port: int) -> None:

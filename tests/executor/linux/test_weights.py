@@ -93,8 +93,9 @@ def test_each_level_is_the_sum_of_those_below(tree: Tree) -> None:
 def test_nothing_is_written_that_is_so_already(tree: Tree) -> None:
     node = tree.node("a/nm-1")
     node.set(1)
+    for group in tree.groups():
+        os.utime(tree.file(group), ns=(0, 0))  # whoever writes it makes it younger
     before = {group: tree.file(group).stat().st_mtime_ns for group in tree.groups()}
-    time.sleep(0.01)
     node.set(1)
     assert before == {group: tree.file(group).stat().st_mtime_ns for group in tree.groups()}
 
