@@ -108,7 +108,9 @@ class YarnClient:
             if report.application_id == application_id:
                 return report
         raise ApplicationNotFoundError(
-            f"no application {application_id}", hint="`yopp app list -a` shows those this cluster knows"
+            f"no application {application_id}",
+            hint="`yopp app list -a` shows those this cluster knows",
+            sought=application_id,
         )
 
     def wait_for_applications(
@@ -292,7 +294,9 @@ class YarnClient:
             if report.container_id == container_id:
                 return report
         raise ContainerNotFoundError(
-            f"no container {container_id}", hint="`yopp container list -a` shows those this cluster knows"
+            f"no container {container_id}",
+            hint="`yopp container list -a` shows those this cluster knows",
+            sought=container_id,
         )
 
     def node(self, node_id: str) -> NodeReport:
@@ -301,7 +305,9 @@ class YarnClient:
             if report.node_id == node_id:
                 return report
         raise NodeNotFoundError(
-            f"no node {node_id}", hint="`yopp node list -a` shows those this cluster knows"
+            f"no node {node_id}",
+            hint="`yopp node list -a` shows those this cluster knows",
+            sought=node_id,
         )
 
     def node_info(self, node: NodeReport) -> nm.GetNodeInfoResponse:

@@ -23,20 +23,40 @@ EXIT_INTERRUPTED = 130
 
 
 class YoppError(Exception):
-    """``message`` says what happened, ``because`` why, ``hint`` what to type. All three are one line each."""
+    """``message`` says what happened, ``because`` why, ``hint`` what to type. All three are one line each.
+
+    ``sought`` is the id or the name that was looked for, where that is what went wrong: YARN's web services have a
+    sentence of their own for it (``in_yarn``), which documents bear.
+    """
 
     exit_code: int = EXIT_FAILURE
     exception: ClassVar[str] = "YarnException"
+    in_yarn: ClassVar[str] = ""
 
     def __init__(
-        self, message: str, *, because: str = "", hint: str = "", exit_code: int | None = None
+        self,
+        message: str,
+        *,
+        because: str = "",
+        hint: str = "",
+        exit_code: int | None = None,
+        sought: str = "",
     ) -> None:
         super().__init__(message)
         self.message = message
         self.because = because
         self.hint = hint
+        self.sought = sought
         if exit_code is not None:
             self.exit_code = exit_code
+
+    @property
+    def web_message(self) -> str:
+        """What YARN's web services say of it; our own words where they have none."""
+        if not (self.sought and self.in_yarn):
+            return self.message
+        kind = "app attempt" if self.sought.startswith("appattempt_") else "app"
+        return self.in_yarn.format(self.sought, kind=kind)
 
     def __str__(self) -> str:
         parts = [self.message]
@@ -79,6 +99,7 @@ class InvalidIdError(YoppError):
 
     exit_code = EXIT_USAGE
     exception = "IllegalArgumentException"
+    in_yarn = "invalid container id, {}"  # they have words for containers alone
 
 
 class RemoteError(YoppError):
@@ -90,6 +111,7 @@ class ApplicationNotFoundError(RemoteError):
 
     exit_code = EXIT_NO_SUCH
     exception = "ApplicationNotFoundException"
+    in_yarn = "{kind} with id: {} not found"
 
 
 class ContainerNotFoundError(RemoteError):
@@ -97,6 +119,7 @@ class ContainerNotFoundError(RemoteError):
 
     exit_code = EXIT_NO_SUCH
     exception = "ContainerNotFoundException"
+    in_yarn = "container with id, {}, not found"
 
 
 class NodeNotFoundError(RemoteError):
@@ -104,6 +127,7 @@ class NodeNotFoundError(RemoteError):
 
     exit_code = EXIT_NO_SUCH
     exception = "NotFoundException"
+    in_yarn = "nodeId, {}, is not found"
 
 
 class InvalidResourceRequestError(RemoteError):

@@ -144,7 +144,7 @@ def port_of(text: str) -> int:
     """The port in ``45454``, ``nm-45454`` or ``host:45454``. Raises NodeNotFoundError for anything else."""
     digits = text.rpartition(":")[2].removeprefix("nm-")
     if not digits.isascii() or not digits.isdigit() or not 0 < int(digits) < 65536:
-        raise NodeNotFoundError(f"no node {text!r}", hint="name it as `yopp node list` does, or by its port")
+        raise NodeNotFoundError(f"no node {text!r}", hint="name it as `yopp node list` does, or by its port", sought=text)
     return int(digits)
 
 

@@ -110,6 +110,7 @@ def status(
                 raise ApplicationNotFoundError(
                     f"no attempt {word}",
                     hint=f"`yopp attempt list {wanted.application_id}` shows those there are",
+                    sought=str(wanted),
                 )
             found += matching
     printer.details(

@@ -284,7 +284,7 @@ def _on_disk(context: Context, named: Sequence[str], error: YoppError, masters_o
             one = container(every, word)
             if one not in every:
                 raise ContainerNotFoundError(
-                    f"no container {word}", because=f"there is no output of it in {log_dir}"
+                    f"no container {word}", because=f"there is no output of it in {log_dir}", sought=word
                 )
             target.container_ids.append(one)
             target.directories[one] = os.path.join(log_dir, every[one], one)
@@ -292,7 +292,7 @@ def _on_disk(context: Context, named: Sequence[str], error: YoppError, masters_o
         app = application(known, word)
         if app not in known:
             raise ApplicationNotFoundError(
-                f"no application {word}", because=f"there is no output of it in {log_dir}"
+                f"no application {word}", because=f"there is no output of it in {log_dir}", sought=word
             )
         target.application_ids.append(app)
         target.directories[app] = os.path.join(log_dir, app)

@@ -71,6 +71,7 @@ def application(known: Iterable[str], word: str) -> str:
         f"no application {word}" if word != "last" else "there is no application yet",
         because=_known(ids, "application"),
         hint="`yopp app list -a` shows those this cluster knows",
+        sought=word,
     )
     return _only(matches, word, missing)
 
@@ -100,6 +101,7 @@ def container(known: Iterable[str], word: str) -> str:
         f"no container {word}" if word != "last" else "there is no container yet",
         because=_known(ids, "container"),
         hint="`yopp container list -a` shows those this cluster knows",
+        sought=word,
     )
     return _only(matches, word, missing)
 
@@ -132,6 +134,7 @@ def _node(ids: list[str], word: str) -> str:
             f"no node {word}",
             because=_known(ids, "node"),
             hint="`yopp node list -a` shows those this cluster knows",
+            sought=word,
         ),
     )
 

@@ -143,7 +143,9 @@ def status(
     port = _port(node)
     chosen = [one for one in seen.nodes if port is None or one.port == port]
     if port is not None and seen.nodes and not chosen:
-        raise NodeNotFoundError(f"no node {node}", hint="`yopp nm status` lists those of this cluster")
+        raise NodeNotFoundError(
+            f"no node {node}", hint="`yopp nm status` lists those of this cluster", sought=node or ""
+        )
     if printer.is_json:
         printer.document(cluster_document(seen))
     elif not chosen:

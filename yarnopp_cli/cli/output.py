@@ -340,7 +340,7 @@ def error(problem: YoppError) -> None:
     if _errors_as_json:
         from ..views.cluster import error_document
 
-        _talk(harmless_json(json.dumps(error_document(problem), ensure_ascii=False)) + "\n")
+        write_error_bytes(json_line(error_document(problem)))
         return
     mark = paint("error:", "red", _colored(sys.stderr, None))
     lines = [f"{mark} {harmless(problem.message, keep=chr(10)).rstrip()}"]

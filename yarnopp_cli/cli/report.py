@@ -177,6 +177,7 @@ def _read(context: Context, application_id: str) -> ApplicationHistory:
             f"no history of application {application_id}",
             because=f"{path}: {error.strerror if isinstance(error, OSError) else error}",
             hint="`yopp app list -a` shows those this cluster knows",
+            sought=application_id,
         ) from None
 
 

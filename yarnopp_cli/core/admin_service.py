@@ -173,4 +173,4 @@ class AdminService:
     def _node(self, node_id: str) -> RMNode:
         if (node := self._context.nodes.get(node_id)) is not None:
             return node
-        raise NodeNotFoundError(f"Node {node_id} doesn't exist", hint="yopp node list")
+        raise NodeNotFoundError(f"Node {node_id} doesn't exist", hint="yopp node list", sought=node_id)

@@ -208,7 +208,9 @@ class ClientRMService:
             found = [container for container in found if container.app.id == request.application_id]
         if request.node_id:
             if request.node_id not in context.nodes:
-                raise NodeNotFoundError(f"Node {request.node_id} doesn't exist", hint="yopp node list")
+                raise NodeNotFoundError(
+                    f"Node {request.node_id} doesn't exist", hint="yopp node list", sought=request.node_id
+                )
             found = [container for container in found if container.node.node_id == request.node_id]
         found.sort(key=lambda container: container.sequence)
         offset = context.identity.wall_offset
@@ -361,7 +363,9 @@ class ClientRMService:
             return app
         ApplicationId.parse(application_id)
         raise ApplicationNotFoundError(
-            f"Application with id '{application_id}' doesn't exist in RM.", hint="yopp app list -a"
+            f"Application with id '{application_id}' doesn't exist in RM.",
+            hint="yopp app list -a",
+            sought=application_id,
         )
 
     def _container(self, container_id: str) -> RMContainer:
@@ -369,7 +373,9 @@ class ClientRMService:
         found = ledger.live.get(container_id) or ledger.finished.get(container_id)
         if found is None:
             raise ContainerNotFoundError(
-                f"Container with id '{container_id}' doesn't exist in RM.", hint="yopp ps -a"
+                f"Container with id '{container_id}' doesn't exist in RM.",
+                hint="yopp ps -a",
+                sought=container_id,
             )
         return found
 

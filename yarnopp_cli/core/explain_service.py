@@ -45,12 +45,14 @@ class ExplainService:
         elif name.startswith(("application_", "appattempt_")):
             app = context.applications.get(name)
             if app is None:
-                raise ApplicationNotFoundError(f"Application with id '{name}' doesn't exist in RM.")
+                raise ApplicationNotFoundError(
+                    f"Application with id '{name}' doesn't exist in RM.", hint="yopp app list -a", sought=name
+                )
             explanation = self._application(app, now)
         else:
             node = context.nodes.get(name)
             if node is None:
-                raise NodeNotFoundError(f"Node {name} doesn't exist", hint="yopp node list")
+                raise NodeNotFoundError(f"Node {name} doesn't exist", hint="yopp node list", sought=name)
             explanation = explain_node(self._sight(node), context.ms(now))
         context.reply(call.call_id, ExplainResponse(explanation))
 
@@ -70,7 +72,9 @@ class ExplainService:
         found = ledger.live.get(container_id) or ledger.finished.get(container_id)
         if found is None:
             raise ContainerNotFoundError(
-                f"Container with id '{container_id}' doesn't exist in RM.", hint="yopp ps -a"
+                f"Container with id '{container_id}' doesn't exist in RM.",
+                hint="yopp ps -a",
+                sought=container_id,
             )
         node = context.nodes.get(found.node.node_id)
         sight = None if node is None else self._sight(node)

@@ -127,4 +127,6 @@ def claimed_id(token: Token) -> str:
 
 def not_here(container_id: str, node_id: str) -> ContainerNotFoundError:
     """YARN's refusal for a container of which this node knows nothing."""
-    return ContainerNotFoundError(f"Container {container_id} is not handled by this NodeManager ({node_id})")
+    return ContainerNotFoundError(
+        f"Container {container_id} is not handled by this NodeManager ({node_id})", sought=container_id
+    )

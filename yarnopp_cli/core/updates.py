@@ -142,7 +142,9 @@ class ContainerUpdates:
                 f"{INVALID_CONTAINER_ID}: container {container_id} is not updated", because="it has ended"
             )
         raise ContainerNotFoundError(
-            f"Container with id '{container_id}' doesn't exist in RM.", hint="yopp ps -a"
+            f"Container with id '{container_id}' doesn't exist in RM.",
+            hint="yopp ps -a",
+            sought=container_id,
         )
 
     def _has_room(self, update: PendingUpdate) -> bool:

@@ -175,6 +175,7 @@ class Session:
             f"{'several nodes are' if matches else 'no running node is'} named {name}",
             because=f"running: {', '.join(matches or running) or 'none'}",
             hint="yopp node list",
+            sought=name,
         )
 
     def check_sizes(self, sizes: Iterable[Resource]) -> None:

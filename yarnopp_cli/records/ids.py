@@ -106,4 +106,8 @@ def application_of(container_id: str) -> str:
 
 
 def _invalid(text: str, what: str, example: str) -> InvalidIdError:
-    return InvalidIdError(f"{text!r} is not {what}", because=f"{what} looks like {example}")
+    return InvalidIdError(
+        f"{text!r} is not {what}",
+        because=f"{what} looks like {example}",
+        sought=text if "container" in what else "",
+    )

@@ -264,4 +264,5 @@ def _error_of(error: Any) -> YoppError:
         because=str(data.get("because") or ""),
         hint=str(data.get("hint") or ""),
         exit_code=code if type(code) is int else None,
+        sought=str(data.get("sought") or ""),
     )

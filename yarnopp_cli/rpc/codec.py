@@ -132,6 +132,8 @@ class Codec:
             "hint": error.hint,
             "exit": error.exit_code,
         }
+        if error.sought:
+            data["sought"] = error.sought
         body = {"code": APPLICATION_ERROR, "message": error.message, "data": data}
         return b'{"jsonrpc":"2.0","id":%s,"error":%s}\n' % (_encode_id(call_id), self._encode(body))
 
@@ -221,4 +223,5 @@ def _to_exception(error: _Error) -> YoppError:
         because=str(data.get("because", "")),
         hint=str(data.get("hint", "")),
         exit_code=exit_code if isinstance(exit_code, int) else None,
+        sought=str(data.get("sought", "")),
     )

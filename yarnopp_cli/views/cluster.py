@@ -31,6 +31,7 @@ _CLASSES = {
     "IllegalArgumentException": "java.lang.IllegalArgumentException",
     "UnsupportedOperationException": "java.lang.UnsupportedOperationException",
 }
+_RAISED = "java.lang.Exception: "
 
 
 def error_document(problem: YoppError) -> dict[str, Any]:
@@ -39,11 +40,24 @@ def error_document(problem: YoppError) -> dict[str, Any]:
     return {
         "RemoteException": {
             "exception": name,
-            "message": problem.message,
+            "message": web_message(problem),
             "javaClassName": _CLASSES.get(name, f"org.apache.hadoop.yarn.exceptions.{name}"),
         },
-        "yopp": {"exit": problem.exit_code, "because": problem.because, "hint": problem.hint},
+        "yopp": {
+            "exit": problem.exit_code,
+            "message": problem.message.removeprefix(_RAISED),
+            "because": problem.because,
+            "hint": problem.hint,
+        },
     }
+
+
+def web_message(problem: YoppError) -> str:
+    """What YARN's web services say: what is not found, and what is no id or argument, they raise as a bare
+    ``java.lang.Exception``, and say so."""
+    text = problem.web_message
+    bare = problem.exit_code == EXIT_NO_SUCH or isinstance(problem, UsageError | InvalidIdError)
+    return _RAISED + text if bare and not text.startswith(_RAISED) else text
 
 
 def web_name(problem: YoppError) -> str:

@@ -28,7 +28,7 @@ from ..errors import (
 )
 from ..rpc.server import user_name
 from ..rpc.tcp import peer_uid
-from ..views.cluster import error_document
+from ..views.cluster import error_document, web_message
 from ..views.text import harmless_json
 from ..views.xml import to_xml
 from .crowd import Crowd
@@ -111,7 +111,7 @@ def as_http(error: YoppError) -> YoppError:
     if status == 404 or isinstance(error, UsageError | InvalidIdError):
         name = names[status]
         return HttpError(
-            status, name, f"java.lang.Exception: {error.message}",
+            status, name, web_message(error),
             because=error.because, hint=error.hint, exit_code=error.exit_code,
         )  # fmt: skip
     return error
