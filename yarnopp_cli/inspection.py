@@ -179,7 +179,7 @@ def cluster_document(seen: ClusterStatus) -> dict[str, Any]:
             "id": info.cluster_timestamp if info is not None else 0,
             "startedOn": info.started_at_ms if info is not None else 0,
             "state": "STARTED" if info is not None else "STOPPED",
-            "haState": "ACTIVE",
+            "haState": "ACTIVE" if info is not None else "STOPPING",
             "rmStateStoreName": "",
             "resourceManagerVersion": info.version if info is not None else __version__,
             "resourceManagerBuildVersion": f"yopp {info.version if info is not None else __version__}",

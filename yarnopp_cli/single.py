@@ -144,12 +144,14 @@ def port_of(text: str) -> int:
     """The port in ``45454``, ``nm-45454`` or ``host:45454``. Raises NodeNotFoundError for anything else."""
     digits = text.rpartition(":")[2].removeprefix("nm-")
     if not digits.isascii() or not digits.isdigit() or not 0 < int(digits) < 65536:
-        raise NodeNotFoundError(f"no node {text!r}", hint="name it as `yopp node list` does, or by its port", sought=text)
+        raise NodeNotFoundError(
+            f"no node {text!r}", hint="name it as `yopp node list` does, or by its port", sought=text
+        )
     return int(digits)
 
 
-def run_rm(configuration: Configuration, run_dir: RunDir) -> NoReturn:
-    """Become the RM, in the foreground. Does not return."""
+def run_rm(configuration: Configuration, run_dir: RunDir, *, announce: bool = False) -> NoReturn:
+    """Become the RM, in the foreground; with ``announce`` it says in JSON when it serves. Does not return."""
     run_dir.prepare()
     with run_dir.lock():
         _refuse_living(run_dir, "rm")
@@ -157,7 +159,7 @@ def run_rm(configuration: Configuration, run_dir: RunDir) -> NoReturn:
         _write_site(configuration, run_dir)
         if read_plan(run_dir) is None:
             write_plan(run_dir, Plan())
-    _become(resourcemanager(run_dir, STAY))
+    _become(resourcemanager(run_dir, STAY), announce)
 
 
 def run_nm(
@@ -167,8 +169,10 @@ def run_nm(
     port: int | None = None,
     memory: int | None = None,
     vcores: int | None = None,
+    announce: bool = False,
 ) -> NoReturn:
-    """Become one NM, in the foreground, of the planned size or a new one. Does not return."""
+    """Become one NM, in the foreground, of the planned size or a new one; with ``announce`` it says in JSON when it
+    serves. Does not return."""
     run_dir.prepare()
     with run_dir.lock():
         if port is not None:
@@ -182,7 +186,7 @@ def run_nm(
         node = chosen[0]
         if node not in plan.nodes:
             write_plan(run_dir, Plan((*plan.nodes, node), plan.lifetime))
-    _become(nodemanager(run_dir, node.port, node.memory, node.vcores, plan.lifetime))
+    _become(nodemanager(run_dir, node.port, node.memory, node.vcores, plan.lifetime), announce)
 
 
 def _refuse_living(run_dir: RunDir, name: str) -> None:
@@ -201,9 +205,9 @@ def _write_site(configuration: Configuration, run_dir: RunDir) -> None:
         run_dir.write("site.json", configuration.to_json())
 
 
-def _become(order: Order) -> NoReturn:
+def _become(order: Order, announce: bool) -> NoReturn:
     environment = daemon_environment(os.environ)
     if "NOTIFY_SOCKET" in os.environ:  # a service manager waits to hear from this very process
         environment["NOTIFY_SOCKET"] = os.environ["NOTIFY_SOCKET"]
-    command = [*command_line(order), "--log-to-stderr"]
+    command = [*command_line(order), "--log-to-stderr", *(["--announce"] if announce else [])]
     os.execve(command[0], command, environment)

@@ -72,7 +72,7 @@ def test_app_list_filters_and_formats(cli: Cli, cluster: Cluster) -> None:
     lines = [json.loads(line) for line in cli("app", "list", "-a", "-o", "jsonl").out.splitlines()]
     assert [(one["state"], one["yopp"]["exit"]) for one in lines] == [("FINISHED", 3), ("RUNNING", None)]
     tsv = cli("app", "list", "-a", "-o", "tsv", "--columns", "id,state,exit").out
-    assert tsv == f"id\tstate\texit\n{app_id(1)}\tFINISHED\t3\n{app_id(2)}\tRUNNING\t\n"
+    assert tsv == f"id\tstate\texit\n{app_id(1)}\tFINISHED\t3\n{app_id(2)}\tRUNNING\t-\n"
     assert cli("app", "list", "-a", "-q", "--sort", "-id").out.split() == [app_id(2), app_id(1)]
     cli("app", "list", "--type", "YOPP", "--tag", "a,b", "--user", "me", "--name", "sleep")
     request = cluster.asked("getApplications")[-1]

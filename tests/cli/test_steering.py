@@ -44,7 +44,10 @@ def test_events_in_every_form(cli: Cli, told: Cluster) -> None:
     assert [json.loads(line)["seq"] for line in cli("events", "-n", "2", "--json").out.splitlines()] == [6, 7]
     assert cli("events", "-q", "-n", "2").out == "host1:45454\nhost1:45454\n"
     rows = cli("events", "-o", "tsv", "-n", "2").out.splitlines()
-    assert len(rows) == 2 and rows[0].split("\t")[0] == "6"
+    assert rows[0].split("\t") == ["seq", "t", "kind", "subject", "details"]
+    assert [row.split("\t")[0] for row in rows[1:]] == ["6", "7"]
+    wide = cli("events", "-o", "wide", "-n", "1").out
+    assert wide.endswith("  node=host1:45454\n")
     text = cli("events").out
     assert len(text.splitlines()) == 5 and "NodeAdded" in text and "\x1b" not in text
     assert cli("events", "-n", "0").out == ""
@@ -87,7 +90,9 @@ def test_explain_of_an_application_in_every_form(cli: Cli, told: Cluster) -> Non
     document = json.loads(cli("explain", "2", "--json").out)["explain"]
     assert document["can_ever"] is False and document["satisfiable"] is False and document["id"] == app_id(2)
     assert cli("explain", "2", "-q").out == f"{app_id(2)}\n"
-    assert cli("explain", "2", "-o", "tsv").out.split("\t")[:3] == [app_id(2), "RUNNING", "false"]
+    header, row = cli("explain", "2", "-o", "tsv").out.splitlines()
+    assert header.split("\t") == ["id", "state", "satisfiable", "reasons", "estimatedStart"]
+    assert row.split("\t") == [app_id(2), "RUNNING", "false", "", "-"]
     assert cli("explain", "nothing-of-the-kind").code == 66
 
 

@@ -12,7 +12,7 @@ from ..records.client_protocol import GetApplicationsRequest
 from ..records.reports import FINAL_STATES, ApplicationReport, YarnApplicationState
 from ..views import applications as view
 from .context import Context
-from .listing import Choice, Documents, repeat, show, words_of
+from .listing import Documents, chosen, repeat, show, words_of
 from .naming import applications
 from .options import (
     Color,
@@ -102,6 +102,7 @@ def list_applications(
 ) -> None:
     """List the applications that live, in order of submission."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    choice = chosen(printer, view.columns(0), columns=columns, sort=sort, limit=limit)
     states = words_of(state, _STATES, "--state")
     named = () if "ALL" in states else tuple(YarnApplicationState(one) for one in states)
     request = GetApplicationsRequest(
@@ -123,7 +124,7 @@ def list_applications(
                 _listed(client, request, None if sort else limit),
                 view.columns(now),
                 Documents(lambda apps: view.documents(apps, now), lambda app: view.document(app, now)),
-                Choice(columns, sort, limit),
+                choice,
                 identity=lambda app: app.application_id,
                 empty="no applications"
                 if not request.live_only
@@ -200,7 +201,7 @@ def kill(
         before = {one: client.application(one) for one in named}
         if dry_run:
             would = [before[one] for one in named if before[one].state not in FINAL_STATES]
-            if printer.form in ("table", "wide") and not quiet:
+            if printer.for_people:
                 for report in would:
                     printer.text(f"{report.application_id} would be killed: {view.counts_text(report)}")
                 printer.note(f"{len(would)} of {len(named)} live; nothing was changed")
@@ -213,7 +214,7 @@ def kill(
         if not no_wait:
             _await_end(client, named, bound)
         after = [client.application(one) for one in named]
-    if printer.form in ("table", "wide") and not quiet:
+    if printer.for_people:
         for report in after:
             if before[report.application_id].state in FINAL_STATES:
                 printer.note(f"{report.application_id} had already ended: {report.state.value}")

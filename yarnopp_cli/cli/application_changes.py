@@ -126,9 +126,8 @@ def priority(
 
 
 def _show(printer: Printer, report: ApplicationReport, sentence: str) -> None:
-    if printer.form in ("table", "wide"):
-        if not printer.quiet:
-            printer.text(sentence)
+    if printer.for_people:
+        printer.text(sentence)
         return
     now = now_ms()
     printer.details(

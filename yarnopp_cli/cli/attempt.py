@@ -11,7 +11,7 @@ from ..records.ids import ApplicationAttemptId
 from ..records.reports import ApplicationAttemptReport
 from ..views import applications as view
 from .context import Context
-from .listing import Choice, Documents, show
+from .listing import Documents, chosen, show
 from .naming import applications, words
 from .options import (
     Color,
@@ -70,6 +70,7 @@ def list_attempts(
 ) -> None:
     """List the attempts of an application, oldest first."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    choice = chosen(printer, view.ATTEMPT_COLUMNS, columns=columns, sort=sort, limit=limit)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         found = client.attempts(applications(client, [application])[0])
     show(
@@ -77,7 +78,7 @@ def list_attempts(
         found,
         view.ATTEMPT_COLUMNS,
         Documents(view.attempt_documents, view.attempt_document),
-        Choice(columns, sort, limit),
+        choice,
         identity=lambda attempt: attempt.attempt_id,
         empty="no attempts",
     )

@@ -14,8 +14,8 @@ from typing import Any
 import typer
 
 from ..errors import YoppError
-from .options import examples, new_typer
-from .output import Printer
+from .options import Format, Json, Output, examples, new_typer
+from .output import WORDS, Printer
 from .table import ALIASES, COMMANDS
 
 SECONDS = 0.25
@@ -93,19 +93,27 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="completion")
 
 
-def bash() -> None:
+def bash(json: Json = False, output: Output = None) -> None:
     """Print the completion for bash."""
-    Printer().text(BASH.rstrip("\n"))
+    _script(json, output, "bash", BASH)
 
 
-def zsh() -> None:
+def zsh(json: Json = False, output: Output = None) -> None:
     """Print the completion for zsh."""
-    Printer().text(ZSH.rstrip("\n"))
+    _script(json, output, "zsh", ZSH)
 
 
-def fish() -> None:
+def fish(json: Json = False, output: Output = None) -> None:
     """Print the completion for fish."""
-    Printer().text(FISH.rstrip("\n"))
+    _script(json, output, "fish", FISH)
+
+
+def _script(json: bool, output: Format | None, shell: str, script: str) -> None:
+    printer = Printer.of(output=output, json=json, forms=WORDS)
+    if printer.is_json:
+        printer.document({"completion": {"shell": shell, "script": script}})
+    else:
+        printer.text(script.rstrip("\n"))
 
 
 def words(typed: list[str]) -> None:

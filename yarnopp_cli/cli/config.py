@@ -108,6 +108,8 @@ def get(
     value = configuration.value(key)
     if printer.is_json:
         printer.document(_document(configuration, key))
+    elif printer.form == "tsv":
+        printer.separated(("name", "value"), [(key, to_text(value))])
     else:
         printer.text(to_text(value))
 
@@ -141,7 +143,9 @@ def check(
         for problem in findings.problems:
             out.error(problem)
         _warn(printer, findings.warnings)
-        if not findings.problems and not printer.quiet:
+        if not findings.problems and printer.form == "name" and not quiet:
+            printer.ids(findings.sources)
+        elif not findings.problems and not quiet:
             printer.text("\n".join(f"{source}: ok" for source in findings.sources))
     return code
 

@@ -22,7 +22,7 @@ from ..views.text import span
 from . import container_changes
 from .application import now_ms
 from .context import Context
-from .listing import Choice, Documents, repeat, show, words_of
+from .listing import Choice, Documents, chosen, repeat, show, words_of
 from .naming import application, containers, nodes, of_application, words
 from .options import (
     Color,
@@ -173,6 +173,7 @@ def list_containers(
 ) -> None:
     """List the containers that run, queue or are paused, in order of allocation."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    choice = chosen(printer, view.columns(0), columns=columns, sort=sort, limit=limit)
     states = words_of(state, STATES, "--state")
     wanted_type = execution_type(kind)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
@@ -184,7 +185,7 @@ def list_containers(
             nodes(client.nodes(), [node])[0].node_id if node else "",
             user,
         )
-        repeat(printer, watch, lambda: _show(printer, client, filters, Choice(columns, sort, limit)))
+        repeat(printer, watch, lambda: _show(printer, client, filters, choice))
 
 
 def _application(client: YarnClient, word: str) -> str:
@@ -320,7 +321,7 @@ def kill(
         if not no_wait:
             await_containers(client, named, lambda one: not view.is_live(one), bound, "end")
         after = [client.container(one) for one in named]
-    if printer.form not in ("table", "wide") or quiet:
+    if not printer.for_people:
         show_details(printer, after, {})
         return 0
     for report in after:
@@ -333,7 +334,7 @@ def kill(
 
 def _say_what_would_end(printer: Printer, reports: list[ContainerReport]) -> None:
     would = [report for report in reports if view.is_live(report)]
-    if printer.form not in ("table", "wide") or printer.quiet:
+    if not printer.for_people:
         show_details(printer, would, {})
         return
     for report in would:
@@ -422,7 +423,7 @@ def signal(
                 )
             client.signal_container(report, number)
         after = [client.container(one) for one in named]
-    if printer.form not in ("table", "wide") or quiet:
+    if not printer.for_people:
         show_details(printer, after, {})
     else:
         for report in after:

@@ -303,7 +303,7 @@ def _tell(
 ) -> None:
     from .container import show_details
 
-    if printer.form not in ("table", "wide") or printer.quiet:
+    if not printer.for_people:
         show_details(printer, after, {})
         return
     for report in after:

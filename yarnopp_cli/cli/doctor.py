@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,7 @@ from .output import Printer
 
 if TYPE_CHECKING:
     from ..doctor import Check
+CHECK_KEYS = ("name", "status", "found", "why", "fix")
 
 Fix = Annotated[
     bool,
@@ -45,9 +46,15 @@ def doctor(
     context = Context.of(run_dir=run_dir)
     place = Surroundings(context.run_dir, tuple(conf or ()), tuple(define or ()), os.environ)
     checks = []
+    if printer.form == "tsv":
+        printer.separated(CHECK_KEYS)
     for check in examine_host(place, fix=fix):
         checks.append(check)
-        if not printer.is_json and not (quiet and check.status == "ok"):
+        if printer.form == "tsv":
+            printer.separated((), [tuple(_document(check).values())])
+        elif printer.form == "name" and not quiet:
+            printer.ids([check.name])
+        elif not printer.is_json and not (quiet and check.status == "ok"):
             _print(printer, check)
     code = exit_code(checks)
     if printer.is_json:
@@ -63,11 +70,5 @@ def _print(printer: Printer, check: Check) -> None:
         printer.text(f"      type: {check.fix}")
 
 
-def _document(check: Check) -> dict[str, Any]:
-    return {
-        "name": check.name,
-        "status": check.status,
-        "found": check.found,
-        "why": check.why,
-        "fix": check.fix,
-    }
+def _document(check: Check) -> dict[str, str]:
+    return {key: getattr(check, key) for key in CHECK_KEYS}

@@ -78,7 +78,13 @@ def down(
     if printer.is_json:
         cleared = {"containers": list(report.cleared.containers), "cgroups": list(report.cleared.cgroups)}
         printer.document({"yopp": {"ended": list(report.ended), "cleared": cleared}})
-    elif not quiet:
+    elif quiet:
+        pass
+    elif printer.form == "name":
+        printer.ids(report.ended)
+    elif printer.form == "tsv":
+        printer.separated(("ended",), ([one] for one in report.ended))
+    else:
         printer.text(_sentence(report.ended, report.cleared.containers))
     return EXIT_FAILURE if report.cleared.problems else 0
 

@@ -426,7 +426,7 @@ def _run(request: ShellRequest, submission: Submission, context: Context, printe
 
         return tell(context, printer, job)
     options = JobOptions(
-        stream=submission.follow and not (printer.quiet or printer.is_json),
+        stream=submission.follow and not (printer.ids_only or printer.is_json),
         prefixed=request.count > 1,
         queue=submission.queue,
         priority=submission.priority,
@@ -442,7 +442,7 @@ def _run(request: ShellRequest, submission: Submission, context: Context, printe
     outcome = run_foreground(session, job, printer, options)
     if printer.is_json:
         printer.document(final_document(outcome))
-    elif not submission.follow and not printer.quiet:
+    elif not submission.follow and not printer.ids_only:
         application_id = outcome.response.application_id
         printer.note(f"output: {outcome.response.log_directory}/ (`yopp logs {application_id}` shows it)")
     return outcome.end.exit_code

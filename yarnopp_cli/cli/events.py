@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import UsageError
+from ..errors import EXIT_TIMEOUT, UsageError, YoppError
 from ..records.history import EventKind, GetEventsRequest, HistoryEvent
 from ..views import events as view
-from ..views.text import harmless
 from .context import Context
 from .naming import applications, containers, nodes
 from .options import (
@@ -97,7 +96,8 @@ def events(
     """Print the last events of the cluster: what was submitted, queued, paused, promoted, preempted, and why.
 
     With --json one object a line. Its `seq` is what --since takes to go on without a gap; what the
-    ResourceManager has forgotten meanwhile is told of on stderr. With -q only the ids they are about.
+    ResourceManager has forgotten meanwhile is told of on stderr. With -q only the ids they are about. When the time
+    of --timeout has passed, -f ends with 124.
     """
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     begin = _beginning(since)
@@ -113,15 +113,24 @@ def events(
             node_id=nodes(client.nodes(), [node])[0].node_id if node else "",
         )
         stream = _Stream(client, printer, request)
+        if printer.form == "tsv":
+            printer.separated([column.key for column in view.SHOWN])
         if since is None:
             stream.last(SHOWN if number is None else number)
         elif number is not None:
             stream.last(number)
         else:
             stream.catch_up()
-        while follow and (deadline is None or time.monotonic() < deadline):
+        while follow:
             remaining = HOLD_SECONDS if deadline is None else max(0.0, deadline - time.monotonic())
             stream.more(min(remaining, HOLD_SECONDS))
+            if deadline is not None and time.monotonic() >= deadline:
+                raise YoppError(
+                    f"followed the events for {timeout:g} s",
+                    because="--timeout has passed",
+                    hint="without --timeout it goes on until Ctrl-C",
+                    exit_code=EXIT_TIMEOUT,
+                )
 
 
 class _Stream:
@@ -163,12 +172,12 @@ class _Stream:
         for event in found:
             if printer.is_json:
                 printer.stream_line(view.document(event))
-            elif printer.quiet or printer.form == "name":
-                printer.text(view.subject(event))
+            elif printer.ids_only:
+                printer.ids([view.subject(event)])
             elif printer.form == "tsv":
-                printer.text("\t".join(harmless(column.raw(event)) for column in view.COLUMNS))
+                printer.separated((), [[column.cell(event) for column in view.SHOWN]])
             else:
-                printer.text(view.line(event))
+                printer.text(view.line(event, wide=printer.form == "wide"))
 
 
 def _beginning(text: str | None) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from ..errors import NodeNotFoundError, YoppError
 from ..records.client_protocol import GetContainersRequest
 from ..records.explanation import Explanation
 from ..views import explanation as view
+from ..views.text import timestamp
 from .context import Context
 from .naming import applications, containers, is_container, nodes, words
 from .options import Color, Conf, Define, Ids, Json, Output, Quiet, RunDirOption, Verbose, examples
@@ -44,16 +45,28 @@ def explain(
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         found = [_explain(client, word) for word in words(ids)]
-    for one in found:
-        if printer.is_json:
-            printer.document({"explain": view.document(one)})
-        elif printer.quiet or printer.form == "name":
-            printer.text(one.id)
-        elif printer.form == "tsv":
-            codes = ",".join(reason.code.value for reason in one.reasons)
-            printer.text("\t".join((one.id, one.state, str(one.satisfiable).lower(), codes)))
-        else:
-            printer.text("\n".join(view.lines(one)))
+    if printer.ids_only:
+        printer.ids(one.id for one in found)
+    elif printer.form == "tsv":
+        printer.separated(
+            ("id", "state", "satisfiable", "reasons", "estimatedStart"),
+            (
+                (
+                    one.id,
+                    one.state,
+                    str(one.satisfiable).lower(),
+                    ",".join(reason.code.value for reason in one.reasons),
+                    timestamp(one.estimated_start_ms),
+                )
+                for one in found
+            ),
+        )
+    else:
+        for one in found:
+            if printer.is_json:
+                printer.document({"explain": view.document(one)})
+            else:
+                printer.text("\n".join(view.lines(one)))
 
 
 def _explain(client: YarnClient, word: str) -> Explanation:

@@ -310,7 +310,7 @@ def run_foreground(session: Session, job: JobSpec, printer: Printer, options: Jo
     warn_of_ignored(session, printer)
     if response.am_token is None:
         raise YoppError("the ResourceManager gave no token for a master in the client")
-    if printer.quiet:
+    if printer.ids_only:
         printer.text(response.application_id)
     master = JobMaster(job, response.attempt_id, response.am_token)
     console = JobConsole(printer, job, master, response, options)

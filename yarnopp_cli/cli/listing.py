@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..errors import UsageError
-from ..views.columns import Column, choose, default_columns, sort
+from ..views.columns import Column, choose, default_columns, find, sort
 from .output import Printer, is_terminal_out
 
 T = TypeVar("T")
@@ -21,6 +21,38 @@ class Choice:
     columns: str | None = None
     sort: str | None = None
     limit: int | None = None
+
+
+def chosen(
+    printer: Printer,
+    among: Sequence[Column[Any]],
+    *,
+    columns: str | None = None,
+    sort: str | None = None,
+    limit: int | None = None,
+) -> Choice:
+    """The choice of a command line, checked before anything is asked. Raises UsageError for columns that there are
+    not, and for ``--columns`` with a form that has none."""
+    if columns is not None and (printer.form == "json" or printer.ids_only):
+        what = "YARN's own document" if printer.form == "json" else "the ids alone"
+        raise UsageError(
+            f"--columns and {'-q' if printer.quiet else f'-o {printer.form}'} exclude each other",
+            because=f"{'-q' if printer.quiet else f'-o {printer.form}'} is {what}",
+            hint="-o jsonl and -o tsv have columns",
+        )
+    try:
+        if columns is not None and not choose(among, columns):
+            raise KeyError(columns)
+        for key in (sort or "").split(","):
+            if key.strip():
+                find(among, key.strip().removeprefix("-"))
+    except KeyError as error:
+        raise UsageError(
+            f"there is no column {error.args[0]!r}",
+            because="--columns and --sort take the names of columns",
+            hint="choose from " + ", ".join(one.key for one in among),
+        ) from None
+    return Choice(columns, sort, limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +73,17 @@ def show(
     identity: Callable[[T], str],
     empty: str = "",
 ) -> None:
-    """Print a list as chosen. Raises UsageError for columns that there are not."""
-    try:
-        shown = (
-            choose(columns, choice.columns)
-            if choice.columns
-            else default_columns(columns, wide=printer.form == "wide")
-        )
-        ordered = sort(rows, columns, choice.sort) if choice.sort else list(rows)
-    except KeyError as error:
-        raise UsageError(
-            f"there is no column {error.args[0]!r}",
-            because="--columns and --sort take the names of columns",
-            hint="choose from " + ", ".join(one.key for one in columns),
-        ) from None
+    """Print a list as chosen. In jsonl, chosen columns are one flat object a row, with their values by their keys."""
+    one = documents.one
+    if choice.columns:
+        shown = choose(columns, choice.columns)
+        one = lambda row: {column.key: column.value(row) for column in shown}  # noqa: E731
+    else:
+        shown = default_columns(columns, wide=printer.form == "wide")
+    ordered = sort(rows, columns, choice.sort) if choice.sort else list(rows)
     if choice.limit is not None:
         ordered = ordered[: choice.limit]
-    printer.listing(
-        ordered, shown, documents=documents.every, document=documents.one, identity=identity, empty=empty
-    )
+    printer.listing(ordered, shown, documents=documents.every, document=one, identity=identity, empty=empty)
 
 
 def repeat(printer: Printer, seconds: float | None, once: Callable[[], None]) -> None:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import EXIT_NO_SUCH, YoppError
-from .options import examples
-from .output import Printer, is_terminal
+from .options import Json, Output, examples
+from .output import WORDS, Printer, is_terminal
 from .table import ALIASES, COMMANDS
 
 if TYPE_CHECKING:
@@ -32,12 +32,18 @@ def man(
     page: Annotated[
         str, typer.Argument(metavar="[COMMAND]", help="A command, or yarn-site.toml for the properties.")
     ] = "yopp",
+    json: Json = False,
+    output: Output = None,
 ) -> None:
     """Open the manual: of yopp, of one command, or of the configuration file. Plain text where it goes to a
     pipe."""
     from ..roff import to_text
 
+    printer = Printer.of(output=output, json=json, forms=WORDS)
     found = _page(page)
+    if printer.is_json:
+        printer.document({"man": {"name": found.name, "section": found.section, "text": to_text(found)}})
+        return
     if not is_terminal(sys.stdout):
         Printer().text(to_text(found).rstrip("\n"))
         return
@@ -58,6 +64,7 @@ def _page(name: str) -> Page:
         raise YoppError(
             f"no manual page for {name}",
             hint="name a command (`yopp --help` lists them), or yarn-site.toml",
+            sought=name,
             exit_code=EXIT_NO_SUCH,
         )
     return manual.named_page(wanted)

@@ -9,7 +9,7 @@ import typer
 from .context import Context
 from .down import Force
 from .options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, Timeout, examples, new_typer
-from .output import Printer
+from .output import WORDS, Printer
 from .rm import as_it_is
 from .up import Memory, Vcores
 
@@ -136,7 +136,7 @@ def status(
     """
     from ..errors import EXIT_NOT_RUNNING, NodeNotFoundError
     from ..inspection import cluster_document, inspect_cluster
-    from .status import EXIT_PARTLY, node_line
+    from .status import EXIT_PARTLY, daemons, node_line
 
     printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
     seen = inspect_cluster(Context.of(run_dir=run_dir).run_dir)
@@ -148,6 +148,8 @@ def status(
         )
     if printer.is_json:
         printer.document(cluster_document(seen))
+    elif not printer.for_people:
+        daemons(printer, seen, rm=False, port=port)
     elif not chosen:
         printer.text("nm stopped")
     else:
@@ -164,14 +166,24 @@ def run(
     conf: Conf = None,
     define: Define = None,
     run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
 ) -> None:
     """Be one NodeManager, in the foreground.
 
-    For systemd, or to watch it. It ends with SIGTERM or Ctrl-C.
+    For systemd, or to watch it. It ends with SIGTERM or Ctrl-C. With --json it prints one object when it serves.
     """
     from ..single import run_nm
 
+    printer = Printer.of(output=output, json=json, forms=WORDS)
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
     for line in context.configuration.warnings:
-        Printer.of().warn(line)
-    run_nm(context.configuration, context.run_dir, port=_port(node), memory=memory, vcores=vcores)
+        printer.warn(line)
+    run_nm(
+        context.configuration,
+        context.run_dir,
+        port=_port(node),
+        memory=memory,
+        vcores=vcores,
+        announce=printer.is_json,
+    )

@@ -10,7 +10,7 @@ from ..records.reports import NodeReport, NodeState
 from ..views import nodes as view
 from . import node_changes
 from .context import Context
-from .listing import Choice, Documents, repeat, show, words_of
+from .listing import Documents, chosen, repeat, show, words_of
 from .naming import nodes as named_nodes
 from .options import (
     Color,
@@ -75,6 +75,7 @@ def list_nodes(
 ) -> None:
     """List the running nodes: what runs on them, guaranteed (G) and opportunistic (O), and what waits."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    choice = chosen(printer, view.COLUMNS, columns=columns, sort=sort, limit=limit)
     states = words_of(state, _STATES, "--state")
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         repeat(
@@ -85,7 +86,7 @@ def list_nodes(
                 _wanted(client.nodes(), states, every),
                 view.COLUMNS,
                 Documents(view.documents, view.document),
-                Choice(columns, sort, limit),
+                choice,
                 identity=lambda node: node.node_id,
                 empty="no nodes",
             ),

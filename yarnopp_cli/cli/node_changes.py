@@ -181,7 +181,7 @@ def tell(
     text: object = None,
 ) -> None:
     """What became of the nodes, or would have."""
-    if printer.form not in ("table", "wide") or printer.quiet:
+    if not printer.for_people:
         printer.details(
             found,
             key="node",

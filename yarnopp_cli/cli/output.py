@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TextIO, TypeVar
 
 from ..errors import EXIT_FAILURE, UsageError, YoppError
@@ -22,6 +22,8 @@ from ..views.text import harmless, harmless_json, shorten, width
 T = TypeVar("T")
 
 FORMS = ("table", "wide", "json", "jsonl", "tsv", "name")
+WORDS = ("table", "wide", "json", "jsonl")
+"""The forms of what is neither a list nor has an id."""
 _STYLES = {
     "bold": "1",
     "dim": "2",
@@ -99,14 +101,31 @@ class Printer:
         verbose: int = 0,
         color: Any = None,
         no_progress: bool = False,
+        forms: Sequence[str] = FORMS,
     ) -> Printer:
-        """From the values of the common options; ``YOPP_OUTPUT`` stands in for a missing ``-o``."""
+        """From the values of the common options; ``YOPP_OUTPUT`` stands in for a missing ``-o``.
+
+        Raises UsageError for two forms at once (``-q`` is ``-o name``, and silence on stderr), and for one that is not
+        among ``forms``, those that the command has.
+        """
         global _errors_as_json
         chosen = getattr(output, "value", output)
         if json:
             if chosen not in (None, "json", "jsonl"):
-                raise UsageError(f"--json and -o {chosen} exclude each other")
+                raise UsageError(
+                    f"--json and -o {chosen} exclude each other",
+                    because="they are two forms of the output",
+                    hint="leave one of them away",
+                )
             chosen = chosen or "json"
+        if quiet:
+            if chosen not in (None, "name"):
+                raise UsageError(
+                    f"-q and {'--json' if json else f'-o {chosen}'} exclude each other",
+                    because="-q prints ids only, as -o name does",
+                    hint="leave one of them away; 2>/dev/null silences stderr alone",
+                )
+            chosen = "name"
         if chosen is None:
             chosen = os.environ.get("YOPP_OUTPUT") or "table"
             if chosen not in FORMS:
@@ -114,6 +133,14 @@ class Printer:
                     f"YOPP_OUTPUT is {chosen!r}, which is no output format",
                     hint=f"use one of {', '.join(FORMS)}",
                 )
+            if chosen not in forms:
+                chosen = "table"
+        if chosen not in forms and not quiet:
+            raise UsageError(
+                f"there is no -o {chosen} of this",
+                because="what it prints is no list",
+                hint=f"use one of {', '.join(forms)}",
+            )
         _errors_as_json = chosen in ("json", "jsonl")
         return cls(
             chosen,
@@ -127,6 +154,16 @@ class Printer:
     def is_json(self) -> bool:
         """Whether stdout is to carry JSON and nothing else."""
         return self.form in ("json", "jsonl")
+
+    @property
+    def ids_only(self) -> bool:
+        """Whether stdout is to carry ids and nothing else."""
+        return self.quiet or self.form == "name"
+
+    @property
+    def for_people(self) -> bool:
+        """Whether stdout is to be read by people: in words, or as a table."""
+        return self.form in ("table", "wide") and not self.quiet
 
     def text(self, text: str) -> None:
         """Print one or several lines of an answer on stdout."""
@@ -186,22 +223,37 @@ class Printer:
         empty: str = "",
         header: bool = True,
     ) -> None:
-        """Print ``rows`` in the form asked for: table, one JSON document, one a line, tab-separated, or ids."""
+        """Print ``rows`` in the form asked for: table, one JSON document, one a line, tab-separated, or ids.
+
+        Tab-separated rows have the columns of the table and the very texts of its cells, under the columns' keys.
+        """
         if self.form == "json":
             self.document(documents(rows))
         elif self.form == "jsonl":
             for row in rows:
                 self.document(document(row))
-        elif self.form == "name" or self.quiet:
-            _write("".join(f"{harmless(identity(row))}\n" for row in rows))
+        elif self.ids_only:
+            self.ids(identity(row) for row in rows)
         elif self.form == "tsv":
-            lines = ["\t".join(column.key for column in columns)] if header else []
-            lines += ["\t".join(harmless(column.raw(row)) for column in columns) for row in rows]
-            _write("".join(f"{line}\n" for line in lines))
+            self.separated(
+                [column.key for column in columns] if header else (),
+                ([column.cell(row) for column in columns] for row in rows),
+            )
         elif rows:
             self._table(rows, columns, header=header)
         elif empty:
             self.note(empty)
+
+    def ids(self, ids: Iterable[str]) -> None:
+        """Print ids, one a line."""
+        _write("".join(f"{harmless(one)}\n" for one in ids))
+
+    def separated(self, keys: Sequence[str], rows: Iterable[Sequence[str]] = ()) -> None:
+        """Print rows of texts with tabs between them, under a line of their keys if there are any; a tab within a
+        text is printed as ``\\t``."""
+        lines = ["\t".join(keys)] if keys else []
+        lines += ["\t".join(harmless(text) for text in row) for row in rows]
+        _write("".join(f"{line}\n" for line in lines))
 
     def details(
         self,
@@ -217,7 +269,7 @@ class Printer:
         if self.is_json:
             for row in rows:
                 self.document({key: document(row)})
-        elif self.quiet or self.form in ("name", "tsv"):
+        elif not self.for_people:
             self.listing(rows, columns, documents=list, document=document, identity=identity)
         else:
             for number, row in enumerate(rows):

@@ -99,7 +99,7 @@ def pi(
 
         place = f"{context.run_dir.state_dir}/jobs/QuasiMonteCarlo"
         return tell(context, printer, _plan(maps, samples, place, share, timeout, settings))
-    silent = printer.is_json or printer.quiet or detach
+    silent = printer.is_json or printer.ids_only or detach
     say: Callable[[str], None] = (lambda text: None) if silent else printer.text
     say(f"Number of Maps  = {maps}\nSamples per Map = {samples}")
     session.open()

@@ -7,7 +7,7 @@ import typer
 from ..errors import YoppError
 from ..views import queues as view
 from .context import Context
-from .listing import Choice, Documents, show
+from .listing import Documents, chosen, show
 from .naming import words
 from .options import (
     Color,
@@ -59,6 +59,7 @@ def list_queues(
 ) -> None:
     """List the queues, parents first: their part of the cluster, and what is used of it."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    choice = chosen(printer, view.COLUMNS, columns=columns, sort=sort, limit=limit)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         found = client.queues()
     show(
@@ -66,7 +67,7 @@ def list_queues(
         found,
         view.COLUMNS,
         Documents(view.documents, view.document),
-        Choice(columns, sort, limit),
+        choice,
         identity=lambda queue: queue.name,
     )
 

@@ -7,7 +7,7 @@ import typer
 from .context import Context
 from .down import Force
 from .options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, Timeout, examples, new_typer
-from .output import Printer
+from .output import WORDS, Printer
 
 
 def register(app: typer.Typer) -> None:
@@ -69,11 +69,14 @@ def stop(
 
 
 def as_it_is(printer: Printer, context: Context) -> None:
-    """The cluster as it is after what was done, for those who want it in JSON."""
+    """The cluster as it is after what was done, for those who want it in JSON or with tabs."""
     from ..inspection import cluster_document, inspect_cluster
+    from .status import daemons
 
     if printer.is_json:
         printer.document(cluster_document(inspect_cluster(context.run_dir)))
+    elif printer.form == "tsv":
+        daemons(printer, inspect_cluster(context.run_dir))
 
 
 def restart(
@@ -107,13 +110,17 @@ def status(
     """
     from ..errors import EXIT_NOT_RUNNING
     from ..inspection import cluster_document, inspect_cluster
-    from .status import EXIT_PARTLY
+    from .status import EXIT_PARTLY, daemons
 
     printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
     seen = inspect_cluster(Context.of(run_dir=run_dir).run_dir)
     code = EXIT_NOT_RUNNING if seen.rm is None else 0 if seen.info is not None else EXIT_PARTLY
     if printer.is_json:
         printer.document(cluster_document(seen))
+    elif printer.ids_only:
+        printer.ids(["rm"] if seen.rm is not None else [])
+    elif printer.form == "tsv":
+        daemons(printer, seen, port=0)
     elif seen.rm is None:
         printer.text("rm stopped")
     else:
@@ -122,14 +129,21 @@ def status(
     return code
 
 
-def run(conf: Conf = None, define: Define = None, run_dir: RunDirOption = None) -> None:
+def run(
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+) -> None:
     """Be the ResourceManager, in the foreground.
 
-    For systemd, or to watch it. It ends with SIGTERM or Ctrl-C.
+    For systemd, or to watch it. It ends with SIGTERM or Ctrl-C. With --json it prints one object when it serves.
     """
     from ..single import run_rm
 
+    printer = Printer.of(output=output, json=json, forms=WORDS)
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
     for line in context.configuration.warnings:
-        Printer.of().warn(line)
-    run_rm(context.configuration, context.run_dir)
+        printer.warn(line)
+    run_rm(context.configuration, context.run_dir, announce=printer.is_json)

@@ -221,7 +221,7 @@ def refresh_queues(
         found = _as_started(context) if not conf else context.configuration
         properties = [QueueProperty(name, *rest) for name, rest in found.of_scheduler().items()]
         answer = client.refresh_queues(properties, dry_run=dry_run)
-    if printer.form not in ("table", "wide"):
+    if not printer.for_people:
         changes = {"added": answer.added, "removed": answer.removed, "changed": answer.changed}
         told = {name: list(paths) for name, paths in changes.items()} | ({"dryRun": True} if dry_run else {})
         printer.listing(
@@ -235,7 +235,7 @@ def refresh_queues(
     will = "would be " if dry_run else ""
     changes = {"added": answer.added, "removed": answer.removed, "changed": answer.changed}
     for verb, paths in changes.items():
-        if paths and not printer.quiet:
+        if paths:
             printer.text(f"{will}{verb}: {', '.join(paths)}")
     if not any(changes.values()):
         printer.note("nothing changes")
@@ -276,5 +276,7 @@ def service_state(
         info = client.cluster_info()
     if printer.is_json:
         printer.document({"serviceState": {"state": "active", "address": info.address, "pid": info.pid}})
+    elif printer.form == "tsv":
+        printer.separated(("state", "address", "pid"), [("active", info.address, str(info.pid))])
     else:
         printer.text("active")

@@ -185,7 +185,7 @@ def run(
         from .dry_run import tell
 
         return tell(context, printer, job)
-    shown = not (printer.quiet or printer.is_json)
+    shown = not (printer.ids_only or printer.is_json)
     options = JobOptions(stream=shown, prefixed=count > 1 and not no_prefix, plain_lines=not no_progress)
     if detach:
         submit_detached(session, job, printer, options, settings)

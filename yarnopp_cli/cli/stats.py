@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import UsageError
+from ..records.client_protocol import GetContainersRequest
 from ..records.reports import ContainerReport, NodeReport, NodeState
 from ..views import stats as view
 from ..views.containers import is_live, shown_state
@@ -61,6 +63,7 @@ def stats(
     """Print measured CPU and memory of nodes and live containers beside what they were allocated.
 
     CPU is in percent of one core, between two measurements of the node. With --json one object a line and node.
+    Of what was named and has ended, the last figures are shown: mean CPU, and memory at most.
     """
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     if delay < LEAST_DELAY:
@@ -75,7 +78,11 @@ def stats(
         taken = 0
         while count == 0 or taken < count:
             time.sleep(delay)
-            _show(printer, sampler.sample(), first=taken == 0)
+            samples = sampler.sample()
+            if taken == 0:
+                for line in sampler.remarks:
+                    printer.note(line)
+            _show(printer, samples, first=taken == 0)
             taken += 1
 
 
@@ -105,11 +112,13 @@ class _Sampler:
         self._client = client
         self._chosen = chosen
         self._rates = view.Rates()
+        self.remarks: list[str] = []
 
     def sample(self) -> _Samples:
-        """Each node with its containers, now."""
+        """Each node with its containers, now; ``remarks`` say of what was named and has none."""
         every = self._client.nodes()
         reports = [one for one in self._client.containers(nodes=every) if is_live(one)]
+        ended = self._last_known(every, reports)
         t = time.time_ns() // 1_000_000
         found: _Samples = []
         for node in every:
@@ -127,9 +136,39 @@ class _Sampler:
                 )
                 if self._wants(one)
             ]
+            shown += [
+                view.ended_stat(one, t, shown_state(one)) for one in ended if one.node_id == node.node_id
+            ]
             if self._chosen is None or shown or node.node_id in self._chosen:
                 found.append((node, view.node_stat(node, here, t), shown))
         self._rates.forget_others(one.container_id for one in reports)
+        return found
+
+    def _last_known(
+        self, every: Sequence[NodeReport], live: Sequence[ContainerReport]
+    ) -> list[ContainerReport]:
+        """The ended containers of what was named and has none that lives."""
+        there = {name for one in live for name in (one.container_id, one.application_id)}
+        there.update(node.node_id for node in every)
+        missing = sorted((self._chosen or set()) - there)
+        if not missing:
+            self.remarks = []
+            return []
+        request = GetContainersRequest(finished=True)
+        found = [
+            one
+            for one in self._client.containers(request, nodes=every)
+            if not is_live(one) and (one.application_id in missing or one.container_id in missing)
+        ]
+        known = {name for one in found for name in (one.container_id, one.application_id)}
+        self.remarks = [
+            f"{name} has no container that lives: these are the last figures of those that have ended"
+            if name in known and not is_container(name)
+            else f"{name} has ended: these are its last figures"
+            if name in known
+            else f"{name} has had no container"
+            for name in missing
+        ]
         return found
 
     def _wants(self, report: ContainerReport) -> bool:
@@ -141,6 +180,8 @@ def _show(printer: Printer, samples: _Samples, *, first: bool) -> None:
     if printer.is_json:
         for node, stat, shown in samples:
             printer.stream_line(view.document(node, stat, shown))
+        if not samples:
+            printer.stream_line(view.nothing(time.time_ns() // 1_000_000))
         return
     rows = [row for _, stat, shown in samples for row in (stat, *shown)]
     wide = printer.form == "wide"

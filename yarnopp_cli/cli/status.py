@@ -47,15 +47,35 @@ def report(printer: Printer, seen: ClusterStatus) -> int:
         from ..inspection import cluster_document
 
         printer.document(cluster_document(seen))
-    elif printer.quiet or printer.form == "name":
-        for node in seen.nodes:
-            printer.text(node.node_id)
+    elif not printer.for_people:
+        daemons(printer, seen)
     else:
         printer.text("\n".join(_lines(seen)))
     if not printer.is_json:
         for line in seen.warnings:
             printer.warn(line)
     return exit_code(seen)
+
+
+def daemons(printer: Printer, seen: ClusterStatus, *, rm: bool = True, port: int | None = None) -> None:
+    """The daemons as ids, or as rows with tabs: the ResourceManager (``rm``), and its nodes (those of one ``port``).
+
+    Ids are the nodes'; ``rm`` is none.
+    """
+    from ..inspection import cluster_document
+
+    if printer.ids_only:
+        printer.ids(node.node_id for node in seen.nodes if port in (None, node.port))
+        return
+    ours = cluster_document(seen)["clusterInfo"]["yopp"]
+    rows = [{"node": "rm", "state": seen.state.upper()} | ours["rm"]] if rm else []
+    rows += [one for one, node in zip(ours["nms"], seen.nodes, strict=True) if port in (None, node.port)]
+    keys = ("node", "state", "pid", "vcores", "memoryMB", "address", "http")
+    printer.separated(keys, ([_text(row.get(key)) for key in keys] for row in rows))
+
+
+def _text(value: object) -> str:
+    return "-" if value in (None, "") else str(value)
 
 
 def exit_code(seen: ClusterStatus) -> int:

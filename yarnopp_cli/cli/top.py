@@ -12,7 +12,7 @@ import typer
 from ..errors import UsageError
 from .context import Context
 from .options import Color, ColorMode, Conf, Define, Json, Output, RunDirOption, Verbose, duration, examples
-from .output import Printer, is_terminal
+from .output import WORDS, Printer, is_terminal
 
 if TYPE_CHECKING:
     from ..tui.source import ClusterSource
@@ -72,7 +72,7 @@ def top(
     terminal, with --batch or with --json it prints frames and ends. It goes on while the cluster is away.
     docs/top.md has a picture of every screen.
     """
-    printer = Printer.of(output=output, json=json, verbose=verbose, color=color)
+    printer = Printer.of(output=output, json=json, verbose=verbose, color=color, forms=WORDS)
     if interval < _SHORTEST:
         raise UsageError(
             f"--interval {interval:g} makes no sense", because="it takes at least 0.1 seconds", hint="-d 1"

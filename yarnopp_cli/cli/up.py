@@ -104,9 +104,10 @@ def up(
         printer.warn(line)
     if printer.is_json:
         printer.document(cluster_document(inspect_cluster(context.run_dir)))
-    elif quiet or printer.form == "name":
-        for node in handle.nodes:
-            printer.text(node.node_id)
+    elif not printer.for_people:
+        from .status import daemons
+
+        daemons(printer, inspect_cluster(context.run_dir))
     else:
         sizes = ", ".join(
             f"nm {node.node_id} ({node.total.vcores} vcore{'s' * (node.total.vcores != 1)}, {node.total.memory} MB)"

@@ -42,7 +42,9 @@ def version(json: Json = False, output: Output = None, quiet: Quiet = False, col
     }
     if printer.is_json:
         printer.document({"yopp": facts})
-    elif quiet:
-        printer.text(__version__)
+    elif printer.ids_only:
+        printer.ids([__version__])
+    elif printer.form == "tsv":
+        printer.separated(list(facts), [list(facts.values())])
     else:
         printer.fields([("yopp" if name == "version" else name, value) for name, value in facts.items()])

@@ -70,7 +70,8 @@ def wait(
     """Wait until applications or containers have ended, and end with their exit code (the highest of
     several).
 
-    Ctrl-C only stops waiting. With --for the code is 0 once the state is reached; --timeout ends with 124.
+    Ctrl-C only stops waiting. With --for the code is 0 once the state is reached; --timeout ends with 124, with
+    --json after a document of how far they have come.
     """
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     target = _target(state)
@@ -84,6 +85,8 @@ def wait(
         seen = waiting.until(None if timeout is None else time.monotonic() + timeout)
     done = [one for one in seen if one.reached]
     if not (any(one.reached for one in seen) if any_of_them else len(done) == len(seen)):
+        if not printer.for_people and not quiet:  # how far they have come is an answer, too
+            _print(printer, seen, EXIT_TIMEOUT)
         missing = [one.id for one in seen if not one.reached]
         raise YoppError(
             f"{', '.join(missing)} did not get there within {timeout:g} s",
@@ -214,6 +217,15 @@ def _print(printer: Printer, seen: list[Seen], code: int) -> None:
         printer.document({"wait": documents, "exit": code})
         return
     if printer.quiet:
+        return
+    if printer.form == "name":
+        printer.ids(one.id for one in seen if one.reached)
+        return
+    if printer.form == "tsv":
+        printer.separated(
+            ("id", "state", "finalStatus", "exit"),
+            ([str("-" if value is None else value) for value in one.values()] for one in documents),
+        )
         return
     for one in seen:
         told = f"{one.id} {one.state}"

@@ -48,6 +48,7 @@ def argument_parser(name: str) -> argparse.ArgumentParser:
     parser.add_argument("--run-dir", required=True, metavar="DIR", help="where its site.json is")
     parser.add_argument("--ready-fd", type=int, default=-1, metavar="FD", help="tell there when serving")
     parser.add_argument("--log-to-stderr", action="store_true", help="log to standard error, to no file")
+    parser.add_argument("--announce", action="store_true", help="say in JSON on standard output when serving")
     parser.add_argument("--validate", action="store_true", help="check every invariant after each step")
     return parser
 
@@ -56,13 +57,20 @@ class DaemonProcess:
     """One daemon's life in its process. ``name`` is ``rm`` or ``nm-<port>``."""
 
     def __init__(
-        self, name: str, run_dir: RunDir, *, ready_fd: int = -1, log_to_stderr: bool = False
+        self,
+        name: str,
+        run_dir: RunDir,
+        *,
+        ready_fd: int = -1,
+        log_to_stderr: bool = False,
+        announce: bool = False,
     ) -> None:
         self.name = name
         self.run_dir = run_dir
         self.is_ready = False
         self._ready_fd = ready_fd
         self._log_to_stderr = log_to_stderr
+        self._announce = announce
         self._lock = -1
         self._stopped = asyncio.Event()
         self._exit_code = 0
@@ -134,7 +142,25 @@ class DaemonProcess:
         self.is_ready = True
         LOG.info("%s is ready", self.name)
         self._tell_starter(b"1")
+        if self._announce:
+            self._say_ready()
         notify_systemd(f"READY=1\nMAINPID={os.getpid()}")
+
+    def _say_ready(self) -> None:
+        """One line for who watches a daemon in the foreground with ``--json``."""
+        path = self.run_dir.rm_socket if self.name == "rm" else self.run_dir.nm_socket(int(self.name[3:]))
+        document = {
+            "daemon": {
+                "name": self.name,
+                "state": "RUNNING",
+                "pid": os.getpid(),
+                "address": f"unix:{path}",
+                "run_dir": self.run_dir.path,
+                "http": (self.run_dir.read(f"{self.name}.http") or "").strip(),
+            }
+        }
+        with contextlib.suppress(OSError):  # a reader that has gone is no reason to end
+            os.write(1, json.dumps(document, separators=(",", ":")).encode() + b"\n")
 
     def announce_failure(self, error: YoppError | ExecutorError) -> None:
         """Tell the starter why this daemon does not serve."""
@@ -227,7 +253,13 @@ def run(name: str, arguments: argparse.Namespace, serve: Serve) -> int:
     # A pipe to a starter that has gone, or a terminal that was closed, must not end a daemon.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     run_dir = RunDir.of(arguments.run_dir)
-    process = DaemonProcess(name, run_dir, ready_fd=arguments.ready_fd, log_to_stderr=arguments.log_to_stderr)
+    process = DaemonProcess(
+        name,
+        run_dir,
+        ready_fd=arguments.ready_fd,
+        log_to_stderr=arguments.log_to_stderr,
+        announce=arguments.announce,
+    )
     if arguments.ready_fd >= 0:
         os.set_inheritable(arguments.ready_fd, False)
     try:
@@ -240,7 +272,11 @@ def run(name: str, arguments: argparse.Namespace, serve: Serve) -> int:
     except (YoppError, ExecutorError) as error:
         process.announce_failure(error)
         LOG.error("%s did not start: %s", name, error)
-        if arguments.ready_fd < 0:
+        if arguments.announce and isinstance(error, YoppError):
+            from ..views.cluster import error_document
+
+            sys.stderr.write(json.dumps(error_document(error), separators=(",", ":")) + "\n")
+        elif arguments.ready_fd < 0:
             sys.stderr.write(f"error: {error}\n")
         return error.exit_code if isinstance(error, YoppError) else EXIT_FAILURE
     finally:

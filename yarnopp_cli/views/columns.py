@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[T]):
-    """One column. ``key`` names it in ``--columns``, ``--sort`` and tsv.
+    """One column. ``key`` names it in ``--columns``, ``--sort``, tsv and jsonl.
 
-    ``value`` gives what is sorted by and printed in tsv; ``shown`` the text of the table's cell, where it
-    differs. ``flexible`` columns may be shortened on a narrow terminal; ``wide`` ones appear only with ``-o
-    wide``, or when they are asked for by name.
+    ``value`` gives what is sorted by, and what jsonl has of chosen columns; ``shown`` the text of the cell, in a
+    table as in tsv, where it differs. ``flexible`` columns may be shortened on a narrow terminal; ``wide`` ones
+    appear only with ``-o wide``, or when they are asked for by name.
     """
 
     key: str
@@ -27,11 +27,9 @@ class Column(Generic[T]):
     wide: bool = False
 
     def cell(self, row: T) -> str:
-        """The text in a table."""
-        return self.shown(row) if self.shown is not None else self.raw(row)
-
-    def raw(self, row: T) -> str:
-        """The text in tsv: the value itself, empty for none."""
+        """The text in a table and in tsv; empty for no value."""
+        if self.shown is not None:
+            return self.shown(row)
         value = self.value(row)
         return "" if value is None else str(value)
 

@@ -67,12 +67,19 @@ COLUMNS: tuple[Column[HistoryEvent], ...] = (
     Column("why", "WHY", lambda event: event.why, flexible=True, wide=True),
 )
 
+SHOWN = tuple(column for column in COLUMNS if not column.wide)
+"""The columns of a line, and of tsv."""
+
 _KIND_WIDTH = max(len(kind.value) for kind in EventKind)
 
 
-def line(event: HistoryEvent) -> str:
-    """One line of a stream: the parts are at the same places in every line."""
+def line(event: HistoryEvent, *, wide: bool = False) -> str:
+    """One line of a stream: the parts are at the same places in every line. A ``wide`` one names its node,
+    application and container, too."""
     told = details(event)
+    if wide:
+        named = (("node", event.node), ("app", event.app), ("container", event.container))
+        told = "  ".join([*filter(None, [told]), *(f"{key}={value}" for key, value in named if value)])
     return f"{event.seq:>6}  {timestamp(event.t)}  {event.kind.value:<{_KIND_WIDTH}}  {subject(event)}" + (
         f"  {told}" if told else ""
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from executor.records import ContainerUsage
@@ -93,6 +93,14 @@ def container_stat(report: ContainerReport, cpu: float, t: int, state: str) -> S
     )
 
 
+def ended_stat(report: ContainerReport, t: int, state: str) -> Stat:
+    """The row of a container that has ended, by what its node last knew: mean CPU, and memory at most."""
+    usage = report.usage
+    lived = (report.finished_at_ms - report.started_at_ms) / 1000 if report.started_at_ms else 0.0
+    mean = usage.cpu_seconds / lived if lived > 0 else 0.0
+    return replace(container_stat(report, mean, t, state), rss_mb=usage.memory_peak_bytes / _MIB)
+
+
 def node_stat(node: NodeReport, containers: Sequence[Stat], t: int) -> Stat:
     """A node's row: what its containers use in sum, of what it has."""
     return Stat(
@@ -108,6 +116,11 @@ def node_stat(node: NodeReport, containers: Sequence[Stat], t: int) -> Stat:
         sum(one.oom_kills for one in containers),
         node.state.value,
     )
+
+
+def nothing(t: int) -> dict[str, Any]:
+    """The line of what has never had a container."""
+    return {"t": t, "node": None, "containers": []}
 
 
 def document(node: NodeReport, stat: Stat, containers: Sequence[Stat]) -> dict[str, Any]:
