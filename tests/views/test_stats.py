@@ -41,5 +41,9 @@ def test_rows_and_documents() -> None:
     assert (whole.cpu_percent, whole.of_vcores, whole.rss_mb) == (200.0, 50.0, 256.0)
     found = document(node, whole, [stat])
     assert found["node"]["cpuPercent"] == 150.0 and found["node"]["memUsedMB"] == 300
+    assert found["node"]["memTotalMB"] == found["node"]["memoryMB"] == 1024, "for want of the machine's"
+    machine = replace(node, node_utilization=replace(node.node_utilization, memory_total_bytes=4096 << 20))
+    measured = document(machine, whole, [stat])["node"]
+    assert (measured["memTotalMB"], measured["memoryMB"]) == (4096, 1024), "of the same machine as memUsedMB"
     assert set(found["containers"][0]) >= {"id", "type", "cpuPercent", "rssMB", "limitMB", "throttledMs"}
     assert [column.cell(replace(stat, vcores=0)) for column in COLUMNS if column.key == "ofVcores"] == ["-"]

@@ -94,9 +94,9 @@ def stop(
     from ..lifecycle import START_SECONDS
     from ..single import stop_nms
 
+    printer = Printer.of(output=output, json=json, quiet=quiet)
     context = Context.of(run_dir=run_dir)
     stopped = stop_nms(context.run_dir, _port(node), force=force, timeout=timeout or START_SECONDS)
-    printer = Printer.of(output=output, json=json, quiet=quiet)
     printer.note(f"{stopped[0]} stopped" if stopped else "no such node runs")
     as_it_is(printer, context)
 
@@ -115,6 +115,7 @@ def restart(
     """Stop and start one NodeManager, of the same size."""
     from ..single import living_nm
 
+    Printer.of(output=output, json=json, quiet=quiet)  # what is wrong with these is said before anything ends
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
     living = living_nm(context.run_dir, _port(node))
     chosen = node if living is None else str(living.port)

@@ -61,9 +61,9 @@ def stop(
     from ..lifecycle import START_SECONDS
     from ..single import stop_rm
 
+    printer = Printer.of(output=output, json=json, quiet=quiet)
     context = Context.of(run_dir=run_dir)
     stopped = stop_rm(context.run_dir, force=force, timeout=timeout or START_SECONDS)
-    printer = Printer.of(output=output, json=json, quiet=quiet)
     printer.note("rm stopped" if stopped else "rm did not run")
     as_it_is(printer, context)
 
@@ -93,6 +93,7 @@ def restart(
 
     Applications that ran are forgotten.
     """
+    Printer.of(output=output, json=json, quiet=quiet)  # what is wrong with these is said before anything ends
     stop(force, run_dir, timeout, quiet)
     start(conf, define, run_dir, timeout, quiet, json, output)
 

@@ -125,7 +125,8 @@ def nothing(t: int) -> dict[str, Any]:
 
 def document(node: NodeReport, stat: Stat, containers: Sequence[Stat]) -> dict[str, Any]:
     """One line of ``yopp stats --json``: a node and its containers at one time. ``node``'s own figures are measured on
-    the machine, ``containers…`` are of its containers."""
+    the machine, and ``memTotalMB`` is what that has; ``memoryMB`` and ``vcores`` are the node's, ``containers…`` are of
+    its containers."""
     utilization = node.node_utilization
     return {
         "t": stat.t,
@@ -133,7 +134,8 @@ def document(node: NodeReport, stat: Stat, containers: Sequence[Stat]) -> dict[s
             "id": node.node_id,
             "cpuPercent": round(100 * utilization.cpu, 1),
             "memUsedMB": utilization.memory_bytes // _MIB,
-            "memTotalMB": node.total.memory,
+            "memTotalMB": utilization.memory_total_bytes // _MIB or node.total.memory,
+            "memoryMB": node.total.memory,
             "vcores": node.total.vcores,
             "allocatedMB": node.used.memory + node.opportunistic.memory_used,
             "allocatedVCores": node.used.vcores + node.opportunistic.vcores_used,
