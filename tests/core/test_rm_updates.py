@@ -95,8 +95,10 @@ def test_a_promoted_running_container_keeps_the_counters_right() -> None:
     [one] = master.allocate(asks(1, SIZE, OPPORTUNISTIC)).allocated
     node.beat(status(one))
     assert cluster.app(master.app_id).allocated == SIZE
+    assert cluster.app(master.app_id).promoted_total == 0
     [updated] = master.allocate(updates=(wish(one, PROMOTE),)).updated
     assert cluster.app(master.app_id).allocated == SIZE
+    assert cluster.app(master.app_id).promoted_total == 1
     node.beat(status(updated.container))
     node.beat(done(updated.container))
     assert cluster.app(master.app_id).allocated == Resource()

@@ -1,23 +1,54 @@
 """Shapes of JSON documents, written as Python: what user-experience promises of each command.
 
 A shape is a type, a tuple of shapes (any of them), ``None``, a list with one shape (each element), or a dict of keys
-that have to be there (others may be there too). A text is that very text.
+that have to be there (others may be there too). A text is that very text, a compiled pattern what it matches whole, and
+a function says whether it is right.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 NUMBER = (int, float)
 
+
+def moment(value: Any) -> bool:
+    """A time in epoch milliseconds: no seconds, no microseconds."""
+    return type(value) is int and 1_500_000_000_000 < value < 4_000_000_000_000
+
+
+def moment_or_0(value: Any) -> bool:
+    """The same, 0 for what has not happened."""
+    return (value == 0 and type(value) is int) or moment(value)
+
+
+def amount(value: Any) -> bool:
+    """A number that is not negative."""
+    return type(value) in (int, float) and value >= 0
+
+
+NODE_ID = re.compile(r"[^:]+:\d+")
+APP_ID = re.compile(r"application_\d{13}_\d{4,}")
+CONTAINER_ID = re.compile(r"container_(e\d+_)?\d{13}_\d{4,}_\d{2,}_\d{6,}")
+APP_STATES = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING", "FINISHED", "FAILED", "KILLED")
+FINAL = ("UNDEFINED", "SUCCEEDED", "FAILED", "KILLED", "ENDED")
+SHOWN = (
+    "ALLOCATED", "QUEUED", "LOCALIZING", "LAUNCHING", "RUNNING", "PAUSING", "PAUSED", "RESUMING", "KILLING", "DONE",
+    "KILLED",
+)  # fmt: skip
+TYPES = ("GUARANTEED", "OPPORTUNISTIC")
+
 RESOURCE = {"memory": int, "vCores": int}
 NODE = {
     **dict.fromkeys(
-        ("rack", "state", "id", "nodeHostName", "nodeHTTPAddress", "version", "healthReport"), str
+        ("rack", "state", "nodeHostName", "nodeHTTPAddress", "version", "healthReport"), str
     ),
+    "id": NODE_ID,
+    "lastHealthUpdate": moment,
     **dict.fromkeys(
         (
-            "lastHealthUpdate", "numContainers", "usedMemoryMB", "availMemoryMB", "usedVirtualCores",
+            "numContainers", "usedMemoryMB", "availMemoryMB", "usedVirtualCores",
             "availableVirtualCores", "numRunningOpportContainers", "usedMemoryOpportGB",
             "usedVirtualCoresOpport", "numQueuedContainers",
         ),
@@ -37,19 +68,25 @@ NODE = {
         NUMBER,
     ),
     "yopp": {
-        "usedMemoryOpportMB": int,
+        "usedMemoryOpportMB": amount,
         "queueLimit": int,
         "estimatedQueueWaitMs": int,
-        "paused": int,
-        "cpuPercent": NUMBER,
-        "memPercent": NUMBER,
-        "load1": (float, int, None),
+        "paused": amount,
+        "cpuPercent": amount,
+        "memPercent": amount,
+        "load1": amount,
     },
 }  # fmt: skip
 APP = {
+    "id": APP_ID,
+    "state": APP_STATES,
+    "finalStatus": FINAL,
+    "startedTime": moment,
+    "launchTime": moment_or_0,
+    "finishedTime": moment_or_0,
     **dict.fromkeys(
         (
-            "id", "user", "name", "queue", "state", "finalStatus", "trackingUI", "trackingUrl", "diagnostics",
+            "user", "name", "queue", "trackingUI", "trackingUrl", "diagnostics",
             "applicationType", "applicationTags", "priority", "amContainerLogs", "amHostHttpAddress", "amRPCAddress",
             "masterNodeId", "logAggregationStatus", "appNodeLabelExpression", "amNodeLabelExpression",
         ),
@@ -57,7 +94,7 @@ APP = {
     ),
     **dict.fromkeys(
         (
-            "clusterId", "startedTime", "launchTime", "finishedTime", "elapsedTime", "allocatedMB", "allocatedVCores",
+            "clusterId", "elapsedTime", "allocatedMB", "allocatedVCores",
             "reservedMB", "reservedVCores", "runningContainers", "memorySeconds", "vcoreSeconds",
             "preemptedResourceMB", "preemptedResourceVCores", "numNonAMContainerPreempted", "numAMContainerPreempted",
             "preemptedMemorySeconds", "preemptedVcoreSeconds",
@@ -75,42 +112,38 @@ APP = {
     "timeouts": {"timeout": [{"type": "LIFETIME", "expiryTime": str, "remainingTimeInSeconds": int}]},
     "unmanagedApplication": bool,
     "yopp": {
-        "containers": dict.fromkeys(("queued", "running", "paused", "done", "failed", "preempted"), int),
+        "containers": dict.fromkeys(("queued", "running", "paused", "done", "failed", "preempted"), amount),
         "exit": (int, None),
-        "opportunistic": {"asked": int, "allocated": int, "promoted": int},
+        "opportunistic": {"asked": amount, "allocated": amount, "promoted": amount},
     },
 }  # fmt: skip
 CONTAINER = {
-    "id": str,
+    "id": CONTAINER_ID,
     "state": ("NEW", "SCHEDULED", "RUNNING", "PAUSING", "PAUSED", "RESUMING", "KILLING", "DONE"),
     "exitCode": int,
     "diagnostics": str,
     "user": str,
     "totalMemoryNeededMB": int,
     "totalVCoresNeeded": int,
-    "executionType": ("GUARANTEED", "OPPORTUNISTIC"),
+    "executionType": TYPES,
     "containerLogsLink": str,
-    "nodeId": str,
-    "containerLogFiles": [str],
+    "nodeId": NODE_ID,
+    "containerLogFiles": [("stdout", "stderr")],
     "yopp": {
-        "state": str,
-        "app": str,
+        "state": SHOWN,
+        "app": APP_ID,
         "pid": (int, None),
         "command": [str],
         **dict.fromkeys(
-            (
-                "queuedSince", "startedAt", "finishedAt", "pausedSince", "position", "promotedAt", "preemptions",
-            ),
-            int,
+            ("queuedSince", "startedAt", "finishedAt", "pausedSince", "promotedAt"), moment_or_0
         ),
+        "position": amount,
+        "preemptions": amount,
         "cgroup": (str, None),
-        "limits": (None, {"cpuQuota": (int, float, None), "cpuShares": (int, None), "memoryMB": (int, None)}),
-        "used": {
-            **dict.fromkeys(("cpuSeconds", "rssMB", "peakMB"), NUMBER),
-            "cpuPercent": (int, float, None),
-            "throttledMs": int,
-            "oomKills": int,
-        },
+        "limits": {"cpuQuota": (int, float, None), "cpuShares": (int, None), "memoryMB": (int, None)},
+        "used": dict.fromkeys(
+            ("cpuSeconds", "cpuPercent", "rssMB", "peakMB", "throttledMs", "oomKills"), amount
+        ),
     },
 }  # fmt: skip
 QUEUE = {
@@ -121,48 +154,77 @@ QUEUE = {
     "resourcesUsed": RESOURCE,
     "users": (None, {"user": [{"username": str}]}),
 }  # fmt: skip
-ATTEMPT = {"appAttemptId": str, "startTime": int, "finishedTime": int, "containerId": str, "nodeId": str}
+ATTEMPT = {
+    "appAttemptId": str,
+    "startTime": moment,
+    "finishedTime": moment_or_0,
+    "containerId": str,
+    "nodeId": str,
+}
 CLUSTER = {
     "clusterInfo": {
         "id": int,
-        "startedOn": int,
+        "startedOn": moment,
         "state": str,
         "haState": str,
         "resourceManagerVersion": str,
         "yopp": {
             "rm": {"pid": int, "address": str, "run_dir": str},
-            "nms": [{"node": str, "pid": (int, None), "address": str, "state": str}],
+            "nms": [
+                {"node": re.compile(r"[^:]+:\d+|nm-\d+"), "pid": (int, None), "address": str, "state": str}
+            ],
         },
     }
 }
+CODES = (
+    "NO_VCORES", "NO_MEMORY", "BEHIND", "PAUSED_FOR", "QUEUE_CAPACITY", "USER_LIMIT", "NO_NODE", "NODE_DRAINING",
+    "TOO_BIG", "AM_PENDING", "NODE_LOST",
+)  # fmt: skip
 EXPLANATION = {
     "explain": {
         "id": str,
         "kind": ("application", "container", "node"),
         "state": str,
-        "since": int,
+        "since": moment_or_0,
         "satisfiable": bool,
         "reasons": [
-            {"code": str, "resource": str, "needs": int, "free": int, "total": int, "by": [str]},
+            {"code": CODES, "resource": str, "needs": amount, "free": int, "total": amount, "by": [str]},
         ],
-        "position": int,
-        "queueLength": int,
+        "position": amount,
+        "queueLength": amount,
         "queueLimit": int,
-        "estimatedStart": int,
+        "estimatedStart": moment_or_0,
         "estimate": str,
         "actions": [{"command": str, "effect": str}],
     }
 }
-WAITED = {"wait": [{"id": str, "state": str, "finalStatus": str, "exit": (int, None)}], "exit": int}
-LINE = {"id": str, "stream": ("stdout", "stderr"), "t": int, "line": str}
+WAITED = {
+    "wait": [
+        {
+            "id": (APP_ID, CONTAINER_ID),
+            "state": (*APP_STATES, *SHOWN),
+            "finalStatus": FINAL,
+            "exit": (int, None),
+        }
+    ],
+    "exit": int,
+}
+LINE = {"id": CONTAINER_ID, "stream": ("stdout", "stderr"), "t": moment, "line": str}
 EVENT = {
-    **dict.fromkeys(("kind", "node", "app", "container", "why"), str), "seq": int, "t": int, "data": dict,
+    **dict.fromkeys(("kind", "node", "app", "container", "why"), str), "seq": int, "t": moment, "data": dict,
 }  # fmt: skip
 STATS = {
-    "t": int,
-    "node": {"cpuPercent": NUMBER, "memUsedMB": int, "memTotalMB": int},
+    "t": moment,
+    "node": {"id": NODE_ID, "cpuPercent": amount, "memUsedMB": amount, "memTotalMB": amount},
     "containers": [
-        {"id": str, "type": str, "cpuPercent": NUMBER, "rssMB": NUMBER, "limitMB": int, "throttledMs": int}
+        {
+            "id": CONTAINER_ID,
+            "type": TYPES,
+            "cpuPercent": amount,
+            "rssMB": amount,
+            "limitMB": amount,
+            "throttledMs": amount,
+        }
     ],
 }
 CHECKS = {
@@ -173,8 +235,8 @@ PROPERTY = {
     "name": str,
     "value": (str, bool, int, float),
     "default": (str, bool, int, float),
-    "origin": str,
-    "type": str,
+    "origin": re.compile(r".+:\d+|-D|default"),
+    "type": ("str", "bool", "int", "float"),
 }
 VERSION = {
     "yopp": {**dict.fromkeys(("version", "python", "typer", "engine"), str),
@@ -182,7 +244,7 @@ VERSION = {
 }  # fmt: skip
 ERROR = {
     "RemoteException": {"exception": str, "message": str, "javaClassName": str},
-    "yopp": {"exit": int, "because": str, "hint": str},
+    "yopp": {"exit": int, "message": str, "because": str, "hint": str},
 }
 
 
@@ -193,7 +255,12 @@ def mismatch(value: Any, shape: Any, where: str = "$") -> str:
         return (
             "" if "" in found else found[0] if len(shape) == 1 else f"{where}: {value!r} is none of {shape}"
         )
-    if shape is None or isinstance(shape, str):
+    if isinstance(shape, re.Pattern):
+        right = isinstance(value, str) and shape.fullmatch(value)
+        return "" if right else f"{where}: {value!r} does not match {shape.pattern}"
+    if callable(shape) and not isinstance(shape, type):
+        return "" if shape(value) else f"{where}: {value!r} is no {shape.__name__}"
+    if shape is None or (isinstance(shape, str | int) and not isinstance(shape, type)):
         return "" if value == shape else f"{where}: {value!r} is not {shape!r}"
     if isinstance(shape, list):
         if not isinstance(value, list):

@@ -24,16 +24,6 @@ pytestmark = pytest.mark.live
 CALM = "-Dyopp.nodemanager.pressure.enabled=false"
 """Whatever else the machine has to do, containers run at once."""
 
-NO_DOCUMENT = {
-    "man": "a manual page",
-    "completion bash": "a script",
-    "completion zsh": "a script",
-    "completion fish": "a script",
-    "rm run": "a daemon",
-    "nm run": "a daemon",
-}
-"""Commands whose answer is no data."""
-
 
 def leaves(command: Any, words: tuple[str, ...] = ()) -> dict[str, Any]:
     """Every command that does something, by what is typed."""
@@ -98,8 +88,18 @@ class Printed:
 
 
 def test_the_checker_finds_what_is_wrong() -> None:
-    shape = {"a": int, "b": [{"c": (str, None)}], "d": ("x", "y")}
-    good: dict[str, Any] = {"a": 1, "b": [{"c": None}, {"c": "q", "more": 1}], "d": "x"}
+    shape = {
+        "a": int,
+        "b": [{"c": (str, None)}],
+        "d": ("x", "y"),
+        "t": schema.moment,
+        "i": schema.APP_ID,
+        "n": 0,
+    }
+    good: dict[str, Any] = {
+        "a": 1, "b": [{"c": None}, {"c": "q", "more": 1}], "d": "x",
+        "t": 1_765_400_000_000, "i": "application_1765400000000_0001", "n": 0,
+    }  # fmt: skip
     assert mismatch(good, shape) == ""
     for wrong in (
         {"a": True},
@@ -109,6 +109,10 @@ def test_the_checker_finds_what_is_wrong() -> None:
         {"b": [{"c": 1}]},
         {"d": "z"},
         {"d": None},
+        {"t": 1_765_400_000},
+        {"t": "1765400000000"},
+        {"i": "application_1"},
+        {"n": 1},
     ):
         assert mismatch(good | wrong, shape), wrong
 
@@ -175,9 +179,12 @@ def test_json_of_every_command_has_the_promised_shape(yopp: Yopp) -> None:
     for words in (("pi", "2", "10"), ("dshell", "--shell-command", "echo hello")):
         ended = say(words[0], *words[1:], shape=app)["app"]
         assert (ended["yopp"]["exit"], ended["finalStatus"]) == (0, "SUCCEEDED")
-        assert ended["yopp"]["tasks"] and not mismatch(ended["yopp"]["tasks"], [{"exit": int}])
+        task = {"container": schema.CONTAINER_ID, "executionType": schema.TYPES, "exit": 0, "preemptions": 0}
+        assert ended["yopp"]["tasks"] and not mismatch(ended["yopp"]["tasks"], [task])
         if words[0] == "pi":
-            assert not mismatch(ended["yopp"]["pi"], {"estimate": str, "inside": int, "total": int})
+            assert not mismatch(
+                ended["yopp"]["pi"], {"estimate": re.compile(r"[34]\.\d+"), "inside": int, "total": 20}
+            )
     say("wait", "last", first, shape=schema.WAITED, code=143)
     assert say.lines("logs", "last", shape=schema.LINE)
 
@@ -195,38 +202,66 @@ def test_json_of_every_command_has_the_promised_shape(yopp: Yopp) -> None:
     say("rm start", shape=cluster)
     say("down", "-y", shape={"yopp": {"ended": [str]}})
 
-    assert say.seen | NO_DOCUMENT.keys() == COMMANDS.keys()
-    for command, leaf in COMMANDS.items():
-        has = any("--json" in option.opts for option in leaf.params)
-        assert has is (command not in NO_DOCUMENT), command
+    say("man", "run", shape={"man": {"name": "yopp-run", "section": "1", "text": str}})
+    for shell in ("bash", "zsh", "fish"):
+        say(f"completion {shell}", shape={"completion": {"shell": shell, "script": str}})
+    for name in ("rm", "nm"):
+        daemon = yopp.start(name, "run", "--json")
+        assert daemon.stdout is not None
+        ready = json.loads(daemon.stdout.readline())
+        assert not mismatch(
+            ready,
+            {
+                "daemon": {
+                    "name": str,
+                    "state": "RUNNING",
+                    "pid": int,
+                    **dict.fromkeys(("address", "run_dir", "http"), str),
+                }
+            },
+        )
+        assert ready["daemon"]["pid"] == daemon.pid and ready["daemon"]["name"].startswith(name)
+        say.seen.add(f"{name} run")
+    say("down", "-y", shape={"yopp": {"ended": [str]}})
+    assert say.seen == COMMANDS.keys(), "every command there is"
 
 
 def test_errors_in_json_are_those_of_rest(cluster: Yopp) -> None:
-    address = cluster.json("status")["clusterInfo"]["yopp"]["rm"]["http"]
-    unknown = "application_1765400000000_0001"
-    for words, path, code, name in (
-        (("app", "status", unknown), f"apps/{unknown}", 66, "NotFoundException"),
-        (("app", "status", "nonsense_id"), "apps/nonsense_id", 66, None),
-        (("node", "status", "elsewhere:1"), "nodes/elsewhere:1", 66, "NotFoundException"),
-        (("queue", "status"), None, 2, "BadRequestException"),
+    """The same lookup, asked both ways: one RemoteException. Ours stands under ``yopp``."""
+    ours = cluster.json("status")["clusterInfo"]["yopp"]
+    rm, nm = f"{ours['rm']['http']}/ws/v1/cluster", f"{ours['nms'][0]['http']}/ws/v1/node"
+    app = cluster("run", "-q", "true").stdout.strip()
+    apart, attempt = "application_1765400000000_0001", f"appattempt_{app.partition('_')[2]}_000009"
+    container = "container_1765400000000_0001_01_000001"
+    for words, url, code in (
+        (("app", "status", apart), f"{rm}/apps/{apart}", 66),
+        (("app", "status", "application_x"), f"{rm}/apps/application_x", 2),
+        (("wait", apart), f"{rm}/apps/{apart}", 66),
+        (("logs", apart), f"{rm}/apps/{apart}", 66),
+        (("explain", apart), f"{rm}/apps/{apart}", 66),
+        (("attempt", "list", apart), f"{rm}/apps/{apart}/appattempts", 66),
+        (("attempt", "status", attempt), f"{rm}/apps/{app}/appattempts/{attempt}", 66),
+        (("attempt", "status", "appattempt_x"), f"{rm}/apps/{app}/appattempts/appattempt_x", 2),
+        (("node", "status", "elsewhere:1"), f"{rm}/nodes/elsewhere:1", 66),
+        (("container", "status", container), f"{nm}/containers/{container}", 66),
+        (("container", "status", "container_x"), f"{nm}/containers/container_x", 2),
+        (("queue", "status"), None, 2),
     ):
-        ended = cluster(*words, "--json", code=None)
+        ended = cluster(*words, "--json", code=code)
         printed = json.loads(ended.stderr)
         assert ended.stdout == "" and not mismatch(printed, schema.ERROR), words
-        assert printed["yopp"]["exit"] == ended.returncode
-        if name is not None:
-            assert (ended.returncode, printed["RemoteException"]["exception"]) == (code, name)
-        if path is not None and name is not None:
-            answer = subprocess.run(
-                ["curl", "-s", f"http://{address}/ws/v1/cluster/{path}"],
-                capture_output=True,
-                text=True,
-                timeout=20,
-            )
-            answered = json.loads(answer.stdout)
+        assert printed["yopp"]["exit"] == code
+        assert (
+            printed["RemoteException"]["exception"]
+            == {66: "NotFoundException", 2: "BadRequestException"}[code]
+        )
+        if url is not None:
+            got = subprocess.run(["curl", "-s", f"http://{url}"], capture_output=True, text=True, timeout=20)
+            answered = json.loads(got.stdout)
             assert not mismatch(answered, schema.ERROR)
-            for key in ("exception", "javaClassName"):
-                assert answered["RemoteException"][key] == printed["RemoteException"][key]
+            assert answered["RemoteException"] == printed["RemoteException"], words
+        people = cluster(*words, code=code).stderr
+        assert people.startswith(f"error: {printed['yopp']['message']}\n") and "java" not in people
 
 
 # -- (d) exit codes --------------------------------------------------------------------------------------------

@@ -265,12 +265,12 @@ def status(
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         found = [client.container(one) for one in containers(client, ids)]
-        facts = node_facts(client, client.nodes(), found)
-    show_details(printer, found, facts)
+        show_details(client, printer, found)
 
 
-def show_details(printer: Printer, found: list[ContainerReport], facts: dict[str, view.NodeFacts]) -> None:
-    """Print everything about these containers in the form chosen."""
+def show_details(client: YarnClient, printer: Printer, found: list[ContainerReport]) -> None:
+    """Print everything about these containers in the form chosen, with what their nodes hold them to."""
+    facts = node_facts(client, client.nodes(), found) if printer.is_json or printer.for_people else {}
     now = now_ms()
     printer.details(
         found,
@@ -313,7 +313,7 @@ def kill(
             named = containers(client, ids)
         before = {one: client.container(one) for one in named}
         if dry_run:
-            _say_what_would_end(printer, list(before.values()))
+            _say_what_would_end(client, printer, list(before.values()))
             return 0
         for report in before.values():
             if view.is_live(report):
@@ -321,9 +321,9 @@ def kill(
         if not no_wait:
             await_containers(client, named, lambda one: not view.is_live(one), bound, "end")
         after = [client.container(one) for one in named]
-    if not printer.for_people:
-        show_details(printer, after, {})
-        return 0
+        if not printer.for_people:
+            show_details(client, printer, after)
+            return 0
     for report in after:
         if view.is_live(before[report.container_id]):
             printer.text(f"{report.container_id} {view.shown_state(report)}")
@@ -332,10 +332,10 @@ def kill(
     return 0
 
 
-def _say_what_would_end(printer: Printer, reports: list[ContainerReport]) -> None:
+def _say_what_would_end(client: YarnClient, printer: Printer, reports: list[ContainerReport]) -> None:
     would = [report for report in reports if view.is_live(report)]
     if not printer.for_people:
-        show_details(printer, would, {})
+        show_details(client, printer, would)
         return
     for report in would:
         told = f"{report.execution_type.value}, {view.shown_state(report)} for {span(view.time_ms(report, now_ms()))}"
@@ -423,8 +423,8 @@ def signal(
                 )
             client.signal_container(report, number)
         after = [client.container(one) for one in named]
-    if not printer.for_people:
-        show_details(printer, after, {})
-    else:
-        for report in after:
-            printer.text(f"{report.container_id} was sent {signals.Signals(number).name}")
+        if not printer.for_people:
+            show_details(client, printer, after)
+            return
+    for report in after:
+        printer.text(f"{report.container_id} was sent {signals.Signals(number).name}")

@@ -86,7 +86,7 @@ def pause(
         for one in named:
             client.pause_container(_alive(client.container(one)))
         after = _finish(client, named, no_wait, timeout, _is_paused, "pause")
-    _tell(printer, after)
+        _tell(client, printer, after)
 
 
 def resume(
@@ -109,7 +109,7 @@ def resume(
         for one in named:
             client.resume_container(_alive(client.container(one)))
         after = _finish(client, named, no_wait, timeout, _goes_on, "go on")
-    _tell(printer, after)
+        _tell(client, printer, after)
 
 
 def promote(
@@ -193,7 +193,7 @@ def resize(
             if wanted != smaller:
                 _update(client, one, ContainerUpdateType.INCREASE_RESOURCE, no_wait, timeout, size=wanted)
         after = [client.container(one) for one in named]
-    _tell(printer, after, lambda one: f"{one.resource.memory} MB, {one.resource.vcores} vcores")
+        _tell(client, printer, after, lambda one: f"{one.resource.memory} MB, {one.resource.vcores} vcores")
 
 
 def _change_type(
@@ -216,7 +216,7 @@ def _change_type(
             printer.note(f"{one} is {target.value} already")
         else:
             _update(client, one, kind, no_wait, timeout, target=target)
-    _tell(printer, [client.container(one) for one in named], lambda one: one.execution_type.value)
+    _tell(client, printer, [client.container(one) for one in named], lambda one: one.execution_type.value)
 
 
 def _update(
@@ -297,6 +297,7 @@ def _finish(
 
 
 def _tell(
+    client: YarnClient,
     printer: Printer,
     after: list[ContainerReport],
     text: Callable[[ContainerReport], str] = view.shown_state,
@@ -304,7 +305,7 @@ def _tell(
     from .container import show_details
 
     if not printer.for_people:
-        show_details(printer, after, {})
+        show_details(client, printer, after)
         return
     for report in after:
         printer.text(f"{report.container_id} {text(report)}")

@@ -8,7 +8,19 @@ import typer
 
 from .context import Context
 from .down import Force
-from .options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, Timeout, examples, new_typer
+from .options import (
+    Color,
+    Conf,
+    Define,
+    Format,
+    Json,
+    Output,
+    Quiet,
+    RunDirOption,
+    Timeout,
+    examples,
+    new_typer,
+)
 from .output import WORDS, Printer
 from .rm import as_it_is
 from .up import Memory, Vcores
@@ -119,7 +131,7 @@ def restart(
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
     living = living_nm(context.run_dir, _port(node))
     chosen = node if living is None else str(living.port)
-    stop(chosen, force, run_dir, timeout, quiet)
+    stop(chosen, force, run_dir, timeout, quiet, output=Format.name)  # of the two answers, the second
     start(chosen, None, None, conf, define, run_dir, timeout, quiet, json, output)
 
 

@@ -6,7 +6,19 @@ import typer
 
 from .context import Context
 from .down import Force
-from .options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, Timeout, examples, new_typer
+from .options import (
+    Color,
+    Conf,
+    Define,
+    Format,
+    Json,
+    Output,
+    Quiet,
+    RunDirOption,
+    Timeout,
+    examples,
+    new_typer,
+)
 from .output import WORDS, Printer
 
 
@@ -94,7 +106,7 @@ def restart(
     Applications that ran are forgotten.
     """
     Printer.of(output=output, json=json, quiet=quiet)  # what is wrong with these is said before anything ends
-    stop(force, run_dir, timeout, quiet)
+    stop(force, run_dir, timeout, quiet, output=Format.name)  # of the two answers, the second
     start(conf, define, run_dir, timeout, quiet, json, output)
 
 

@@ -304,6 +304,7 @@ class RMApp:
     running: Resource = field(default_factory=Resource)
     opportunistic_total: int = 0
     guaranteed_total: int = 0
+    promoted_total: int = 0
     memory_seconds: float = 0.0
     vcore_seconds: float = 0.0
     counted_until: float = 0.0
@@ -443,6 +444,7 @@ class RMApp:
             pending_containers=pending,
             opportunistic_allocated_total=self.opportunistic_total,
             guaranteed_allocated_total=self.guaranteed_total,
+            promoted_total=self.promoted_total,
             opportunistic_pending=attempt.opportunistic_asks.outstanding if attempt else 0,
             memory_seconds=int(self.memory_seconds),
             vcore_seconds=int(self.vcore_seconds),

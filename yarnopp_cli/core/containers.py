@@ -403,6 +403,7 @@ class ContainerLedger:
         )
         if execution_type is ExecutionType.GUARANTEED and was[0] is not execution_type:
             container.promoted_ms = self._context.history.now_ms
+            container.app.promoted_total += 1
         if container.execution_type is ExecutionType.GUARANTEED:
             self._guaranteed(container, -1)
             container.node.change_used(container.resource, -1)

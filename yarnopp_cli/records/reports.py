@@ -148,6 +148,7 @@ class ApplicationReport:
     pending_containers: int = 0
     opportunistic_allocated_total: int = 0
     guaranteed_allocated_total: int = 0
+    promoted_total: int = 0
     opportunistic_pending: int = 0
     memory_seconds: int = 0
     vcore_seconds: int = 0

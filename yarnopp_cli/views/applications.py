@@ -245,7 +245,7 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
             "opportunistic": {
                 "asked": app.opportunistic_allocated_total + app.opportunistic_pending,
                 "allocated": app.opportunistic_allocated_total,
-                "promoted": app.summary.promoted if app.summary is not None else 0,
+                "promoted": app.promoted_total,
             },
             "guaranteed": {"allocated": app.guaranteed_allocated_total},
             "summary": summary_document(app.summary) if app.summary is not None else None,
