@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -295,6 +296,43 @@ def test_every_exit_code_of_the_table_is_provoked(cluster: Yopp) -> None:
     wait_until(lambda: cluster.containers("--state", "RUNNING"), what="it runs")
     job.send_signal(signal.SIGINT)
     assert job.wait(20) == 130
+    several = ("-n", "3", "--memory", "32", "sh", "-c", "until [ $(cat f) = $YOPP_TASK ]; do sleep 0.02; done;"
+        " echo $((YOPP_TASK-1)) >g$YOPP_TASK; mv g$YOPP_TASK f; exit $((10-YOPP_TASK))")  # fmt: skip
+    for rule, code in (("first", 7), ("highest", 9), ("any", 1)):
+        (cluster.home / "f").write_text("3\n")
+        cluster("run", "--vcores", "0", "--exit-code", rule, *several, code=code)
+        cluster("wait", "last", code=code)
+    of_it = [one["id"] for one in cluster.containers("-a", "--app", "last")]
+    for rule, code in (("first", 7), ("highest", 9), ("any", 1)):
+        cluster("wait", "--exit-code", rule, *of_it, code=code)
+    for hadoop, codes in (("0", (0, 5, 1, 2, 2)), ("1", (0, 2, 1, 255, 255))):
+        for words, code in zip(
+            (
+                ("-shell_command", "true"),
+                ("-shell_command", "exit 5"),
+                ("-shell_command", "true", "-container_vcores", "99"),
+                ("-shell_comand", "true"),
+                (),
+            ),
+            codes,
+            strict=True,
+        ):
+            cluster("dshell", *words, env={"YOPP_HADOOP_EXIT": hadoop}, code=code)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can be somebody else")
+def test_somebody_elses_cluster_is_77(cluster: Yopp) -> None:
+    """Another user, who may read this interpreter and these modules wherever they are, and nothing else."""
+    nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+    nobody += ["--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"]
+    for words in (["ps"], ["run", "true"], ["up"], ["down", "-y"], ["status", "--json"]):
+        ended = subprocess.run(
+            [*nobody, *cluster.command, *words], env=cluster.environment, cwd="/", capture_output=True, text=True,
+            timeout=30,
+        )  # fmt: skip
+        assert (ended.returncode, ended.stdout) == (77, ""), (words, ended.stderr)
+    assert json.loads(ended.stderr)["yopp"]["because"] == "it belongs to user 0, and you are 65534"
+    assert cluster.json("status")["clusterInfo"]["yopp"]["state"] == "running"
 
 
 def test_who_is_preempted_for_good_gets_75(yopp: Yopp) -> None:

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ..errors import EXIT_FAILURE, EXIT_NOT_PERMITTED, EXIT_USAGE, UsageError, YoppError
+from ..errors import EXIT_FAILURE, EXIT_HADOOP_USAGE, EXIT_NOT_PERMITTED, EXIT_USAGE, UsageError, YoppError
 from . import output
 from .argv import rewrite
 from .options import examples, new_typer
@@ -136,10 +136,9 @@ def run(argv: Sequence[str]) -> int:
     except output.OutputClosedError as error:
         code = _closed(error)
     except YoppError as error:
-        output.error(error)
-        code = error.exit_code
+        code = _fail(error, argv)
     except _USAGE_ERROR as error:
-        code = _usage(error)
+        code = _usage(error, argv)
     except KeyboardInterrupt:
         code = 130
     except OSError as error:
@@ -156,6 +155,19 @@ def _invoke(argv: list[str]) -> int:
     except SystemExit as exit_:  # typer ends so when a pipe broke under its help
         result = exit_.code
     return result if isinstance(result, int) and not isinstance(result, bool) else 0
+
+
+def _fail(error: YoppError, argv: Sequence[str]) -> int:
+    """Print an error; its exit code, for usage that of Hadoop's client where that is wanted."""
+    if error.exit_code == EXIT_USAGE and os.environ.get("YOPP_HADOOP_EXIT", "") not in ("", "0"):
+        words = [word for word in argv if not word.startswith("-")]
+        if any(
+            word in ("dshell", "distributedshell") or word.endswith("distributedshell.Client")
+            for word in words[:3]
+        ):
+            error.exit_code = EXIT_HADOOP_USAGE
+    output.error(error)
+    return error.exit_code
 
 
 def _closed(error: output.OutputClosedError) -> int:
@@ -207,7 +219,7 @@ def _three_lines(message: str, command: str) -> UsageError:
     return UsageError(message, because=because, hint=hint)
 
 
-def _usage(error: Any) -> int:
+def _usage(error: Any, argv: Sequence[str]) -> int:
     """Print a usage error of the parser in our three lines; return its exit code."""
     message = error.format_message().rstrip()
     context = getattr(error, "ctx", None)
@@ -216,8 +228,7 @@ def _usage(error: Any) -> int:
         return EXIT_USAGE
     command = context.command_path if context is not None else "yopp"
     first = message[:1].lower() + message[1:]
-    output.error(_three_lines(first.rstrip("."), command))
-    return EXIT_USAGE
+    return _fail(_three_lines(first.rstrip("."), command), argv)
 
 
 def _of_the_executor(error: Exception) -> int:

@@ -16,7 +16,14 @@ import typer
 from executor.records import ExecutionType, Resource
 
 from ..core.masters import distributedshell as shell
-from ..errors import EXIT_FAILURE, EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, UsageError, YoppError
+from ..errors import (
+    EXIT_FAILURE,
+    EXIT_HADOOP_USAGE,
+    EXIT_NOT_EXECUTABLE,
+    EXIT_NOT_FOUND,
+    UsageError,
+    YoppError,
+)
 from ..jobs.commands import check_text, find_command, portable_environment
 from .context import Context
 from .options import (
@@ -24,6 +31,8 @@ from .options import (
     Conf,
     Define,
     DryRun,
+    ExitCode,
+    ExitRule,
     Json,
     NoProgress,
     Output,
@@ -38,7 +47,7 @@ from .output import Printer
 from .run import assignments, both_types, check_counts
 
 HADOOP_EXIT = "YOPP_HADOOP_EXIT"
-HADOOP_USAGE, HADOOP_FAILED = 255, 2
+HADOOP_FAILED = 2
 DEFAULT_TIMEOUT_MS = 600_000
 LARGEST_SCRIPT = 4 * 1024 * 1024
 _RESOURCE = re.compile(r"(\d+)\s*([kmgtp]?)(?:i?b?)?", re.ASCII | re.IGNORECASE)
@@ -275,6 +284,7 @@ def dshell(
     master_resources: MasterResources = "",
     keep_containers: Keep = False,
     node_label_expression: NodeLabel = "",
+    exit_code: ExitCode = ExitRule.highest,
     follow: Follow = False,
     detach: Detach = False,
     dry_run: DryRun = False,
@@ -328,6 +338,7 @@ def dshell(
         keep_containers=keep_containers,
         node_label=node_label_expression,
         master=_master_size(master_memory, master_vcores, master_resources),
+        exit_rule=exit_code.value,
         follow=follow,
         detach=detach,
         dry_run=dry_run,
@@ -406,6 +417,7 @@ class Submission:
     keep_containers: bool
     node_label: str
     master: Resource | None
+    exit_rule: str
     follow: bool
     detach: bool
     dry_run: bool
@@ -421,6 +433,7 @@ def _run(request: ShellRequest, submission: Submission, context: Context, printe
     job = shell.plan(
         replace(asked, preempted_is_failure=settings.preempted_counts_as_failed), shell_program()
     )
+    job = replace(job, exit_rule=submission.exit_rule)
     if submission.dry_run:
         from .dry_run import tell
 
@@ -455,7 +468,7 @@ def _in_hadoops_codes(run: Callable[[], int]) -> int:
     try:
         return HADOOP_FAILED if run() else 0
     except UsageError as error:
-        error.exit_code = HADOOP_USAGE
+        error.exit_code = EXIT_HADOOP_USAGE
         raise
     except YoppError as error:
         error.exit_code = EXIT_FAILURE

@@ -44,6 +44,14 @@ class Format(enum.StrEnum):
     name = "name"
 
 
+class ExitRule(enum.StrEnum):
+    """The values of ``--exit-code``."""
+
+    highest = "highest"
+    first = "first"
+    any = "any"
+
+
 class ColorMode(enum.StrEnum):
     """The values of ``--color``."""
 
@@ -113,6 +121,13 @@ Timeout = Annotated[
     typer.Option("--timeout", metavar="DUR", parser=duration, help="Give up after this time: 90s, 5m, 2h."),
 ]
 Yes = Annotated[bool, typer.Option("-y", "--yes", help="Answer yes to every question.")]
+ExitCode = Annotated[
+    ExitRule,
+    typer.Option(
+        "--exit-code",
+        help="Whose code to end with where several failed: the highest, the first in time, or 1 for any.",
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Return at once, not when it has happened.")]
 Watch = Annotated[

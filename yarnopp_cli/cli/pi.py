@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,6 +22,8 @@ from .options import (
     Conf,
     Define,
     DryRun,
+    ExitCode,
+    ExitRule,
     Json,
     NoProgress,
     Output,
@@ -66,6 +69,7 @@ def pi(
     samples: Samples,
     percent: Percent = None,
     detach: Detach = False,
+    exit_code: ExitCode = ExitRule.highest,
     dry_run: DryRun = False,
     timeout: Timeout = None,
     conf: Conf = None,
@@ -109,6 +113,7 @@ def pi(
         for index in directory.write_inputs(maps, samples):
             say(f"Wrote input for Map #{index}")
         job = _plan(maps, samples, directory.path, share, timeout, settings)
+        job = replace(job, exit_rule=exit_code.value)
         options = JobOptions(show_summary=True, plain_lines=not no_progress)
         if detach:
             directory.hand_over()

@@ -6,6 +6,7 @@ what people type after docker and srun. A command in containers, its output here
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -23,6 +24,8 @@ from .options import (
     Conf,
     Define,
     DryRun,
+    ExitCode,
+    ExitRule,
     Json,
     NoProgress,
     Output,
@@ -112,6 +115,7 @@ def run(
     timeout: Timeout = None,
     container_timeout: TimeLimit = None,
     retries: Retries = 0,
+    exit_code: ExitCode = ExitRule.highest,
     detach: Detach = False,
     dry_run: DryRun = False,
     promote: Promote = False,
@@ -134,7 +138,8 @@ def run(
 
     Each container gets this environment, this directory, its number in YOPP_TASK, and no input. What they
     write is shown here; with --json the job's document is printed instead at the end, with -q only the
-    application's id. With several containers the highest exit code of those that failed is the job's.
+    application's id. With several containers the highest exit code of those that failed is the job's, or as
+    --exit-code says.
     """
     from .jobs import JobOptions, final_document, run_foreground, session_of, submit_detached
 
@@ -181,6 +186,7 @@ def run(
             max_preemptions=settings.max_preemptions,
         )
     )
+    job = replace(job, exit_rule=exit_code.value)
     if dry_run:
         from .dry_run import tell
 

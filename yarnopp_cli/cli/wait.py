@@ -16,7 +16,21 @@ from ..views import applications as app_view
 from ..views import containers as container_view
 from .context import Context
 from .naming import applications, containers, is_container, words
-from .options import Color, Conf, Define, Ids, Json, Output, Quiet, RunDirOption, Timeout, Verbose, examples
+from .options import (
+    Color,
+    Conf,
+    Define,
+    ExitCode,
+    ExitRule,
+    Ids,
+    Json,
+    Output,
+    Quiet,
+    RunDirOption,
+    Timeout,
+    Verbose,
+    examples,
+)
 from .output import Printer
 
 if TYPE_CHECKING:
@@ -48,6 +62,7 @@ class Seen:
     code: int | None
     reached: bool
     why: str = ""
+    ended_ms: int = 0
 
 
 def wait(
@@ -57,6 +72,7 @@ def wait(
         str | None,
         typer.Option("--for", metavar="STATE", help="Until this state, or a later one; else until the end."),
     ] = None,
+    exit_code: ExitCode = ExitRule.highest,
     timeout: Timeout = None,
     conf: Conf = None,
     define: Define = None,
@@ -67,8 +83,8 @@ def wait(
     verbose: Verbose = 0,
     color: Color = None,
 ) -> int:
-    """Wait until applications or containers have ended, and end with their exit code (the highest of
-    several).
+    """Wait until applications or containers have ended, and end with their exit code (of several the highest, or as
+    --exit-code says).
 
     Ctrl-C only stops waiting. With --for the code is 0 once the state is reached; --timeout ends with 124, with
     --json after a document of how far they have come.
@@ -94,7 +110,7 @@ def wait(
             hint="it goes on; `yopp wait` again, or `yopp app kill`",
             exit_code=EXIT_TIMEOUT,
         )
-    code = _code(done, target)
+    code = _code(done, target, exit_code)
     _print(printer, seen, code)
     return code
 
@@ -114,15 +130,19 @@ def _target(state: str | None) -> str:
     return word
 
 
-def _code(done: list[Seen], target: str) -> int:
-    """The highest code among those that failed, with a target that is no end 0; at least 1 where one ended otherwise
+def _code(done: list[Seen], target: str, rule: ExitRule) -> int:
+    """The code of those that failed, by the rule; with a target that is no end 0; at least 1 where one ended otherwise
     than was waited for."""
     if target in _ORDER:
         return 0
+    failed = [(one.ended_ms, one.code) for one in done if one.code]
     if target in ("FAILED", "KILLED"):
-        others = [one for one in done if target not in (one.state, one.final)]
-        return max((one.code or 1 for one in others), default=0)
-    return max((one.code for one in done if one.code is not None), default=0)
+        failed = [(one.ended_ms, one.code or 1) for one in done if target not in (one.state, one.final)]
+    if not failed:
+        return 0
+    if rule is ExitRule.any:
+        return 1
+    return min(failed)[1] if rule is ExitRule.first else max(code for _, code in failed)
 
 
 class _Waiting:
@@ -190,6 +210,7 @@ class _Waiting:
             app_view.exit_code(report),
             reached,
             " ".join(report.diagnostics.split()) if ended else "",
+            report.finished_at_ms,
         )
 
     def _container(self, report: ContainerReport) -> Seen:
@@ -201,7 +222,15 @@ class _Waiting:
             place = _CONTAINER_ORDER.index(shown) if shown in _CONTAINER_ORDER else len(_CONTAINER_ORDER)
             reached = place >= _CONTAINER_ORDER.index(target)
         code = container_view.shell_code(report)
-        return Seen(report.container_id, shown, "" if code is None else _final(code), code, reached)
+        return Seen(
+            report.container_id,
+            shown,
+            "" if code is None else _final(code),
+            code,
+            reached,
+            "",
+            report.finished_at_ms,
+        )
 
 
 def _final(code: int) -> str:

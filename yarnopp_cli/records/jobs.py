@@ -84,7 +84,8 @@ class JobSpec:
     ``max_preemptions`` bounds how often one task may be preempted, shed or refused before it counts as failed
     with exit code 75. ``heartbeat_ms`` bounds how long the RM may hold an answer. ``rm_address`` is for a
     detached job's master, which reads this record from its file. With ``preempted_is_failure`` a preempted, shed
-    or refused container has failed, as in YARN's distributed shell; a lost one is still replaced.
+    or refused container has failed, as in YARN's distributed shell; a lost one is still replaced. ``exit_rule`` says
+    whose code the job ends with where several tasks fail: the ``highest``, the ``first`` in time, or 1 for ``any``.
     """
 
     name: str
@@ -96,3 +97,4 @@ class JobSpec:
     rm_address: str = ""
     pi: PiSpec | None = None
     preempted_is_failure: bool = False
+    exit_rule: str = "highest"

@@ -493,7 +493,7 @@ class JobMaster:
 
     def _finish(self) -> None:
         if self._exit_code is None:
-            self._exit_code = self.tally.worst_code
+            self._exit_code = self.tally.exit_code(self.job.exit_rule)
         if self._final_status is FinalApplicationStatus.UNDEFINED:
             failed = self.tally.counts[TaskState.FAILED] > 0
             self._final_status = FinalApplicationStatus.FAILED if failed else FinalApplicationStatus.SUCCEEDED

@@ -185,6 +185,12 @@ class Tally:
                 self._wait_total += task.wait_ms
                 self._wait_max = max(self._wait_max, task.wait_ms)
 
+    def exit_code(self, rule: str = "highest") -> int:
+        """The job's code by one of the rules of ``JobSpec.exit_rule``; 0 where nothing failed for good."""
+        if rule == "first" and self.failures:
+            return self.failures[0].exit_code or 1
+        return min(1, self.worst_code) if rule == "any" else self.worst_code
+
     @property
     def ended(self) -> int:
         """How many tasks have ended for good."""
