@@ -39,6 +39,11 @@ EXIT_CODES: tuple[Tagged, ...] = (
     _entry(str(errors.EXIT_CANNOT_START), "A container could not be started."),
     _entry(str(errors.EXIT_NOT_EXECUTABLE), "The command is not executable."),
     _entry(str(errors.EXIT_NOT_FOUND), "The command was not found."),
+    _entry(
+        str(errors.EXIT_HADOOP_USAGE),
+        """Only of `dshell` with `YOPP_HADOOP_EXIT=1`, which ends as Hadoop's client does: 0, 2 where the job did not
+        succeed, 1 for an exception, 255 for wrong usage.""",
+    ),
     _entry("128+N", "Ended by signal N. 137 is also a container over its memory limit, and 130 is Ctrl-C."),
 )
 """Exit codes; a test compares their numbers with those of the errors."""
@@ -58,6 +63,7 @@ ENVIRONMENT: tuple[Tagged, ...] = (
         """Whose job it is, for queues and shares: heeded where root submits, and nowhere else. The processes are the
         cluster's own user's all the same.""",
     ),
+    _entry("YOPP_HADOOP_EXIT", "Hadoop's own exit codes for `dshell`, if it is not empty and not 0."),
     _entry("NO_COLOR", "No colours, if it is not empty."),
     _entry("CLICOLOR", "No colours, if it is 0."),
     _entry("CLICOLOR_FORCE", "Colours in a pipe too, if it is not empty and not 0."),
@@ -84,6 +90,14 @@ DESCRIPTION: tuple[Block, ...] = (
         """The answer of a command is on the standard output, and everything else on the standard error. An
         error says in three lines what happened, why, and what to type next."""
     ),
+    _says(
+        """`-o` chooses the form of the answer. `json` (or `--json`) is one document, YARN's own where YARN has one,
+        filters applied; `jsonl` one object a line. `tsv` is the table for programs: its columns in its order and
+        the very texts of its cells, whole and with tabs between, under a line of keys. `wide` has more columns, and
+        `name` only ids, as `-q` has, which is silent on the standard error, too. `--columns` chooses those of `table`,
+        `wide`, `tsv` and `jsonl` (then a flat object of their values by their keys). What contradicts itself (`-q
+        --json`, `--columns` with `json` or `name`) is refused before anything is done."""
+    ),
 )
 
 FILES: tuple[Block, ...] = (
@@ -104,9 +118,9 @@ FILES: tuple[Block, ...] = (
 
 COMPATIBILITY: tuple[Block, ...] = (
     _says(
-        """Keys of JSON documents, exit codes, `-q` and `-o tsv` do not change their meaning between
-        versions; keys may be added. JSON has the form of YARN's REST documents, and what is yopp's own
-        stands in them under `yopp`. Tables and sentences are for people and may change."""
+        """Keys of JSON documents, exit codes, `-q`, and the keys and order of the columns of `-o tsv` do not change
+        between versions; keys and columns may be added. JSON has the form of YARN's REST documents, and what is yopp's
+        own stands in them under `yopp`. Tables and sentences are for people and may change."""
     ),
     _says(
         """With `alias hadoop=yopp yarn=yopp`, the commands of YARN's document on opportunistic containers

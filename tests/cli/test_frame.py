@@ -301,6 +301,18 @@ def test_a_closed_stdout_is_an_error_and_a_broken_pipe_is_quiet() -> None:
     assert b"Traceback" not in help_closed.stderr + full.stderr
 
 
+def test_errors_are_coloured_as_asked(cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the parser, and those of commands."""
+    for words in (("app", "status", "99"), ("app", "status", "--nonsense")):
+        assert cli(*words, "--color", "always").err.startswith("\x1b[31merror:\x1b[0m ")
+        assert "\x1b" not in cli(*words).err
+        monkeypatch.setenv("CLICOLOR_FORCE", "1")
+        assert "\x1b" in cli(*words).err
+        assert "\x1b" not in cli(*words, "--color=never").err
+        assert "\x1b" not in cli(*words, "--color", "never").err
+        monkeypatch.delenv("CLICOLOR_FORCE")
+
+
 def test_a_reader_that_leaves_is_no_error() -> None:
     read, write = os.pipe()
     os.close(read)

@@ -52,6 +52,23 @@ def logged(cluster: Cluster) -> Cluster:
     return cluster
 
 
+def test_in_every_form(cli: Cli, logged: Cluster) -> None:
+    rows = [line.split("\t") for line in cli("logs", "2", "-o", "tsv").out.splitlines()]
+    assert rows[0] == ["id", "stream", "t", "line"]
+    assert sorted((row[0], row[1], row[3]) for row in rows[1:]) == [
+        (container_id(2, 1), "stdout", "first"),
+        (container_id(2, 2), "stderr", "alas"),
+        (container_id(2, 2), "stdout", "second"),
+    ]
+    write(logged.run_dir, 1, 1, b"a\tb\x1b[1m\n")
+    assert cli("logs", "1", "-o", "tsv").out.splitlines()[1].endswith("\ta\\tb\\e[1m")
+    assert cli("logs", "2", "-o", "name").out.split() == [container_id(2, 1), container_id(2, 2)]
+    assert cli("logs", "1", "-q").out == "a\tb\x1b[1m\n", "-q silences what is said beside it"
+    assert [json.loads(line)["line"] for line in cli("logs", "1", "-o", "jsonl").out.splitlines()] == [
+        "a\tb\x1b[1m"
+    ]
+
+
 def test_one_container_is_raw(cli: Cli, logged: Cluster) -> None:
     write(logged.run_dir, 1, 1, b"\x1b[1mbold\x1b[0m\n")
     assert cli("logs", container_id(1, 1)).out == "\x1b[1mbold\x1b[0m\n"

@@ -106,6 +106,29 @@ def test_stats_of_canned_figures(cli: Cli, cluster: Cluster) -> None:
     assert "TIME" in cli("stats", "-d", "0.1").out.splitlines()[0]
 
 
+def test_stats_of_what_has_ended_are_its_last(cli: Cli, cluster: Cluster) -> None:
+    ended = cli("stats", "1", "-d", "0.1", "--json")
+    assert f"{app_id(1)} has no container that lives" in ended.err
+    [sample] = [json.loads(line) for line in ended.out.splitlines()]
+    assert [(one["id"][-6:], one["state"]) for one in sample["containers"]] == [("000001", "DONE")]
+    assert sample["node"]["id"] == "host1:45454"
+    assert cli("stats", "1", "-d", "0.1", "-q").err == ""
+    cluster.containers = [one for one in cluster.containers if one.application_id != app_id(1)]
+    none = cli("stats", "1", "-d", "0.1", "--json")
+    assert f"{app_id(1)} has had no container" in none.err
+    assert [json.loads(line) | {"t": 0} for line in none.out.splitlines()] == [
+        {"t": 0, "node": None, "containers": []}
+    ]
+
+
+def test_following_events_for_a_time_ends_with_124(cli: Cli, told: Cluster) -> None:
+    ended = cli("events", "-f", "--since", "5", "--timeout", "50ms", "--json")
+    assert ended.code == 124
+    assert [json.loads(line)["seq"] for line in ended.out.splitlines()] == [6, 7]
+    assert json.loads(ended.err)["yopp"]["exit"] == 124
+    assert cli("events", "--since", "5", "--timeout", "50ms").code == 0, "nothing was waited for"
+
+
 def test_an_exclude_file_that_is_not_there(cli: Cli, cluster: Cluster, run_dir: Any) -> None:
     ended = cli("rmadmin", "-refreshNodes", "--exclude", f"{run_dir}/none")
     assert ended.code == 78 and "cannot read" in ended.err

@@ -111,6 +111,20 @@ def test_containers_too(cli: Cli, cluster: Cluster, changes: dict[str, Any], cod
     assert cli("wait", "2.2", "--for", "RUNNING", "--timeout", "20ms").code == 124
 
 
+@pytest.mark.parametrize(("rule", "code"), [("highest", 9), ("first", 4), ("any", 1)])
+def test_whose_code_counts(cli: Cli, cluster: Cluster, rule: str, code: int) -> None:
+    ends = {5: (9, 3000), 6: (4, 1000), 7: (0, 500), 8: (6, 2000)}
+    for number, (status, at) in ends.items():
+        cluster.containers.append(
+            container(
+                2, number, state=ContainerState.DONE, exit_status=status, exit_code=status, finished_at_ms=at
+            )
+        )
+    ids = [container_id(2, number) for number in ends]
+    assert cli("wait", *ids, "--exit-code", rule).code == code
+    assert cli("wait", container_id(2, 7), "--exit-code", rule).code == 0
+
+
 def test_what_there_is_not_is_66(cli: Cli, cluster: Cluster) -> None:
     assert cli("wait", app_id(77)).code == 66
     assert cli("wait", container_id(7, 7)).code == 66

@@ -123,7 +123,7 @@ def _main(
 
 def run(argv: Sequence[str]) -> int:
     """Run one command line (without the program's name) and return its exit code. Never raises."""
-    output.reset(json_wanted=_asks_for_json(argv))
+    output.reset(json_wanted=_asks_for_json(argv), color=_asked_color(argv))
     try:
         # A shell's TAB: whatever words stand there, none is to be parsed.
         if list(argv[:2]) == ["completion", "words"]:
@@ -268,14 +268,26 @@ def _flush_quietly() -> None:
             output.abandon(stream)
 
 
-def _asks_for_json(argv: Sequence[str]) -> bool:
-    """Whether errors are wanted as JSON: known from the words alone, as they may not parse."""
+def _own_words(argv: Sequence[str]) -> list[str]:
+    """The words that are ours, and not those of a command that is to be run."""
     words = list(argv)
     if words[:1] == ["run"]:  # what follows its first plain word belongs to the command that it runs
         plain = next((i for i, word in enumerate(words[1:], 1) if not word.startswith("-")), len(words))
         words = words[:plain]
-    if "--" in words:
-        words = words[: words.index("--")]
+    return words[: words.index("--")] if "--" in words else words
+
+
+def _asked_color(argv: Sequence[str]) -> str | None:
+    """What ``--color`` says, if anything that there is: known from the words alone, as they may not parse."""
+    words = _own_words(argv)
+    asked = [word.removeprefix("--color=") for word in words if word.startswith("--color=")]
+    asked += [after for word, after in itertools.pairwise(words) if word == "--color"]
+    return asked[-1] if asked and asked[-1] in ("always", "never") else None
+
+
+def _asks_for_json(argv: Sequence[str]) -> bool:
+    """Whether errors are wanted as JSON: known from the words alone, as they may not parse."""
+    words = _own_words(argv)
     asked = [word.partition("=")[2] for word in words if word.startswith(("--output=", "-o="))]
     asked += [after for word, after in itertools.pairwise(words) if word in ("-o", "--output")]
     asked += [word[2:] for word in words if word in ("-ojson", "-ojsonl")]

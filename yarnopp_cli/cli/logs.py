@@ -24,7 +24,7 @@ from ..records.client_protocol import GetContainersRequest
 from ..records.reports import FINAL_STATES, ContainerReport, FinalApplicationStatus
 from ..views import applications as app_view
 from ..views.containers import is_live, shell_code, shown_state
-from ..views.text import harmless
+from ..views.text import harmless, timestamp
 from . import logparts
 from .context import Context
 from .logfiles import (
@@ -222,6 +222,8 @@ def logs(
             _copy(printer, target, out, names)
         elif files:
             logparts.list_files(printer, target, names)
+        elif printer.form == "name" and not quiet:
+            printer.ids(dict.fromkeys(one.container for one in logparts.files_of(target, names)))
         elif size is not None:
             logparts.print_bytes(printer, target, names, size)
         else:
@@ -313,6 +315,8 @@ class _Reader:
 
     def run(self, *, follow: bool) -> None:
         """Print all there is; with ``follow``, go on until everything has ended."""
+        if self._printer.form == "tsv":
+            self._printer.separated(("id", "stream", "t", "line"))
         directories, ended = self._target.look()
         alone = self._is_alone(directories, follow=follow)
         self._open(directories, first=True)
@@ -378,7 +382,8 @@ class _Reader:
 
     def _print(self, alone: bool, *, ended: bool) -> bool:
         """Print what is new of every stream; whether there was anything."""
-        raw = alone and not self._style.timestamps and not self._printer.is_json and not is_terminal_out()
+        plain = self._printer.for_people or self._printer.quiet
+        raw = alone and plain and not self._style.timestamps and not is_terminal_out()
         moved = False
         for stream in self._streams.values():
             if raw:
@@ -405,6 +410,10 @@ class _Reader:
             return json_line(
                 {"id": stream.container_id, "stream": stream.name, "t": _moment(stream), "line": text}
             )
+        if self._printer.form == "tsv":
+            text = harmless(line.decode("utf-8", "backslashreplace"))
+            row = (stream.container_id, stream.name, timestamp(_moment(stream)), text)
+            return "\t".join(row).encode("utf-8", "backslashreplace") + b"\n"
         before = b""
         if self._style.timestamps:
             before += _clock(_moment(stream)).encode() + b" "

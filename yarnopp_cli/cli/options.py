@@ -137,7 +137,9 @@ Watch = Annotated[
 Sort = Annotated[
     str | None, typer.Option("--sort", metavar="COL[,-COL]", help="Sort by columns; - means descending.")
 ]
-Columns = Annotated[str | None, typer.Option("--columns", metavar="A,B", help="Show these columns.")]
+Columns = Annotated[
+    str | None, typer.Option("--columns", metavar="A,B", help="Show these columns (not with -o json).")
+]
 Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=0, help="Show at most N.")]
 Ids = Annotated[
     list[str], typer.Argument(metavar="ID...", help="Full id, `last`, unique suffix, or - for stdin.")

@@ -50,6 +50,7 @@ _WORD_STYLES = {
 }
 # What the command that runs has asked for, so that its error comes out in the same form.
 _errors_as_json = False
+_errors_color: str | None = None
 
 
 class OutputClosedError(YoppError):
@@ -108,7 +109,8 @@ class Printer:
         Raises UsageError for two forms at once (``-q`` is ``-o name``, and silence on stderr), and for one that is not
         among ``forms``, those that the command has.
         """
-        global _errors_as_json
+        global _errors_as_json, _errors_color
+        _errors_color = getattr(color, "value", color)
         chosen = getattr(output, "value", output)
         if json:
             if chosen not in (None, "json", "jsonl"):
@@ -394,7 +396,7 @@ def error(problem: YoppError) -> None:
 
         write_error_bytes(json_line(error_document(problem)))
         return
-    mark = paint("error:", "red", _colored(sys.stderr, None))
+    mark = paint("error:", "red", _colored(sys.stderr, _errors_color))
     lines = [f"{mark} {harmless(problem.message, keep=chr(10)).rstrip()}"]
     if problem.because:
         lines.append(f"  because: {harmless(problem.because)}")
@@ -403,10 +405,10 @@ def error(problem: YoppError) -> None:
     _talk("\n".join(lines) + "\n")
 
 
-def reset(*, json_wanted: bool) -> None:
-    """Begin a new command line; ``json_wanted`` says how its errors are to look until its options are parsed."""
-    global _errors_as_json
-    _errors_as_json = json_wanted
+def reset(*, json_wanted: bool, color: str | None = None) -> None:
+    """Begin a new command line; both say how its errors are to look until its options are parsed."""
+    global _errors_as_json, _errors_color
+    _errors_as_json, _errors_color = json_wanted, color
 
 
 def write_bytes(data: bytes) -> None:

@@ -150,6 +150,18 @@ def test_the_highest_code_of_those_that_failed_for_good_is_the_jobs() -> None:
     assert end_of(script).exit_code == 7
 
 
+@pytest.mark.parametrize(("rule", "code"), [("highest", 7), ("first", 5), ("any", 1)])
+def test_another_rule_may_be_asked_for(rule: str, code: int) -> None:
+    script, ids = begin(replace(job(4), exit_rule=rule))
+    script.news(completed=(ended(ids[2], 0), ended(ids[1], 5)))
+    script.news(completed=(ended(ids[3], 7), ended(ids[0], 6)))
+    end = end_of(script)
+    assert (end.exit_code, end.summary.exit_code) == (code, code)
+    script, ids = begin(replace(job(1), exit_rule=rule))
+    script.news(completed=(ended(ids[0], 0),))
+    assert end_of(script).exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("status", "code", "expected"),
     [(-104, 137, 137), (-104, None, 137), (-105, 143, 143), (-105, 0, 143), (143, 143, 143), (127, 127, 127),
