@@ -501,7 +501,7 @@ def test_the_log_searches_wraps_and_tells_times(tmp_path: Path) -> None:
         await driver.press("N")
         await driver.sees("line 807 needle")
         await driver.press("n")
-        await driver.sees("line 907 needle", "stopped")
+        await driver.sees("line 907 needle", "STOPPED")
         await driver.press("n")  # from the other end
         await driver.sees("line 7 needle")
         await driver.press("G")

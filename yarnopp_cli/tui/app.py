@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import Provider
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.system_commands import SystemCommandsProvider
 from textual.theme import BUILTIN_THEMES
@@ -23,6 +24,7 @@ from ..records.reports import ContainerReport
 from ..views.cells import Cell, short_span
 from ..views.picture import Picture
 from ..views.sampling import History
+from ..views.text import harmless
 from .actions import performed
 from .base import TopScreen
 from .commands import TopCommands
@@ -197,9 +199,7 @@ class YoppTop(App[None]):
         if self.lost_since is None:
             self.lost_since = time.time()
             self.lost_why = why
-            self.notify(
-                "what is shown is old; trying again all the time", title=why, severity="error", markup=False
-            )
+            self.notify("what is shown is old; trying again", title=why, severity="error", markup=False)
         self.update()
 
     def update(self) -> None:
@@ -237,6 +237,19 @@ class YoppTop(App[None]):
 
     # ---- doing things
 
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        """Textual's: in one line where that is enough."""
+        text = harmless(f"{title}: {message}" if title else message)
+        super().notify(text, severity=severity, timeout=timeout, markup=False)
+
     def perform(self, what: str, call: Callable[[], str]) -> None:
         """Make a call that changes something, tell how it went, and look at once."""
         self.run_worker(self._perform(what, call), group="calls")
@@ -246,7 +259,7 @@ class YoppTop(App[None]):
         if done:
             self.notify(said, title=what, timeout=4, markup=False)
         else:
-            self.notify(said, title=f"{what}: no", severity="error", timeout=8, markup=False)
+            self.notify(said, title=f"no {what}", severity="error", timeout=8, markup=False)
         self.wake()
 
     def action_freeze(self) -> None:

@@ -34,6 +34,9 @@ ACTIONS = (KILL, PAUSE, RESUME, PROMOTE, DEMOTE)
 _STRICT = "yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage"
 _ENFORCED = "yarn.nodemanager.resource.memory.enforced"
 _PIDS = "yopp.nodemanager.container.pids-max"
+_PAUSE_SECONDS = 2.0
+"""So long it is waited for that a container stands still: it takes milliseconds."""
+
 _BY_HAND = "killed by a person in yopp top"
 
 
@@ -130,7 +133,12 @@ class ClusterSource:
                     raise InvalidStateError(f"{report.container_id} is not killed", because=failed[0].message)
                 return "ends"
             if action == PAUSE:
-                return client.pause_container(report).state.value.lower()
+                state = client.pause_container(report).state
+                end = time.monotonic() + _PAUSE_SECONDS
+                while state is ContainerState.PAUSING and time.monotonic() < end:
+                    time.sleep(0.01)
+                    state = client.container(report.container_id).state or state
+                return "is paused" if state is ContainerState.PAUSED else f"is {state.value} now"
             if action == RESUME:
                 after = client.resume_container(report).state
                 return "goes on as soon as there is room" if after is ContainerState.PAUSED else "goes on"

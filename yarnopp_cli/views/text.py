@@ -63,6 +63,41 @@ def shorten(text: str, cells: int) -> str:
     return "".join(kept) + "…"
 
 
+def wrapped(text: str, cells: int, lines: int) -> list[tuple[int, int, bool]]:
+    """``text`` in at most ``lines`` lines of ``cells`` terminal cells, broken at blanks where there are any: where
+    each begins and ends in ``text``, and whether an ellipsis has to follow, for which there is room.
+    """
+    found: list[tuple[int, int, bool]] = []
+    begin = 0
+    while begin < len(text) and len(found) < lines:
+        end = begin + _fitting(text, begin, cells)
+        if end == len(text):
+            found.append((begin, end, False))
+            break
+        if len(found) == lines - 1:
+            found.append((begin, begin + _fitting(text, begin, cells - 1), True))
+            break
+        blank = text.rfind(" ", begin, end + 1)
+        if blank > begin:
+            found.append((begin, blank, False))
+            begin = blank + 1
+        else:
+            found.append((begin, end, False))
+            begin = end
+    return found
+
+
+def _fitting(text: str, begin: int, cells: int) -> int:
+    """How many characters from ``begin`` fit into ``cells``; one at least."""
+    used, at = 0, begin
+    while at < len(text):
+        used += width(text[at])
+        if used > cells and at > begin:
+            break
+        at += 1
+    return at - begin
+
+
 def span(milliseconds: float) -> str:
     """A duration as people say it: ``340 ms``, ``12.3 s``, ``5m 03s``, ``2h 05m``, ``3d 04h``; "-" if
     negative.
