@@ -108,9 +108,9 @@ def test_it_watches_and_steers_a_real_cluster(cluster: Yopp, terminals: list[Ter
     states = [one["yopp"]["state"] for one in cluster.containers()]
     assert states.count("PAUSED") == 1
     top.keys("r")
-    top.sees("goes on as soon as there is room")  # its vcore went to one that was queued
+    top.sees("will go on as soon as there is room")  # its vcore went to one that was queued
     top.keys("C-k")
-    top.sees("Its work is lost", "y  yes")
+    top.sees("Its work is lost", "y yes")
     top.keys("y")
     wait_until(
         lambda: any(one["exitCode"] == -105 for one in cluster.containers("-a")), 20, "one container killed"

@@ -179,6 +179,8 @@ class YoppTop(App[None]):
 
     def _took(self, picture: Picture) -> None:
         back = self.lost_since is not None
+        if back or self.picture is None:
+            self.run_worker(self._remember(picture), group="traces", exclusive=True)
         self.lost_since = None
         self.picture = picture
         self.history.add(picture)
@@ -187,6 +189,13 @@ class YoppTop(App[None]):
         if back:
             self.notify("the cluster answers again", timeout=3)
         self.update()
+
+    async def _remember(self, picture: Picture) -> None:
+        """Have what was used before anybody looked."""
+        with contextlib.suppress(YoppError, OSError):
+            containers, machine = await in_thread(partial(self.source.traces, picture))
+            self.history.remember(containers, machine, picture.host.cores)
+            self.update()
 
     def _happened(self, events: list[HistoryEvent]) -> None:
         """Something has: look at once, if the last look was not a moment ago."""

@@ -63,12 +63,13 @@ class TopScreen(Screen[None]):
         self.update()
 
     def on_resize(self) -> None:
-        """Textual's: a screen of few lines has no second line of summary."""
+        """Textual's: a screen of few lines has no second line of summary, and no note."""
         self.query_one(Summary).set_class(self.size.height < _SHORT, "-short")
         self.set_class(self.size.width < _NARROW, "-narrow")
         self.set_class(self.size.width >= _BROAD, "-broad")
         self.set_class(self.size.height < _SHORT, "-low")
         self.set_class(self.size.height < _LOW, "-noteless")
+        self.update()  # columns are as wide as the screen lets them be
 
     def update(self) -> None:
         """Show the app's picture and whether it is live."""

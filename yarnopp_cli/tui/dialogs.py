@@ -17,6 +17,7 @@ from textual.widgets.option_list import Option
 from ..views.text import harmless
 
 Answer = TypeVar("Answer")
+_LOW = 12
 
 
 def beside(blocks: Sequence[Sequence[str]]) -> list[str]:
@@ -35,6 +36,10 @@ class Dialog(ModalScreen[Answer]):
     def on_mount(self) -> None:
         """Textual's: nothing hides a part of it."""
         self.app.clear_notifications()
+
+    def on_resize(self) -> None:
+        """Textual's: where there are few lines, the text has all of them."""
+        self.set_class(self.size.height < _LOW, "-low")
 
 
 class Confirm(Dialog[bool]):
@@ -55,7 +60,7 @@ class Confirm(Dialog[bool]):
         with Vertical(classes="dialog"):
             yield Static(Text(self.question, style="bold"), id="question")
             yield Static(Text(self.effect), id="effect")
-            yield Static(Text("y  yes      n  no (enter, esc)"), id="keys")
+            yield Static(Text("y yes   n no (enter, esc)"), id="keys")
 
     def action_answer(self, yes: bool) -> None:
         """Close with the answer."""

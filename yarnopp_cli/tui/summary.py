@@ -80,8 +80,10 @@ class TitleLine(Widget):
         room = max(0, cells - width(right) - 3)
         left = [Cell("─ ", "dim")]
         for one in self.left:
-            text = shorten(one.text, max(0, room - sum(width(cell.text) for cell in left)))
-            left.append(Cell(text, one.tone))
+            free = room - sum(width(cell.text) for cell in left)
+            if free <= 0:
+                break
+            left.append(Cell(shorten(one.text, free), one.tone))
         rule = cells - sum(width(one.text) for one in left) - width(right) - 3
         line = [*left, Cell(" " + "─" * max(0, rule) + " ", "dim"), Cell(right + " ", "dim")]
         return strip_of(self, line, base, cells)
