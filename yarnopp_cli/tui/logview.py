@@ -54,6 +54,8 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
         self.pattern = ""
         self.match = -1
         self.problem = ""
+        self.ended = False
+        """Whether nothing will come any more."""
         self.top = 0
         self._x = 0
         self._rows: list[tuple[int, str]] = []
@@ -136,7 +138,7 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
         """Draw one line."""
         cells, base = self.size.width, self.rich_style
         if y >= len(self._rows):
-            told = f"cannot read {self.file.path}: {self.problem}" if self.problem else "nothing yet"
+            told = f"cannot read {self.file.path}: {self.problem}" if self.problem else self._nothing
             text = told if y == 0 else ""
             return Strip([Segment(text, base + tone_style(self, "dim"))]).adjust_cell_length(cells, base)
         number, text = self._rows[y]
@@ -149,6 +151,10 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
         if not self.wrap and self._x:
             body = body.crop(self._x)
         return Strip([*parts, *body]).adjust_cell_length(cells, base)
+
+    @property
+    def _nothing(self) -> str:
+        return "nothing was written" if self.ended else "nothing yet"
 
     def _marked(self, text: str, number: int) -> list[Segment]:
         base = self.rich_style

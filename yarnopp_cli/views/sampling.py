@@ -74,7 +74,10 @@ class History:
             trace.memory.clear()
             trace.memory.extend(memory for _, _, memory in points)
             at, cpu, memory = points[-1]
+            seen = trace.last
             trace.last = ContainerUsage(cpu, int(memory), sampled_at=at)
+            if seen.sampled_at > at:  # it was measured once more before it was looked at
+                self._add(trace, seen)
         known = len(self._host_cpu)
         earlier = list(_triples(machine))[: -known or None]
         if known < _FEW:
@@ -88,12 +91,16 @@ class History:
             trace = _Trace(usage)
             trace.memory.append(float(usage.memory_bytes))
             return trace
+        self._add(trace, usage)
+        return trace
+
+    @staticmethod
+    def _add(trace: _Trace, usage: ContainerUsage) -> None:
         step = usage.sampled_at - trace.last.sampled_at
         if step >= _SHORTEST_STEP:
             trace.cpu.append(max(0.0, usage.cpu_seconds - trace.last.cpu_seconds) / step)
             trace.memory.append(float(usage.memory_bytes))
             trace.last = usage
-        return trace
 
     def cpu(self, container_id: str) -> Sequence[float]:
         """Cores used, oldest first; empty until it has been measured twice."""

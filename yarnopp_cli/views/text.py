@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 # C0 and C1 controls, DEL, bidirectional overrides and isolates, line separators, lone surrogates: each one
 # can make a terminal show something else than what is there.
@@ -85,6 +86,14 @@ def wrapped(text: str, cells: int, lines: int) -> list[tuple[int, int, bool]]:
             found.append((begin, end, False))
             begin = end
     return found
+
+
+def repeats(lines: Sequence[str]) -> list[str]:
+    """Each of ``lines`` once, where it was said last, and how often it was."""
+    counted: dict[str, int] = {}
+    for line in lines:
+        counted[line] = counted.pop(line, 0) + 1
+    return [line if times == 1 else f"{line} ({times} times)" for line, times in counted.items()]
 
 
 def _fitting(text: str, begin: int, cells: int) -> int:

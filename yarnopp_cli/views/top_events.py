@@ -52,7 +52,9 @@ def short_subject(event: HistoryEvent) -> str:
 
 
 EVENT_COLUMNS: tuple[TopColumn[HistoryEvent], ...] = (
-    TopColumn("time", "Time (UTC)", 12, lambda event: Cell(clock(event.t), DIM), lambda event: event.seq),
+    TopColumn(
+        "time", "Time (UTC)", 12, lambda event: Cell(clock(event.t), DIM), lambda event: (event.t, event.seq)
+    ),
     TopColumn(
         "kind",
         "Kind",

@@ -22,7 +22,7 @@ from ...views.consequences import short_id
 from ...views.containers import NodeFacts, fields, shown_state
 from ...views.picture import Picture
 from ...views.spark import sparkline
-from ...views.text import harmless, megabytes, shorten, span
+from ...views.text import harmless, megabytes, repeats, shorten, span
 from ...views.top_containers import container_state, measured, quota_cores
 from ...views.top_events import story
 from ..actions import EXPLAIN, STEER
@@ -105,8 +105,13 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
         grid.add_column(no_wrap=True, style="dim")
         grid.add_column(overflow="fold", ratio=1)
         for name, value in fields(self.report, picture.taken_at_ms, self._facts):
+            if name == "Diagnostics":
+                continue
             style = "bold" if name in ("Execution-Type", "State") else ""
             grid.add_row(Text(name), Text(harmless(value, "\n"), style=style))
+        if self.report.diagnostics.strip():
+            said = "\n".join(repeats(self.report.diagnostics.strip().splitlines()))
+            grid.add_row(Text("Diagnostics"), Text(harmless(said, "\n")))
         if self._story:
             grid.add_row(Text(), Text())
             grid.add_row(Text("History"), Text(""))

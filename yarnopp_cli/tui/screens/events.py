@@ -55,8 +55,8 @@ class EventsScreen(TableScreen, inherit_bindings=False):
         return of_event(row, picture)
 
     def identify(self, row: HistoryEvent) -> str:
-        """Its number."""
-        return str(row.seq)
+        """Its number, which begins anew with another ResourceManager, and its time."""
+        return f"{row.seq} {row.t}"
 
     def identity(self) -> str:
         """What it happened to."""

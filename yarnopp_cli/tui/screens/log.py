@@ -72,6 +72,9 @@ class LogScreen(TrackedContainer, inherit_bindings=False):
         self.track(picture)
         if self.view.file.path != self._path():
             self.view.show_file(self._path())
+        if self.view.ended == is_live(self.report):
+            self.view.ended = not is_live(self.report)
+            self.view.refresh()
         self._title()
 
     def on_log_view_changed(self) -> None:
