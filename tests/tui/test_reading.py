@@ -370,11 +370,17 @@ def test_every_theme_shows_where_the_cursor_is() -> None:
             await driver.settle()
             strips = driver.app.screen._compositor.render_strips()
             rows = [strip for strip in strips if strip.text.strip().startswith(("_0000", "▸", "●"))]
-            grounds = [{segment.style.bgcolor for segment in strip if segment.style} for strip in rows]
+            grounds = [
+                {(one.style.bgcolor, bool(one.style.reverse)) for one in strip if one.style} for strip in rows
+            ]
             assert len(rows) >= 10, theme
             at = next(index for index, strip in enumerate(rows) if strip.text.startswith("▸"))
             others = [ground for index, ground in enumerate(grounds) if index != at]
             assert grounds[at] - others[0] and all(other == others[0] for other in others), theme
+            for one in (segment for strip in strips for segment in strip):
+                seen = one.style is None or one.style.color is None or one.style.color.is_default
+                seen = seen or one.style.color != one.style.bgcolor or not one.text.strip(" ▏▎▍▌▋▊▉█")
+                assert seen, (theme, one)
 
     drive(body)
 

@@ -46,6 +46,8 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
     LiveTable .live-table--sorted { color: $text-primary; text-style: bold underline; }
     LiveTable .live-table--cursor { background: $primary 30%; }
     LiveTable:focus .live-table--cursor { background: $primary 45%; }
+    LiveTable:ansi .live-table--cursor { background: ansi_default; text-style: reverse; }
+    LiveTable:ansi:focus .live-table--cursor { background: ansi_default; text-style: reverse; }
     """ + TONE_CSS.format(name="LiveTable")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False),
