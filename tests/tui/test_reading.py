@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -346,6 +347,42 @@ def test_a_log_of_nothing_says_so_once_it_has_ended() -> None:
         source.now = dataclasses.replace(source.now, containers=source.now.containers[1:])
         await driver.picture()
         await driver.sees("nothing was written")
+
+    drive(body, source=source)
+
+
+@pytest.mark.parametrize("wrap", [False, True])
+def test_what_was_found_far_to_the_right_is_seen(tmp_path: Path, wrap: bool) -> None:
+    source = FakeSource()
+    (tmp_path / "stdout").write_text("".join(f"{'x' * 200} pin{number} end\n" for number in range(300)))
+    source.change(container_id(2, 1), log_directory=str(tmp_path))
+
+    async def body(driver: Driver) -> None:
+        await driver.press("2", "l", *(["w"] if wrap else []), "slash")
+        await driver.type("PIN123")
+        await driver.press("enter")
+        await driver.sees("pin123 end")
+        await driver.press("escape", "slash")
+        await driver.type("xxxx")
+        await driver.press("enter")
+        await driver.until(lambda: "xxxx" in driver.text)
+
+    drive(body, source=source)
+
+
+def test_who_would_give_way_is_named_with_its_application() -> None:
+    source = FakeSource()
+    source.now = dataclasses.replace(
+        source.now,
+        containers=(*source.now.containers, container(2, 6, started_at_ms=NOW)),
+    )
+
+    async def body(driver: Driver) -> None:
+        await driver.press("2")
+        table(driver).go_to(container_id(1, 2))
+        await driver.press("P")
+        asked = driver.app.screen
+        assert isinstance(asked, Confirm) and "pause or kill container _0002 _000006." in asked.effect
 
     drive(body, source=source)
 

@@ -40,7 +40,10 @@ def _span_ms(report: ContainerReport, now_ms: int) -> int:
 
 
 def _names(reports: Sequence[ContainerReport]) -> str:
-    named = ", ".join(short_id(one.container_id) for one in reports[:_NAMED])
+    """Those of different applications have the same last digits, so both are said."""
+    named = ", ".join(
+        f"container {suffix(one.application_id)} {suffix(one.container_id)}" for one in reports[:_NAMED]
+    )
     return named + (f" and {len(reports) - _NAMED} more" if len(reports) > _NAMED else "")
 
 

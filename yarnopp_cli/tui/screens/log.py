@@ -72,10 +72,17 @@ class LogScreen(TrackedContainer, inherit_bindings=False):
         self.track(picture)
         if self.view.file.path != self._path():
             self.view.show_file(self._path())
-        if self.view.ended == is_live(self.report):
-            self.view.ended = not is_live(self.report)
+        if self.view.empty != (empty := self._nothing()):
+            self.view.empty = empty
             self.view.refresh()
         self._title()
+
+    def _nothing(self) -> str:
+        if not is_live(self.report):
+            return "nothing was written"
+        if shown_state(self.report) in ("QUEUED", "ALLOCATED"):
+            return "it has not started: its output will come here"
+        return "nothing yet"
 
     def on_log_view_changed(self) -> None:
         """Textual's: other lines are seen."""
@@ -88,8 +95,6 @@ class LogScreen(TrackedContainer, inherit_bindings=False):
         left = [Cell("Log", "strong"), Cell(f"  {name} {self.stream}  "), state]
         if not is_live(report):
             left.append(Cell(f"  ended: {exit_text(report)}", state.tone))
-        elif shown_state(report) in ("QUEUED", "ALLOCATED"):
-            left.append(Cell("  it has not started: its output will come here"))
         right = []
         if view.file.skipped:
             right.append(f"first {view.file.skipped >> 20} MB left out")
