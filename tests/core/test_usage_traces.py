@@ -31,6 +31,6 @@ def test_who_is_measured_no_more_is_forgotten_and_nobody_has_more_than_a_bounded
         usages = {f"c{second // 10}": usage(second), "stays": usage(second)}
         traces.sampled(usages, ResourceUtilization(), second)
         assert len(traces._containers) == 2
-        assert all(len(trace) <= 6 * POINTS for trace in traces._containers.values())
+        assert all(len(trace) <= 4 * POINTS for trace in traces._containers.values())
     assert set(traces.told().containers) == {"c99", "stays"}
     assert set(traces.told(["c99", "c1"]).containers) == {"c99"}

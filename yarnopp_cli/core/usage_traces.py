@@ -1,11 +1,10 @@
 """What a node's containers and its machine used in the last minute, for those who begin to look. Pure.
 
-Nobody reads it most of the time, so it has to cost nothing: numbers in arrays, one entry a second.
+Nobody reads it most of the time, so it has to cost nothing: bare numbers, one entry a second.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Mapping
 
 from executor.records import ContainerUsage, ResourceUtilization
@@ -19,14 +18,16 @@ _STEP = 0.9
 """Seconds between two of them at least, however often is measured."""
 
 _FIELDS = 3
+_SLACK = 15
+"""So many too many are there before the oldest are thrown away, all at once."""
 
 
 class UsageTraces:
     """Told of each measurement. A container that is measured no more is forgotten."""
 
     def __init__(self) -> None:
-        self._containers: dict[str, array[float]] = {}
-        self._machine: array[float] = array("d")
+        self._containers: dict[str, list[float]] = {}
+        self._machine: list[float] = []
 
     def sampled(self, usages: Mapping[str, ContainerUsage], machine: ResourceUtilization, now: float) -> None:
         """All containers and the machine were measured, at ``now`` (seconds of the node's clock)."""
@@ -37,7 +38,7 @@ class UsageTraces:
         for name, usage in usages.items():
             trace = traces.get(name)
             if trace is None:
-                trace = traces[name] = array("d")
+                trace = traces[name] = []
             _append(trace, usage.sampled_at, usage.cpu_seconds, usage.memory_bytes)
         if len(traces) > len(usages):
             for name in traces.keys() - usages.keys():
@@ -52,11 +53,11 @@ class UsageTraces:
         )
 
 
-def _append(trace: array[float], *point: float) -> None:
+def _append(trace: list[float], *point: float) -> None:
     trace.extend(point)
-    if len(trace) > 2 * _FIELDS * POINTS:
+    if len(trace) > _FIELDS * (POINTS + _SLACK):
         del trace[: -_FIELDS * POINTS]
 
 
-def _latest(trace: array[float]) -> tuple[float, ...]:
+def _latest(trace: list[float]) -> tuple[float, ...]:
     return tuple(trace[-_FIELDS * POINTS :])
