@@ -317,6 +317,18 @@ class YarnClient:
         response: nm.GetNodeInfoResponse = self.node_call(node, "getNodeInfo", nm.GetNodeInfoRequest())
         return response
 
+    def usage_traces(self, node: NodeReport, container_ids: tuple[str, ...]) -> nm.GetUsageTracesResponse:
+        """What these containers of a node, and its machine, used in the last minute. Raises
+        ConnectionFailedError.
+        """
+        from .records import container_protocol as nm
+
+        request = nm.GetUsageTracesRequest(container_ids)
+        response: nm.GetUsageTracesResponse = self.node_call(
+            node, "getUsageTraces", request, timeout=NODE_SECONDS
+        )
+        return response
+
     def stop_container(self, report: ContainerReport, diagnostics: str) -> nm.StopContainersResponse:
         """Ask a container's node to end it (KILLED_BY_APPMASTER)."""
         from .records import container_protocol as nm

@@ -164,10 +164,10 @@ class RunDir:
         except OSError as error:
             raise _unusable(self.state_dir, "the state directory", error) from None
 
-    def check(self) -> None:
+    def check(self, *, guest: bool = False) -> None:
         """Refuse a directory whose owner or mode is wrong, creating nothing. A missing one is fine."""
         with contextlib.suppress(FileNotFoundError):
-            _check_private(self.path, "the run directory")
+            _check_private(self.path, "the run directory", guest=guest)
 
     def write(self, name: str, text: str) -> None:
         """Write a file of the run directory, 0600, in one step: readers see the old text or the new."""
@@ -282,8 +282,10 @@ def _make_private(path: str, what: str) -> None:
         raise _unusable(path, what, error) from None
 
 
-def _check_private(path: str, what: str) -> None:
-    """Raise unless ``path`` is a directory, no link, of this user and closed to others."""
+def _check_private(path: str, what: str, *, guest: bool = False) -> None:
+    """Raise unless ``path`` is a directory, no link, of this user (or for a ``guest`` who is root, of anybody) and
+    closed to others.
+    """
     facts = os.lstat(path)
     if stat.S_ISLNK(facts.st_mode):
         raise YoppError(
@@ -294,7 +296,7 @@ def _check_private(path: str, what: str) -> None:
         )
     if not stat.S_ISDIR(facts.st_mode):
         raise YoppError(f"{what} {path} is refused", because="it is not a directory", hint="name another one")
-    if facts.st_uid != os.geteuid():
+    if facts.st_uid != os.geteuid() and not (guest and os.geteuid() == 0):
         raise YoppError(
             f"{what} {path} is refused",
             because=f"it belongs to user {facts.st_uid}, and you are {os.geteuid()}",

@@ -50,6 +50,7 @@ from yarnopp_cli.errors import (
 from yarnopp_cli.records.container_protocol import (
     GetContainerStatusesRequest,
     GetNodeInfoRequest,
+    GetUsageTracesRequest,
     PauseContainerRequest,
     ResumeContainerRequest,
     SignalContainerRequest,
@@ -730,6 +731,18 @@ def test_the_node_tells_of_itself(node: World) -> None:
     assert info.rm_connected
     node.tell(ResourceManagerLost("x"))
     assert not node.call("getNodeInfo", GetNodeInfoRequest()).rm_connected
+
+
+def test_the_node_tells_what_was_used_in_the_last_minute(node: World) -> None:
+    node.run_one(1)
+    for second in (1.0, 2.0):
+        usage = ContainerUsage(cpu_seconds=second / 4, memory_bytes=7, sampled_at=node.now + second)
+        node.tell(happened.UsageSampled({cid(1): usage}, ResourceUtilization(900, 1.5)))
+        node.now += second
+    told = node.call("getUsageTraces", GetUsageTracesRequest((cid(1), cid(9))))
+    assert set(told.containers) == {cid(1)}
+    assert told.containers[cid(1)][1::3] == (0.25, 0.5)
+    assert told.machine[1::3] == (1.5, 1.5)
 
 
 def test_an_unknown_request_is_refused(node: World) -> None:

@@ -121,6 +121,21 @@ def test_an_open_directory_of_ours_is_closed_if_empty_and_refused_if_not(tmp_pat
     assert f"chmod 700 {path}" in refused.value.hint
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_root_may_look_at_anybodys_and_does_nothing_else_there(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    path.mkdir(mode=0o700)
+    os.chown(path, 65534, 65534)
+    RunDir.of(str(path)).check(guest=True)
+    for use in (RunDir.prepare, RunDir.check):
+        with pytest.raises(YoppError, match="refused"):
+            use(RunDir.of(str(path)))
+    path.chmod(0o755)
+    (path / "x").touch()
+    with pytest.raises(YoppError, match="refused"):
+        RunDir.of(str(path)).check(guest=True)
+
+
 def test_a_symbolic_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir(mode=0o700)
     (tmp_path / "run").symlink_to("real")

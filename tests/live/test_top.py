@@ -17,6 +17,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from yarnopp_cli.client import YarnClient
+
 from .conftest import Yopp, wait_until
 
 TMUX = shutil.which("tmux")
@@ -108,9 +110,9 @@ def test_it_watches_and_steers_a_real_cluster(cluster: Yopp, terminals: list[Ter
     states = [one["yopp"]["state"] for one in cluster.containers()]
     assert states.count("PAUSED") == 1
     top.keys("r")
-    top.sees("goes on as soon as there is room")  # its vcore went to one that was queued
+    top.sees("will go on as soon as there is room")  # its vcore went to one that was queued
     top.keys("C-k")
-    top.sees("Its work is lost", "y  yes")
+    top.sees("Its work is lost", "y yes")
     top.keys("y")
     wait_until(
         lambda: any(one["exitCode"] == -105 for one in cluster.containers("-a")), 20, "one container killed"
@@ -183,6 +185,45 @@ def test_without_a_terminal_it_prints_a_frame_and_ends(cluster: Yopp) -> None:
     lines = cluster("top", "--json", "-n", "2", "-d", "0.2").stdout.splitlines()
     assert len(lines) == 2 and all("top" in json.loads(line) for line in lines)
     assert cluster("top", "-delay", "0.2", "-rows", "1").stdout.count("more containers") == 1
+
+
+def test_nodes_remember_the_last_minute(cluster: Yopp) -> None:
+    cluster("run", "-O", "-n", "1", "--memory", "64", "--detach", "sleep", "300")
+    with YarnClient(str(cluster.run_dir / "rm.sock")) as client:
+        wait_until(lambda: len(client.containers()) == 2, 20, "both allocated")
+        (node,) = client.nodes()
+        (name,) = [one.container_id for one in client.containers() if not one.is_am]
+
+        def measured() -> bool:
+            told = client.usage_traces(node, (name,))
+            return (
+                set(told.containers) == {name} and len(told.containers[name]) >= 6 and len(told.machine) >= 6
+            )
+
+        wait_until(measured, 20, "two measurements")
+        told = client.usage_traces(node, (name,))
+    for numbers in (told.containers[name], told.machine):
+        assert len(numbers) % 3 == 0 and all(number >= 0 for number in numbers)
+        assert sorted(numbers[::3]) == list(numbers[::3])
+    assert all(memory < 64 << 20 for memory in told.containers[name][2::3])
+    assert all(memory > 64 << 20 for memory in told.machine[2::3])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may look at somebody else's cluster")
+def test_root_sees_somebody_elses_cluster_readonly(cluster: Yopp, terminals: list[Terminal]) -> None:
+    owner = os.stat(cluster.run_dir)
+    os.chown(cluster.run_dir, 65534, -1)
+    try:
+        top = Terminal(cluster, "top")
+        terminals.append(top)
+        assert "Drain" not in top.sees("READONLY", "LIVE")
+        top.keys("2")
+        assert "Kill" not in top.sees("Containers (")
+        top.keys("q")
+        assert top.ended() == 0
+        assert "belongs to user 65534" in cluster("ps", code=77).stderr
+    finally:
+        os.chown(cluster.run_dir, owner.st_uid, -1)
 
 
 def test_without_a_cluster_it_says_so(yopp: Yopp) -> None:

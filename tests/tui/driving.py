@@ -94,14 +94,17 @@ def drive(
     *,
     source: FakeSource | None = None,
     size: tuple[int, int] = (80, 24),
+    told: bool = False,
     **options: Any,
 ) -> None:
-    """Run the app in a terminal of that size and ``body`` with it, once the first picture is there."""
+    """Run the app in a terminal of that size and ``body`` with it, once the first picture is there. What was done is
+    seen there if ``told``.
+    """
     fake = source or FakeSource()
 
     async def main() -> None:
         app = YoppTop(fake, interval=options.pop("interval", NEVER), **options)
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=size, notifications=told) as pilot:
             driver = Driver(app, fake, pilot)
             await driver.until(lambda: app.picture is not None or fake.lost or fake.hold, "the first picture")
             await pilot.pause()

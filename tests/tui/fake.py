@@ -26,6 +26,7 @@ from yarnopp_cli.records.reports import (
     NodeState,
     YarnApplicationState,
 )
+from yarnopp_cli.tui.source import Traces
 from yarnopp_cli.views.containers import NodeFacts
 from yarnopp_cli.views.picture import HostFacts, Picture
 
@@ -177,6 +178,7 @@ class FakeSource:
         self.finished = False
         self.ended: dict[str, ContainerReport] = {}
         self.happened: list[HistoryEvent] = []
+        self.before: Traces = ({}, ())
         self.quiet = threading.Event()
         self.life = TIMESTAMP
         self._populate()
@@ -224,6 +226,9 @@ class FakeSource:
             taken_at_ms=self.now.taken_at_ms + round(1000 * seconds),
             containers=tuple(aged(one) for one in self.now.containers),
         )
+
+    def traces(self, picture: Picture) -> Traces:
+        return self.before
 
     def change(self, identifier: str, **changes: Any) -> None:
         """Another report of one container."""

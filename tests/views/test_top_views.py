@@ -114,7 +114,7 @@ def test_victims_are_the_newest_and_only_as_many_as_needed() -> None:
         container_id(1, 12),
     ]
     told = consequences.promote([waits], picture)
-    assert "container_…_000011, container_…_000012" in told and "000013" not in told
+    assert "container _0001 _000011, container _0001 _000012" in told and "000013" not in told
     big = dataclasses.replace(waits, resource=Resource(512, 9))
     assert consequences.victims(big, Picture(NOW, cluster().info, (full,), (*running, big))) == []
     assert "waits until a guaranteed one ends" in consequences.promote([big], picture)

@@ -78,8 +78,11 @@ def top(
             f"--interval {interval:g} makes no sense", because="it takes at least 0.1 seconds", hint="-d 1"
         )
     context = Context.looking(conf=conf, define=define, run_dir=run_dir)
-    context.client().close()  # no cluster, no screens: exit 69 with the hint
+    from ..client import YarnClient
     from ..tui.source import ClusterSource
+
+    context.run_dir.check(guest=True)  # root may look at anybody's
+    YarnClient(context.run_dir.rm_socket).close()  # no cluster, no screens: exit 69 with the hint
 
     source = ClusterSource(context.run_dir.rm_socket, context.run_dir.path)
     plain = batch or count is not None or printer.is_json or not _has_terminal()

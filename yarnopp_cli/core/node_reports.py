@@ -17,6 +17,7 @@ from ..records.container_protocol import GetNodeInfoResponse
 from ..records.tracker_protocol import NodeHeartbeatRequest, RegisterNodeManagerRequest
 from .node_containers import NodeContainers, UtilizationMeter
 from .node_link import ResourceManagerLink
+from .usage_traces import UsageTraces
 
 DEFAULT_RACK: Final = "/default-rack"
 USAGE_SECONDS: Final = 1.0
@@ -60,6 +61,8 @@ class NodeReporter:
         self._containers = containers
         self._proxied = proxied
         self._meter = UtilizationMeter()
+        self.traces = UsageTraces()
+        """What was used in the last minute."""
         self._node_utilization = ResourceUtilization()
         self._usage_told_at = float("-inf")
         self._usage_is_new = False
@@ -69,9 +72,10 @@ class NodeReporter:
         """The node is alive at ``now_ms`` (epoch milliseconds); the first time counts."""
         self._started_at_ms = self._started_at_ms or now_ms
 
-    def sampled(self, event: UsageSampled) -> None:
+    def sampled(self, event: UsageSampled, now: float) -> None:
         """All containers were measured."""
         self._meter.sampled(event.usages)
+        self.traces.sampled(event.usages, event.node, now)
         self._node_utilization = event.node
         self._usage_is_new = True
 

@@ -210,7 +210,7 @@ class NodeManager:
                 self._connect()
             case executor_events.UsageSampled():
                 self._pass(event)
-                self._reporter.sampled(event)
+                self._reporter.sampled(event, now)
             case _:
                 self._pass(event)
         return self._finish()
@@ -558,6 +558,8 @@ class NodeManager:
                     self._reply(call, self._service.resume_container(request))
                 case protocol.GetNodeInfoRequest():
                     self._reply(call, self._reporter.node_info(self._link))
+                case protocol.GetUsageTracesRequest():
+                    self._reply(call, self._reporter.traces.told(request.container_ids))
                 case _:
                     raise NotYetSupportedError(f"a NodeManager does not answer {call.method}")
         except YoppError as error:

@@ -156,6 +156,24 @@ class GetNodeInfoResponse:
     rm_connected: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class GetUsageTracesRequest:
+    """What these containers, or all for an empty list, used in the last minute."""
+
+    container_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GetUsageTracesResponse:
+    """Measurements, oldest first, about one a second, 60 at most, each three numbers: seconds of the node's clock
+    (as ``ContainerUsage.sampled_at``), the CPU seconds since the container's start, bytes; of the ``machine`` in
+    place of the second the cores that were busy. Bare numbers, since they are many.
+    """
+
+    containers: dict[str, tuple[float, ...]]
+    machine: tuple[float, ...] = ()
+
+
 METHODS: dict[str, tuple[type, type]] = {
     "startContainers": (StartContainersRequest, StartContainersResponse),
     "stopContainers": (StopContainersRequest, StopContainersResponse),
@@ -165,5 +183,6 @@ METHODS: dict[str, tuple[type, type]] = {
     "resumeContainer": (ResumeContainerRequest, ResumeContainerResponse),
     "updateContainers": (UpdateContainersRequest, UpdateContainersResponse),
     "getNodeInfo": (GetNodeInfoRequest, GetNodeInfoResponse),
+    "getUsageTraces": (GetUsageTracesRequest, GetUsageTracesResponse),
 }
 """Method -> (request, response)."""

@@ -9,7 +9,7 @@ from textual.binding import Binding
 
 from executor.records import ContainerState, ExecutionType
 
-from ..errors import YoppError
+from ..errors import InvalidStateError, YoppError
 from ..records.reports import ContainerReport
 from ..views import consequences
 from ..views.containers import is_live
@@ -133,9 +133,43 @@ class ContainerActions(TopScreen):
         self.app.push_screen(Confirm(text, danger=action in (KILL, DEMOTE)), answered)
 
     def _perform(self, action: str, reports: Sequence[ContainerReport]) -> None:
-        for report in reports:
-            name = consequences.short_id(report.container_id)
-            self.top.perform(f"{action} {name}", partial(self.top.source.act, action, report))
+        act = self.top.source.act
+        calls = [(consequences.short_id(one.container_id), partial(act, action, one)) for one in reports]
+        self.top.perform(f"{action} {counted(calls, 'containers')}", partial(all_of, calls))
+
+
+Call = tuple[str, Callable[[], str]]
+
+
+def counted(calls: Sequence[Call], plural: str) -> str:
+    """The name of the one, or how many there are."""
+    return calls[0][0] if len(calls) == 1 else f"{len(calls)} {plural}"
+
+
+def all_of(calls: Sequence[Call]) -> str:
+    """Make all the calls, one after the other, whatever becomes of each: what they said, in one line. Raises
+    InvalidStateError if any of them failed.
+    """
+    said: dict[str, int] = {}
+    failed = []
+    for name, call in calls:
+        try:
+            text = call()
+        except (YoppError, OSError) as error:
+            failed.append(f"{name}: {failure(error)}" if len(calls) > 1 else failure(error))
+        else:
+            said[text] = said.get(text, 0) + 1
+    done = next(iter(said), "") if len(calls) == 1 else ", ".join(f"{n} {text}" for text, n in said.items())
+    if failed:
+        more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+        raise InvalidStateError(f"{done + '; ' if done else ''}{failed[0]}{more}")
+    return done
+
+
+def failure(error: Exception) -> str:
+    """Why a call failed, in one line."""
+    because = getattr(error, "because", "")
+    return f"{getattr(error, 'message', error)}{': ' + because if because else ''}"
 
 
 async def performed(call: Callable[[], str]) -> tuple[str, bool]:
@@ -143,5 +177,4 @@ async def performed(call: Callable[[], str]) -> tuple[str, bool]:
     try:
         return await in_thread(call), True
     except (YoppError, OSError) as error:
-        because = getattr(error, "because", "")
-        return f"{getattr(error, 'message', error)}{': ' + because if because else ''}", False
+        return failure(error), False

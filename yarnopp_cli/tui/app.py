@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import Provider
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.system_commands import SystemCommandsProvider
 from textual.theme import BUILTIN_THEMES
@@ -23,6 +24,7 @@ from ..records.reports import ContainerReport
 from ..views.cells import Cell, short_span
 from ..views.picture import Picture
 from ..views.sampling import History
+from ..views.text import harmless
 from .actions import performed
 from .base import TopScreen
 from .commands import TopCommands
@@ -177,6 +179,8 @@ class YoppTop(App[None]):
 
     def _took(self, picture: Picture) -> None:
         back = self.lost_since is not None
+        if back or self.picture is None:
+            self.run_worker(self._remember(picture), group="traces", exclusive=True)
         self.lost_since = None
         self.picture = picture
         self.history.add(picture)
@@ -185,6 +189,13 @@ class YoppTop(App[None]):
         if back:
             self.notify("the cluster answers again", timeout=3)
         self.update()
+
+    async def _remember(self, picture: Picture) -> None:
+        """Have what was used before anybody looked."""
+        with contextlib.suppress(YoppError, OSError):
+            containers, machine = await in_thread(partial(self.source.traces, picture))
+            self.history.remember(containers, machine, picture.host.cores)
+            self.update()
 
     def _happened(self, events: list[HistoryEvent]) -> None:
         """Something has: look at once, if the last look was not a moment ago."""
@@ -197,9 +208,7 @@ class YoppTop(App[None]):
         if self.lost_since is None:
             self.lost_since = time.time()
             self.lost_why = why
-            self.notify(
-                "what is shown is old; trying again all the time", title=why, severity="error", markup=False
-            )
+            self.notify("what is shown is old; trying again", title=why, severity="error", markup=False)
         self.update()
 
     def update(self) -> None:
@@ -237,6 +246,19 @@ class YoppTop(App[None]):
 
     # ---- doing things
 
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        """Textual's: in one line where that is enough."""
+        text = harmless(f"{title}: {message}" if title else message)
+        super().notify(text, severity=severity, timeout=timeout, markup=False)
+
     def perform(self, what: str, call: Callable[[], str]) -> None:
         """Make a call that changes something, tell how it went, and look at once."""
         self.run_worker(self._perform(what, call), group="calls")
@@ -246,7 +268,7 @@ class YoppTop(App[None]):
         if done:
             self.notify(said, title=what, timeout=4, markup=False)
         else:
-            self.notify(said, title=f"{what}: no", severity="error", timeout=8, markup=False)
+            self.notify(said, title=f"no {what}", severity="error", timeout=8, markup=False)
         self.wake()
 
     def action_freeze(self) -> None:

@@ -13,14 +13,16 @@ from textual.widgets import Footer, Input
 
 from ..views.cells import Cell, TopColumn
 from ..views.picture import Picture
+from ..views.top_notes import Told
 from .dialogs import Choose
+from .note import Note
 from .summary import Summary, TitleLine
 from .table import LiveTable
 
 if TYPE_CHECKING:
     from .app import YoppTop
 
-_SHORT = 10
+_SHORT, _LOW, _NARROW, _BROAD = 10, 16, 72, 120
 
 ALWAYS: list[BindingType] = [
     Binding("escape", "back", "Back", show=False),
@@ -61,17 +63,22 @@ class TopScreen(Screen[None]):
         self.update()
 
     def on_resize(self) -> None:
-        """Textual's: a screen of few lines has no second line of summary."""
+        """Textual's: a screen of few lines has no second line of summary, and no note."""
         self.query_one(Summary).set_class(self.size.height < _SHORT, "-short")
-        self.set_class(self.size.width < 72, "-narrow")
+        self.set_class(self.size.width < _NARROW, "-narrow")
+        self.set_class(self.size.width >= _BROAD, "-broad")
         self.set_class(self.size.height < _SHORT, "-low")
+        self.set_class(self.size.height < _LOW, "-noteless")
+        self.update()  # columns are as wide as the screen lets them be
 
     def update(self) -> None:
         """Show the app's picture and whether it is live."""
         if not self.is_mounted or not self.query(Summary):
             return
         top = self.top
-        self.query_one(Summary).show(top.source.where, top.shown, top.history, top.status())
+        stale = top.lost_since is not None
+        self.set_class(stale, "-stale")
+        self.query_one(Summary).show(top.source.where, top.shown, top.history, top.status(), stale=stale)
         if top.shown is not None:
             self.show(top.shown)
 
@@ -106,10 +113,12 @@ class TableScreen(TopScreen):
 
     NAME: ClassVar[str] = ""
     EMPTY: ClassVar[str] = "nothing here"
+    STEADY: ClassVar[bool] = False
 
     def body(self) -> ComposeResult:
-        """A table, and the filter's line when it is wanted."""
-        yield LiveTable(empty=self.EMPTY, id="table")
+        """A table, its row under the cursor in full, and the filter's line when it is wanted."""
+        yield LiveTable(empty=self.EMPTY, steady=self.STEADY, id="table")
+        yield Note()
         yield Input(placeholder="words; !word excludes; enter keeps, esc clears", id="filter", compact=True)
 
     def on_mount(self) -> None:
@@ -137,6 +146,10 @@ class TableScreen(TopScreen):
     def scope(self) -> str:
         """What the rows are restricted to; empty for nothing."""
         return ""
+
+    def note(self, row: Any, picture: Picture) -> Told:
+        """A row in full."""
+        raise NotImplementedError
 
     def identity(self) -> str:
         """As TopScreen says."""
@@ -166,8 +179,11 @@ class TableScreen(TopScreen):
             right.append(f"by {titles.get(table.sort_key, table.sort_key)}")
         self.query_one(TitleLine).show(left, "  ".join(right))
 
+        picture, row = self.top.shown, table.current
+        self.query_one(Note).show(self.note(row, picture) if picture is not None and row is not None else ())
+
     def on_live_table_changed(self) -> None:
-        """Textual's: other marks, or another order."""
+        """Textual's: other marks, another order, or another row under the cursor."""
         self._title()
 
     # ---- filter and order

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -78,6 +78,17 @@ class TopCommands(Provider):
     async def search(self, query: str) -> Hits:
         """Textual's: what fits what is typed."""
         matcher = self.matcher(query)
+        words = query.casefold().split()
         for command in [*self._actions(), *self._places()]:
             if (score := matcher.match(command.name)) > 0:
+                score += _literally(words, command.name.casefold())
                 yield Hit(score, matcher.highlight(command.name), command.run, help=command.help)
+
+
+def _literally(words: Sequence[str], name: str) -> float:
+    """What a name has all words of comes before what only has their letters in this order (in ids of digits nearly
+    all do), and first what ends with them: people know ids by their last digits.
+    """
+    if not words or not all(word in name for word in words):
+        return 0.0
+    return 2000.0 if name.endswith(words[-1]) else 1000.0

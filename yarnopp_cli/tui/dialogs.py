@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -15,6 +15,9 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from ..views.text import harmless
+
+Answer = TypeVar("Answer")
+_LOW = 12
 
 
 def beside(blocks: Sequence[Sequence[str]]) -> list[str]:
@@ -27,7 +30,19 @@ def beside(blocks: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-class Confirm(ModalScreen[bool]):
+class Dialog(ModalScreen[Answer]):
+    """What is told of other things makes room for it."""
+
+    def on_mount(self) -> None:
+        """Textual's: nothing hides a part of it."""
+        self.app.clear_notifications()
+
+    def on_resize(self) -> None:
+        """Textual's: where there are few lines, the text has all of them."""
+        self.set_class(self.size.height < _LOW, "-low")
+
+
+class Confirm(Dialog[bool]):
     """A question and what follows from yes. Only ``y`` is yes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -45,18 +60,20 @@ class Confirm(ModalScreen[bool]):
         with Vertical(classes="dialog"):
             yield Static(Text(self.question, style="bold"), id="question")
             yield Static(Text(self.effect), id="effect")
-            yield Static(Text("y  yes      n  no (enter, esc)"), id="keys")
+            yield Static(Text("y yes   n no (enter, esc)"), id="keys")
 
     def action_answer(self, yes: bool) -> None:
         """Close with the answer."""
         self.dismiss(yes)
 
 
-class TextDialog(ModalScreen[None]):
+class TextDialog(Dialog[None]):
     """A few sentences under a title."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,enter,q,e,question_mark", "dismiss", "Close"),
+        Binding("j", "scroll(1)", show=False),
+        Binding("k", "scroll(-1)", show=False),
     ]
 
     def __init__(self, title: str, lines: Sequence[str], *, wide: bool = False) -> None:
@@ -71,8 +88,12 @@ class TextDialog(ModalScreen[None]):
                 yield Static(Text("\n".join(harmless(line, "\n") for line in self.lines)))
             yield Static(Text("esc  close"), id="keys")
 
+    def action_scroll(self, step: int) -> None:
+        """Scroll the text, where it is longer than its place."""
+        self.query_one("#text").scroll_relative(y=step, animate=False)
 
-class Choose(ModalScreen[str | None]):
+
+class Choose(Dialog[str | None]):
     """One of several words; None for none of them. ``options`` are (key, text)."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -93,6 +114,7 @@ class Choose(ModalScreen[str | None]):
 
     def on_mount(self) -> None:
         """Textual's: begin at what is chosen now."""
+        super().on_mount()
         keys = [key for key, _ in self.options]
         if self.current in keys:
             self.query_one(OptionList).highlighted = keys.index(self.current)

@@ -33,20 +33,22 @@ class EventFeed:
 
     async def run(self) -> None:
         """Ask again and again; a cluster that does not answer is tried again every second."""
+        wait_ms = _WAIT_MS
         while True:
             newest = self._since == 0
             request = GetEventsRequest(
                 since=self._since,
                 limit=_FIRST,
                 newest=newest,
-                wait_ms=0 if newest else _WAIT_MS,
+                wait_ms=0 if newest else wait_ms,
             )
             try:
                 response = await in_thread(partial(self._source.events, request))
             except (YoppError, OSError):
                 await asyncio.sleep(_RETRY_SECONDS)
-                self._since = self._since if self._life else 0
+                wait_ms = 0  # it may be another one that answers, which would wait for numbers yet to come
                 continue
+            wait_ms = _WAIT_MS
             if response.cluster_timestamp != self._life and self._life:
                 # Another ResourceManager: its numbers begin anew.
                 self._life, self._since = 0, 0

@@ -54,6 +54,8 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
         self.pattern = ""
         self.match = -1
         self.problem = ""
+        self.empty = "nothing yet"
+        """What is said where there are no lines."""
         self.top = 0
         self._x = 0
         self._rows: list[tuple[int, str]] = []
@@ -113,7 +115,7 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
 
     def layout_rows(self) -> None:
         """Find out which lines are seen."""
-        height, cells = self.size.height, self.size.width - (_STAMP_CELLS if self.stamps else 0)
+        height, cells = self.size.height, self._cells
         if height <= 0 or cells <= 0:
             return
         if self.follow:
@@ -136,7 +138,7 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
         """Draw one line."""
         cells, base = self.size.width, self.rich_style
         if y >= len(self._rows):
-            told = f"cannot read {self.file.path}: {self.problem}" if self.problem else "nothing yet"
+            told = f"cannot read {self.file.path}: {self.problem}" if self.problem else self.empty
             text = told if y == 0 else ""
             return Strip([Segment(text, base + tone_style(self, "dim"))]).adjust_cell_length(cells, base)
         number, text = self._rows[y]
@@ -173,11 +175,30 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
     # ---- moving
 
     def go_to(self, line: int) -> None:
-        """Show this line, in the upper third."""
+        """Show this line, in the upper third, and of a long one where the text is that was looked for."""
         self.follow = False
         self.match = line
-        self.top = max(0, line - self.size.height // 3)
+        room = self.size.height // 3
+        self.top = line
+        while self.top > 0 and (room := room - self._height_of(self.top - 1)) >= 0:
+            self.top -= 1
+        if not self.wrap:
+            text = "".join(self.file.lines(line, 1))
+            at = width(text[: max(0, text.lower().find(self.pattern.lower()))])
+            cells = self._cells
+            if not self._x <= at <= self._x + cells - len(self.pattern):
+                self._x = 0 if at + len(self.pattern) <= cells else at - cells // 3
         self.layout_rows()
+
+    @property
+    def _cells(self) -> int:
+        return self.size.width - (_STAMP_CELLS if self.stamps else 0)
+
+    def _height_of(self, line: int) -> int:
+        """How many rows a line takes."""
+        if not self.wrap:
+            return 1
+        return sum(len(_wrapped(text, max(1, self._cells))) for text in self.file.lines(line, 1))
 
     def action_move(self, step: int) -> None:
         """Scroll by lines."""

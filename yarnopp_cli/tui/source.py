@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Protocol
 
@@ -23,7 +23,7 @@ from ..records.client_protocol import GetContainersRequest
 from ..records.history import GetEventsRequest, GetEventsResponse
 from ..records.reports import ContainerReport
 from ..records.requests import ContainerUpdateType, UpdateContainerRequest
-from ..views.containers import NodeFacts
+from ..views.containers import NodeFacts, is_live
 from ..views.explanation import lines as explanation_lines
 from ..views.picture import HostFacts, Picture
 
@@ -34,7 +34,17 @@ ACTIONS = (KILL, PAUSE, RESUME, PROMOTE, DEMOTE)
 _STRICT = "yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage"
 _ENFORCED = "yarn.nodemanager.resource.memory.enforced"
 _PIDS = "yopp.nodemanager.container.pids-max"
+_PAUSE_SECONDS = 2.0
+"""So long it is waited for that a container stands still: it takes milliseconds."""
+
+_LOT = 100
+"""Containers whose traces are asked for at once: no node is busy with it for long."""
+
 _BY_HAND = "killed by a person in yopp top"
+
+
+Traces = tuple[Mapping[str, Sequence[float]], Sequence[float]]
+"""Of containers by id, and of the machine: numbers as in GetUsageTracesResponse."""
 
 
 class Source(Protocol):
@@ -44,6 +54,9 @@ class Source(Protocol):
 
     def picture(self, *, finished: bool) -> Picture:
         """Everything as it is now; ``finished`` adds containers that have ended."""
+
+    def traces(self, picture: Picture) -> Traces:
+        """What the nodes of a picture measured in the minute before it; without those that do not answer."""
 
     def container(self, container_id: str) -> ContainerReport:
         """One container, ended or not. Raises ContainerNotFoundError."""
@@ -104,6 +117,26 @@ class ClusterSource:
             raise
         return Picture(now_ms(), info, nodes, containers, applications, host_facts())
 
+    def traces(self, picture: Picture) -> Traces:
+        """As Source says."""
+        containers: dict[str, Sequence[float]] = {}
+        machine: Sequence[float] = ()
+        with closing(YarnClient(self._rm_socket)) as client:
+            for node in picture.nodes:
+                live = [
+                    one.container_id
+                    for one in picture.containers
+                    if one.node_id == node.node_id and is_live(one)
+                ]
+                try:
+                    for first in range(0, len(live) if node.connected else 0, _LOT):
+                        told = client.usage_traces(node, tuple(live[first : first + _LOT]))
+                        containers.update(told.containers)
+                        machine = max(machine, told.machine, key=len)  # they are all on one machine
+                except ConnectionFailedError:
+                    continue
+        return containers, machine
+
     def container(self, container_id: str) -> ContainerReport:
         """As Source says."""
         with closing(YarnClient(self._rm_socket)) as client:
@@ -128,28 +161,33 @@ class ClusterSource:
                 failed = client.stop_container(report, _BY_HAND).failed
                 if failed:
                     raise InvalidStateError(f"{report.container_id} is not killed", because=failed[0].message)
-                return "ends"
+                return "ending"
             if action == PAUSE:
-                return client.pause_container(report).state.value.lower()
+                state = client.pause_container(report).state
+                end = time.monotonic() + _PAUSE_SECONDS
+                while state is ContainerState.PAUSING and time.monotonic() < end:
+                    time.sleep(0.01)
+                    state = client.container(report.container_id).state or state
+                return "paused" if state is ContainerState.PAUSED else state.value
             if action == RESUME:
                 after = client.resume_container(report).state
-                return "goes on as soon as there is room" if after is ContainerState.PAUSED else "goes on"
+                return "will go on as soon as there is room" if after is ContainerState.PAUSED else "going on"
             kind, target = _UPDATES[action]
             response = client.update_container(
                 UpdateContainerRequest(report.container_id, -1, kind, None, target)
             )
-            return "waits for room to be promised" if response.pending else f"is {target.value} now"
+            return "waiting for room to be promised" if response.pending else f"{target.value} now"
 
     def drain(self, node_id: str) -> str:
         """As Source says."""
         with closing(YarnClient(self._rm_socket)) as client:
             _, containers = client.drain_nodes((node_id,))
-            return f"drains: {containers} containers are left" if containers else "is drained"
+            return f"draining, {containers} containers are left" if containers else "drained"
 
     def use_again(self, node_id: str) -> str:
         """As Source says."""
         with closing(YarnClient(self._rm_socket)) as client:
-            return f"is {client.resume_nodes((node_id,))[0].state.value}"
+            return f"{client.resume_nodes((node_id,))[0].state.value} again"
 
     def explain(self, identifier: str) -> list[str]:
         """As Source says."""
@@ -164,7 +202,7 @@ class ClusterSource:
     def kill_application(self, application_id: str) -> str:
         """As Source says."""
         with closing(YarnClient(self._rm_socket)) as client:
-            return f"is {client.kill_application(application_id, _BY_HAND).state.value}"
+            return client.kill_application(application_id, _BY_HAND).state.value
 
     def reconnect(self) -> None:
         """As Source says. A thread may still wait on the old connection, so that nobody else may close it."""

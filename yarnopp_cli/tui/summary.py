@@ -7,7 +7,7 @@ from typing import ClassVar
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ..views.cells import Cell
+from ..views.cells import DIM, Cell
 from ..views.picture import Picture
 from ..views.sampling import History
 from ..views.text import shorten, width
@@ -30,10 +30,14 @@ class Summary(Widget):
         self._picture: Picture | None = None
         self._history = History()
         self._right: list[Cell] = []
+        self._stale = False
 
-    def show(self, where: str, picture: Picture | None, history: History, right: list[Cell]) -> None:
-        """Show this from now on."""
+    def show(
+        self, where: str, picture: Picture | None, history: History, right: list[Cell], *, stale: bool = False
+    ) -> None:
+        """Show this from now on; ``stale`` greys everything but ``right``."""
         self._where, self._picture, self._history, self._right = where, picture, history, right
+        self._stale = stale
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
@@ -43,6 +47,8 @@ class Summary(Widget):
             line = first_line(self._where, self._picture, self._right, cells)
         else:
             line = second_line(self._picture, self._history, cells)
+        if self._stale:
+            line = [one if one in self._right else Cell(one.text, DIM) for one in line]
         return strip_of(self, line, self.rich_style, cells)
 
 
@@ -69,12 +75,15 @@ class TitleLine(Widget):
         """Draw it, the rest of the line a rule."""
         cells = self.size.width
         base = self.rich_style
-        right = shorten(self.right, max(0, cells // 2)) if self.right else ""
+        wanted = sum(width(one.text) for one in self.left) + 6
+        right = shorten(self.right, max(0, cells // 2, cells - wanted)) if self.right else ""
         room = max(0, cells - width(right) - 3)
         left = [Cell("─ ", "dim")]
         for one in self.left:
-            text = shorten(one.text, max(0, room - sum(width(cell.text) for cell in left)))
-            left.append(Cell(text, one.tone))
+            free = room - sum(width(cell.text) for cell in left)
+            if free <= 0:
+                break
+            left.append(Cell(shorten(one.text, free), one.tone))
         rule = cells - sum(width(one.text) for one in left) - width(right) - 3
         line = [*left, Cell(" " + "─" * max(0, rule) + " ", "dim"), Cell(right + " ", "dim")]
         return strip_of(self, line, base, cells)

@@ -46,6 +46,8 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
     LiveTable .live-table--sorted { color: $text-primary; text-style: bold underline; }
     LiveTable .live-table--cursor { background: $primary 30%; }
     LiveTable:focus .live-table--cursor { background: $primary 45%; }
+    LiveTable:ansi .live-table--cursor { background: ansi_default; text-style: reverse; }
+    LiveTable:ansi:focus .live-table--cursor { background: ansi_default; text-style: reverse; }
     """ + TONE_CSS.format(name="LiveTable")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False),
@@ -69,10 +71,12 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
             self.row = row
 
     class Changed(Message):
-        """Marks or the order are others."""
+        """Other marks, another order, another row under the cursor."""
 
-    def __init__(self, *, empty: str = "nothing here", id: str | None = None) -> None:
+    def __init__(self, *, empty: str = "nothing here", steady: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
+        self.steady = steady
+        """New rows come on top: the cursor there stays there; further down nothing moves because of them."""
         self.columns: tuple[TopColumn[Any], ...] = ()
         self.rows: list[Any] = []
         self.total = 0
@@ -108,6 +112,7 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
             descending = not self.descending if again else (column is not None and column.numeric)
         self.sort_key, self.descending = key, descending
         self._arrange()
+        self._put_cursor(0)
         self.post_message(self.Changed())
 
     def _column(self, key: str) -> TopColumn[Any] | None:
@@ -124,13 +129,34 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.rows = rows
         ids = {self._identity(row): index for index, row in enumerate(rows)}
         self.marked &= ids.keys() if not self.words else {self._identity(row) for row in self._all}
-        if self._cursor_id in ids:
-            self.cursor = ids[self._cursor_id]
-        else:
-            self.cursor = max(0, min(self.cursor, len(rows) - 1))
-            self._cursor_id = self._identity(rows[self.cursor]) if rows else ""
+        was, top = self.cursor, self.scroll_offset.y
         self._measure()
+        self._keep_cursor(ids.get(self._cursor_id, -1), was, top)
         self.refresh()
+
+    def _keep_cursor(self, index: int, was: int, top: int) -> None:
+        """Rows have moved: the cursor's is at ``index`` now (-1: gone) and was at ``was``, with ``top`` the first one
+        seen. Whoever acts sees on what: the cursor never leaves the picture by itself.
+        """
+        natural = self._column(self.sort_key) is None
+        if index < 0 or (self.steady and natural and was == 0 and top == 0):
+            index = was
+        elif self.steady and natural:
+            self.scroll_to(y=max(0, top + index - was), animate=False, immediate=True)
+        elif self._sees(was, top) and not self._sees(index, top):
+            if natural:
+                height = self._height()
+                self.scroll_to(y=index if index < top else index - height + 1, animate=False, immediate=True)
+            else:
+                index = was  # who sorts wants the first ones: the picture stays, and the cursor with it
+        self.cursor = max(0, min(index, len(self.rows) - 1))
+        self._cursor_id = self._identity(self.rows[self.cursor]) if self.rows else ""
+
+    def _height(self) -> int:
+        return max(1, self.scrollable_content_region.height - 1)
+
+    def _sees(self, index: int, top: int) -> bool:
+        return top <= index < top + self._height()
 
     def _measure(self) -> None:
         self.virtual_size = Size(self._needed(), len(self.rows) + 1)
@@ -237,14 +263,16 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
         if not self.rows:
             return
         self.cursor = max(0, min(index, len(self.rows) - 1))
-        self._cursor_id = self._identity(self.rows[self.cursor])
-        height = max(1, self.scrollable_content_region.height - 1)
+        before, self._cursor_id = self._cursor_id, self._identity(self.rows[self.cursor])
+        height = self._height()
         top = self.scroll_offset.y
         if self.cursor < top:
-            self.scroll_to(y=self.cursor, animate=False)
+            self.scroll_to(y=self.cursor, animate=False, immediate=True)
         elif self.cursor >= top + height:
-            self.scroll_to(y=self.cursor - height + 1, animate=False)
+            self.scroll_to(y=self.cursor - height + 1, animate=False, immediate=True)
         self.refresh()
+        if self._cursor_id != before:
+            self.post_message(self.Changed())
 
     def action_move(self, step: int) -> None:
         """Move the cursor."""

@@ -40,7 +40,10 @@ def _span_ms(report: ContainerReport, now_ms: int) -> int:
 
 
 def _names(reports: Sequence[ContainerReport]) -> str:
-    named = ", ".join(short_id(one.container_id) for one in reports[:_NAMED])
+    """Those of different applications have the same last digits, so both are said."""
+    named = ", ".join(
+        f"container {suffix(one.application_id)} {suffix(one.container_id)}" for one in reports[:_NAMED]
+    )
     return named + (f" and {len(reports) - _NAMED} more" if len(reports) > _NAMED else "")
 
 
@@ -55,13 +58,18 @@ def kill_containers(reports: Sequence[ContainerReport], picture: Picture) -> str
     losing = [one for one in reports if one.started_at_ms]
     effect = []
     if losing:
-        effect.append("Its work is lost." if len(reports) == 1 else "Their work is lost.")
+        whose = "Its" if len(reports) == 1 else "Their" if len(losing) > 1 else "Its"
+        effect.append(f"{whose} work is lost.")
     else:
-        effect.append("No work is lost: nothing of it has run.")
-    if any(one.is_am for one in reports):
-        effect.append("One of them is an application's master: the application will try again, or fail.")
+        effect.append(f"No work is lost: nothing of {'it' if len(reports) == 1 else 'them'} has run.")
+    masters = sum(1 for one in reports if one.is_am)
+    if masters and len(reports) == 1:
+        effect.append("It is its application's master: the application will try again, or fail.")
+    elif masters:
+        effect.append(f"{masters} of them are masters: their applications will try again, or fail.")
     else:
-        effect.append("The application is told that a person killed it, and decides what follows.")
+        killed = "it" if len(reports) == 1 else "them"
+        effect.append(f"The application is told that a person killed {killed}, and decides what follows.")
     return f"{question}\n{' '.join(effect)}"
 
 
@@ -104,16 +112,21 @@ def promote(reports: Sequence[ContainerReport], picture: Picture) -> str:
     giving_way = {one.container_id: one for report in reports for one in victims(report, picture)}
     for report in reports:
         giving_way.pop(report.container_id, None)
-    effect = ["Guaranteed, nobody preempts it."]
+    one = len(reports) == 1
+    effect = [f"Guaranteed, nobody preempts {'it' if one else 'them'}."]
     if giving_way:
-        effect.append(f"To make room, its node will pause or kill {_names(list(giving_way.values()))}.")
+        nodes = "its node" if len({report.node_id for report in reports}) == 1 else "their nodes"
+        effect.append(f"To make room, {nodes} will pause or kill {_names(list(giving_way.values()))}.")
     elif any(is_waiting(report) for report in reports):
-        effect.append("It starts before all opportunistic ones, as soon as there is room.")
+        who = "It starts" if one else "Those that wait start"
+        effect.append(f"{who} before all opportunistic ones, as soon as there is room.")
     else:
-        effect.append("It runs already: nobody has to give way.")
+        effect.append(f"{'It runs' if one else 'They run'} already: nobody has to give way.")
     full = [report for report in reports if not _room_to_promise(report, picture)]
-    if full:
+    if full and one:
         effect.append("Its node has promised all it has: the promotion waits until a guaranteed one ends.")
+    elif full:
+        effect.append(f"For {len(full)} there is no room to promise: they wait until guaranteed ones end.")
     return f"{question}\n{' '.join(effect)}"
 
 
@@ -129,7 +142,11 @@ def demote(reports: Sequence[ContainerReport], picture: Picture) -> str:
         question = f"Demote {short_id(first.container_id)} ({_what(first, picture.taken_at_ms)})?"
     else:
         question = f"Demote {len(reports)} containers: {_names(reports)}?"
-    return f"{question}\nIt goes on, but gives way (paused or killed) when a guaranteed one needs its room."
+    if len(reports) == 1:
+        return (
+            f"{question}\nIt goes on, but gives way (paused or killed) when a guaranteed one needs its room."
+        )
+    return f"{question}\nThey go on, but give way (paused or killed) when guaranteed ones need their room."
 
 
 def drain(node: NodeReport) -> str:

@@ -298,12 +298,23 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
         ("Allocated", timestamp(report.allocated_at_ms)),
         ("Queued", timestamp(report.queued_at_ms)),
         ("Started", timestamp(report.started_at_ms)),
+        ("Waited", _waited(report, now_ms)),
+        ("Promoted", timestamp(report.promoted_at_ms) if report.promoted_at_ms else ""),
         ("Finished", timestamp(report.finished_at_ms)),
         ("Logs", _log_lines(report)),
         ("Cgroup", report.cgroup or "-"),
         ("Diagnostics", report.diagnostics.strip()),
     ]
     return [(name, value) for name, value in lines if value or name == "Diagnostics"]
+
+
+def _waited(report: ContainerReport, now_ms: int) -> str:
+    """How long it was, or has been, at its node before it ran; empty where it never was."""
+    if not report.queued_at_ms:
+        return ""
+    end = report.started_at_ms or report.finished_at_ms
+    waited = span(max(0, (end or now_ms) - report.queued_at_ms))
+    return waited if end else f"{waited} so far"
 
 
 def _state_line(report: ContainerReport) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from ..records.reports import FINAL_STATES
+from ..records.reports import FINAL_STATES, NodeReport
 from . import applications as apps_view
 from . import containers as containers_view
 from . import nodes as nodes_view
-from .cells import TopColumn, fitted
+from .cells import Cell, TopColumn, fitted
 from .picture import Picture
 from .sampling import History
 from .text import harmless, timestamp, width
@@ -20,6 +21,8 @@ from .top_nodes import COMPACT
 
 T = TypeVar("T")
 _PICTURES = ("spark", "bar")
+_ANY = 1 << 10
+"""Cells that are enough for everything."""
 
 
 def lines(picture: Picture, history: History, rows: int | None = None) -> list[str]:
@@ -35,8 +38,8 @@ def lines(picture: Picture, history: History, rows: int | None = None) -> list[s
     apps = [app for app in picture.applications if app.state not in FINAL_STATES]
     now = picture.taken_at_ms
     for title, found, columns in (
-        ("nodes", picture.nodes, COMPACT),
-        ("applications", apps, compact_columns(now, apps, 1)),
+        ("nodes", picture.nodes, [_in_full(column) for column in COMPACT]),
+        ("applications", apps, compact_columns(now, apps, _ANY)),
         ("containers", picture.containers, container_columns(picture, history, picture.containers, 1)),
     ):
         shown = found if rows is None else found[:rows]
@@ -47,6 +50,11 @@ def lines(picture: Picture, history: History, rows: int | None = None) -> list[s
         if len(shown) < len(found):
             frame.append(f"({len(found) - len(shown)} more {title})")
     return frame
+
+
+def _in_full(column: TopColumn[NodeReport]) -> TopColumn[NodeReport]:
+    """States are not cut here, so they need not be short."""
+    return replace(column, cell=lambda node: Cell(column.order(node))) if column.key == "state" else column
 
 
 def _table(rows: Sequence[T], columns: Sequence[TopColumn[Any]]) -> list[str]:

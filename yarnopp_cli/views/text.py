@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 # C0 and C1 controls, DEL, bidirectional overrides and isolates, line separators, lone surrogates: each one
 # can make a terminal show something else than what is there.
@@ -61,6 +62,49 @@ def shorten(text: str, cells: int) -> str:
             break
         kept.append(character)
     return "".join(kept) + "…"
+
+
+def wrapped(text: str, cells: int, lines: int) -> list[tuple[int, int, bool]]:
+    """``text`` in at most ``lines`` lines of ``cells`` terminal cells, broken at blanks where there are any: where
+    each begins and ends in ``text``, and whether an ellipsis has to follow, for which there is room.
+    """
+    found: list[tuple[int, int, bool]] = []
+    begin = 0
+    while begin < len(text) and len(found) < lines:
+        end = begin + _fitting(text, begin, cells)
+        if end == len(text):
+            found.append((begin, end, False))
+            break
+        if len(found) == lines - 1:
+            found.append((begin, begin + _fitting(text, begin, cells - 1), True))
+            break
+        blank = text.rfind(" ", begin, end + 1)
+        if blank > begin:
+            found.append((begin, blank, False))
+            begin = blank + 1
+        else:
+            found.append((begin, end, False))
+            begin = end
+    return found
+
+
+def repeats(lines: Sequence[str]) -> list[str]:
+    """Each of ``lines`` once, where it was said last, and how often it was."""
+    counted: dict[str, int] = {}
+    for line in lines:
+        counted[line] = counted.pop(line, 0) + 1
+    return [line if times == 1 else f"{line} ({times} times)" for line, times in counted.items()]
+
+
+def _fitting(text: str, begin: int, cells: int) -> int:
+    """How many characters from ``begin`` fit into ``cells``; one at least."""
+    used, at = 0, begin
+    while at < len(text):
+        used += width(text[at])
+        if used > cells and at > begin:
+            break
+        at += 1
+    return at - begin
 
 
 def span(milliseconds: float) -> str:

@@ -27,11 +27,14 @@ from .containers import command_text, is_live, shown_state, since_ms
 from .picture import Picture
 from .sampling import History
 from .spark import sparkline
-from .waiting import is_waiting, reason
+from .waiting import is_waiting, reason, short_reason
 
 _MIB = 1 << 20
 _HOT = 90.0
 _OUT_OF_MEMORY = -104
+_REASON = 16
+_BESIDE_REASON = 44
+"""Cells of the Queue screen's columns whose width never changes, of the gaps, the gutter and a scrollbar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +53,21 @@ def cores_per_vcore(picture: Picture, node_id: str) -> float:
     return picture.host.cores / node.total.vcores
 
 
+def quota_cores(report: ContainerReport, picture: Picture) -> float:
+    """Of how many of the machine's cores a container's CPU is a part: its vcores', or one vcore's if it has none."""
+    return max(1, report.resource.vcores) * cores_per_vcore(picture, report.node_id)
+
+
 def measured(report: ContainerReport, picture: Picture, history: History) -> Measured:
     """Its use now: CPU from the last two measurements, in percent of its vcores' share of the machine."""
     cores = history.cores(report.container_id)
-    quota = report.resource.vcores * cores_per_vcore(picture, report.node_id)
-    percent = -1.0 if cores is None or quota <= 0 else 100.0 * cores / quota
+    percent = -1.0 if cores is None else 100.0 * cores / quota_cores(report, picture)
     return Measured(percent, report.usage.memory_bytes if is_live(report) else report.usage.memory_peak_bytes)
 
 
 def cpu_line(report: ContainerReport, picture: Picture, history: History, cells: int) -> str:
     """The sparkline of its CPU, its quota the full height."""
-    quota = report.resource.vcores * cores_per_vcore(picture, report.node_id)
-    return sparkline(history.cpu(report.container_id), cells, quota or 1.0)
+    return sparkline(history.cpu(report.container_id), cells, quota_cores(report, picture))
 
 
 def type_cell(report: ContainerReport) -> Cell:
@@ -161,15 +167,15 @@ def container_columns(
 
 
 def queue_columns(
-    picture: Picture, rows: Sequence[ContainerReport]
+    picture: Picture, rows: Sequence[ContainerReport], cells: int
 ) -> tuple[TopColumn[ContainerReport], ...]:
-    """The Queue screen: what waits where, its place, its age, and why."""
+    """The Queue screen in ``cells``: what waits where, its place, its age, and why, in short where it must be."""
     now = picture.taken_at_ms
-    node_width = min(20, max((len(one.node_id) for one in rows), default=0))
+    node_width = max(12, min(20, max((len(one.node_id) for one in rows), default=0)))
+    id_width = max(7, _id_width(rows))
+    room = max(_REASON, cells - _BESIDE_REASON - node_width - id_width)
     return (
-        TopColumn(
-            "node", "Node", max(12, node_width), lambda one: Cell(one.node_id), lambda one: one.node_id
-        ),
+        TopColumn("node", "Node", node_width, lambda one: Cell(one.node_id), lambda one: one.node_id),
         TopColumn(
             "position",
             "Pos",
@@ -181,7 +187,7 @@ def queue_columns(
         TopColumn(
             "id",
             "Id",
-            max(7, _id_width(rows)),
+            id_width,
             lambda one: Cell(suffix(one.container_id), STRONG),
             lambda one: one.container_id,
         ),
@@ -209,8 +215,8 @@ def queue_columns(
         TopColumn(
             "reason",
             "Why it waits",
-            20,
-            lambda one: Cell(reason(one, picture)),
+            _REASON,
+            lambda one: Cell(short_reason(one, picture, room)),
             lambda one: reason(one, picture),
             flexible=True,
         ),

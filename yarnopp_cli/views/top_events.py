@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..records.history import EventKind, HistoryEvent
 from .cells import ACCENT, BAD, DIM, GOOD, STRONG, WARN, Cell, TopColumn
-from .consequences import short_id
+from .consequences import suffix
 from .events import details, subject
 from .text import timestamp
 
@@ -43,16 +43,18 @@ def clock(epoch_ms: int) -> str:
 
 
 def short_subject(event: HistoryEvent) -> str:
-    """What it happened to, its id shortened; a container with its application's number."""
+    """What it happened to, its id shortened; a container with its application's number: both are needed."""
     if event.container:
         application = event.app.rpartition("_")[2]
-        return f"container_…{'_' + application if application else ''}…_{event.container.rpartition('_')[2]}"
+        return " ".join(["container", *([f"_{application}"] if application else []), suffix(event.container)])
     name = subject(event)
-    return short_id(name) if name.startswith("application_") else name
+    return f"application {suffix(name)}" if name.startswith("application_") else name
 
 
 EVENT_COLUMNS: tuple[TopColumn[HistoryEvent], ...] = (
-    TopColumn("time", "Time (UTC)", 12, lambda event: Cell(clock(event.t), DIM), lambda event: event.seq),
+    TopColumn(
+        "time", "Time (UTC)", 12, lambda event: Cell(clock(event.t), DIM), lambda event: (event.t, event.seq)
+    ),
     TopColumn(
         "kind",
         "Kind",

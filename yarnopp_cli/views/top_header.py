@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..records.reports import NodeState
 from .cells import ACCENT, BAD, DIM, GOOD, STRONG, WARN, Cell
 from .picture import Picture
 from .sampling import History
@@ -22,6 +23,9 @@ def counts(picture: Picture) -> list[Cell]:
     paused = sum(node.opportunistic.paused for node in picture.nodes)
     nodes = f"{info.nodes_running} node" + ("" if info.nodes_running == 1 else "s")
     lost = [Cell(f"{info.nodes_lost} lost", BAD)] if info.nodes_lost else []
+    silent = sum(1 for node in picture.nodes if node.state is NodeState.RUNNING and not node.connected)
+    if silent:
+        lost.append(Cell(f"{silent} silent", WARN))
     return [
         Cell(nodes),
         *lost,

@@ -12,6 +12,19 @@ from .nodes import cpu_percent, memory_percent, queue_text, state_text
 _BUSY = 90.0
 
 
+_SHORT_STATES = {
+    "DECOMMISSIONING": "DRAINING",
+    "DECOMMISSIONED": "DRAINED",
+    "RUNNING (silent)": "SILENT",
+}
+
+
+def short_state(node: NodeReport) -> Cell:
+    """Its state in nine cells, and in the tone of the state."""
+    state = state_text(node)
+    return Cell(_SHORT_STATES.get(state, state), state_cell(state).tone)
+
+
 def _count(number: int) -> Cell:
     return Cell(str(number), DIM if number == 0 else "")
 
@@ -33,7 +46,7 @@ COMPACT: tuple[TopColumn[NodeReport], ...] = (
     TopColumn(
         "node", "Node", 16, lambda node: Cell(node.node_id, STRONG), lambda node: node.node_id, flexible=True
     ),
-    TopColumn("state", "State", 9, lambda node: state_cell(state_text(node)), state_text),
+    TopColumn("state", "State", 9, short_state, state_text),
     TopColumn(
         "runningG",
         "Run G",

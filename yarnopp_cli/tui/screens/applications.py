@@ -13,7 +13,8 @@ from ...views.cells import TopColumn
 from ...views.consequences import kill_applications, short_id
 from ...views.picture import Picture
 from ...views.top_applications import compact_columns, yarn_columns
-from ..actions import STEERING
+from ...views.top_notes import Told, of_application
+from ..actions import STEERING, all_of, counted
 from ..base import ALWAYS, FILTER, ORDER, TableScreen
 from ..dialogs import Confirm
 from ..table import LiveTable
@@ -50,6 +51,10 @@ class ApplicationsScreen(TableScreen, inherit_bindings=False):
         if self.wide:
             return yarn_columns()
         return compact_columns(picture.taken_at_ms, rows, self.size.width)
+
+    def note(self, row: ApplicationReport, picture: Picture) -> Told:
+        """As TableScreen says."""
+        return of_application(row, picture)
 
     def identify(self, row: ApplicationReport) -> str:
         """Its id."""
@@ -95,10 +100,9 @@ class ApplicationsScreen(TableScreen, inherit_bindings=False):
             return
 
         def answered(yes: bool | None) -> None:
-            for app in living if yes else ():
-                self.top.perform(
-                    f"kill {short_id(app.application_id)}",
-                    partial(self.top.source.kill_application, app.application_id),
-                )
+            if yes:
+                kill = self.top.source.kill_application
+                calls = [(short_id(app.application_id), partial(kill, app.application_id)) for app in living]
+                self.top.perform(f"kill {counted(calls, 'applications')}", partial(all_of, calls))
 
         self.app.push_screen(Confirm(kill_applications(living), danger=True), answered)

@@ -12,6 +12,7 @@ from ...views.cells import TopColumn
 from ...views.consequences import short_id
 from ...views.picture import Picture
 from ...views.top_containers import container_columns
+from ...views.top_notes import Told, of_container
 from ..actions import EXPLAIN, LOG, STEER, ContainerActions
 from ..base import ALWAYS, FILTER, ORDER, TableScreen
 from ..table import LiveTable
@@ -51,6 +52,10 @@ class ContainersScreen(TableScreen, ContainerActions, inherit_bindings=False):
         """With as much sparkline as there is room for."""
         spark = max(6, min(60, (self.size.width - 72) // 2 + 6))
         return container_columns(picture, self.top.history, rows, spark)
+
+    def note(self, row: ContainerReport, picture: Picture) -> Told:
+        """As TableScreen says."""
+        return of_container(row, picture)
 
     def identify(self, row: ContainerReport) -> str:
         """Its id."""

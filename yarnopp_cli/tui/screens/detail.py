@@ -22,8 +22,8 @@ from ...views.consequences import short_id
 from ...views.containers import NodeFacts, fields, shown_state
 from ...views.picture import Picture
 from ...views.spark import sparkline
-from ...views.text import harmless, megabytes, shorten, span
-from ...views.top_containers import container_state, cores_per_vcore, measured
+from ...views.text import harmless, megabytes, repeats, shorten, span
+from ...views.top_containers import container_state, measured, quota_cores
 from ...views.top_events import story
 from ..actions import EXPLAIN, STEER
 from ..base import ALWAYS
@@ -105,8 +105,13 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
         grid.add_column(no_wrap=True, style="dim")
         grid.add_column(overflow="fold", ratio=1)
         for name, value in fields(self.report, picture.taken_at_ms, self._facts):
+            if name == "Diagnostics":
+                continue
             style = "bold" if name in ("Execution-Type", "State") else ""
             grid.add_row(Text(name), Text(harmless(value, "\n"), style=style))
+        if self.report.diagnostics.strip():
+            said = "\n".join(repeats(self.report.diagnostics.strip().splitlines()))
+            grid.add_row(Text("Diagnostics"), Text(harmless(said, "\n")))
         if self._story:
             grid.add_row(Text(), Text())
             grid.add_row(Text("History"), Text(""))
@@ -120,12 +125,12 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
         report, history = self.report, self.top.history
         cells = max(8, self.query_one("#measures").size.width - 2)
         use = measured(report, picture, history)
-        quota = report.resource.vcores * cores_per_vcore(picture, report.node_id) or 1.0
+        quota = quota_cores(report, picture)
         percent = "-" if use.cpu_percent < 0 else f"{use.cpu_percent:.0f}%"
         cpu = Text()
         cpu.append("CPU ", style="dim")
-        plural = "" if report.resource.vcores == 1 else "s"
-        cpu.append(f"{percent} of {report.resource.vcores} vcore{plural}", style="bold")
+        vcores = report.resource.vcores
+        cpu.append(f"{percent} of {'a vcore' if vcores <= 1 else f'{vcores} vcores'}", style="bold")
         cpu.append(f", {report.usage.cpu_seconds:.1f} s used")
         if report.usage.throttled_seconds:
             cpu.append(f", throttled {span(1000 * report.usage.throttled_seconds)}")

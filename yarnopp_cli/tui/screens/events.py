@@ -11,6 +11,7 @@ from ...records.history import HistoryEvent
 from ...views.cells import TopColumn
 from ...views.picture import Picture
 from ...views.top_events import EVENT_COLUMNS, kinds_of
+from ...views.top_notes import Told, of_event
 from ..base import ALWAYS, FILTER, ORDER, TableScreen
 from ..dialogs import Choose
 from ..table import LiveTable
@@ -21,6 +22,7 @@ class EventsScreen(TableScreen, inherit_bindings=False):
 
     NAME = "Events"
     EMPTY = "nothing has happened yet"
+    STEADY = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "Open", key_display="enter"),
         FILTER,
@@ -48,9 +50,13 @@ class EventsScreen(TableScreen, inherit_bindings=False):
         """When, what, to whom, why."""
         return EVENT_COLUMNS
 
+    def note(self, row: HistoryEvent, picture: Picture) -> Told:
+        """As TableScreen says."""
+        return of_event(row, picture)
+
     def identify(self, row: HistoryEvent) -> str:
-        """Its number."""
-        return str(row.seq)
+        """Its number, which begins anew with another ResourceManager, and its time."""
+        return f"{row.seq} {row.t}"
 
     def identity(self) -> str:
         """What it happened to."""

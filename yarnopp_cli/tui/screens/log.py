@@ -12,9 +12,10 @@ from textual.widgets import Input
 
 from ...records.reports import ContainerReport
 from ...views.cells import Cell
-from ...views.consequences import short_id
+from ...views.consequences import suffix
 from ...views.containers import exit_text, is_live, shown_state
 from ...views.picture import Picture
+from ...views.text import shorten
 from ...views.top_containers import container_state
 from ..actions import STEER_UNSEEN
 from ..base import ALWAYS
@@ -71,7 +72,17 @@ class LogScreen(TrackedContainer, inherit_bindings=False):
         self.track(picture)
         if self.view.file.path != self._path():
             self.view.show_file(self._path())
+        if self.view.empty != (empty := self._nothing()):
+            self.view.empty = empty
+            self.view.refresh()
         self._title()
+
+    def _nothing(self) -> str:
+        if not is_live(self.report):
+            return "nothing was written"
+        if shown_state(self.report) in ("QUEUED", "ALLOCATED"):
+            return "it has not started: its output will come here"
+        return "nothing yet"
 
     def on_log_view_changed(self) -> None:
         """Textual's: other lines are seen."""
@@ -80,21 +91,21 @@ class LogScreen(TrackedContainer, inherit_bindings=False):
     def _title(self) -> None:
         view, report = self.view, self.report
         state = container_state(report)
-        left = [Cell("Log", "strong"), Cell(f"  {short_id(report.container_id)} {self.stream}  "), state]
+        name = f"{suffix(report.application_id)} {suffix(report.container_id)}"
+        left = [Cell("Log", "strong"), Cell(f"  {name} {self.stream}  "), state]
         if not is_live(report):
             left.append(Cell(f"  ended: {exit_text(report)}", state.tone))
-        elif shown_state(report) in ("QUEUED", "ALLOCATED"):
-            left.append(Cell("  it has not started: its output will come here"))
         right = []
         if view.file.skipped:
             right.append(f"first {view.file.skipped >> 20} MB left out")
         if view.pattern:
-            right.append(f"/{view.pattern}")
+            right.append("/" + shorten(view.pattern, 12))
+        right += [word for word, on in (("WRAP", view.wrap), ("TIMES", view.stamps)) if on]
         total = len(view.file)
         first, last = view.shown
-        right.append(f"lines {first}-{last} of {total}" if total else "no lines")
+        right.append(f"{first}-{last} of {total}" if total else "no lines")
         if is_live(report):
-            right.append("FOLLOW" if view.follow else "stopped: f follows")
+            right.append("FOLLOW" if view.follow else "STOPPED")
         self.query_one(TitleLine).show(left, "  ".join(right))
 
     def action_follow(self) -> None:

@@ -13,6 +13,7 @@ from ...views.cells import TopColumn
 from ...views.consequences import drain
 from ...views.picture import Picture
 from ...views.top_nodes import compact_columns, yarn_columns
+from ...views.top_notes import Told, of_node
 from ..actions import STEERING
 from ..base import ALWAYS, FILTER, ORDER, TableScreen
 from ..dialogs import Confirm
@@ -46,6 +47,10 @@ class NodesScreen(TableScreen, inherit_bindings=False):
     def columns(self, picture: Picture, rows: Sequence[NodeReport]) -> Sequence[TopColumn[NodeReport]]:
         """Ours, or YARN's."""
         return yarn_columns(picture.taken_at_ms) if self.wide else compact_columns(rows)
+
+    def note(self, row: NodeReport, picture: Picture) -> Told:
+        """As TableScreen says."""
+        return of_node(row, picture)
 
     def identify(self, row: NodeReport) -> str:
         """Its id."""

@@ -11,6 +11,7 @@ from ...records.reports import ContainerReport
 from ...views.cells import TopColumn
 from ...views.picture import Picture
 from ...views.top_containers import queue_columns, queue_rows
+from ...views.top_notes import Told, of_waiting
 from ..actions import EXPLAIN, STEER_UNSEEN, ContainerActions
 from ..base import ALWAYS, FILTER, ORDER, TableScreen
 from ..table import LiveTable
@@ -42,7 +43,11 @@ class QueueScreen(TableScreen, ContainerActions, inherit_bindings=False):
         self, picture: Picture, rows: Sequence[ContainerReport]
     ) -> Sequence[TopColumn[ContainerReport]]:
         """With the reason."""
-        return queue_columns(picture, rows)
+        return queue_columns(picture, rows, self.size.width)
+
+    def note(self, row: ContainerReport, picture: Picture) -> Told:
+        """As TableScreen says."""
+        return of_waiting(row, picture)
 
     def identify(self, row: ContainerReport) -> str:
         """Its id."""
