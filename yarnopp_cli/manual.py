@@ -20,6 +20,7 @@ from yarnopp_cli import manual_text as text
 from yarnopp_cli.cli.table import COMMANDS, TABLE
 from yarnopp_cli.roff import Block, Literal, Page, Paragraph, Subheading, Tagged, to_man
 from yarnopp_cli.settings.applications import ApplicationSettings
+from yarnopp_cli.settings.engine import EngineSettings
 from yarnopp_cli.settings.hardware import HardwareSettings
 from yarnopp_cli.settings.loading import describe
 from yarnopp_cli.settings.nodemanager import NodeManagerSettings
@@ -40,6 +41,7 @@ TITLES: dict[type, str] = {
     HardwareSettings: "Hardware",
     ApplicationSettings: "Jobs",
     WebSettings: "REST API and pages",
+    EngineSettings: "A YARN cluster",
 }
 """The headings of the settings classes."""
 
@@ -48,6 +50,8 @@ COMMON_OPTIONS = frozenset(
         "--conf",
         "--define",
         "--run-dir",
+        "--engine",
+        "--rm",
         "--json",
         "--output",
         "--quiet",

@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 from ..errors import EXIT_FAILURE, EXIT_NOT_PERMITTED, EXIT_USAGE, UsageError, YoppError
 from . import output
 from .argv import rewrite
+from .engine_options import offer
 from .options import examples, new_typer
 from .table import COMMANDS, SECTIONS, TABLE
 
@@ -62,6 +63,7 @@ def _load(name: str) -> Any:
     module = import_module(f"{__package__}.{COMMANDS[name].module}")
     holder = new_typer(callback=_nothing)  # a callback makes it a group, whatever the module registers
     module.register(holder)
+    offer(holder, name)
     command: Any = typer.main.get_command(holder).commands[name]  # type: ignore[attr-defined]
     if COMMANDS[name].group and not command.epilog:
         command.epilog = examples(*_first_examples(command))

@@ -72,7 +72,9 @@ DSHELL_FLAGS = frozenset(
 )
 """Those that take none."""
 
-_COMMON_VALUES = ("--conf", "--run-dir", "-D", "--define", "-o", "--output", "--color", "--timeout")
+_COMMON_VALUES = (
+    "--conf", "--run-dir", "-D", "--define", "-o", "--output", "--color", "--timeout", "--engine", "--rm"
+)  # fmt: skip
 _COMMON_FLAGS = ("--json", "-q", "--quiet", "-v", "-vv", "--verbose", "--no-progress", "-y", "--yes")
 _DISTRIBUTED_SHELL = re.compile(r"(?:org\.apache\.hadoop\.yarn\.applications\.)?distributedshell\.Client")
 _PI = frozenset({"pi", "org.apache.hadoop.examples.QuasiMonteCarlo", "QuasiMonteCarlo"})
@@ -120,7 +122,9 @@ def _take_early(words: list[str], early: list[str]) -> list[str]:
         elif word in _COMMON_VALUES:
             early += words[index : index + 2]
             index += 2
-        elif word in _COMMON_FLAGS or re.match(r"--(conf|run-dir|define|output|color|timeout)=|-[Do].", word):
+        elif word in _COMMON_FLAGS or re.match(
+            r"--(conf|run-dir|define|output|color|timeout|engine|rm)=|-[Do].", word
+        ):
             early.append(word)
             index += 1
         else:

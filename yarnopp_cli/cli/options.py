@@ -44,6 +44,13 @@ class Format(enum.StrEnum):
     name = "name"
 
 
+class EngineName(enum.StrEnum):
+    """The values of ``--engine``."""
+
+    local = "local"
+    yarn = "yarn"
+
+
 class ColorMode(enum.StrEnum):
     """The values of ``--color``."""
 
@@ -92,6 +99,18 @@ Define = Annotated[
 RunDirOption = Annotated[
     str | None,
     typer.Option("--run-dir", metavar="DIR", help="The cluster's run directory. [env: YOPP_RUN_DIR]"),
+]
+EngineOption = Annotated[
+    EngineName | None,
+    typer.Option(
+        "--engine",
+        help="Where: on this host, or on a YARN cluster through its REST API. [env: YOPP_ENGINE]",
+        show_default=False,
+    ),
+]
+Rm = Annotated[
+    list[str] | None,
+    typer.Option("--rm", metavar="URL", help="That cluster's ResourceManager (repeatable). [env: YOPP_RM]"),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON (same as -o json).")]
 Output = Annotated[

@@ -52,6 +52,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("report", "report", "A job's timeline and waiting times as one HTML file", "Looking"),
     Entry("ps", "ps", "The containers that run, queue or are paused now", "Looking"),
     Entry("rmadmin", "rmadmin", "What YARN's administrators type", "Admin", group=True),
+    Entry("engine", "engine", "Where commands work: on this host, or on a YARN cluster", "Admin", group=True),
     Entry("top", "top", "Watch and steer nodes, containers and applications, live", "Looking"),
     Entry("man", "man", "Open the manual", "Help"),
     Entry("completion", "completion", "Completion for bash, zsh and fish", "Help", group=True),

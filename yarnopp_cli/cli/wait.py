@@ -73,7 +73,7 @@ def wait(
     Ctrl-C only stops waiting. With --for the code is 0 once the state is reached; --timeout ends with 124.
     """
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    target = _target(state)
+    target = target_of(state)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         named = words(ids)
         of_containers = [one for one in named if is_container(one)]
@@ -91,12 +91,12 @@ def wait(
             hint="it goes on; `yopp wait` again, or `yopp app kill`",
             exit_code=EXIT_TIMEOUT,
         )
-    code = _code(done, target)
-    _print(printer, seen, code)
+    code = code_of(done, target)
+    print_seen(printer, seen, code)
     return code
 
 
-def _target(state: str | None) -> str:
+def target_of(state: str | None) -> str:
     """The state waited for, "" for the end. Raises UsageError."""
     if state is None:
         return ""
@@ -111,7 +111,7 @@ def _target(state: str | None) -> str:
     return word
 
 
-def _code(done: list[Seen], target: str) -> int:
+def code_of(done: list[Seen], target: str) -> int:
     """The highest code among those that failed, with a target that is no end 0; at least 1 where one ended otherwise
     than was waited for."""
     if target in _ORDER:
@@ -205,7 +205,8 @@ def _final(code: int) -> str:
     return "SUCCEEDED" if code == 0 else "FAILED"
 
 
-def _print(printer: Printer, seen: list[Seen], code: int) -> None:
+def print_seen(printer: Printer, seen: list[Seen], code: int) -> None:
+    """Print how each of those waited for ended, or how far it got."""
     documents: list[dict[str, Any]] = [
         {"id": one.id, "state": one.state, "finalStatus": one.final or "UNDEFINED", "exit": one.code}
         for one in seen
