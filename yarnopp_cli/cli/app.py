@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 from ..errors import EXIT_FAILURE, EXIT_NOT_PERMITTED, EXIT_USAGE, UsageError, YoppError
 from . import output
 from .argv import rewrite
+from .common import alarm_kept, complete
 from .options import examples, new_typer
 from .table import COMMANDS, SECTIONS, TABLE
 
@@ -65,6 +66,7 @@ def _load(name: str) -> Any:
     command: Any = typer.main.get_command(holder).commands[name]  # type: ignore[attr-defined]
     if COMMANDS[name].group and not command.epilog:
         command.epilog = examples(*_first_examples(command))
+    complete(command, name)
     return command
 
 
@@ -131,7 +133,8 @@ def run(argv: Sequence[str]) -> int:
 
             words(list(argv[2:]))
             return 0
-        code = _invoke(rewrite(argv))
+        with alarm_kept():
+            code = _invoke(rewrite(argv))
         output.flush()
     except output.OutputClosedError as error:
         code = _closed(error)

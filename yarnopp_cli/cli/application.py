@@ -13,7 +13,7 @@ from ..records.reports import FINAL_STATES, ApplicationReport, YarnApplicationSt
 from ..views import applications as view
 from .context import Context
 from .listing import Choice, Documents, repeat, show, words_of
-from .naming import applications
+from .naming import agreed, applications, words
 from .options import (
     Color,
     Columns,
@@ -186,17 +186,10 @@ def kill(
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     bound = KILL_SECONDS if timeout is None else timeout
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        if ids == ["all"]:
-            live = [one.application_id for one in client.applications(GetApplicationsRequest(live_only=True))]
-            if (
-                live
-                and not dry_run
-                and not printer.confirm(f"Kill all {len(live)} live applications?", yes=yes)
-            ):
-                return 1
-            named = live
-        else:
-            named = applications(client, ids)
+        given = words(ids)
+        named = applications(client, given)
+        if not agreed(printer, given, named, "Kill", yes=yes or dry_run, what="live application"):
+            return 1
         before = {one: client.application(one) for one in named}
         if dry_run:
             would = [before[one] for one in named if before[one].state not in FINAL_STATES]

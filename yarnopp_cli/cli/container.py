@@ -14,7 +14,7 @@ import typer
 from executor.records import ExecutionType
 from executor.settings import ExecutorSettings
 
-from ..errors import EXIT_TIMEOUT, ConnectionFailedError, InvalidStateError, UsageError, YoppError
+from ..errors import EXIT_FAILURE, EXIT_TIMEOUT, ConnectionFailedError, InvalidStateError, UsageError, YoppError
 from ..records.client_protocol import GetContainersRequest
 from ..records.reports import ContainerReport, NodeReport
 from ..views import containers as view
@@ -23,7 +23,7 @@ from . import container_changes
 from .application import now_ms
 from .context import Context
 from .listing import Choice, Documents, repeat, show, words_of
-from .naming import application, containers, nodes, of_application, words
+from .naming import agreed, application, containers, nodes, of_application, words
 from .options import (
     Color,
     Columns,
@@ -300,16 +300,10 @@ def kill(
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     bound = KILL_SECONDS if timeout is None else timeout
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        if ids == ["all"]:
-            named = [one.container_id for one in client.containers() if view.is_live(one)]
-            if (
-                named
-                and not dry_run
-                and not printer.confirm(f"Kill all {len(named)} live containers?", yes=yes)
-            ):
-                return 1
-        else:
-            named = containers(client, ids)
+        given = words(ids)
+        named = containers(client, given)
+        if not agreed(printer, given, named, "Kill", yes=yes or dry_run, what="live container"):
+            return 1
         before = {one: client.container(one) for one in named}
         if dry_run:
             _say_what_would_end(printer, list(before.values()))
@@ -400,6 +394,7 @@ def signal(
     name: Annotated[
         str, typer.Option("-s", "--signal", metavar="NAME|NUMBER", help="Which signal.")
     ] = "TERM",
+    yes: Yes = False,
     conf: Conf = None,
     define: Define = None,
     run_dir: RunDirOption = None,
@@ -408,12 +403,15 @@ def signal(
     quiet: Quiet = False,
     verbose: Verbose = 0,
     color: Color = None,
-) -> None:
+) -> int:
     """Send a signal to every process of a container."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     number = signal_number(name)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        named = containers(client, words(ids))
+        given = words(ids)
+        named = containers(client, given, every=lambda one: one.started_at_ms > 0)
+        if not agreed(printer, given, named, f"Send {signals.Signals(number).name} to", yes=yes):
+            return EXIT_FAILURE
         for one in named:
             report = client.container(one)
             if not view.is_live(report):
@@ -427,3 +425,4 @@ def signal(
     else:
         for report in after:
             printer.text(f"{report.container_id} was sent {signals.Signals(number).name}")
+    return 0
