@@ -187,7 +187,8 @@ def _refused(error: OSError, argv: Sequence[str]) -> int:
 # What the parser says, to be taken apart: what, because, hint.
 _VALUE = re.compile(r"(invalid value for .*?'): (.*)", re.DOTALL)
 _NO_SUCH = re.compile(
-    r"(no such (command|option)):? '?(.*?)'?(?:[.]? [(]?(Did you mean|Possible options:) (.*?)[?)]*)?"
+    r"(no such (command|option)):? '?(.*?)'?(?:[.]? [(]?(Did you mean|Possible options:) (.*?)[?)]*)?",
+    re.DOTALL,
 )
 
 

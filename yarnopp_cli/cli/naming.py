@@ -57,7 +57,13 @@ def words(given: Sequence[str]) -> list[str]:
 
 
 def agreed(
-    printer: Printer, given: Sequence[str], named: Sequence[str], verb: str, *, yes: bool, what: str = "container"
+    printer: Printer,
+    given: Sequence[str],
+    named: Sequence[str],
+    verb: str,
+    *,
+    yes: bool,
+    what: str = "container",
 ) -> bool:
     """Whether a change of ``named`` may go on: it is asked for where ``all`` was said. Raises UsageError where
     nobody can be asked."""
@@ -185,7 +191,9 @@ def nodes(reports: Sequence[NodeReport], given: Sequence[str]) -> list[NodeRepor
     for word in words(given):
         bounds = _range(word)
         within = [
-            one for one in by_id if bounds is not None and bounds[1] <= int(one.rpartition(":")[2]) <= bounds[2]
+            one
+            for one in by_id
+            if bounds is not None and bounds[1] <= int(one.rpartition(":")[2]) <= bounds[2]
         ]
         named += list(by_id) if word == ALL else within or [_node(list(by_id), word)]
     return [by_id[one] for one in dict.fromkeys(named)]
