@@ -13,7 +13,7 @@ from ..views import applications as view
 from .context import Context
 from .filters import node_id
 from .listing import Choice, Documents, repeat, show, words_of
-from .naming import applications, words
+from .naming import applications, one_of, words
 from .options import (
     Color,
     Columns,
@@ -93,7 +93,7 @@ def list_attempts(
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     states = words_of(state, _STATES, "--state")
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        one_app = applications(client, [application])[0]
+        one_app = one_of(applications(client, [application]), application)
         on = node_id(client, node)
 
         def once() -> None:

@@ -14,6 +14,7 @@ from ..records.client_protocol import GetContainersRequest
 from ..records.reports import ContainerReport
 from ..records.requests import ContainerUpdateType, UpdateContainerRequest
 from ..views import containers as view
+from ..views.containers import is_live
 from .context import Context
 from .naming import agreed, containers, words
 from .options import (
@@ -192,7 +193,7 @@ def resize(
         raise UsageError("no new size was given", hint="--memory 2G, --vcores 2, or both")
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         given = words(ids)
-        named = containers(client, given)
+        named = containers(client, given, every=is_live)
         if not agreed(printer, given, named, "Resize", yes=yes):
             return EXIT_FAILURE
         for one in named:

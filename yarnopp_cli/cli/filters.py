@@ -10,7 +10,7 @@ from ..errors import EXIT_NO_SUCH, YoppError
 from ..records.client_protocol import GetApplicationsRequest, GetContainersRequest
 from ..records.reports import QueueReport
 from ..views.text import harmless
-from .naming import application, nodes
+from .naming import application, nodes, one_of
 
 if TYPE_CHECKING:
     from ..client import YarnClient
@@ -58,7 +58,7 @@ def named_queue(every: tuple[QueueReport, ...], name: str) -> QueueReport:
 
 def node_id(client: YarnClient, word: str | None) -> str:
     """The full id of the node that a word means, "" for none. Raises NodeNotFoundError, UsageError."""
-    return nodes(client.nodes(), [word])[0].node_id if word else ""
+    return one_of(nodes(client.nodes(), [word]), word).node_id if word else ""
 
 
 def applications_on(client: YarnClient, node: str, *, ended_too: bool) -> frozenset[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import (
     ApplicationNotFoundError,
@@ -28,6 +28,8 @@ from .output import Printer, is_terminal
 if TYPE_CHECKING:
     from ..client import YarnClient
     from ..records.reports import ContainerReport, NodeReport
+
+T = TypeVar("T")
 
 ALL = "all"
 _DOTTED = re.compile(r"(\d+)\.(\d+)", re.ASCII)
@@ -89,6 +91,31 @@ def applications(client: YarnClient, given: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(named))
 
 
+def one_of(found: Sequence[T], word: str) -> T:
+    """The only thing that a word means, for who can use one only. Raises UsageError for several, or for none
+    where ``all`` was said."""
+    if len(found) != 1:
+        raise UsageError(
+            f"{harmless(word)} means {len(found)} things",
+            because="this takes one",
+            hint="name one, or `last`",
+        )
+    return found[0]
+
+
+def spread(client: YarnClient, given: Sequence[str]) -> list[str]:
+    """The words with ranges and ``all`` (live applications) replaced by full ids. Raises as ``applications``."""
+    found: list[str] = []
+    for word in given:
+        if word != ALL and _range(word) is None:
+            found.append(word)
+        elif is_container(word):
+            found += containers(client, [word])
+        else:
+            found += applications(client, [word])
+    return list(dict.fromkeys(found))
+
+
 def _range(word: str) -> tuple[int | None, int, int] | None:
     """What ``1-3`` or ``3.2-5`` says: the application before the dot, and the bounds. Raises UsageError."""
     match = _RANGE.fullmatch(word)
@@ -135,7 +162,8 @@ def containers(
     for word in words(given):
         if word == ALL:
             live = [one for one in client.containers() if is_live(one)]
-            named += [one.container_id for one in live if every is None or every(one)]
+            # A master that stands still takes its application with it: only who kills all means it too.
+            named += [one.container_id for one in live if every is None or (every(one) and not one.is_am)]
         elif (bounds := _range(word)) is not None:
             app, first, last = bounds
             within = [

@@ -11,7 +11,7 @@ from ..views import queues as view
 from .context import Context
 from .filters import QueueFilter, named_queue, queues_below
 from .listing import Choice, Documents, repeat, show, words_of
-from .naming import ALL, applications, words
+from .naming import ALL, applications, one_of, words
 from .options import (
     Color,
     Columns,
@@ -90,7 +90,7 @@ def list_queues(
 
         def once() -> None:
             nonlocal home
-            home = client.application(applications(client, [app])[0]).queue if app else None
+            home = client.application(one_of(applications(client, [app]), app)).queue if app else None
             show(
                 printer,
                 [one for one in client.queues() if passes(one)],
