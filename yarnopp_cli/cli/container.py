@@ -430,12 +430,15 @@ def signal(
         named = containers(client, given, every=lambda one: one.started_at_ms > 0)
         if not agreed(printer, given, named, f"Send {signals.Signals(number).name} to", yes=yes):
             return EXIT_FAILURE
-        for one in named:
-            report = client.container(one)
+        reports = [client.container(one) for one in named]
+        for report in reports:
             if not view.is_live(report):
                 raise InvalidStateError(
-                    f"{one} has ended", because=view.exit_text(report), hint="`yopp ps` shows what lives"
+                    f"{report.container_id} has ended",
+                    because=view.exit_text(report),
+                    hint="`yopp ps` shows what lives",
                 )
+        for report in reports:
             client.signal_container(report, number)
         after = [client.container(one) for one in named]
     if printer.form not in ("table", "wide") or quiet:

@@ -89,8 +89,8 @@ def pause(
         named = containers(client, given, every=lambda one: one.state is ContainerState.RUNNING)
         if not agreed(printer, given, named, "Pause", yes=yes):
             return EXIT_FAILURE
-        for one in named:
-            client.pause_container(_alive(client.container(one)))
+        for report in [_alive(client.container(one)) for one in named]:
+            client.pause_container(report)
         after = _finish(client, named, no_wait, timeout, _is_paused, "pause")
     _tell(printer, after)
     return 0
@@ -117,8 +117,8 @@ def resume(
         named = containers(client, given, every=lambda one: one.state is ContainerState.PAUSED)
         if not agreed(printer, given, named, "Resume", yes=yes):
             return EXIT_FAILURE
-        for one in named:
-            client.resume_container(_alive(client.container(one)))
+        for report in [_alive(client.container(one)) for one in named]:
+            client.resume_container(report)
         after = _finish(client, named, no_wait, timeout, _goes_on, "go on")
     _tell(printer, after)
     return 0
@@ -196,8 +196,8 @@ def resize(
         named = containers(client, given, every=is_live)
         if not agreed(printer, given, named, "Resize", yes=yes):
             return EXIT_FAILURE
-        for one in named:
-            report = _alive(_at_the_rm(client, one))
+        for report in [_alive(_at_the_rm(client, one)) for one in named]:
+            one = report.container_id
             now_has = report.resource
             wanted = Resource(
                 now_has.memory if memory is None else memory, now_has.vcores if vcores is None else vcores
@@ -234,8 +234,9 @@ def _change_type(
     named = containers(client, given, every=lambda one: one.execution_type is not target)
     if not agreed(printer, given, named, "Promote" if guaranteed else "Demote", yes=yes):
         return EXIT_FAILURE
-    for one in named:
-        if _alive(_at_the_rm(client, one)).execution_type is target:
+    for report in [_alive(_at_the_rm(client, one)) for one in named]:
+        one = report.container_id
+        if report.execution_type is target:
             printer.note(f"{one} is {target.value} already")
         else:
             _update(client, one, kind, no_wait, timeout, target=target)

@@ -155,7 +155,7 @@ def containers(
     client: YarnClient, given: Sequence[str], *, every: Callable[[ContainerReport], bool] | None = None
 ) -> list[str]:
     """The full ids of the containers named, ended ones included; ``all`` is those that live and that ``every``
-    takes. Raises ContainerNotFoundError, UsageError."""
+    takes. With ``every`` ranges leave out what has ended, too. Raises ContainerNotFoundError, UsageError."""
     known = rm.GetContainersRequest(finished=True)
     found = _Lazy(lambda: [report.container_id for report in client.container_reports(known)])
     named: list[str] = []
@@ -171,6 +171,9 @@ def containers(
                 for one in found
                 if app in (None, _application_number(one)) and first <= _number(one) <= last
             ]
+            if within and every is not None:  # what shall be changed has to live
+                live_ids = {one.container_id for one in client.container_reports(rm.GetContainersRequest())}
+                within = [one for one in within if one in live_ids] or within
             named += within or [container(found, word)]
         else:
             named.append(container(found, word))

@@ -29,7 +29,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("rm", "rm", "Start, stop or run the ResourceManager alone", "Lifecycle", group=True),
     Entry("nm", "nm", "Start, stop or run one NodeManager", "Lifecycle", group=True),
     Entry("doctor", "doctor", "Check what this host can enforce, and what to type for the rest", "Lifecycle"),
-    Entry("config", "config", "Show and check the configuration", "Lifecycle", group=True),
+    Entry("config", "config", "Show, check and change the configuration", "Lifecycle", group=True),
     Entry("run", "run", "Run a command in containers, and end with its exit code", "Jobs"),
     Entry("dshell", "dshell", "YARN's distributed shell, with all its options", "Jobs"),
     Entry("pi", "pi", "Estimate pi in map containers, as Hadoop's example does", "Jobs"),
