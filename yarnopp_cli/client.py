@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from .records.application_updates import UpdateApplicationTimeoutsResponse
     from .records.explanation import ExplainResponse, Explanation
+    from .records.figures import GetSchedulerFiguresResponse
     from .records.history import GetEventsRequest, GetEventsResponse
 
 ANSWER_GRACE = 10.0
@@ -101,6 +102,15 @@ class YarnClient:
             self._rm, "getApplications", request or rm.GetApplicationsRequest()
         )
         return response.applications
+
+    def scheduler_figures(self) -> GetSchedulerFiguresResponse:
+        """What the RM counts beside its reports."""
+        from .records.figures import GetSchedulerFiguresRequest
+
+        response: GetSchedulerFiguresResponse = self._call(
+            self._rm, "getSchedulerFigures", GetSchedulerFiguresRequest()
+        )
+        return response
 
     def application(self, application_id: str) -> ApplicationReport:
         """One application. Raises ApplicationNotFoundError."""

@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 from ..errors import EXIT_FAILURE, EXIT_NOT_PERMITTED, EXIT_USAGE, UsageError, YoppError
 from . import output
 from .argv import rewrite
+from .common import alarm_kept, complete
 from .engine_options import offer
 from .options import examples, new_typer
 from .table import COMMANDS, SECTIONS, TABLE
@@ -67,6 +68,7 @@ def _load(name: str) -> Any:
     command: Any = typer.main.get_command(holder).commands[name]  # type: ignore[attr-defined]
     if COMMANDS[name].group and not command.epilog:
         command.epilog = examples(*_first_examples(command))
+    complete(command, name)
     return command
 
 
@@ -133,7 +135,8 @@ def run(argv: Sequence[str]) -> int:
 
             words(list(argv[2:]))
             return 0
-        code = _invoke(rewrite(argv))
+        with alarm_kept():
+            code = _invoke(rewrite(argv))
         output.flush()
     except output.OutputClosedError as error:
         code = _closed(error)
@@ -186,7 +189,8 @@ def _refused(error: OSError, argv: Sequence[str]) -> int:
 # What the parser says, to be taken apart: what, because, hint.
 _VALUE = re.compile(r"(invalid value for .*?'): (.*)", re.DOTALL)
 _NO_SUCH = re.compile(
-    r"(no such (command|option)):? '?(.*?)'?(?:[.]? [(]?(Did you mean|Possible options:) (.*?)[?)]*)?"
+    r"(no such (command|option)):? '?(.*?)'?(?:[.]? [(]?(Did you mean|Possible options:) (.*?)[?)]*)?",
+    re.DOTALL,
 )
 
 

@@ -12,7 +12,7 @@ from ..views import applications as view
 from ..views.text import timestamp
 from .application import now_ms
 from .context import Context
-from .naming import applications
+from .naming import applications, one_of
 from .options import (
     Color,
     Conf,
@@ -71,7 +71,7 @@ def lifetime(
         )
     expires = now_ms() + round(seconds * 1000) if seconds else 0
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        [one] = applications(client, [application])
+        one = one_of(applications(client, [application]), application)
         report = client.limit_lifetime(one, expires, dry_run=dry_run)
     until = f"may live until {timestamp(expires)}" if expires else "may live without bound"
     _show(printer, report, f"{report.application_id} {'would be one that ' if dry_run else ''}{until}")
@@ -93,7 +93,7 @@ def queue(
     """Move a living application into another queue, with all that it has."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        [one] = applications(client, [application])
+        one = one_of(applications(client, [application]), application)
         report = client.move_application(one, name, dry_run=dry_run)
     _show(
         printer, report, f"{report.application_id} {'would be' if dry_run else 'is'} in queue {report.queue}"
@@ -116,7 +116,7 @@ def priority(
     """Give a living application another priority among those of its queue."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        [one] = applications(client, [application])
+        one = one_of(applications(client, [application]), application)
         report = client.update_priority(one, value, dry_run=dry_run)
     _show(
         printer,

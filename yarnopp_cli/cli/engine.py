@@ -246,7 +246,7 @@ def use(
     color: Color = None,
 ) -> None:
     """Keep a choice of engine in your own configuration, where `config show --origin` shows it."""
-    from ..settings.writing import set_properties, user_site
+    from .config_changes import change
 
     printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
     named = addresses([one for text in rm or () for one in text.split(",")])
@@ -268,8 +268,7 @@ def use(
     wanted = {NAME_PROPERTY: name.value}
     if named:
         wanted[ADDRESSES_PROPERTY] = ",".join(named)
-    path = user_site(os.environ)
-    set_properties(path, wanted, os.environ)
+    _, path = change(printer, Context.of(), wanted, dry_run=False)
     if printer.is_json:
         printer.document({"engine": name.value, "where": list(named or before.addresses), "file": path})
     else:

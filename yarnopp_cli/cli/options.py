@@ -129,20 +129,40 @@ Color = Annotated[ColorMode | None, typer.Option("--color", help="Colours.", sho
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress line on stderr.")]
 Timeout = Annotated[
     float | None,
-    typer.Option("--timeout", metavar="DUR", parser=duration, help="Give up after this time: 90s, 5m, 2h."),
+    typer.Option(
+        "--timeout",
+        metavar="DUR",
+        parser=duration,
+        envvar="YOPP_TIMEOUT",
+        show_envvar=False,
+        help="Give up after this time: 90s, 5m, 2h. [env: YOPP_TIMEOUT]",
+    ),
 ]
 Yes = Annotated[bool, typer.Option("-y", "--yes", help="Answer yes to every question.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Return at once, not when it has happened.")]
 Watch = Annotated[
     float | None,
-    typer.Option("-w", "--watch", metavar="SECS", parser=duration, help="Print again every so many seconds."),
+    typer.Option(
+        "-w",
+        "--watch",
+        metavar="SECS",
+        parser=duration,
+        help="Print again every SECS seconds, in place on a terminal.",
+    ),
 ]
 Sort = Annotated[
     str | None, typer.Option("--sort", metavar="COL[,-COL]", help="Sort by columns; - means descending.")
 ]
 Columns = Annotated[str | None, typer.Option("--columns", metavar="A,B", help="Show these columns.")]
 Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=0, help="Show at most N.")]
+Newest = Annotated[
+    int | None,
+    typer.Option(
+        "--limit", metavar="N", min=0, help="Show at most N: the newest, or with --sort the first so sorted."
+    ),
+]
 Ids = Annotated[
-    list[str], typer.Argument(metavar="ID...", help="Full id, `last`, unique suffix, or - for stdin.")
+    list[str],
+    typer.Argument(metavar="ID...", help="Full id, `last`, unique suffix, 1-3, `all`, or - for stdin."),
 ]

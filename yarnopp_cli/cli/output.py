@@ -12,7 +12,8 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TextIO, TypeVar
 
 from ..errors import EXIT_FAILURE, UsageError, YoppError
@@ -48,6 +49,9 @@ _WORD_STYLES = {
 }
 # What the command that runs has asked for, so that its error comes out in the same form.
 _errors_as_json = False
+_color_wanted: str | None = None
+# What is printed while a frame is drawn; None while none is.
+_collected: list[str] | None = None
 
 
 class OutputClosedError(YoppError):
@@ -101,7 +105,8 @@ class Printer:
         no_progress: bool = False,
     ) -> Printer:
         """From the values of the common options; ``YOPP_OUTPUT`` stands in for a missing ``-o``."""
-        global _errors_as_json
+        global _errors_as_json, _color_wanted
+        _color_wanted = getattr(color, "value", color)
         chosen = getattr(output, "value", output)
         if json:
             if chosen not in (None, "json", "jsonl"):
@@ -150,7 +155,9 @@ class Printer:
     def note(self, text: str) -> None:
         """Say something beside the answer, on stderr; nothing when quiet."""
         if not self.quiet:
-            _talk(harmless(text, keep="\n") + "\n")
+            # Beside a picture that is drawn again and again a line of its own would tear it.
+            talk = _talk if _collected is None else _write
+            talk(harmless(text, keep="\n") + "\n")
 
     def warn(self, text: str) -> None:
         """Warn on stderr, quiet or not."""
@@ -174,6 +181,21 @@ class Printer:
     def clear_screen(self) -> None:
         """Empty the terminal, for a list that is printed again."""
         _write("\x1b[H\x1b[2J")
+
+    @contextmanager
+    def frame(self, title: str) -> Iterator[None]:
+        """Draw what is printed meanwhile over what is on the terminal, as much of it as there is room for."""
+        global _collected
+        _collected = [f"{title}\n"] if title else []
+        try:
+            yield
+        finally:
+            text, _collected = "".join(_collected), None
+        lines = text.rstrip("\n").split("\n")
+        rows = max(2, shutil.get_terminal_size().lines - 1)
+        if len(lines) > rows:
+            lines = [*lines[: rows - 1], f"… {len(lines) - rows + 1} more lines"]
+        _write("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
 
     def listing(
         self,
@@ -342,8 +364,8 @@ def error(problem: YoppError) -> None:
 
         _talk(harmless_json(json.dumps(error_document(problem), ensure_ascii=False)) + "\n")
         return
-    mark = paint("error:", "red", _colored(sys.stderr, None))
-    lines = [f"{mark} {harmless(problem.message, keep=chr(10)).rstrip()}"]
+    mark = paint("error:", "red", _colored(sys.stderr, _color_wanted))
+    lines = [f"{mark} {harmless(problem.message.rstrip())}"]
     if problem.because:
         lines.append(f"  because: {harmless(problem.because)}")
     if problem.hint:
@@ -353,8 +375,8 @@ def error(problem: YoppError) -> None:
 
 def reset(*, json_wanted: bool) -> None:
     """Begin a new command line; ``json_wanted`` says how its errors are to look until its options are parsed."""
-    global _errors_as_json
-    _errors_as_json = json_wanted
+    global _errors_as_json, _color_wanted
+    _errors_as_json, _color_wanted = json_wanted, None
 
 
 def write_bytes(data: bytes) -> None:
@@ -402,6 +424,9 @@ def abandon(stream: TextIO) -> None:
 
 
 def _write(text: str) -> None:
+    if _collected is not None:
+        _collected.append(text)
+        return
     encoding = "utf-8" if text.isascii() else (sys.stdout.encoding or "utf-8")
     write_bytes(text.encode(encoding, "backslashreplace"))
 

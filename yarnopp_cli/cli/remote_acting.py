@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ..engines.documents import exit_of
 from ..engines.yarn import LIVE_STATES, Listing, YarnEngine, signal_command
@@ -14,11 +13,12 @@ from ..views import applications as view
 from ..views.text import timestamp
 from .application import KILL_SECONDS, now_ms
 from .container import signal_number
-from .naming import is_container, words
+from .naming import agreed, is_container, words
 from .options import duration
 from .output import Printer
 from .remote import Values
-from .remote_looking import app_details, application_ids, container_details, container_ids
+from .remote_looking import app_details, container_details
+from .remote_naming import application_id, application_ids, container_ids
 from .wait import Seen, code_of, print_seen, target_of
 
 FASTEST_POLL, SLOWEST_POLL = 0.1, 2.0
@@ -72,16 +72,11 @@ def await_end(engine: YarnEngine, named: Sequence[str], seconds: float | None) -
 
 def app_kill(engine: YarnEngine, printer: Printer, values: Values) -> int:
     """``yopp app kill``."""
-    given, dry_run = values["ids"], values["dry_run"]
-    if given == ["all"]:
-        live = engine.applications([("states", ",".join(LIVE_STATES))]).reports
-        named = [one.application_id for one in live]
-        if named and not dry_run:
-            question = f"Kill all {len(named)} live applications of {engine.rest.address}?"
-            if not printer.confirm(question, yes=values["yes"]):
-                return 1
-    else:
-        named = application_ids(engine, given)
+    given, dry_run = words(values["ids"]), values["dry_run"]
+    named = application_ids(engine, given)
+    what = f"live application of {engine.rest.address}"
+    if not agreed(printer, given, named, "Kill", yes=values["yes"] or dry_run, what=what):
+        return 1
     before = {one: engine.application(one) for one in named}
     living = [one for one in named if before[one].reports[0].state not in FINAL_STATES]
     if dry_run:
@@ -121,7 +116,7 @@ def app_kill(engine: YarnEngine, printer: Printer, values: Values) -> int:
 
 def app_queue(engine: YarnEngine, printer: Printer, values: Values) -> None:
     """``yopp app queue``."""
-    [one] = application_ids(engine, [values["application"]])
+    one = application_id(engine, values["application"])
     engine.move(one, values["name"])
     found = engine.application(one)
     _changed(printer, found, f"{one} is in queue {found.reports[0].queue}")
@@ -129,7 +124,7 @@ def app_queue(engine: YarnEngine, printer: Printer, values: Values) -> None:
 
 def app_priority(engine: YarnEngine, printer: Printer, values: Values) -> None:
     """``yopp app priority``."""
-    [one] = application_ids(engine, [values["application"]])
+    one = application_id(engine, values["application"])
     engine.prioritise(one, values["value"])
     found = engine.application(one)
     _changed(printer, found, f"{one} has priority {found.reports[0].priority}")
@@ -147,7 +142,7 @@ def app_lifetime(engine: YarnEngine, printer: Printer, values: Values) -> None:
     seconds = duration(length)
     if not seconds:
         raise UsageError("no time is left to live", hint="`yopp app kill` ends it now")
-    [one] = application_ids(engine, [values["application"]])
+    one = application_id(engine, values["application"])
     expires = now_ms() + round(seconds * 1000)
     engine.limit_lifetime(one, expires)
     _changed(printer, engine.application(one), f"{one} may live until {timestamp(expires)}")
@@ -220,8 +215,3 @@ def wait(engine: YarnEngine, printer: Printer, values: Values) -> int:
     code = code_of(reached, target)
     print_seen(printer, seen, code)
     return code
-
-
-def application_document(found: Listing) -> dict[str, Any]:
-    """The document of one application, as it came."""
-    return {"app": dict(found.documents[0])}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..engines.yarn import ALIVE, LIVE_STATES, Listing, YarnEngine, cut, node_named
-from ..errors import ApplicationNotFoundError, UsageError, YoppError
+from ..errors import EXIT_NO_SUCH, ApplicationNotFoundError, UsageError, YoppError
 from ..records.ids import ApplicationAttemptId
 from ..records.reports import (
     ApplicationAttemptReport,
@@ -28,11 +28,12 @@ from ..views.text import harmless, timestamp
 from .application import now_ms
 from .container import STATES as CONTAINER_STATES
 from .container import Filters, execution_type
+from .filters import named_queue
 from .listing import Choice, Documents, repeat, show, words_of
-from .naming import application, container, is_container, nodes, words
+from .naming import ALL, is_container, nodes, one_of, words
 from .output import Printer, is_terminal_out
-from .queue import EXIT_NO_SUCH
 from .remote import Values
+from .remote_naming import application_id, application_ids, container_ids, node_reports, states_of
 
 T = TypeVar("T")
 _OURS_ONLY = {
@@ -146,7 +147,7 @@ def status(engine: YarnEngine, printer: Printer, values: Values) -> int:
         raw(printer, answer.body)
         return 0
     if printer.quiet or printer.form == "name":
-        for node in engine.nodes(_states(ALIVE)).reports:
+        for node in engine.nodes(states_of(ALIVE)).reports:
             printer.text(node.node_id)
         return 0
     info, metrics = answer.document().get("clusterInfo") or {}, engine.metrics()
@@ -167,24 +168,16 @@ def status(engine: YarnEngine, printer: Printer, values: Values) -> int:
     return 0 if state == "STARTED" else 4
 
 
-def _states(states: Sequence[NodeState]) -> list[str]:
-    return [one.value for one in states]
-
-
 # -- nodes -----------------------------------------------------------------------------------------------------
-
-
-def _all_nodes(engine: YarnEngine) -> Listing:
-    return engine.nodes(_states(tuple(NodeState)))
 
 
 def node_list(engine: YarnEngine, printer: Printer, values: Values) -> None:
     """``yopp node list``."""
-    allowed = ("ALL", *_states(tuple(NodeState)))
+    allowed = ("ALL", *states_of(tuple(NodeState)))
     states: Sequence[str] = words_of(values["state"], allowed, "--state")
     if values["every"] or "ALL" in states:
         states = allowed[1:]
-    states = states or _states(ALIVE)
+    states = states or states_of(ALIVE)
 
     def once() -> None:
         listing = engine.nodes(states)
@@ -200,32 +193,13 @@ def node_status(engine: YarnEngine, printer: Printer, values: Values) -> None:
     """``yopp node status``."""
     named = words(values["ids"])
     if not all(":" in one for one in named):
-        named = [one.node_id for one in nodes(_all_nodes(engine).reports, named)]
+        named = [one.node_id for one in nodes(node_reports(engine), named)]
     found = [engine.node(one) for one in named]
     columns = known_columns(node_view.COLUMNS, "node", all(one.ours for one in found))
     details(printer, found, fields=node_view.fields, columns=columns, identity=lambda node: node.node_id)
 
 
 # -- applications ----------------------------------------------------------------------------------------------
-
-
-class Ids:
-    """The ids of all applications, asked for when a short one is to be found among them."""
-
-    def __init__(self, engine: YarnEngine) -> None:
-        self._engine = engine
-        self._known: list[str] | None = None
-
-    def __iter__(self) -> Iterator[str]:
-        if self._known is None:
-            self._known = self._engine.application_ids()
-        return iter(self._known)
-
-
-def application_ids(engine: YarnEngine, given: Sequence[str]) -> list[str]:
-    """The full ids of the applications named."""
-    known = Ids(engine)
-    return list(dict.fromkeys(application(known, word) for word in words(given)))
 
 
 def app_list(engine: YarnEngine, printer: Printer, values: Values) -> None:
@@ -292,8 +266,8 @@ def attempt_status(engine: YarnEngine, printer: Printer, values: Values) -> None
     found = []
     for word in words(values["ids"]):
         attempt_id = "" if word == "last" else str(ApplicationAttemptId.parse(word))
-        application_id = application_ids(engine, [word])[0]
-        listing = engine.attempts(application_id)
+        owner = application_id(engine, word)
+        listing = engine.attempts(owner)
         chosen = [
             (report, document)
             for report, document in zip(listing.reports, listing.documents, strict=True)
@@ -301,7 +275,7 @@ def attempt_status(engine: YarnEngine, printer: Printer, values: Values) -> None
         ][-1:]
         if not chosen:
             raise ApplicationNotFoundError(
-                f"no attempt {word}", hint=f"`yopp attempt list {application_id}` shows those there are"
+                f"no attempt {word}", hint=f"`yopp attempt list {owner}` shows those there are"
             )
         document = {"appAttempt": chosen[0][1]}
         found.append(
@@ -327,7 +301,9 @@ def container_list(engine: YarnEngine, printer: Printer, values: Values) -> None
         words_of(values["state"], CONTAINER_STATES, "--state"),
         execution_type(values["kind"]),
         _application_or_attempt(engine, values["app"]) if values["app"] else "",
-        nodes(_all_nodes(engine).reports, [values["node"]])[0].node_id if values["node"] else "",
+        one_of(nodes(node_reports(engine), [values["node"]]), values["node"]).node_id
+        if values["node"]
+        else "",
         values["user"],
     )
 
@@ -348,13 +324,13 @@ def container_list(engine: YarnEngine, printer: Printer, values: Values) -> None
 
 
 def _application_or_attempt(engine: YarnEngine, word: str) -> str:
-    return word if word.startswith("appattempt_") else application(Ids(engine), word)
+    return word if word.startswith("appattempt_") else application_id(engine, word)
 
 
 def _containers(engine: YarnEngine, printer: Printer, filters: Filters) -> Listing:
     if filters.application:
         return _merged([engine.attempt_containers(one) for one in _attempts(engine, filters.application)])
-    alive = engine.nodes(_states(ALIVE)).reports
+    alive = engine.nodes(states_of(ALIVE)).reports
     if filters.node:
         one = node_named(alive, filters.node)
         if one is None:
@@ -380,22 +356,6 @@ def _merged(found: Sequence[Listing]) -> Listing:
     whole = {"containers": {"container": documents} if documents else None}
     body = json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode()
     return Listing([one for listing in found for one in listing.reports], documents, body)
-
-
-def container_ids(engine: YarnEngine, given: Sequence[str]) -> list[str]:
-    """The full ids of the containers named; short ones are looked for on all nodes."""
-
-    class Known:
-        known: list[str] | None = None
-
-        def __iter__(self) -> Iterator[str]:
-            if self.known is None:
-                found, _ = engine.containers_of(engine.nodes(_states(ALIVE)).reports)
-                self.known = sorted(one.container_id for listing in found for one in listing.reports)
-            return iter(self.known)
-
-    known = Known()
-    return list(dict.fromkeys(container(known, word) for word in words(given)))
 
 
 def container_status(engine: YarnEngine, printer: Printer, values: Values) -> None:
@@ -456,19 +416,12 @@ def queue_list(engine: YarnEngine, printer: Printer, values: Values) -> None:
 def queue_status(engine: YarnEngine, printer: Printer, values: Values) -> None:
     """``yopp queue status``."""
     pairs, _ = engine.queues()
-    known: dict[str, tuple[QueueReport, Any]] = {}
-    for report, document in pairs:
-        known.setdefault(report.name, (report, document))
-        known[report.path] = (report, document)
+    reports: tuple[QueueReport, ...] = tuple(report for report, _ in pairs)
+    given = words(values["ids"])
+    chosen = reports if given == [ALL] else [named_queue(reports, name) for name in given]
     found = []
-    for name in words(values["ids"]):
-        if name not in known:
-            raise YoppError(
-                f"no queue {name}",
-                hint=f"there is {', '.join(report.name for report, _ in pairs) or 'none'}",
-                exit_code=EXIT_NO_SUCH,
-            )
-        report, document = known[name]
+    for report in chosen:
+        document = next(document for one, document in pairs if one is report)
         body = json.dumps({"queue": document}, ensure_ascii=False, separators=(",", ":")).encode()
         found.append(Listing([report], [document], body))
     columns = known_columns(queue_view.COLUMNS, "queue", all(one.ours for one in found))
@@ -523,29 +476,34 @@ def _print_log(
 
 def _logged(engine: YarnEngine, named: Sequence[str], *, masters_only: bool) -> list[tuple[NodeReport, str]]:
     """The containers whose output is wanted, with their nodes."""
-    by_id: dict[str, NodeReport] = {one.node_id: one for one in _all_nodes(engine).reports}
+    by_id: dict[str, NodeReport] = {one.node_id: one for one in node_reports(engine)}
     found: list[tuple[NodeReport, str]] = []
     for word in named:
         if is_container(word):
-            [container_id] = container_ids(engine, [word])
-            found.append((engine.node_of(container_id), container_id))
+            found += [(engine.node_of(one), one) for one in container_ids(engine, [word])]
             continue
-        [application_id] = application_ids(engine, [word])
-        attempts = engine.attempts(application_id).reports
-        masters = {one.am_container_id: one.am_node_id for one in attempts if one.am_container_id}
-        places = dict(masters)
-        if not masters_only:
-            for attempt in attempts:
-                for one in engine.attempt_containers(attempt).reports:
-                    places.setdefault(one.container_id, one.node_id)
-            if len(places) > len(masters):
-                places = {key: node_id for key, node_id in places.items() if key not in masters}
-        if not any(node_id in by_id for node_id in places.values()):
-            raise YoppError(
-                f"no node knows containers of {application_id}",
-                because="the ResourceManager forgets them when their application has ended",
-                hint=f"aggregated logs: `yarn logs -applicationId {application_id}`",
-                exit_code=EXIT_NO_SUCH,
-            )
-        found += [(by_id[node_id], key) for key, node_id in sorted(places.items()) if node_id in by_id]
+        for one in application_ids(engine, [word]):
+            found += _of_application(engine, one, by_id, masters_only)
     return list(dict.fromkeys(found))
+
+
+def _of_application(
+    engine: YarnEngine, identifier: str, by_id: Mapping[str, NodeReport], masters_only: bool
+) -> list[tuple[NodeReport, str]]:
+    """An application's containers with their nodes; its masters too where there is nothing else."""
+    attempts = engine.attempts(identifier).reports
+    masters = {one.am_container_id: one.am_node_id for one in attempts if one.am_container_id}
+    others = {}
+    for attempt in () if masters_only else attempts:
+        for one in engine.attempt_containers(attempt).reports:
+            if one.container_id not in masters:
+                others[one.container_id] = one.node_id
+    places = others or masters
+    if not any(node_id in by_id for node_id in places.values()):
+        raise YoppError(
+            f"no node knows containers of {identifier}",
+            because="the ResourceManager forgets them when their application has ended",
+            hint=f"aggregated logs: `yarn logs -applicationId {identifier}`",
+            exit_code=EXIT_NO_SUCH,
+        )
+    return [(by_id[node_id], key) for key, node_id in sorted(places.items()) if node_id in by_id]

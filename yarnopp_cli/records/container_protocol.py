@@ -156,6 +156,18 @@ class GetNodeInfoResponse:
     rm_connected: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class GetNodeFiguresRequest:
+    """What the node has counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class GetNodeFiguresResponse:
+    """``counts`` since the NodeManager's start: containers launched, and ended by how."""
+
+    counts: dict[str, int]
+
+
 METHODS: dict[str, tuple[type, type]] = {
     "startContainers": (StartContainersRequest, StartContainersResponse),
     "stopContainers": (StopContainersRequest, StopContainersResponse),
@@ -165,5 +177,6 @@ METHODS: dict[str, tuple[type, type]] = {
     "resumeContainer": (ResumeContainerRequest, ResumeContainerResponse),
     "updateContainers": (UpdateContainersRequest, UpdateContainersResponse),
     "getNodeInfo": (GetNodeInfoRequest, GetNodeInfoResponse),
+    "getNodeFigures": (GetNodeFiguresRequest, GetNodeFiguresResponse),
 }
 """Method -> (request, response)."""
