@@ -127,7 +127,13 @@ def test_json_of_every_command_has_the_promised_shape(yopp: Yopp) -> None:
     say("config get", "yarn.acl.enable", shape=schema.PROPERTY)
     say("config check", shape={"check": [{"read": [str], "problems": [], "warnings": [str]}], "exit": int})
     say("config path", shape={"path": {"read": [str], "candidates": [str]}})
+    engine = {"engine": ("local", "yarn"), "where": [str], "file": str}
+    say("engine use", "yarn", "--rm", "rm", shape=engine)
+    say("engine use", "local", shape=engine)
+    place = {"name": ("local", "yarn"), "used": bool, "origin": (str, None), "where": str}
+    say("engine list", shape={"engines": [place]})
     say("up", "--nodes", "2", "--vcores", "2", "--memory", "512", CALM, shape=cluster)
+    say("engine test", shape={"engine": str, "origin": str, "opportunistic": bool})
     say("status", shape=cluster)
     say("rm status", shape=cluster)
     say("nm status", shape=cluster)

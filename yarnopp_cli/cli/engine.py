@@ -53,7 +53,7 @@ def register(app: typer.Typer) -> None:
     group.command("list", epilog=examples("yopp engine list", "yopp engine list --json"))(list_engines)
     group.command("test", epilog=examples("yopp engine test", "yopp engine test --engine local --json"))(test)
     group.command(
-        "use", epilog=examples("yopp engine use local", "yopp engine use yarn --rm http://rm:8088")
+        "use", epilog=examples("yopp engine use yarn --rm http://rm:8088", "yopp engine use local")
     )(use)
     app.add_typer(group, name="engine")
 
@@ -240,25 +240,23 @@ def _test_local(printer: Printer, context: Context, chosen: Chosen) -> int:
 def use(
     name: Annotated[EngineName, typer.Argument(metavar="ENGINE", help="local, or yarn.")],
     rm: Rm = None,
+    conf: Conf = None,
     json: Json = False,
     output: Output = None,
     quiet: Quiet = False,
     color: Color = None,
 ) -> None:
-    """Keep a choice of engine in your own configuration, where `config show --origin` shows it."""
+    """Keep a choice of engine in your configuration file, or in the one that --conf names.
+
+    `yopp config show --origin` shows it there. What --engine, --rm, YOPP_ENGINE and YOPP_RM say goes before it.
+    """
     from .config_changes import change
 
     printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
     named = addresses([one for text in rm or () for one in text.split(",")])
     if name is EngineName.local and named:
         raise UsageError("the local engine has no --rm", hint="yopp engine use yarn --rm URL")
-    if os.environ.get("YOPP_CONF"):
-        raise UsageError(
-            "the choice would not be read",
-            because="YOPP_CONF names the configuration, and your own is not looked at",
-            hint=f"set {NAME_PROPERTY} there, or {ENGINE_VARIABLE}",
-        )
-    before = choose(YARN, None, conf=None, define=None, environ={**os.environ, RM_VARIABLE: ""})
+    before = choose(YARN, None, conf=conf, define=None, environ={**os.environ, RM_VARIABLE: ""})
     if name is EngineName.yarn and not (named or before.addresses):
         raise UsageError(
             "no ResourceManager is named",
@@ -268,10 +266,11 @@ def use(
     wanted = {NAME_PROPERTY: name.value}
     if named:
         wanted[ADDRESSES_PROPERTY] = ",".join(named)
-    _, path = change(printer, Context.of(), wanted, dry_run=False)
+    _, path = change(printer, Context.of(conf=conf), wanted, dry_run=False)
     if printer.is_json:
         printer.document({"engine": name.value, "where": list(named or before.addresses), "file": path})
     else:
         printer.text(f"{path}: {', '.join(f'{key} = {value}' for key, value in wanted.items())}")
-    if overriding := os.environ.get(ENGINE_VARIABLE):
-        printer.warn(f"{ENGINE_VARIABLE} is {overriding}, and goes before it")
+    for variable in (ENGINE_VARIABLE, RM_VARIABLE):
+        if overriding := os.environ.get(variable):
+            printer.warn(f"{variable} is {overriding}, and goes before it")

@@ -133,7 +133,7 @@ def _default(signature: inspect.Signature, name: str) -> Any:
 def _refused(path: str, signature: inspect.Signature, name: str) -> UsageError:
     return UsageError(
         f"`yopp {path}` cannot honour {_spelling(signature, name)} on YARN",
-        because="Hadoop's distributed shell has no such option"
+        because="it is nothing that Hadoop's distributed shell can do without an upload"
         if path in ("run", "dshell")
         else "YARN's REST API has no such thing",
         hint="leave it away, or --engine local",
@@ -144,7 +144,9 @@ def _spelling(signature: inspect.Signature, name: str) -> str:
     """The longest spelling of a parameter's option."""
     parameter = signature.parameters.get(name)
     for info in typing.get_args(parameter.annotation)[1:] if parameter is not None else ():
-        spellings = [one.partition("/")[0] for one in getattr(info, "param_decls", None) or ()]
+        # In an annotation, typer's first spelling stands where a default would.
+        given = (getattr(info, "default", None), *(getattr(info, "param_decls", None) or ()))
+        spellings = [one.partition("/")[0] for one in given if isinstance(one, str) and one[:1] == "-"]
         if spellings:
-            return str(max(spellings, key=len))
+            return max(spellings, key=len)
     return name

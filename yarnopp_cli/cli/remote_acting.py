@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from ..engines.documents import exit_of
 from ..engines.yarn import LIVE_STATES, Listing, YarnEngine, signal_command
 from ..errors import EXIT_TIMEOUT, UsageError, YoppError
 from ..records.reports import FINAL_STATES, ApplicationReport
@@ -24,15 +23,6 @@ from .wait import Seen, code_of, print_seen, target_of
 FASTEST_POLL, SLOWEST_POLL = 0.1, 2.0
 """Seconds between two looks at an application: YARN's REST API holds no answer back."""
 _ORDER = (*LIVE_STATES, "FINISHED")
-
-
-def exit_code(found: Listing) -> int | None:
-    """The exit code of an ended application, None while it lives: a yopp cluster's own, else by its final status."""
-    report: ApplicationReport = found.reports[0]
-    if report.state not in FINAL_STATES:
-        return None
-    code = exit_of(found.documents[0])
-    return view.exit_code(report) if code is None else code
 
 
 def poll(
@@ -192,7 +182,7 @@ def wait(engine: YarnEngine, printer: Printer, values: Values) -> int:
         ended = report.state in FINAL_STATES
         place = len(_ORDER) if ended else _ORDER.index(report.state.value)
         why = " ".join(report.diagnostics.split()) if ended else ""
-        code = exit_code(found)
+        code = view.exit_code(report)
         final = report.final_status.value
         return Seen(report.application_id, report.state.value, final, code, ended or place >= wanted, why)
 

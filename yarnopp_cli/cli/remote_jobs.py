@@ -21,6 +21,7 @@ from ..engines.yarn import Listing, YarnEngine
 from ..errors import EXIT_INTERRUPTED, EXIT_NOT_FOUND, EXIT_TIMEOUT, UsageError, YoppError
 from ..jobs.commands import check_text
 from ..records.reports import FINAL_STATES, ApplicationReport
+from ..views import applications as view
 from .application import KILL_SECONDS, now_ms
 from .dshell import (
     DEFAULT_TIMEOUT_MS,
@@ -33,7 +34,7 @@ from .dshell import (
 from .output import Printer
 from .pi import PERCENT
 from .remote import Values
-from .remote_acting import await_end, exit_code, poll
+from .remote_acting import await_end, poll
 from .remote_looking import raw
 from .run import assignments, both_types, check_counts
 
@@ -180,7 +181,7 @@ def _see_through(engine: YarnEngine, printer: Printer, application_id: str, time
             hint="a longer --timeout gives it more time",
             exit_code=EXIT_TIMEOUT,
         )
-    code = exit_code(found) or 0
+    code = view.exit_code(report) or 0
     if printer.is_json:
         raw(printer, found.body)
     elif printer.quiet:

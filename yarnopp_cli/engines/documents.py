@@ -27,6 +27,7 @@ from ..records.reports import (
     ApplicationReport,
     ContainerReport,
     FinalApplicationStatus,
+    JobSummary,
     NodeReport,
     NodeState,
     QueueReport,
@@ -122,6 +123,7 @@ def application(document: Document) -> ApplicationReport:
         vcore_seconds=_whole(document, "vcoreSeconds"),
         log_directory=_text(document, "amContainerLogs"),
         command_line=_text(ours, "command"),
+        summary=_summary(ours),
         opportunistic_allocated_total=_whole(opportunistic, "allocated"),
         guaranteed_allocated_total=_whole(_table(ours, "guaranteed"), "allocated"),
     )
@@ -139,10 +141,24 @@ def application(document: Document) -> ApplicationReport:
     )
 
 
-def exit_of(document: Document) -> int | None:
-    """The exit code of a job of a yopp cluster, None where there is none, or YARN does not tell one."""
-    code = _table(document, "yopp").get("exit")
-    return code if isinstance(code, int) and not isinstance(code, bool) else None
+def _summary(ours: Document) -> JobSummary | None:
+    """What the master of a yopp cluster's job counted, and its exit code."""
+    if not (counted := _table(ours, "summary")):
+        return None
+    return JobSummary(
+        total=_whole(counted, "total"),
+        completed=_whole(counted, "completed"),
+        failed=_whole(counted, "failed"),
+        guaranteed=_whole(counted, "guaranteed"),
+        opportunistic=_whole(counted, "opportunistic"),
+        queued=_whole(counted, "queued"),
+        preempted=_whole(counted, "preempted"),
+        promoted=_whole(counted, "promoted"),
+        upgraded=_whole(counted, "upgraded"),
+        wait_ms_total=_whole(counted, "waitMsTotal"),
+        wait_ms_max=_whole(counted, "waitMsMax"),
+        exit_code=_whole(ours, "exit", -1),
+    )
 
 
 def attempt(document: Document, application_id: str) -> ApplicationAttemptReport:
