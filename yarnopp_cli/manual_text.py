@@ -48,6 +48,11 @@ ENVIRONMENT: tuple[Tagged, ...] = (
         "YOPP_CONF", "Configuration files or directories, with colons between, where `--conf` names none."
     ),
     _entry("YOPP_RUN_DIR", "The run directory, where `--run-dir` names none."),
+    _entry("YOPP_ENGINE", "`local` or `yarn`, where `--engine` names none."),
+    _entry(
+        "YOPP_RM",
+        "URLs of a YARN cluster's ResourceManagers, with commas between; without an engine it means `yarn`.",
+    ),
     _entry(
         "YOPP_PORTS",
         "`auto`: `yopp up` serves the REST API and the pages on free ports, as with `--ports auto`.",

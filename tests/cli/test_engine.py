@@ -152,7 +152,8 @@ def test_a_dry_run_shows_what_would_be_submitted(cli: Cli) -> None:
     assert "--shell_env A=b --container_retry_policy 1 --container_max_retries 3 " in command
     ended = cli(
         "jar", "X.jar", "org.apache.hadoop.yarn.applications.distributedshell.Client", "-jar", "X.jar",
-        "-shell_command", "sleep", "-shell_args", "10", "-num_containers", "10", "-container_type", "OPPORTUNISTIC", "-queue", "prod",
+        "-shell_command", "sleep", "-shell_args", "10", "-num_containers", "10", "-container_type", "OPPORTUNISTIC",
+        "-queue", "prod",
         "-master_memory", "512", "-application_tags", "a,b", "--rm", "localhost:1", "--dry-run", "--json",
     )  # fmt: skip
     document = json.loads(ended.out)

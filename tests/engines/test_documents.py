@@ -167,3 +167,19 @@ def test_the_queues_of_the_capacity_scheduler() -> None:
     assert queues.document(found[2])["queuePath"] == "root.b.a"
     with pytest.raises(ValueError, match="fairScheduler"):
         documents.queues({"scheduler": {"schedulerInfo": {"type": "fairScheduler", "rootQueue": {}}}})
+
+
+HEAD = (
+    b"Container: container_1_0001_01_000002 on node1:45454\nLogAggregationType: LOCAL\n====\nLogType:stdout\n"
+)
+
+
+def test_what_a_container_wrote_without_hadoops_frame() -> None:
+    times = b"LogLastModifiedTime:Sun Nov 22 06:00:00 +0000 2026\nLogLength:%d\nLogContents:\n"
+    end = b"\nEnd of LogType:stdout.This log file belongs to a running container (x).\n*****\n\n"
+    for text in (b"one\ntwo\n", b"End of LogType:stdout\nnot yet", b"\xff\x00", b""):
+        assert documents.log_text(HEAD + times % len(text) + text + end) == text
+        assert documents.log_text(b"\n\n" + HEAD + times % len(text) + text + end[1:]) == text
+        assert documents.log_text(text) == text
+    # the end of a longer file: its length is that of the whole
+    assert documents.log_text(HEAD + times % 9999 + b"the end" + end) == b"the end"

@@ -15,7 +15,13 @@ import pytest
 from yarnopp_cli.engines import rest
 from yarnopp_cli.engines.rest import RefusedError, Rest
 from yarnopp_cli.engines.yarn import YarnEngine, expiry
-from yarnopp_cli.errors import ApplicationNotFoundError, ConnectionFailedError, YoppError
+from yarnopp_cli.errors import (
+    ApplicationNotFoundError,
+    ConnectionFailedError,
+    ContainerNotFoundError,
+    YoppError,
+)
+from yarnopp_cli.records.reports import NodeReport, NodeState
 
 INFO = {"clusterInfo": {"state": "STARTED", "haState": "ACTIVE", "resourceManagerVersion": "3.4.1"}}
 Reply = tuple[int, dict[str, str], bytes]
@@ -313,3 +319,20 @@ def test_an_id_that_is_none_is_not_used(fake: Fake) -> None:
     with pytest.raises(YoppError, match="not YARN's"):
         YarnEngine(Rest([fake.url], "ada")).submit(lambda given: {})
     assert len(fake.asked) == 1
+
+
+def test_logs_are_text_and_a_page_is_none(fake: Fake) -> None:
+    container, node = "container_1_0001_01_000002", NodeReport("n:1", NodeState.RUNNING, "", fake.url[7:])
+    path = f"/ws/v1/node/containers/{container}/logs"
+    for listed in (
+        [{"containerLogInfo": [{"fileName": "stdout"}]}],
+        {"containerLogInfo": {"fileName": "stdout"}},
+    ):
+        fake.replies[path] = as_json({"containerLogsInfo": listed})
+        assert YarnEngine(Rest([], "ada")).log_files(node, container) == ["stdout"]
+    fake.replies[f"{path}/stdout"] = (200, {"Content-Type": "text/plain"}, b"hello\n")
+    assert YarnEngine(Rest([], "ada")).log(node, container, "stdout") == b"hello\n"
+    fake.replies[f"{path}/stdout"] = (200, {"Content-Type": "text/html"}, HTML)
+    with pytest.raises(ContainerNotFoundError) as told:
+        YarnEngine(Rest([], "ada")).log(node, container, "stdout")
+    assert "yarn logs -applicationId application_1_0001" in told.value.hint

@@ -13,7 +13,6 @@ from typing import Any
 
 import typer
 
-from ..engines.choice import YARN, choose
 from .options import EngineOption, Rm
 from .table import COMMANDS
 
@@ -55,6 +54,8 @@ def _offered(callback: Callable[..., Any] | None, path: str) -> Callable[..., An
     signature = inspect.signature(callback, eval_str=True)
 
     def chosen(**values: Any) -> Any:
+        from ..engines.choice import YARN, choose  # the frame itself imports no more than help needs
+
         engine, rm = values.pop("engine"), values.pop("rm")
         choice = choose(
             engine.value if engine is not None else None,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ..engines.yarn import ALIVE, LIVE_STATES, Listing, YarnEngine, cut, node_named
+from ..engines.yarn import ALIVE, LIVE_STATES, LOG_BYTES, Listing, YarnEngine, cut, node_named
 from ..errors import EXIT_NO_SUCH, ApplicationNotFoundError, UsageError, YoppError
 from ..records.ids import ApplicationAttemptId
 from ..records.reports import (
@@ -445,6 +445,8 @@ def logs(engine: YarnEngine, printer: Printer, values: Values) -> int:
             if name in _MASTERS_FILES and not (wanted or values["masters"]):
                 continue
             data = engine.log(node, container_id, name)
+            if len(data) >= LOG_BYTES:
+                printer.note(f"{container_id} {name}: only its last {LOG_BYTES >> 20} MB")
             shown += 1
             _print_log(printer, container_id, name, data, values["tail"], prefixed)
     if not shown and not printer.quiet:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import urllib.parse
 from collections.abc import Mapping, Sequence
 
 from executor.light import dataclass
@@ -82,6 +81,8 @@ def addresses(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _address(text: str) -> str:
+    import urllib.parse  # which who works here never needs
+
     try:
         parts = urllib.parse.urlsplit(text if "://" in text else f"http://{text}")
         port = parts.port

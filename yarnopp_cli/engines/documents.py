@@ -7,6 +7,7 @@ ValueError with its name. What only yopp knows of its own clusters stands below 
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -39,6 +40,8 @@ Document = Mapping[str, Any]
 EnumT = TypeVar("EnumT", bound=enum.StrEnum)
 _MIB = 1 << 20
 _INVALID_EXIT = -1000
+_LOG_HEAD = re.compile(rb"\n*Container: [^\n]*\n(?:[^\n]*\n){0,5}?LogLength:(\d{1,18})\nLogContents:\n")
+_LOG_END = b"End of LogType:"
 _NODE_STATES = {
     "NEW": None,
     "LOCALIZING": None,
@@ -322,6 +325,18 @@ def _below(document: Document, parent: str, share: float) -> Iterator[tuple[Queu
     yield report, document
     for one in below:
         yield from _below(one, path, absolute / 100)
+
+
+def log_text(body: bytes) -> bytes:
+    """What a container wrote, without the lines that Hadoop's NodeManagers put before and behind it."""
+    head = _LOG_HEAD.match(body)
+    if head is None:
+        return body
+    length, rest = int(head[1]), body[head.end() :]
+    if rest[length : length + 20].lstrip(b"\n").startswith(_LOG_END):
+        return rest[:length]
+    before, end, _ = rest.partition(b"\n" + _LOG_END)
+    return before if end else rest.partition(_LOG_END)[0]
 
 
 def _user(document: Document) -> QueueUserReport:

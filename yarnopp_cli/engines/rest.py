@@ -189,7 +189,10 @@ class Rest:
         pairs.setdefault("user.name", self._user)
         target = f"{parts.path or '/'}?{urllib.parse.urlencode(pairs, safe=',:/')}"
         sent = None if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-        headers = {"Accept": "application/json", "User-Agent": f"yopp/{__version__}"}
+        # Logs are plain text, and Hadoop answers 406 to who takes JSON only.
+        headers = {"Accept": "application/json, */*;q=0.1", "User-Agent": f"yopp/{__version__}"}
+        if method != "GET":
+            headers["X-XSRF-Header"] = "yopp"  # what Hadoop's filter against forged requests wants to see
         if sent is not None:
             headers["Content-Type"] = "application/json"
         begin = time.perf_counter()

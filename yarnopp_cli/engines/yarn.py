@@ -33,6 +33,7 @@ from .rest import Answer, RefusedError, Rest
 
 T = TypeVar("T")
 LIVE_STATES: Final = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
+LOG_BYTES: Final = 32 * 1024 * 1024
 FAN_OUT: Final = 8
 """How many nodes are asked at once."""
 SIGNALS: Final = {"QUIT": "OUTPUT_THREAD_DUMP", "TERM": "GRACEFUL_SHUTDOWN", "KILL": "FORCEFUL_SHUTDOWN"}
@@ -246,12 +247,15 @@ class YarnEngine:
         return self._read(answer, names)
 
     def log(self, node: NodeReport, container_id: str, name: str) -> bytes:
-        """What stands in a log file of a container."""
+        """What stands in a log file of a container, ``LOG_BYTES`` of it at most, the last of them."""
         url = f"{self.node_url(node)}/containers/{container_id}/logs/{_quoted(name)}"
         try:
-            return self.rest.get(url).body
+            answer = self.rest.get(url, [("size", str(-LOG_BYTES))])
         except RefusedError as error:
             raise _no_container(error, container_id) from None
+        if answer.content_type.startswith("text/html"):  # a page that says that there is nothing
+            raise _no_container(None, container_id)
+        return documents.log_text(answer.body)
 
     def node_url(self, node: NodeReport) -> str:
         """The base URL of a node's REST API. Raises RefusedError where it has none."""
