@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         ResumeNodesResponse,
         UpdateNodeResourceResponse,
     )
-    from .records.application_updates import UpdateApplicationTimeoutsResponse
+    from .records.application_updates import UpdateApplicationTagsResponse, UpdateApplicationTimeoutsResponse
     from .records.explanation import ExplainResponse, Explanation
     from .records.figures import GetSchedulerFiguresResponse
     from .records.history import GetEventsRequest, GetEventsResponse
@@ -247,6 +247,19 @@ class YarnClient:
             self._rm,
             "updateApplicationTimeouts",
             UpdateApplicationTimeoutsRequest(application_id, expires_at_ms, dry_run),
+        )
+        return response.application
+
+    def set_tags(
+        self, application_id: str, tags: Sequence[str], *, dry_run: bool = False
+    ) -> ApplicationReport:
+        """Let an application have these tags and no others; as it is then. Raises what the RM refused."""
+        from .records.application_updates import UpdateApplicationTagsRequest
+
+        response: UpdateApplicationTagsResponse = self._call(
+            self._rm,
+            "updateApplicationTags",
+            UpdateApplicationTagsRequest(application_id, tuple(tags), dry_run),
         )
         return response.application
 

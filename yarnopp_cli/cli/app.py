@@ -156,6 +156,19 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _invoke(argv: list[str]) -> int:
+    if os.environ.get("PAGER") and output.is_terminal_out() and _asks_for_help(argv):
+        from .paging import through_pager
+
+        return through_pager(lambda: _call(argv))
+    return _call(argv)
+
+
+def _asks_for_help(argv: list[str]) -> bool:
+    words = _own_words(argv)
+    return any(word in ("-h", "--help") for word in words)
+
+
+def _call(argv: list[str]) -> int:
     try:
         result = typer.main.get_command(build()).main(args=argv, prog_name="yopp", standalone_mode=False)
     except SystemExit as exit_:  # typer ends so when a pipe broke under its help
@@ -263,14 +276,20 @@ def _flush_quietly() -> None:
             output.abandon(stream)
 
 
-def _asks_for_json(argv: Sequence[str]) -> bool:
-    """Whether errors are wanted as JSON: known from the words alone, as they may not parse."""
+def _own_words(argv: Sequence[str]) -> list[str]:
+    """The words that are for yopp itself, not for a command that it runs."""
     words = list(argv)
     if words[:1] == ["run"]:  # what follows its first plain word belongs to the command that it runs
         plain = next((i for i, word in enumerate(words[1:], 1) if not word.startswith("-")), len(words))
         words = words[:plain]
     if "--" in words:
         words = words[: words.index("--")]
+    return words
+
+
+def _asks_for_json(argv: Sequence[str]) -> bool:
+    """Whether errors are wanted as JSON: known from the words alone, as they may not parse."""
+    words = _own_words(argv)
     asked = [word.partition("=")[2] for word in words if word.startswith(("--output=", "-o="))]
     asked += [after for word, after in itertools.pairwise(words) if word in ("-o", "--output")]
     asked += [word[2:] for word in words if word in ("-ojson", "-ojsonl")]

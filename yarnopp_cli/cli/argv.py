@@ -297,7 +297,7 @@ _OPTIONS: dict[str, _Mapping] = {
         "-list": (("list", "--app"), "1"),
         "-status": (("status",), "1"),
         "-signal": (("signal",), "*"),
-        "-shell": None,
+        "-shell": (("shell-into",), "*"),
     },
     "node": {
         "-list": (("list",), ""),
@@ -334,7 +334,7 @@ _OPTIONS: dict[str, _Mapping] = {
         "-client_retry_interval_ms": None,
     },
 }
-_FIRST = {"list", "status", "kill", "signal", "queue", "priority", "lifetime"}
+_FIRST = {"list", "status", "kill", "signal", "queue", "priority", "lifetime", "shell-into"}
 
 
 def _mapped(command: str) -> Callable[[list[str]], list[str]]:

@@ -30,7 +30,7 @@ from .options import (
     new_typer,
 )
 
-_UNBOUNDED = frozenset({("man",), ("completion",), ("rm", "run"), ("nm", "run"), ("top",)})
+_UNBOUNDED = frozenset({("man",), ("completion",), ("rm", "run"), ("nm", "run")})
 """Commands that no time ends: they are done at once, or go on until somebody ends them."""
 
 

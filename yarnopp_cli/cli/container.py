@@ -26,7 +26,7 @@ from ..records.client_protocol import GetContainersRequest
 from ..records.reports import ContainerReport, NodeReport
 from ..views import containers as view
 from ..views.text import span
-from . import container_changes
+from . import container_changes, shell
 from .application import now_ms
 from .context import Context
 from .filters import NameFilter, NodeFilter, QueueFilter, TagFilter, UserFilter, applications_with, node_id
@@ -99,6 +99,7 @@ def register(app: typer.Typer) -> None:
         "signal", epilog=examples("yopp container signal --signal USR1 3.2", "yopp container signal last")
     )(signal)
     container_changes.add_to(group)
+    shell.add_to(group)
     app.add_typer(group, name="container")
 
 

@@ -40,6 +40,13 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.05
 
+KillAfter = Annotated[
+    float | None,
+    typer.Option(
+        "--kill-after", metavar="DUR", parser=duration, help="End what still lives on it after this time."
+    ),
+]
+
 
 def add_to(group: typer.Typer) -> None:
     """Add these commands to the group ``node``."""
@@ -53,16 +60,16 @@ def add_to(group: typer.Typer) -> None:
         "resize",
         epilog=examples("yopp node resize --vcores 8 45454", "yopp node resize --memory 4G last --dry-run"),
     )(resize)
+    group.command(
+        "resource",
+        help="Short for what YARN calls the resource of a node: the same as `yopp node resize`.",
+        epilog=examples("yopp node resource --vcores 8 45454", "yopp node resource --memory 4G last"),
+    )(resize)
 
 
 def drain(
     ids: Ids,
-    kill_after: Annotated[
-        float | None,
-        typer.Option(
-            "--kill-after", metavar="DUR", parser=duration, help="End what still lives on it after this time."
-        ),
-    ] = None,
+    kill_after: KillAfter = None,
     no_wait: NoWait = False,
     timeout: Timeout = None,
     dry_run: DryRun = False,

@@ -254,6 +254,8 @@ class ResourceManager:
                 self._clients.prioritise(call, request, now)
             case changes.UpdateApplicationTimeoutsRequest() as request:
                 self._changes.limit_lifetime(call, request, now)
+            case changes.UpdateApplicationTagsRequest() as request:
+                self._changes.set_tags(call, request, now)
             case client.GetQueueInfoRequest() as request:
                 self._clients.get_queues(call, request)
             case client.GetClusterInfoRequest():
