@@ -508,6 +508,7 @@ def read_script(path: str) -> str:
 
 
 def execution_kind(container_type: str, opportunistic: bool, guaranteed: bool) -> ExecutionType:
+    """The execution type asked for, by YARN's option or by ours. Raises UsageError."""
     if opportunistic and guaranteed:
         raise both_types()
     if opportunistic or guaranteed:
@@ -523,6 +524,7 @@ def execution_kind(container_type: str, opportunistic: bool, guaranteed: bool) -
 
 
 def container_size(memory: int, vcores: int, both: str) -> Resource:
+    """The size of each container; ``both`` (memory-mb=512,vcores=2) goes before the two. Raises UsageError."""
     wanted = resources(both)
     memory = wanted.memory if wanted.memory != -1 else memory
     vcores = wanted.vcores if wanted.vcores != -1 else vcores
@@ -553,6 +555,7 @@ def master_size(memory: int | None, vcores: int | None, both: str) -> Resource |
 
 
 def error_codes(text: str) -> tuple[int, ...]:
+    """The exit codes of a comma list. Raises UsageError."""
     try:
         return tuple(int(part) for part in text.split(",") if part.strip())
     except ValueError:
