@@ -15,6 +15,7 @@ from yarnopp_cli.cli.remote import HANDLERS, Handler
 from yarnopp_cli.cli.table import TABLE
 
 from .conftest import Ended
+from .fake import Cluster
 
 Cli = Callable[..., Ended]
 ROOT = typer.main.get_command(build())
@@ -160,3 +161,19 @@ def test_a_dry_run_shows_what_would_be_submitted(cli: Cli) -> None:
     assert (document["queue"], document["resource"]["memory"]) == ("prod", 512)
     assert document["application-tags"] == {"tag": ["a", "b"]}
     assert "--container_memory 10 " in document["am-container-spec"]["commands"]["command"]
+
+
+def test_completion_offers_no_ids_of_this_host_for_a_cluster_elsewhere(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from yarnopp_cli.cli.completion import complete
+
+    def offered(*typed: str) -> list[str]:
+        return [one for one in complete([*typed]) if one.startswith("application_")]
+
+    assert offered("app", "kill", "")
+    assert not offered("app", "kill", "--rm", "rm", "")
+    assert not offered("app", "kill", "--engine=yarn", "")
+    monkeypatch.setenv("YOPP_ENGINE", "yarn")
+    assert not offered("app", "kill", "")
+    assert offered("app", "kill", "--engine", "local", "")

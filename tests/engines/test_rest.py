@@ -137,6 +137,17 @@ def test_several_are_tried_in_turn(fakes: Callable[[], Fake]) -> None:
     assert told.value.exit_code == 69 and "it is a standby" in told.value.because
 
 
+def test_the_one_document_that_a_standby_gives_itself(fakes: Callable[[], Fake]) -> None:
+    standby, active = fakes(), fakes()
+    standby.replies["/info"] = as_json({"clusterInfo": {"haState": "STANDBY"}})
+    standby.replies["/metrics"] = (307, {"Location": f"{active.url}/ws/v1/cluster/metrics"}, b"")
+    active.replies["/metrics"] = as_json({"clusterMetrics": {}})
+    active.replies["/info"] = as_json(INFO)
+    engine = YarnEngine(Rest([standby.url], "ada"))
+    assert engine.info(anybody=True).document()["clusterInfo"]["haState"] == "STANDBY"
+    assert engine.info().document() == INFO
+
+
 def test_circles_and_steps_down_are_not_followed(fakes: Callable[[], Fake]) -> None:
     one, other = fakes(), fakes()
     one.replies["/info"] = (307, {"Location": f"{other.url}/ws/v1/cluster/info"}, b"")

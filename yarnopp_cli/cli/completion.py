@@ -206,6 +206,8 @@ def _ids(kinds: tuple[str, ...], before: list[str]) -> list[str]:
     from .context import Context
 
     try:
+        if _is_remote(before):
+            return []  # this host's ids would be wrong there, and a cluster elsewhere is too far for a TAB
         context = Context.of(run_dir=_run_dir(before))
         if not os.path.exists(context.run_dir.rm_socket):
             return []
@@ -225,6 +227,16 @@ def _ids(kinds: tuple[str, ...], before: list[str]) -> list[str]:
             return found
     except (YoppError, OSError):
         return []
+
+
+def _is_remote(before: list[str]) -> bool:
+    """Whether the command line means a YARN cluster. Raises YoppError for one that makes no sense."""
+    from ..engines.choice import LOCAL, choose
+
+    named = next((after for word, after in itertools.pairwise(before) if word == "--engine"), None)
+    named = next((word[9:] for word in before if word.startswith("--engine=")), named)
+    rm = ["rm"] if any(word == "--rm" or word.startswith("--rm=") for word in before) else None
+    return choose(named, rm, conf=None, define=None, environ=os.environ).name != LOCAL
 
 
 def _run_dir(before: list[str]) -> str | None:

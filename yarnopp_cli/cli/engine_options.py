@@ -17,7 +17,7 @@ from .options import EngineOption, Rm
 from .table import COMMANDS
 
 SECTIONS = frozenset({"Jobs", "Looking"})
-OTHERS = frozenset({"status", "rmadmin", "top"})
+OTHERS = frozenset({"status", "rmadmin", "top", "metrics"})
 ALWAYS_HERE = frozenset({"man", "completion", "version"})
 """Commands that look at no cluster, whatever their section."""
 

@@ -63,8 +63,15 @@ class YarnEngine:
     # -- the cluster -------------------------------------------------------------------------------------------
 
     def info(self, *, anybody: bool = False) -> Answer:
-        """``clusterInfo``; of a standby ResourceManager too with ``anybody``."""
-        return self.rest.call("GET", "/info", anybody=anybody)
+        """``clusterInfo``; of a standby ResourceManager too with ``anybody``.
+
+        That is the one document that a standby gives itself: another call finds the active one then.
+        """
+        answer = self.rest.call("GET", "/info", anybody=anybody)
+        if anybody or self._member(answer, "clusterInfo").get("haState") != "STANDBY":
+            return answer
+        self.metrics()
+        return self.rest.call("GET", "/info")
 
     def metrics(self) -> documents.Document:
         """``clusterMetrics``."""
