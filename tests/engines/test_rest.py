@@ -347,3 +347,15 @@ def test_logs_are_text_and_a_page_is_none(fake: Fake) -> None:
     with pytest.raises(ContainerNotFoundError) as told:
         YarnEngine(Rest([], "ada")).log(node, container, "stdout")
     assert "yarn logs -applicationId application_1_0001" in told.value.hint
+
+
+def test_nodes_that_do_not_answer_are_told_and_none_at_all_is_an_error(fake: Fake) -> None:
+    fake.replies["/ws/v1/node/containers"] = as_json({"containers": None})
+    good = NodeReport("good:1", NodeState.RUNNING, "", fake.url[7:])
+    bad = NodeReport("bad:1", NodeState.RUNNING, "", nobody()[7:])
+    engine = YarnEngine(Rest([], "ada"))
+    found, failed = engine.containers_of([bad, good])
+    assert (len(found), [name for name, _ in failed]) == (1, ["bad:1"])
+    with pytest.raises(ConnectionFailedError, match="cannot reach"):
+        engine.containers_of([bad, bad])
+    assert engine.containers_of([]) == ([], [])

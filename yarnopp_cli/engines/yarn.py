@@ -184,7 +184,10 @@ class YarnEngine:
         )
 
     def containers_of(self, nodes: Sequence[NodeReport]) -> tuple[list[Listing], list[tuple[str, YoppError]]]:
-        """The containers of several nodes; and those that did not answer, with what went wrong."""
+        """The containers of several nodes; and those that did not answer, with what went wrong.
+
+        Raises what went wrong where none of them answered.
+        """
 
         def ask(node: NodeReport) -> Listing | tuple[str, YoppError]:
             try:
@@ -194,10 +197,11 @@ class YarnEngine:
 
         with ThreadPoolExecutor(max_workers=FAN_OUT) as pool:
             answers = list(pool.map(ask, nodes))
-        return (
-            [one for one in answers if isinstance(one, Listing)],
-            [one for one in answers if not isinstance(one, Listing)],
-        )
+        found = [one for one in answers if isinstance(one, Listing)]
+        failed = [one for one in answers if not isinstance(one, Listing)]
+        if failed and not found:
+            raise failed[0][1]
+        return found, failed
 
     def container(self, container_id: str) -> Listing:
         """One container, from its node, which is found through its application. Raises ContainerNotFoundError."""
