@@ -58,6 +58,8 @@ COMMON_OPTIONS = frozenset(
         "--verbose",
         "--color",
         "--no-progress",
+        "--timeout",
+        "--yes",
     }
 )
 """Options that most commands have: described once."""
@@ -138,7 +140,8 @@ def command_page(root: Any) -> Page:
             ),
             "DESCRIPTION": text.DESCRIPTION,
             "COMMANDS": tuple(commands),
-            "COMMON OPTIONS": (Paragraph("Most commands take these."), *options),
+            "IDS": text.IDS,
+            "COMMON OPTIONS": (Paragraph(text.COMMON), *options),
             "EXIT STATUS": (
                 *text.EXIT_CODES,
                 Paragraph("Of several containers, the highest code of those that failed for good counts."),
@@ -213,7 +216,7 @@ def _command_blocks(name: str, command: Any, context: Any, common: dict[str, str
         if record is None:  # hidden
             continue
         tag, sentence = re.sub(r" \[(\w+(?:\|\w+)+)\]$", r" <\1>", record[0]), " ".join(record[1].split())
-        if COMMON_OPTIONS.intersection(parameter.opts):
+        if COMMON_OPTIONS.intersection(parameter.opts) and parameter.metavar != "MS":  # Hadoop's --timeout
             common.setdefault(tag, sentence)
         else:
             blocks.append(Tagged(tag, (sentence,)))

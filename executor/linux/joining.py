@@ -102,8 +102,10 @@ def groups_of(pid: int, name: str, *, proc: str, root: str) -> list[str]:
     return list(dict.fromkeys(groups))
 
 
-def run_in(place: Place, command: Sequence[str]) -> Outcome:
+def run_in(place: Place, command: Sequence[str], *, stdout: int = 1) -> Outcome:
     """Run a command there, on our own terminal or pipes, and wait for it and all that it leaves behind.
+
+    What it writes goes to our descriptor ``stdout``.
 
     The calling process must have no other children. Raises CannotLaunchError where it cannot be started, with the code
     that a shell would give.
@@ -115,7 +117,7 @@ def run_in(place: Place, command: Sequence[str]) -> Outcome:
     set_subreaper(True)
     try:
         with _signals() as received, _terminal_kept():
-            child = _start(place, command)
+            child = _start(place, command, stdout)
             return _wait(child, watched, received)
     finally:
         _end_children()
@@ -123,12 +125,12 @@ def run_in(place: Place, command: Sequence[str]) -> Outcome:
         os.close(watched)
 
 
-def _start(place: Place, command: Sequence[str]) -> int:
+def _start(place: Place, command: Sequence[str], stdout: int) -> int:
     """The pid of the command, which has begun. Raises CannotLaunchError."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        _become(place, command, writing)
+        _become(place, command, stdout, writing)
     os.close(writing)
     with os.fdopen(reading, "rb") as told:
         problem = told.read().decode(errors="replace")
@@ -145,7 +147,7 @@ def _start(place: Place, command: Sequence[str]) -> int:
     raise _launch_error(f"cannot run {command[0]!r}", code, error)
 
 
-def _become(place: Place, command: Sequence[str], told: int) -> None:
+def _become(place: Place, command: Sequence[str], stdout: int, told: int) -> None:
     """Go where the container is, and be the command; never returns. What goes wrong is written to ``told``."""
     step = "enter"
     try:
@@ -158,6 +160,8 @@ def _become(place: Place, command: Sequence[str], told: int) -> None:
             os.setgid(entry.pw_gid)
             os.setuid(place.uid)
         set_parent_death_signal(signal.SIGKILL)
+        if stdout != 1:
+            os.dup2(stdout, 1)
         step = "directory"
         os.chdir(place.directory)
         for number in (*_HANDED_ON, *_FOR_THE_COMMAND, signal.SIGPIPE, signal.SIGALRM):

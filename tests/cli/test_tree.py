@@ -30,7 +30,7 @@ def leaves(command: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ..
 
 EVERY = leaves(typer.main.get_command(build()))
 COMMON = {"--conf", "--define", "--run-dir", "--quiet", "--verbose", "--color", "--no-progress", "--yes"}
-NO_DATA = {"man", "completion", "rm run", "nm run", "container shell-into"}
+NO_DATA = {"man", "completion", "rm run", "nm run"}
 NO_END = {"man", "completion", "rm run", "nm run"}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import math
 import re
+import time
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_
 """Click's context settings of every command."""
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)(ms|s|m|h|d)?)", re.ASCII)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(?:i?b)?", re.ASCII | re.IGNORECASE)
 _MEGABYTES = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2, "p": 1024.0**3}
@@ -71,6 +73,28 @@ def duration(text: str) -> float:
     if not math.isfinite(seconds) or seconds > 1e9:
         raise typer.BadParameter(f"{text!r} is longer than anybody can wait")
     return seconds
+
+
+def moment(text: str) -> int:
+    """Epoch milliseconds from ``10m`` (so long ago) or ISO 8601 (``2026-01-31T12:00:00Z``; without a zone: local).
+
+    Raises BadParameter (exit 2).
+    """
+    if isinstance(text, int):
+        return text
+    if _DATE.match(text):
+        from datetime import datetime
+
+        try:
+            return round(datetime.fromisoformat(text).timestamp() * 1000)
+        except (ValueError, OverflowError, OSError) as error:
+            raise typer.BadParameter(f"{text!r} is no time: {error}; write 2026-01-31T12:00:00Z") from None
+    try:
+        return round((time.time() - duration(text)) * 1000)
+    except typer.BadParameter:
+        raise typer.BadParameter(
+            f"{text!r} is neither a duration nor a time; write 10m or 2026-01-31T12:00:00Z"
+        ) from None
 
 
 def size_mb(text: str) -> int:

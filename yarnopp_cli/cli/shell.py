@@ -22,7 +22,7 @@ from ..records.reports import ContainerReport
 from ..views import containers as view
 from .context import Context
 from .naming import containers, one_of
-from .options import Color, Conf, Define, Quiet, RunDirOption, Verbose, examples
+from .options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, Verbose, examples
 from .output import Printer, is_terminal
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def add_to(group: typer.Typer) -> None:
     """Add the command to the group ``container``."""
     group.command(
         "shell-into",
-        epilog=examples("yopp container shell-into last", "yopp container shell-into 3.2 -- ps -e"),
+        epilog=examples("yopp container shell-into last", "yopp container shell-into 3.2 -- env"),
     )(shell_into)
 
 
@@ -50,6 +50,8 @@ def shell_into(
     conf: Conf = None,
     define: Define = None,
     run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
     quiet: Quiet = False,
     verbose: Verbose = 0,
     color: Color = None,
@@ -57,9 +59,10 @@ def shell_into(
     """Run a shell, or COMMAND, in a running container: in its directory, its environment and its cgroups.
 
     What is typed counts against the container's limits and stands still with it when it is paused. It ends with the
-    code of the shell, which leaves no process, and is ended when the container ends.
+    code of the shell, which leaves no process, and is ended when the container ends. With --json what it writes goes
+    to stderr, and its end is told on stdout.
     """
-    printer = Printer.of(quiet=quiet, verbose=verbose, color=color)
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     if id_ == "-":
         raise UsageError(
             "shell-into takes no list of ids",
@@ -78,7 +81,7 @@ def shell_into(
     if "TERM" not in place.environment and is_terminal(sys.stdin):
         place.environment["TERM"] = os.environ.get("TERM", "dumb")
     try:
-        outcome = run_in(place, command or [shell_of(place.environment)])
+        outcome = run_in(place, command or [shell_of(place.environment)], stdout=2 if printer.is_json else 1)
     except CannotLaunchError as error:
         raise YoppError(
             f"{report.container_id}: {error.message}",
@@ -88,6 +91,9 @@ def shell_into(
         ) from None
     if outcome.container_ended:
         printer.note(f"{report.container_id} has ended, and what ran in it with it")
+    if printer.is_json:
+        told = {"id": report.container_id, "exit": outcome.code, "containerEnded": outcome.container_ended}
+        printer.document({"shellInto": told})
     return outcome.code
 
 

@@ -51,7 +51,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("events", "events", "What happened, and what happens now", "Looking"),
     Entry("report", "report", "A job's timeline and waiting times as one HTML file", "Looking"),
     Entry("ps", "ps", "The containers that run, queue or are paused now", "Looking"),
-    Entry("metrics", "metrics", "Figures for machines that watch: Prometheus' text, Hadoop's beans", "Admin"),
+    Entry("metrics", "metrics", "Print figures for Prometheus, or as Hadoop's beans", "Admin"),
     Entry("rmadmin", "rmadmin", "What YARN's administrators type", "Admin", group=True),
     Entry("engine", "engine", "Where commands work: on this host, or on a YARN cluster", "Admin", group=True),
     Entry("top", "top", "Watch and steer nodes, containers and applications, live", "Looking"),

@@ -59,7 +59,9 @@ class ApplicationUpdates:
         app = self._find(application_id)
         if app.ended:
             raise InvalidStateError(
-                f"Application {app.id} cannot be changed", because=f"it is {app.state.value}"
+                f"Application {app.id} cannot be changed",
+                because=f"it is {app.state.value}",
+                hint="`yopp app list` shows those that live",
             )
         return app
 
