@@ -35,6 +35,8 @@ def _leave(number: int, frame: object) -> None:
 
 def _shows_ready_help() -> bool:
     """Print the kept text; False where that is not to be had, and the command line itself shall see why."""
+    if os.environ.get("PAGER") and sys.stdout is not None and sys.stdout.isatty():
+        return False
     try:
         with open(os.path.join(os.path.dirname(__file__), "cli", "help.txt"), encoding="utf-8") as kept:
             text = kept.read()

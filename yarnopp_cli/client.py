@@ -41,8 +41,9 @@ if TYPE_CHECKING:
         ResumeNodesResponse,
         UpdateNodeResourceResponse,
     )
-    from .records.application_updates import UpdateApplicationTimeoutsResponse
+    from .records.application_updates import UpdateApplicationTagsResponse, UpdateApplicationTimeoutsResponse
     from .records.explanation import ExplainResponse, Explanation
+    from .records.figures import GetSchedulerFiguresResponse
     from .records.history import GetEventsRequest, GetEventsResponse
 
 ANSWER_GRACE = 10.0
@@ -101,6 +102,15 @@ class YarnClient:
             self._rm, "getApplications", request or rm.GetApplicationsRequest()
         )
         return response.applications
+
+    def scheduler_figures(self) -> GetSchedulerFiguresResponse:
+        """What the RM counts beside its reports."""
+        from .records.figures import GetSchedulerFiguresRequest
+
+        response: GetSchedulerFiguresResponse = self._call(
+            self._rm, "getSchedulerFigures", GetSchedulerFiguresRequest()
+        )
+        return response
 
     def application(self, application_id: str) -> ApplicationReport:
         """One application. Raises ApplicationNotFoundError."""
@@ -239,6 +249,19 @@ class YarnClient:
             self._rm,
             "updateApplicationTimeouts",
             UpdateApplicationTimeoutsRequest(application_id, expires_at_ms, dry_run),
+        )
+        return response.application
+
+    def set_tags(
+        self, application_id: str, tags: Sequence[str], *, dry_run: bool = False
+    ) -> ApplicationReport:
+        """Let an application have these tags and no others; as it is then. Raises what the RM refused."""
+        from .records.application_updates import UpdateApplicationTagsRequest
+
+        response: UpdateApplicationTagsResponse = self._call(
+            self._rm,
+            "updateApplicationTags",
+            UpdateApplicationTagsRequest(application_id, tuple(tags), dry_run),
         )
         return response.application
 

@@ -20,6 +20,7 @@ from yarnopp_cli import manual_text as text
 from yarnopp_cli.cli.table import COMMANDS, TABLE
 from yarnopp_cli.roff import Block, Literal, Page, Paragraph, Subheading, Tagged, to_man
 from yarnopp_cli.settings.applications import ApplicationSettings
+from yarnopp_cli.settings.engine import EngineSettings
 from yarnopp_cli.settings.hardware import HardwareSettings
 from yarnopp_cli.settings.loading import describe
 from yarnopp_cli.settings.nodemanager import NodeManagerSettings
@@ -40,6 +41,7 @@ TITLES: dict[type, str] = {
     HardwareSettings: "Hardware",
     ApplicationSettings: "Jobs",
     WebSettings: "REST API and pages",
+    EngineSettings: "A YARN cluster",
 }
 """The headings of the settings classes."""
 
@@ -48,12 +50,16 @@ COMMON_OPTIONS = frozenset(
         "--conf",
         "--define",
         "--run-dir",
+        "--engine",
+        "--rm",
         "--json",
         "--output",
         "--quiet",
         "--verbose",
         "--color",
         "--no-progress",
+        "--timeout",
+        "--yes",
     }
 )
 """Options that most commands have: described once."""
@@ -134,7 +140,8 @@ def command_page(root: Any) -> Page:
             ),
             "DESCRIPTION": text.DESCRIPTION,
             "COMMANDS": tuple(commands),
-            "COMMON OPTIONS": (Paragraph("Most commands take these."), *options),
+            "IDS": text.IDS,
+            "COMMON OPTIONS": (Paragraph(text.COMMON), *options),
             "EXIT STATUS": (
                 *text.EXIT_CODES,
                 Paragraph("Of several containers, the highest code of those that failed for good counts."),
@@ -209,7 +216,7 @@ def _command_blocks(name: str, command: Any, context: Any, common: dict[str, str
         if record is None:  # hidden
             continue
         tag, sentence = re.sub(r" \[(\w+(?:\|\w+)+)\]$", r" <\1>", record[0]), " ".join(record[1].split())
-        if COMMON_OPTIONS.intersection(parameter.opts):
+        if COMMON_OPTIONS.intersection(parameter.opts) and parameter.metavar != "MS":  # Hadoop's --timeout
             common.setdefault(tag, sentence)
         else:
             blocks.append(Tagged(tag, (sentence,)))

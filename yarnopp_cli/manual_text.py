@@ -48,15 +48,39 @@ EXIT_CODES: tuple[Tagged, ...] = (
 )
 """Exit codes; a test compares their numbers with those of the errors."""
 
+COMMON = (
+    "Every command takes these, and those that would do nothing for it, such as `-y` where nothing is asked, without "
+    "a word. `--timeout` ends a command with exit code 124."
+)
+
+IDS: tuple[Block, ...] = (
+    Paragraph(
+        """Where an ID is wanted, any of these names one: YARN's full id; `last`, the newest; a number (`3` is
+        application 3, `3.2` container 2 of application 3, `45455` the node of that port); or the end of one (`_0003`)
+        that no other has."""
+    ),
+    Paragraph(
+        """Several are named by ranges (`1-3,7`, `3.2-5`: those that there are), by `all`, which means what lives and is
+        asked for where something is changed, and by `-`, for the ids on standard input."""
+    ),
+)
+
 ENVIRONMENT: tuple[Tagged, ...] = (
     _entry(
         "YOPP_CONF", "Configuration files or directories, with colons between, where `--conf` names none."
     ),
     _entry("YOPP_RUN_DIR", "The run directory, where `--run-dir` names none."),
+    _entry("YOPP_ENGINE", "`local` or `yarn`, where `--engine` names none."),
+    _entry(
+        "YOPP_RM",
+        "URLs of a YARN cluster's ResourceManagers, with commas between; without an engine it means `yarn`.",
+    ),
     _entry(
         "YOPP_PORTS",
         "`auto`: `yopp up` serves the REST API and the pages on free ports, as with `--ports auto`.",
     ),
+    _entry("YOPP_TIMEOUT", "How long a command may take, where `--timeout` is not given: 90s, 5m."),
+    _entry("PAGER", "What shows help and pages of the manual that are longer than the terminal."),
     _entry("YOPP_OUTPUT", "The form of the output, where neither `-o` nor `--json` is given."),
     _entry(
         "HADOOP_USER_NAME",

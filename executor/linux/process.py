@@ -399,7 +399,14 @@ def shims_of(state_directory: str) -> dict[str, list[int]]:
     return found
 
 
+PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+
+
+def set_parent_death_signal(number: int) -> bool:
+    """Be sent a signal when our parent has ended (prctl(2)); whether it took."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    return bool(libc.prctl(PR_SET_PDEATHSIG, number, 0, 0, 0) == 0)
 
 
 def set_subreaper(on: bool) -> bool:

@@ -25,7 +25,15 @@ class Ended(NamedTuple):
 def run_dir(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A short run directory of the test's own, in a clean environment."""
     path = Path(tempfile.mkdtemp(prefix="yopp-cli-"))
-    for name in ("NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "YOPP_OUTPUT", "YOPP_CONF"):
+    for name in (
+        "NO_COLOR",
+        "CLICOLOR",
+        "CLICOLOR_FORCE",
+        "YOPP_OUTPUT",
+        "YOPP_CONF",
+        "YOPP_ENGINE",
+        "YOPP_RM",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("YOPP_RUN_DIR", str(path))
     monkeypatch.setenv("HOME", str(path / "home"))

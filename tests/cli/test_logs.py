@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from executor.records import ContainerState, ContainerStatus, ExecutionType, Resource
 from yarnopp_cli.cli.logfiles import Stream
+from yarnopp_cli.cli.options import moment
 from yarnopp_cli.records.reports import FinalApplicationStatus, JobSummary, YarnApplicationState
 
 from .fake import Cluster, app_id, application, container, container_id
@@ -336,3 +338,13 @@ def test_what_is_no_plain_file_is_neither_followed_nor_waited_for(
     (directory / "stderr").unlink()
     (directory / "stderr").mkdir()
     assert "second" in cli("logs", app_id(2)).out
+
+
+def test_since_takes_a_duration_or_a_time() -> None:
+    now = time.time() * 1000
+    assert abs(moment("10m") - (now - 600_000)) < 5000
+    assert moment("2026-01-31T12:00:00Z") == 1769860800000
+    assert moment("2026-01-31T13:00:00+01:00") == 1769860800000
+    for wrong in ("soon", "2026-13-01", "0001-01-01", "-5"):
+        with pytest.raises(typer.BadParameter):
+            moment(wrong)

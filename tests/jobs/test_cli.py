@@ -88,10 +88,10 @@ def test_hadoops_exit_codes_only_where_they_are_wanted(monkeypatch: pytest.Monke
         raise YoppError("x", exit_code=69)
 
     monkeypatch.delenv(dshell.HADOOP_EXIT, raising=False)
-    assert dshell._in_hadoops_codes(lambda: 7) == 7
+    assert dshell.in_hadoops_codes(lambda: 7) == 7
     monkeypatch.setenv(dshell.HADOOP_EXIT, "1")
-    assert [dshell._in_hadoops_codes(lambda: 7), dshell._in_hadoops_codes(lambda: 0)] == [2, 0]
+    assert [dshell.in_hadoops_codes(lambda: 7), dshell.in_hadoops_codes(lambda: 0)] == [2, 0]
     for function, code in ((usage, 255), (broken, 1)):
         with pytest.raises(YoppError) as caught:
-            dshell._in_hadoops_codes(function)
+            dshell.in_hadoops_codes(function)
         assert caught.value.exit_code == code

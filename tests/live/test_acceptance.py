@@ -131,8 +131,21 @@ def test_json_of_every_command_has_the_promised_shape(yopp: Yopp) -> None:
     say("config show", "--origin", shape={"properties": [schema.PROPERTY]})
     say("config get", "yarn.acl.enable", shape=schema.PROPERTY)
     say("config check", shape={"check": [{"read": [str], "problems": [], "warnings": [str]}], "exit": int})
+    say("config set", "--dry-run", "--conf", f"{yopp.home}/my.toml", "yarn.acl.enable", "true",
+        shape=schema.PROPERTY)  # fmt: skip
+    (yopp.home / "site.xml").write_text(
+        "<configuration><property><name>a</name><value>1</value></property></configuration>"
+    )
+    given = {"name": str, "value": str, "origin": str, "taken": bool, "why": str}
+    say("config import", f"{yopp.home}/site.xml", shape={"import": {"to": str, "properties": [given]}})
     say("config path", shape={"path": {"read": [str], "candidates": [str]}})
+    engine = {"engine": ("local", "yarn"), "where": [str], "file": str}
+    say("engine use", "yarn", "--rm", "rm", shape=engine)
+    say("engine use", "local", shape=engine)
+    place = {"name": ("local", "yarn"), "used": bool, "origin": (str, None), "where": str}
+    say("engine list", shape={"engines": [place]})
     say("up", "--nodes", "2", "--vcores", "2", "--memory", "512", CALM, shape=cluster)
+    say("engine test", shape={"engine": str, "origin": str, "opportunistic": bool})
     say("status", shape=cluster)
     say("rm status", shape=cluster)
     say("nm status", shape=cluster)
@@ -147,6 +160,7 @@ def test_json_of_every_command_has_the_promised_shape(yopp: Yopp) -> None:
     say("app priority", first, "3", shape=app)
     say("app queue", first, "default", shape=app)
     say("app lifetime", first, "1h", shape=app)
+    say("app tags", first, "nightly", shape=app)
     [attempt] = say(
         "attempt list", first, shape={"appAttempts": {"appAttempt": [schema.ATTEMPT]}}
     )["appAttempts"]["appAttempt"]  # fmt: skip
@@ -162,11 +176,15 @@ def test_json_of_every_command_has_the_promised_shape(yopp: Yopp) -> None:
     say("container promote", live[1], "--no-wait", shape=container, code=None)
     say("container demote", live[1], "--no-wait", shape=container, code=None)
     say("container resize", live[2], "--memory", "48", "--no-wait", shape=container, code=None)
+    shell = {"shellInto": {"id": str, "exit": int, "containerEnded": bool}}
+    say("container shell-into", live[2], "--", "sh", "-c", "exit 3", shape=shell, code=3)
     say("container signal", live[2], "--signal", "CONT", shape=container)
     say("container kill", live[3], shape=container)
     say("node list", shape=nodes)
     say("node status", f"{host}:45454", shape=node)
     say("node resize", "45454", "--vcores", "3", shape=node)
+    say("node resource", "45454", "--vcores", "3", shape=node)
+    say("metrics", shape={"beans": [{"name": str, "modelerType": str}]})
     say("queue list", shape={"queues": {"queue": [schema.QUEUE]}})
     say("queue status", "default", shape={"queue": schema.QUEUE})
     for name in (live[0], first, "45454"):
@@ -195,6 +213,8 @@ def test_json_of_every_command_has_the_promised_shape(yopp: Yopp) -> None:
     say.lines("rmadmin refresh-nodes", "--exclude", f"{yopp.home}/exclude", shape=node)
     say("node resume", "45455", shape=node)
     say("node drain", "45455", shape=node)
+    say("nm resume", "45455", shape=node)
+    say("nm drain", "45455", shape=node)
     say("nm stop", "45455", shape=cluster)
     say("nm start", "45455", shape=cluster)
     say("nm restart", "45455", shape=cluster)

@@ -28,7 +28,7 @@ SKIPPED = {
     "yopp nm run": FOREGROUND,
     "yopp nm run 45454 --memory 2G --vcores 2": FOREGROUND,
 }
-ENDLESS = ("events -f", "ps -w", "logs -f", "wait ", "node drain 45455")
+ENDLESS = ("events -f", "ps -w", "logs -f", "wait ", "node drain 45455", "nm drain 45455")
 """What goes on until somebody ends it, or until jobs have ended that take long here: it is ended after a while."""
 PATIENCE = "2"
 CODES = {"yopp doctor": {0, 1}, "yopp doctor --fix": {0, 1}}
@@ -45,7 +45,8 @@ DISTURB_JOBS = (
 """After these the jobs are looked at again, and started anew where they are not what they were."""
 DISTURB_NODES = (
     "yopp up", "yopp down", "rm st", "rm restart", "nm st", "nm restart", "node resize", "update-node-resource",
-    "refresh-nodes", "refresh-queues", "node drain", "node resume",
+    "refresh-nodes", "refresh-queues", "node drain", "node resume", "nm drain", "nm resume",
+    "node resource",
 )  # fmt: skip
 """After these the cluster is looked at again, and made anew where it is not what it was."""
 ALONE = ("man", "completion", "version", "config", "doctor")
@@ -134,7 +135,7 @@ class Stage:
         )
         if line == "yopp down":  # which asks where something lives
             yopp("app", "kill", "all", "-y")
-        if line in ("yopp nm stop", "yopp nm restart"):  # which are for the only node
+        if line in ("yopp nm stop", "yopp nm restart", "yopp nm resume"):  # which are for the only node
             yopp("nm", "stop", "45455")
         if "refresh-queues --conf" in line:  # whose queues are others than those of the jobs
             yopp("app", "kill", "all", "-y")
@@ -150,6 +151,7 @@ class Stage:
             .replace("-d 5", "-d 0.2")
             .replace("sleep 10", "sleep 1")
         )
+        line = line.replace("config set yarn", "config set --conf my.toml yarn")
         return line.replace("45454 4096 8", "45454 512 8").replace("up --nodes 2 --memory 1024", "up")
 
     def type(self, line: str) -> str:

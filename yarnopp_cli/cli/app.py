@@ -20,6 +20,8 @@ from typer.core import TyperGroup
 from ..errors import EXIT_FAILURE, EXIT_HADOOP_USAGE, EXIT_NOT_PERMITTED, EXIT_USAGE, UsageError, YoppError
 from . import output
 from .argv import rewrite
+from .common import alarm_kept, complete
+from .engine_options import offer
 from .options import examples, new_typer
 from .table import COMMANDS, SECTIONS, TABLE
 
@@ -62,9 +64,11 @@ def _load(name: str) -> Any:
     module = import_module(f"{__package__}.{COMMANDS[name].module}")
     holder = new_typer(callback=_nothing)  # a callback makes it a group, whatever the module registers
     module.register(holder)
+    offer(holder, name)
     command: Any = typer.main.get_command(holder).commands[name]  # type: ignore[attr-defined]
     if COMMANDS[name].group and not command.epilog:
         command.epilog = examples(*_first_examples(command))
+    complete(command, name)
     return command
 
 
@@ -131,7 +135,8 @@ def run(argv: Sequence[str]) -> int:
 
             words(list(argv[2:]))
             return 0
-        code = _invoke(rewrite(argv))
+        with alarm_kept():
+            code = _invoke(rewrite(argv))
         output.flush()
     except output.OutputClosedError as error:
         code = _closed(error)
@@ -150,6 +155,19 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _invoke(argv: list[str]) -> int:
+    if os.environ.get("PAGER") and output.is_terminal_out() and _asks_for_help(argv):
+        from .paging import through_pager
+
+        return through_pager(lambda: _call(argv))
+    return _call(argv)
+
+
+def _asks_for_help(argv: list[str]) -> bool:
+    words = _own_words(argv)
+    return any(word in ("-h", "--help") for word in words)
+
+
+def _call(argv: list[str]) -> int:
     try:
         result = typer.main.get_command(build()).main(args=argv, prog_name="yopp", standalone_mode=False)
     except SystemExit as exit_:  # typer ends so when a pipe broke under its help
@@ -196,7 +214,8 @@ def _refused(error: OSError, argv: Sequence[str]) -> int:
 # What the parser says, to be taken apart: what, because, hint.
 _VALUE = re.compile(r"(invalid value for .*?'): (.*)", re.DOTALL)
 _NO_SUCH = re.compile(
-    r"(no such (command|option)):? '?(.*?)'?(?:[.]? [(]?(Did you mean|Possible options:) (.*?)[?)]*)?"
+    r"(no such (command|option)):? '?(.*?)'?(?:[.]? [(]?(Did you mean|Possible options:) (.*?)[?)]*)?",
+    re.DOTALL,
 )
 
 
@@ -269,7 +288,7 @@ def _flush_quietly() -> None:
 
 
 def _own_words(argv: Sequence[str]) -> list[str]:
-    """The words that are ours, and not those of a command that is to be run."""
+    """The words that are for yopp itself, not for a command that it runs."""
     words = list(argv)
     if words[:1] == ["run"]:  # what follows its first plain word belongs to the command that it runs
         plain = next((i for i, word in enumerate(words[1:], 1) if not word.startswith("-")), len(words))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,8 +13,9 @@ from ..records.client_protocol import GetApplicationsRequest
 from ..records.reports import FINAL_STATES, ApplicationReport, YarnApplicationState
 from ..views import applications as view
 from .context import Context
+from .filters import QueueFilter, UserFilter, applications_on, comma_words, node_id, queues_below
 from .listing import Documents, chosen, repeat, show, words_of
-from .naming import applications
+from .naming import agreed, applications, words
 from .options import (
     Color,
     Columns,
@@ -22,6 +24,7 @@ from .options import (
     DryRun,
     Ids,
     Json,
+    Newest,
     NoWait,
     Output,
     Quiet,
@@ -67,9 +70,12 @@ def now_ms() -> int:
 
 
 def _listed(
-    client: YarnClient, request: GetApplicationsRequest, limit: int | None
+    client: YarnClient,
+    request: GetApplicationsRequest,
+    passes: Callable[[ApplicationReport], bool],
+    limit: int | None,
 ) -> list[ApplicationReport]:
-    found = list(client.applications(request))
+    found = [one for one in client.applications(request) if passes(one)]
     return found[len(found) - limit :] if limit is not None and limit < len(found) else found
 
 
@@ -82,14 +88,15 @@ def list_applications(
     tag: Annotated[
         str | None, typer.Option("--tag", metavar="T,…", help="Only with one of these tags.")
     ] = None,
-    user: Annotated[str, typer.Option("--user", metavar="NAME", help="Only of this user.")] = "",
-    queue: Annotated[str, typer.Option("--queue", metavar="NAME", help="Only in this queue.")] = "",
+    user: UserFilter = "",
+    queue: QueueFilter = "",
+    node: Annotated[
+        str | None, typer.Option("--node", metavar="NODE", help="Only with containers on this node.")
+    ] = None,
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="Only with this name.")] = "",
     sort: Sort = None,
     columns: Columns = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", metavar="N", min=0, help="Show at most N, the newest ones.")
-    ] = None,
+    limit: Newest = None,
     watch: Watch = None,
     conf: Conf = None,
     define: Define = None,
@@ -107,21 +114,28 @@ def list_applications(
     named = () if "ALL" in states else tuple(YarnApplicationState(one) for one in states)
     request = GetApplicationsRequest(
         states=named,
-        application_types=_words(kind),
-        tags=_words(tag),
-        queue=queue,
+        application_types=comma_words(kind),
+        tags=comma_words(tag),
         user=user,
         name=name,
         live_only=not (every or states),
     )
     context = Context.looking(conf=conf, define=define, run_dir=run_dir)
     with context.client(printer) as client:
+        there: frozenset[str] = frozenset()
+        queues = queues_below(client, queue) if queue else None
+        on = node_id(client, node)
+
+        def passes(report: ApplicationReport) -> bool:
+            return (queues is None or report.queue in queues) and (not on or report.application_id in there)
 
         def once() -> None:
+            nonlocal there
             now = now_ms()
+            there = applications_on(client, on, ended_too=not request.live_only) if on else frozenset()
             show(
                 printer,
-                _listed(client, request, None if sort else limit),
+                _listed(client, request, passes, None if sort else limit),
                 view.columns(now),
                 Documents(lambda apps: view.documents(apps, now), lambda app: view.document(app, now)),
                 choice,
@@ -132,10 +146,6 @@ def list_applications(
             )
 
         repeat(printer, watch, once)
-
-
-def _words(text: str | None) -> tuple[str, ...]:
-    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
 
 
 def status(
@@ -187,17 +197,10 @@ def kill(
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     bound = KILL_SECONDS if timeout is None else timeout
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        if ids == ["all"]:
-            live = [one.application_id for one in client.applications(GetApplicationsRequest(live_only=True))]
-            if (
-                live
-                and not dry_run
-                and not printer.confirm(f"Kill all {len(live)} live applications?", yes=yes)
-            ):
-                return 1
-            named = live
-        else:
-            named = applications(client, ids)
+        given = words(ids)
+        named = applications(client, given)
+        if not agreed(printer, given, named, "Kill", yes=yes or dry_run, what="live application"):
+            return 1
         before = {one: client.application(one) for one in named}
         if dry_run:
             would = [before[one] for one in named if before[one].state not in FINAL_STATES]

@@ -1,4 +1,4 @@
-"""``yopp app queue|priority|lifetime``: where an application stands among others, and when it ends."""
+"""``yopp app queue|priority|tags|lifetime``: where an application stands among others, and when it ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ..views import applications as view
 from ..views.text import timestamp
 from .application import now_ms
 from .context import Context
-from .naming import applications
+from .filters import comma_words
+from .naming import applications, one_of
 from .options import (
     Color,
     Conf,
@@ -41,6 +42,7 @@ def register(group: typer.Typer) -> None:
     group.command("priority", epilog=examples("yopp app priority last 5", "yopp app priority 3 0 --json"))(
         priority
     )
+    group.command("tags", epilog=examples("yopp app tags last", "yopp app tags last --add nightly,big"))(tags)
     group.command("lifetime", epilog=examples("yopp app lifetime last 2h", "yopp app lifetime 3 unlimited"))(
         lifetime
     )
@@ -71,10 +73,61 @@ def lifetime(
         )
     expires = now_ms() + round(seconds * 1000) if seconds else 0
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        [one] = applications(client, [application])
+        one = one_of(applications(client, [application]), application)
         report = client.limit_lifetime(one, expires, dry_run=dry_run)
     until = f"may live until {timestamp(expires)}" if expires else "may live without bound"
     _show(printer, report, f"{report.application_id} {'would be one that ' if dry_run else ''}{until}")
+
+
+def tags(
+    application: Named,
+    tag: Annotated[
+        list[str] | None, typer.Argument(metavar="[TAG]...", help="Have these tags, and no others.")
+    ] = None,
+    add: Annotated[str | None, typer.Option("--add", metavar="T,…", help="Have these too.")] = None,
+    remove: Annotated[str | None, typer.Option("--remove", metavar="T,…", help="Have these no more.")] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Have none.")] = False,
+    dry_run: DryRun = False,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> None:
+    """Print the tags of an application, a line each, or give a living one others.
+
+    `yopp app list --tag` finds applications by them.
+    """
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    if sum((bool(tag), clear, add is not None or remove is not None)) > 1:
+        raise UsageError(
+            "which tags shall it have?",
+            because="TAGs, --clear, and --add or --remove exclude each other",
+            hint="yopp app tags last nightly big",
+        )
+    changes = bool(tag) or clear or add is not None or remove is not None
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
+        report = client.application(one_of(applications(client, [application]), application))
+        if changes:
+            gone = comma_words(remove)
+            wanted = [one for one in report.tags if one not in gone] + list(comma_words(add))
+            wanted = [] if clear else list(tag or wanted)
+            report = client.set_tags(report.application_id, wanted, dry_run=dry_run)
+    told = ", ".join(report.tags) or "none"
+    if changes:
+        _show(
+            printer, report, f"{report.application_id} {'would have' if dry_run else 'has'} the tags: {told}"
+        )
+    elif printer.for_people:
+        if report.tags:
+            printer.text("\n".join(report.tags))
+        else:
+            printer.note(f"{report.application_id} has no tags")
+    else:
+        _show(printer, report, "")
 
 
 def queue(
@@ -93,7 +146,7 @@ def queue(
     """Move a living application into another queue, with all that it has."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        [one] = applications(client, [application])
+        one = one_of(applications(client, [application]), application)
         report = client.move_application(one, name, dry_run=dry_run)
     _show(
         printer, report, f"{report.application_id} {'would be' if dry_run else 'is'} in queue {report.queue}"
@@ -116,7 +169,7 @@ def priority(
     """Give a living application another priority among those of its queue."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        [one] = applications(client, [application])
+        one = one_of(applications(client, [application]), application)
         report = client.update_priority(one, value, dry_run=dry_run)
     _show(
         printer,

@@ -72,7 +72,9 @@ DSHELL_FLAGS = frozenset(
 )
 """Those that take none."""
 
-_COMMON_VALUES = ("--conf", "--run-dir", "-D", "--define", "-o", "--output", "--color", "--timeout")
+_COMMON_VALUES = (
+    "--conf", "--run-dir", "-D", "--define", "-o", "--output", "--color", "--timeout", "--engine", "--rm"
+)  # fmt: skip
 _COMMON_FLAGS = ("--json", "-q", "--quiet", "-v", "-vv", "--verbose", "--no-progress", "-y", "--yes")
 _DISTRIBUTED_SHELL = re.compile(r"(?:org\.apache\.hadoop\.yarn\.applications\.)?distributedshell\.Client")
 _PI = frozenset({"pi", "org.apache.hadoop.examples.QuasiMonteCarlo", "QuasiMonteCarlo"})
@@ -120,7 +122,9 @@ def _take_early(words: list[str], early: list[str]) -> list[str]:
         elif word in _COMMON_VALUES:
             early += words[index : index + 2]
             index += 2
-        elif word in _COMMON_FLAGS or re.match(r"--(conf|run-dir|define|output|color|timeout)=|-[Do].", word):
+        elif word in _COMMON_FLAGS or re.match(
+            r"--(conf|run-dir|define|output|color|timeout|engine|rm)=|-[Do].", word
+        ):
             early.append(word)
             index += 1
         else:
@@ -293,7 +297,7 @@ _OPTIONS: dict[str, _Mapping] = {
         "-list": (("list", "--app"), "1"),
         "-status": (("status",), "1"),
         "-signal": (("signal",), "*"),
-        "-shell": None,
+        "-shell": (("shell-into",), "*"),
     },
     "node": {
         "-list": (("list",), ""),
@@ -330,7 +334,7 @@ _OPTIONS: dict[str, _Mapping] = {
         "-client_retry_interval_ms": None,
     },
 }
-_FIRST = {"list", "status", "kill", "signal", "queue", "priority", "lifetime"}
+_FIRST = {"list", "status", "kill", "signal", "queue", "priority", "lifetime", "shell-into"}
 
 
 def _mapped(command: str) -> Callable[[list[str]], list[str]]:

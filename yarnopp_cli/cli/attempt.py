@@ -11,8 +11,9 @@ from ..records.ids import ApplicationAttemptId
 from ..records.reports import ApplicationAttemptReport
 from ..views import applications as view
 from .context import Context
-from .listing import Documents, chosen, show
-from .naming import applications, words
+from .filters import node_id
+from .listing import Documents, chosen, repeat, show, words_of
+from .naming import applications, one_of, words
 from .options import (
     Color,
     Columns,
@@ -26,10 +27,23 @@ from .options import (
     RunDirOption,
     Sort,
     Verbose,
+    Watch,
     examples,
     new_typer,
 )
 from .output import Printer
+
+_STATES = (
+    "NEW",
+    "SCHEDULED",
+    "ALLOCATED",
+    "LAUNCHED",
+    "RUNNING",
+    "FINISHING",
+    "FINISHED",
+    "FAILED",
+    "KILLED",
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -56,9 +70,16 @@ def list_attempts(
     application: Annotated[
         str, typer.Argument(metavar="APPLICATION", help="Full id, `last`, or unique suffix.")
     ],
+    state: Annotated[
+        str | None, typer.Option("--state", metavar="S,…", help="Only attempts in these states.")
+    ] = None,
+    node: Annotated[
+        str | None, typer.Option("--node", metavar="NODE", help="Only those whose master is on this node.")
+    ] = None,
     sort: Sort = None,
     columns: Columns = None,
     limit: Limit = None,
+    watch: Watch = None,
     conf: Conf = None,
     define: Define = None,
     run_dir: RunDirOption = None,
@@ -71,17 +92,27 @@ def list_attempts(
     """List the attempts of an application, oldest first."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     choice = chosen(printer, view.ATTEMPT_COLUMNS, columns=columns, sort=sort, limit=limit)
+    states = words_of(state, _STATES, "--state")
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        found = client.attempts(applications(client, [application])[0])
-    show(
-        printer,
-        found,
-        view.ATTEMPT_COLUMNS,
-        Documents(view.attempt_documents, view.attempt_document),
-        choice,
-        identity=lambda attempt: attempt.attempt_id,
-        empty="no attempts",
-    )
+        one_app = one_of(applications(client, [application]), application)
+        on = node_id(client, node)
+
+        def once() -> None:
+            show(
+                printer,
+                [
+                    one
+                    for one in client.attempts(one_app)
+                    if (not states or one.state in states) and (not on or one.am_node_id == on)
+                ],
+                view.ATTEMPT_COLUMNS,
+                Documents(view.attempt_documents, view.attempt_document),
+                choice,
+                identity=lambda attempt: attempt.attempt_id,
+                empty="no attempts",
+            )
+
+        repeat(printer, watch, once)
 
 
 def status(

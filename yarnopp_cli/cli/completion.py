@@ -22,14 +22,22 @@ SECONDS = 0.25
 """How long the cluster has to tell its ids."""
 SHELLS = ("bash", "zsh", "fish")
 _TAKES = {
-    "app": {"status": "app", "kill": "app", "priority": "app"},
+    "app": dict.fromkeys(("status", "kill", "queue", "priority", "tags", "lifetime"), "app"),
     "attempt": {"list": "app"},
-    "node": {"status": "node", "drain": "node", "resume": "node", "resize": "node"},
+    "node": {"status": "node", "drain": "node", "resume": "node", "resize": "node", "resource": "node"},
+    "nm": {
+        "start": "node",
+        "stop": "node",
+        "restart": "node",
+        "status": "node",
+        "drain": "node",
+        "resume": "node",
+    },
     "rmadmin": {"update-node-resource": "node"},
     "queue": {"status": "queue"},
 }
 _ANY = {"wait": ("app", "container"), "logs": ("app", "container"), "explain": ("app", "container", "node")}
-_ANY |= {"stats": ("app", "container", "node"), "report": ("app",)}
+_ANY |= {"stats": ("app", "container", "node"), "report": ("app",), "metrics": ("node",)}
 _OPTIONS = {"--app": ("app",), "--container": ("container",), "--node": ("node",), "--queue": ("queue",)}
 
 BASH = """\
@@ -140,7 +148,12 @@ def complete(typed: list[str]) -> list[str]:
         return _starting(_subcommands(name), last)
     kinds = _kinds(name, more)
     if kinds:
-        return _starting(["last", *_ids(kinds, before)], last)
+        found = _ids(kinds, before)
+        return _starting(["last", *found] if found and "queue" not in kinds else found, last)
+    if name == "config" and more and more[0] in ("get", "set", "show"):
+        return _starting(_properties(), last) if more[0] == "show" or len(more) == 1 else []
+    if len(more) == 2 and more[0] == "queue" and name == "app":
+        return _starting(_ids(("queue",), before), last)
     if name == "man":
         return _starting([*COMMANDS, "yarn-site.toml"], last)
     return []
@@ -150,6 +163,8 @@ def _kinds(name: str, more: list[str]) -> tuple[str, ...]:
     """Of what kind the ids are that a command takes."""
     if name == "container" and more and more[0] != "list":
         return ("container",)
+    if name == "app" and len(more) > 1 and more[0] in ("queue", "priority", "tags", "lifetime"):
+        return ()  # what follows the application is no application
     if name in _TAKES and more and (kind := _TAKES[name].get(more[0])):
         return (kind,)
     return _ANY.get(name, ())
@@ -172,6 +187,12 @@ def _command(path: list[str]) -> Any:
     return command
 
 
+def _properties() -> list[str]:
+    from ..settings.registry import PROPERTIES
+
+    return list(PROPERTIES)
+
+
 def _subcommands(name: str) -> list[str]:
     return [one for one, command in _command([name]).commands.items() if not command.hidden]
 
@@ -179,7 +200,10 @@ def _subcommands(name: str) -> list[str]:
 def _options_of(path: list[str], last: str) -> list[str]:
     command = _command(path)
     named = [
-        name for one in command.params for name in (*one.opts, *one.secondary_opts) if name.startswith("-")
+        name
+        for one in command.params
+        for name in (*one.opts, *one.secondary_opts)
+        if name.startswith("-") and not getattr(one, "hidden", False)
     ]
     return _starting([name for name in (*named, "--help") if name.startswith("--") or last == "-"], last)
 
@@ -190,6 +214,8 @@ def _ids(kinds: tuple[str, ...], before: list[str]) -> list[str]:
     from .context import Context
 
     try:
+        if _is_remote(before):
+            return []  # this host's ids would be wrong there, and a cluster elsewhere is too far for a TAB
         context = Context.of(run_dir=_run_dir(before))
         if not os.path.exists(context.run_dir.rm_socket):
             return []
@@ -209,6 +235,16 @@ def _ids(kinds: tuple[str, ...], before: list[str]) -> list[str]:
             return found
     except (YoppError, OSError):
         return []
+
+
+def _is_remote(before: list[str]) -> bool:
+    """Whether the command line means a YARN cluster. Raises YoppError for one that makes no sense."""
+    from ..engines.choice import LOCAL, choose
+
+    named = next((after for word, after in itertools.pairwise(before) if word == "--engine"), None)
+    named = next((word[9:] for word in before if word.startswith("--engine=")), named)
+    rm = ["rm"] if any(word == "--rm" or word.startswith("--rm=") for word in before) else None
+    return choose(named, rm, conf=None, define=None, environ=os.environ).name != LOCAL
 
 
 def _run_dir(before: list[str]) -> str | None:

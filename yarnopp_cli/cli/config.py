@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import EXIT_CONFIGURATION, YoppError
+from . import config_changes
 from . import output as out
 from .context import Context
 from .options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, examples, new_typer
@@ -37,7 +38,7 @@ Files = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the group ``config``."""
-    group = new_typer(help="Show and check the configuration.")
+    group = new_typer(help="Show, check and change the configuration.")
     group.command("show", epilog=examples("yopp config show --origin", "yopp config show -a yarn.scheduler"))(
         show
     )
@@ -52,6 +53,7 @@ def register(app: typer.Typer) -> None:
         "check", epilog=examples("yopp config check", "yopp config check /etc/hadoop/yarn-site.xml")
     )(check)
     group.command("path", epilog=examples("yopp config path", "yopp config path --json"))(path)
+    config_changes.add_to(group)
     app.add_typer(group, name="config")
 
 
@@ -84,8 +86,8 @@ def show(
     printer.listing(
         names,
         default_columns(columns, wide=printer.form == "wide"),
-        documents=lambda rows: {"properties": [_document(configuration, name) for name in rows]},
-        document=lambda name: _document(configuration, name),
+        documents=lambda rows: {"properties": [document(configuration, name) for name in rows]},
+        document=lambda name: document(configuration, name),
         identity=lambda name: name,
         empty="every property has its default; -a shows them",
     )
@@ -107,7 +109,7 @@ def get(
 
     value = configuration.value(key)
     if printer.is_json:
-        printer.document(_document(configuration, key))
+        printer.document(document(configuration, key))
     elif printer.form == "tsv":
         printer.separated(("name", "value"), [(key, to_text(value))])
     else:
@@ -203,7 +205,8 @@ def _declared(name: str) -> Property:
     return found
 
 
-def _document(configuration: Configuration, name: str) -> dict[str, Any]:
+def document(configuration: Configuration, name: str) -> dict[str, Any]:
+    """A property as --json prints it."""
     from ..settings.loading import default_value
 
     declared = _declared(name)

@@ -6,7 +6,7 @@ import os
 import signal as signals
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,16 +14,24 @@ import typer
 from executor.records import ExecutionType
 from executor.settings import ExecutorSettings
 
-from ..errors import EXIT_TIMEOUT, ConnectionFailedError, InvalidStateError, UsageError, YoppError
+from ..errors import (
+    EXIT_FAILURE,
+    EXIT_TIMEOUT,
+    ConnectionFailedError,
+    InvalidStateError,
+    UsageError,
+    YoppError,
+)
 from ..records.client_protocol import GetContainersRequest
 from ..records.reports import ContainerReport, NodeReport
 from ..views import containers as view
 from ..views.text import span
-from . import container_changes
+from . import container_changes, shell
 from .application import now_ms
 from .context import Context
+from .filters import NameFilter, NodeFilter, QueueFilter, TagFilter, UserFilter, applications_with, node_id
 from .listing import Choice, Documents, chosen, repeat, show, words_of
-from .naming import application, containers, nodes, of_application, words
+from .naming import agreed, application, containers, of_application, words
 from .options import (
     Color,
     Columns,
@@ -32,6 +40,7 @@ from .options import (
     DryRun,
     Ids,
     Json,
+    Newest,
     NoWait,
     Output,
     Quiet,
@@ -90,6 +99,7 @@ def register(app: typer.Typer) -> None:
         "signal", epilog=examples("yopp container signal --signal USR1 3.2", "yopp container signal last")
     )(signal)
     container_changes.add_to(group)
+    shell.add_to(group)
     app.add_typer(group, name="container")
 
 
@@ -103,6 +113,7 @@ class Filters:
     application: str = ""
     node: str = ""
     user: str = ""
+    applications: frozenset[str] | None = None
 
     @property
     def ended_too(self) -> bool:
@@ -118,6 +129,8 @@ class Filters:
         if self.kind is not None and report.execution_type is not self.kind:
             return False
         if self.application and not of_application(report, self.application):
+            return False
+        if self.applications is not None and report.application_id not in self.applications:
             return False
         return (not self.node or report.node_id == self.node) and (not self.user or report.user == self.user)
 
@@ -154,13 +167,14 @@ def list_containers(
     app: Annotated[
         str | None, typer.Option("--app", metavar="ID", help="Only of this application (or attempt).")
     ] = None,
-    node: Annotated[str | None, typer.Option("--node", metavar="NODE", help="Only on this node.")] = None,
-    user: Annotated[str, typer.Option("--user", metavar="NAME", help="Only of this user.")] = "",
+    node: NodeFilter = None,
+    user: UserFilter = "",
+    queue: QueueFilter = "",
+    name: NameFilter = "",
+    tag: TagFilter = None,
     sort: Sort = None,
     columns: Columns = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", metavar="N", min=0, help="Show at most N, the newest ones.")
-    ] = None,
+    limit: Newest = None,
     watch: Watch = None,
     conf: Conf = None,
     define: Define = None,
@@ -182,10 +196,15 @@ def list_containers(
             states,
             wanted_type,
             _application(client, app) if app else "",
-            nodes(client.nodes(), [node])[0].node_id if node else "",
+            node_id(client, node),
             user,
         )
-        repeat(printer, watch, lambda: _show(printer, client, filters, choice))
+
+        def once() -> None:
+            of = applications_with(client, queue=queue, name=name, tag=tag)
+            _show(printer, client, replace(filters, applications=of), choice)
+
+        repeat(printer, watch, once)
 
 
 def _application(client: YarnClient, word: str) -> str:
@@ -301,16 +320,10 @@ def kill(
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     bound = KILL_SECONDS if timeout is None else timeout
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        if ids == ["all"]:
-            named = [one.container_id for one in client.containers() if view.is_live(one)]
-            if (
-                named
-                and not dry_run
-                and not printer.confirm(f"Kill all {len(named)} live containers?", yes=yes)
-            ):
-                return 1
-        else:
-            named = containers(client, ids)
+        given = words(ids)
+        named = containers(client, given)
+        if not agreed(printer, given, named, "Kill", yes=yes or dry_run, what="live container"):
+            return 1
         before = {one: client.container(one) for one in named}
         if dry_run:
             _say_what_would_end(client, printer, list(before.values()))
@@ -401,6 +414,7 @@ def signal(
     name: Annotated[
         str, typer.Option("-s", "--signal", metavar="NAME|NUMBER", help="Which signal.")
     ] = "TERM",
+    yes: Yes = False,
     conf: Conf = None,
     define: Define = None,
     run_dir: RunDirOption = None,
@@ -409,22 +423,29 @@ def signal(
     quiet: Quiet = False,
     verbose: Verbose = 0,
     color: Color = None,
-) -> None:
+) -> int:
     """Send a signal to every process of a container."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     number = signal_number(name)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        named = containers(client, words(ids))
-        for one in named:
-            report = client.container(one)
+        given = words(ids)
+        named = containers(client, given, every=lambda one: one.started_at_ms > 0)
+        if not agreed(printer, given, named, f"Send {signals.Signals(number).name} to", yes=yes):
+            return EXIT_FAILURE
+        reports = [client.container(one) for one in named]
+        for report in reports:
             if not view.is_live(report):
                 raise InvalidStateError(
-                    f"{one} has ended", because=view.exit_text(report), hint="`yopp ps` shows what lives"
+                    f"{report.container_id} has ended",
+                    because=view.exit_text(report),
+                    hint="`yopp ps` shows what lives",
                 )
+        for report in reports:
             client.signal_container(report, number)
         after = [client.container(one) for one in named]
         if not printer.for_people:
             show_details(client, printer, after)
-            return
+            return 0
     for report in after:
         printer.text(f"{report.container_id} was sent {signals.Signals(number).name}")
+    return 0

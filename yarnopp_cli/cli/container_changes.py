@@ -9,13 +9,14 @@ import typer
 
 from executor.records import ContainerState, ExecutionType, Resource
 
-from ..errors import InvalidStateError, UsageError
+from ..errors import EXIT_FAILURE, InvalidStateError, UsageError
 from ..records.client_protocol import GetContainersRequest
 from ..records.reports import ContainerReport
 from ..records.requests import ContainerUpdateType, UpdateContainerRequest
 from ..views import containers as view
+from ..views.containers import is_live
 from .context import Context
-from .naming import containers, words
+from .naming import agreed, containers, words
 from .options import (
     Color,
     Conf,
@@ -28,6 +29,7 @@ from .options import (
     RunDirOption,
     Timeout,
     Verbose,
+    Yes,
     examples,
     size_mb,
 )
@@ -66,6 +68,7 @@ def pause(
     ids: Ids,
     no_wait: NoWait = False,
     timeout: Timeout = None,
+    yes: Yes = False,
     conf: Conf = None,
     define: Define = None,
     run_dir: RunDirOption = None,
@@ -74,7 +77,7 @@ def pause(
     quiet: Quiet = False,
     verbose: Verbose = 0,
     color: Color = None,
-) -> None:
+) -> int:
     """Make every process of a container stand still until `resume`; it gives its vcores back meanwhile.
 
     The time that it is paused does not count against its time limit. Whatever started a job still counts the
@@ -82,17 +85,22 @@ def pause(
     """
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        named = containers(client, words(ids))
-        for one in named:
-            client.pause_container(_alive(client.container(one)))
+        given = words(ids)
+        named = containers(client, given, every=lambda one: one.state is ContainerState.RUNNING)
+        if not agreed(printer, given, named, "Pause", yes=yes):
+            return EXIT_FAILURE
+        for report in [_alive(client.container(one)) for one in named]:
+            client.pause_container(report)
         after = _finish(client, named, no_wait, timeout, _is_paused, "pause")
         _tell(client, printer, after)
+    return 0
 
 
 def resume(
     ids: Ids,
     no_wait: NoWait = False,
     timeout: Timeout = None,
+    yes: Yes = False,
     conf: Conf = None,
     define: Define = None,
     run_dir: RunDirOption = None,
@@ -101,21 +109,26 @@ def resume(
     quiet: Quiet = False,
     verbose: Verbose = 0,
     color: Color = None,
-) -> None:
+) -> int:
     """Let a container that `pause` stopped go on, as soon as its node has room for it."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        named = containers(client, words(ids))
-        for one in named:
-            client.resume_container(_alive(client.container(one)))
+        given = words(ids)
+        named = containers(client, given, every=lambda one: one.state is ContainerState.PAUSED)
+        if not agreed(printer, given, named, "Resume", yes=yes):
+            return EXIT_FAILURE
+        for report in [_alive(client.container(one)) for one in named]:
+            client.resume_container(report)
         after = _finish(client, named, no_wait, timeout, _goes_on, "go on")
         _tell(client, printer, after)
+    return 0
 
 
 def promote(
     ids: Ids,
     no_wait: NoWait = False,
     timeout: Timeout = None,
+    yes: Yes = False,
     conf: Conf = None,
     define: Define = None,
     run_dir: RunDirOption = None,
@@ -124,7 +137,7 @@ def promote(
     quiet: Quiet = False,
     verbose: Verbose = 0,
     color: Color = None,
-) -> None:
+) -> int:
     """Make an opportunistic container guaranteed, as soon as its node can promise it its resources.
 
     From then on nobody preempts it. One that waits in a queue or is paused starts or goes on before all
@@ -132,13 +145,14 @@ def promote(
     """
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        _change_type(client, printer, ids, ExecutionType.GUARANTEED, no_wait, timeout)
+        return _change_type(client, printer, ids, ExecutionType.GUARANTEED, no_wait, timeout, yes)
 
 
 def demote(
     ids: Ids,
     no_wait: NoWait = False,
     timeout: Timeout = None,
+    yes: Yes = False,
     conf: Conf = None,
     define: Define = None,
     run_dir: RunDirOption = None,
@@ -147,11 +161,11 @@ def demote(
     quiet: Quiet = False,
     verbose: Verbose = 0,
     color: Color = None,
-) -> None:
+) -> int:
     """Make a guaranteed container opportunistic: it goes on, and gives way where guaranteed ones need room."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        _change_type(client, printer, ids, ExecutionType.OPPORTUNISTIC, no_wait, timeout)
+        return _change_type(client, printer, ids, ExecutionType.OPPORTUNISTIC, no_wait, timeout, yes)
 
 
 def resize(
@@ -163,6 +177,7 @@ def resize(
     vcores: Annotated[int | None, typer.Option("--vcores", metavar="V", help="Its new vcores.")] = None,
     no_wait: NoWait = False,
     timeout: Timeout = None,
+    yes: Yes = False,
     conf: Conf = None,
     define: Define = None,
     run_dir: RunDirOption = None,
@@ -171,15 +186,18 @@ def resize(
     quiet: Quiet = False,
     verbose: Verbose = 0,
     color: Color = None,
-) -> None:
+) -> int:
     """Give a container more or less memory or vcores while it runs; its limits change with them."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     if memory is None and vcores is None:
         raise UsageError("no new size was given", hint="--memory 2G, --vcores 2, or both")
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        named = containers(client, words(ids))
-        for one in named:
-            report = _alive(_at_the_rm(client, one))
+        given = words(ids)
+        named = containers(client, given, every=is_live)
+        if not agreed(printer, given, named, "Resize", yes=yes):
+            return EXIT_FAILURE
+        for report in [_alive(_at_the_rm(client, one)) for one in named]:
+            one = report.container_id
             now_has = report.resource
             wanted = Resource(
                 now_has.memory if memory is None else memory, now_has.vcores if vcores is None else vcores
@@ -194,6 +212,7 @@ def resize(
                 _update(client, one, ContainerUpdateType.INCREASE_RESOURCE, no_wait, timeout, size=wanted)
         after = [client.container(one) for one in named]
         _tell(client, printer, after, lambda one: f"{one.resource.memory} MB, {one.resource.vcores} vcores")
+    return 0
 
 
 def _change_type(
@@ -203,20 +222,26 @@ def _change_type(
     target: ExecutionType,
     no_wait: bool,
     timeout: float | None,
-) -> None:
+    yes: bool,
+) -> int:
     guaranteed = target is ExecutionType.GUARANTEED
     kind = (
         ContainerUpdateType.PROMOTE_EXECUTION_TYPE
         if guaranteed
         else ContainerUpdateType.DEMOTE_EXECUTION_TYPE
     )
-    named = containers(client, words(ids))
-    for one in named:
-        if _alive(_at_the_rm(client, one)).execution_type is target:
+    given = words(ids)
+    named = containers(client, given, every=lambda one: one.execution_type is not target)
+    if not agreed(printer, given, named, "Promote" if guaranteed else "Demote", yes=yes):
+        return EXIT_FAILURE
+    for report in [_alive(_at_the_rm(client, one)) for one in named]:
+        one = report.container_id
+        if report.execution_type is target:
             printer.note(f"{one} is {target.value} already")
         else:
             _update(client, one, kind, no_wait, timeout, target=target)
     _tell(client, printer, [client.container(one) for one in named], lambda one: one.execution_type.value)
+    return 0
 
 
 def _update(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from executor.records import Resource
@@ -65,7 +66,7 @@ def _say(printer: Printer, job: JobSpec, found: Forecast | None) -> None:
     size = " or ".join(f"{one.memory} MB, {one.vcores} vcores" for one in sizes)
     printer.text(f"{job.name}: {kinds_text(job)}, of {size}")
     if first.command:
-        printer.text(f"  command: {' '.join(first.command)}")
+        printer.text(f"  command: {shlex.join(first.command)}")
     if found is None:
         printer.text("  no cluster is running: one would be started for it, and end with it")
     elif found.refused:

@@ -319,8 +319,8 @@ def dshell(
         arguments=tuple(shell_args or ()),
         variables=tuple(shell_env or ()),
         count=count,
-        kind=_kind(container_type, opportunistic, guaranteed),
-        resource=_container_size(container_memory, container_vcores, container_resources),
+        kind=execution_kind(container_type, opportunistic, guaranteed),
+        resource=container_size(container_memory, container_vcores, container_resources),
         priority=shell_cmd_priority,
         promote=promote,
         enforce=enforce,
@@ -337,14 +337,14 @@ def dshell(
         tags=tuple(filter(None, (tag.strip() for tag in application_tags.split(",")))),
         keep_containers=keep_containers,
         node_label=node_label_expression,
-        master=_master_size(master_memory, master_vcores, master_resources),
+        master=master_size(master_memory, master_vcores, master_resources),
         exit_rule=exit_code.value,
         follow=follow,
         detach=detach,
         dry_run=dry_run,
         plain_lines=not no_progress,
     )
-    return _in_hadoops_codes(
+    return in_hadoops_codes(
         lambda: _run(request, submission, Context.of(conf=conf, define=define, run_dir=run_dir), printer)
     )
 
@@ -400,7 +400,7 @@ class ShellRequest:
             name=self.name,
             timeout_ms=self.timeout_ms,
             retry_policy=self.retry_policy,
-            retry_error_codes=_codes(self.retry_codes),
+            retry_error_codes=error_codes(self.retry_codes),
             max_retries=self.max_retries,
             retry_interval_ms=max(0, retry_minimum_ms, self.retry_interval_ms),
             max_preemptions=max_preemptions,
@@ -461,7 +461,7 @@ def _run(request: ShellRequest, submission: Submission, context: Context, printe
     return outcome.end.exit_code
 
 
-def _in_hadoops_codes(run: Callable[[], int]) -> int:
+def in_hadoops_codes(run: Callable[[], int]) -> int:
     """With ``YOPP_HADOOP_EXIT=1``, Hadoop's exit codes: 0, 2 not successful, 1 exception, 255 usage."""
     if os.environ.get(HADOOP_EXIT, "") in ("", "0"):
         return run()
@@ -520,7 +520,8 @@ def read_script(path: str) -> str:
         ) from None
 
 
-def _kind(container_type: str, opportunistic: bool, guaranteed: bool) -> ExecutionType:
+def execution_kind(container_type: str, opportunistic: bool, guaranteed: bool) -> ExecutionType:
+    """The execution type asked for, by YARN's option or by ours. Raises UsageError."""
     if opportunistic and guaranteed:
         raise both_types()
     if opportunistic or guaranteed:
@@ -535,7 +536,8 @@ def _kind(container_type: str, opportunistic: bool, guaranteed: bool) -> Executi
         ) from None
 
 
-def _container_size(memory: int, vcores: int, both: str) -> Resource:
+def container_size(memory: int, vcores: int, both: str) -> Resource:
+    """The size of each container; ``both`` (memory-mb=512,vcores=2) goes before the two. Raises UsageError."""
     wanted = resources(both)
     memory = wanted.memory if wanted.memory != -1 else memory
     vcores = wanted.vcores if wanted.vcores != -1 else vcores
@@ -543,7 +545,7 @@ def _container_size(memory: int, vcores: int, both: str) -> Resource:
     return Resource(10 if memory == -1 else memory, 1 if vcores == -1 else vcores)
 
 
-def _master_size(memory: int | None, vcores: int | None, both: str) -> Resource | None:
+def master_size(memory: int | None, vcores: int | None, both: str) -> Resource | None:
     """The size of a detached job's master, None for that of the configuration. YARN's -1 means unset."""
     wanted = resources(both)
     memory = wanted.memory if wanted.memory != -1 else memory
@@ -565,7 +567,8 @@ def _master_size(memory: int | None, vcores: int | None, both: str) -> Resource 
     return Resource(128 if memory in (None, -1) else memory, 0 if vcores in (None, -1) else vcores)
 
 
-def _codes(text: str) -> tuple[int, ...]:
+def error_codes(text: str) -> tuple[int, ...]:
+    """The exit codes of a comma list. Raises UsageError."""
     try:
         return tuple(int(part) for part in text.split(",") if part.strip())
     except ValueError:

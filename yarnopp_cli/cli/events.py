@@ -13,7 +13,7 @@ from ..errors import EXIT_TIMEOUT, UsageError, YoppError
 from ..records.history import EventKind, GetEventsRequest, HistoryEvent
 from ..views import events as view
 from .context import Context
-from .naming import applications, containers, nodes
+from .naming import applications, containers, nodes, one_of
 from .options import (
     Color,
     Conf,
@@ -108,9 +108,9 @@ def events(
             since=begin[0],
             since_ms=begin[1],
             kinds=kinds,
-            application_id=applications(client, [app])[0] if app else "",
-            container_id=containers(client, [container])[0] if container else "",
-            node_id=nodes(client.nodes(), [node])[0].node_id if node else "",
+            application_id=one_of(applications(client, [app]), app) if app else "",
+            container_id=one_of(containers(client, [container]), container) if container else "",
+            node_id=one_of(nodes(client.nodes(), [node]), node).node_id if node else "",
         )
         stream = _Stream(client, printer, request)
         if printer.form == "tsv":

@@ -13,7 +13,7 @@ from ..records.explanation import Explanation
 from ..views import explanation as view
 from ..views.text import timestamp
 from .context import Context
-from .naming import applications, containers, is_container, nodes, words
+from .naming import applications, containers, is_container, nodes, spread, words
 from .options import Color, Conf, Define, Ids, Json, Output, Quiet, RunDirOption, Verbose, examples
 from .output import Printer
 
@@ -44,7 +44,7 @@ def explain(
     """
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        found = [_explain(client, word) for word in words(ids)]
+        found = [_explain(client, word) for word in spread(client, words(ids))]
     if printer.ids_only:
         printer.ids(one.id for one in found)
     elif printer.form == "tsv":

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from ..errors import UsageError
 from ..views.columns import Column, choose, default_columns, find, sort
+from ..views.text import timestamp
 from .output import Printer, is_terminal_out
 
 T = TypeVar("T")
@@ -87,17 +88,28 @@ def show(
 
 
 def repeat(printer: Printer, seconds: float | None, once: Callable[[], None]) -> None:
-    """Run ``once``; with ``seconds``, again and again until Ctrl-C, on a cleared screen where there is one."""
-    if seconds is not None and seconds < 0.1:
+    """Run ``once``; with ``seconds``, again and again until Ctrl-C: in place on a terminal, else with the time before
+    each table."""
+    if seconds is None:
+        once()
+        return
+    if seconds < 0.1:
         raise UsageError(
             f"--watch {seconds:g} makes no sense", because="it takes at least 0.1 seconds", hint="--watch 1"
         )
+    told = printer.for_people
+    in_place = is_terminal_out() and not printer.is_json
+    if in_place:
+        printer.clear_screen()
     while True:
-        if seconds is not None and is_terminal_out() and not printer.is_json:
-            printer.clear_screen()
-        once()
-        if seconds is None:
-            return
+        now = timestamp(time.time_ns() // 1_000_000)
+        if in_place:
+            with printer.frame(f"{now}, every {seconds:g} s (Ctrl-C ends)" if told else ""):
+                once()
+        else:
+            if told:
+                printer.text(now)
+            once()
         time.sleep(seconds)
 
 

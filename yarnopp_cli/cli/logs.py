@@ -37,7 +37,7 @@ from .logfiles import (
     streams_of,
 )
 from .naming import application, applications, container, containers, is_container, words
-from .options import Color, Conf, Define, Ids, Json, Output, Quiet, RunDirOption, Verbose, duration, examples
+from .options import Color, Conf, Define, Ids, Json, Output, Quiet, RunDirOption, Verbose, examples, moment
 from .output import Printer, is_terminal_out, json_line, paint
 
 if TYPE_CHECKING:
@@ -149,9 +149,9 @@ def logs(
         int | None, typer.Option("--tail", metavar="N", min=0, help="Only the last N lines of each file.")
     ] = None,
     since: Annotated[
-        float | None,
+        int | None,
         typer.Option(
-            "--since", metavar="DUR", parser=duration, help="Only files written to in the last DUR."
+            "--since", metavar="T", parser=moment, help="Only files written to since: 10m, 2026-01-31T12:00Z."
         ),
     ] = None,
     stdout: Annotated[bool, typer.Option("--stdout", help="Standard output only.")] = False,
@@ -201,7 +201,6 @@ def logs(
             because="these show files as they are now",
             hint="--tail N -f",
         )
-    now = time.time_ns() // 1_000_000
     names = tuple(name for name, wanted in zip(STREAMS, (stdout, stderr), strict=True) if wanted) or STREAMS
     style = Style(
         names,
@@ -209,7 +208,7 @@ def logs(
         False if no_prefix else None,
         timestamps,
         tail,
-        now - round(since * 1000) if since is not None else 0,
+        since or 0,
     )
     target = find(
         Context.looking(conf=conf, define=define, run_dir=run_dir),

@@ -4,9 +4,7 @@ page."""
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +13,7 @@ import typer
 from ..errors import EXIT_NO_SUCH, YoppError
 from .options import Json, Output, examples
 from .output import WORDS, Printer, is_terminal
+from .paging import paged
 from .table import ALIASES, COMMANDS
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def man(
         Printer().text(to_text(found).rstrip("\n"))
         return
     text = to_text(found, min(shutil.get_terminal_size().columns, 100) - 2)
-    if not _paged(text):
+    if not paged(text, os.environ.get("MANPAGER", os.environ.get("PAGER", "less"))):
         Printer().text(text.rstrip("\n"))
 
 
@@ -68,21 +67,3 @@ def _page(name: str) -> Page:
             exit_code=EXIT_NO_SUCH,
         )
     return manual.named_page(wanted)
-
-
-def _paged(text: str) -> bool:
-    """Whether a pager took the text: MANPAGER, PAGER, or less. An empty PAGER, or ``cat``, means none."""
-    wanted = os.environ.get("MANPAGER", os.environ.get("PAGER", "less"))
-    try:
-        words = shlex.split(wanted)
-    except ValueError:  # an unclosed quote
-        return False
-    if not words or words == ["cat"] or shutil.which(words[0]) is None:
-        return False
-    # As git and systemd have it: end at once where the text fits the screen, and leave it there.
-    environment = {"LESS": "FRX", "LESSCHARSET": "utf-8", **os.environ}
-    try:
-        subprocess.run(words, input=text, encoding="utf-8", env=environment, check=False)
-    except OSError:
-        return False
-    return True

@@ -1,7 +1,8 @@
 """Which applications, containers and nodes people mean: full ids, ``last``, unique suffixes, ``-`` for stdin.
 
 ``3`` is the application (or container) with that number, ``3.2`` application 3's container 2, ``_0003``
-whatever ends so. What means nothing is exit 66, what means several things is exit 2 and lists them.
+whatever ends so; ``1-3,7`` and ``3.2-5`` are those of the numbers that there are, ``all`` is whatever lives. What
+means nothing is exit 66, what means several things is exit 2 and lists them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import (
     ApplicationNotFoundError,
@@ -20,13 +21,20 @@ from ..errors import (
 )
 from ..records import client_protocol as rm
 from ..records.ids import ApplicationAttemptId, ApplicationId, ContainerId
-from .output import is_terminal
+from ..views.containers import is_live
+from ..views.text import harmless
+from .output import Printer, is_terminal
 
 if TYPE_CHECKING:
     from ..client import YarnClient
     from ..records.reports import ContainerReport, NodeReport
 
+T = TypeVar("T")
+
+ALL = "all"
 _DOTTED = re.compile(r"(\d+)\.(\d+)", re.ASCII)
+_RANGE = re.compile(r"(?:(\d+)\.)?(\d+)-(?:(\d+)\.)?(\d+)", re.ASCII)
+_NUMBERS = re.compile(r"[\d.,-]*\d,[\d.,-]*\d", re.ASCII)
 _CANDIDATES = 5
 
 
@@ -46,13 +54,81 @@ def words(given: Sequence[str]) -> list[str]:
         named += sys.stdin.buffer.read().decode("utf-8", "backslashreplace").split()
     if not named:
         raise UsageError("no id was given", hint="name one, or `last`")
-    return list(dict.fromkeys(named))
+    split = [one for word in named for one in (word.split(",") if _NUMBERS.fullmatch(word) else [word])]
+    return list(dict.fromkeys(split))
+
+
+def agreed(
+    printer: Printer,
+    given: Sequence[str],
+    named: Sequence[str],
+    verb: str,
+    *,
+    yes: bool,
+    what: str = "container",
+) -> bool:
+    """Whether a change of ``named`` may go on: it is asked for where ``all`` was said. Raises UsageError where
+    nobody can be asked."""
+    if ALL not in given or not named:
+        return True
+    several = f"all {len(named)} {what}s" if len(named) > 1 else f"the only {what}, {named[0]}"
+    return printer.confirm(f"{verb} {several}?", yes=yes)
 
 
 def applications(client: YarnClient, given: Sequence[str]) -> list[str]:
     """The full ids of the applications named. Raises ApplicationNotFoundError, UsageError."""
     found = _Lazy(lambda: [report.application_id for report in client.applications()])
-    return list(dict.fromkeys(application(found, word) for word in words(given)))
+    named: list[str] = []
+    for word in words(given):
+        if word == ALL:
+            live = rm.GetApplicationsRequest(live_only=True)
+            named += [report.application_id for report in client.applications(live)]
+        elif (bounds := _range(word)) is not None:
+            within = [one for one in found if bounds[0] is None and bounds[1] <= _number(one) <= bounds[2]]
+            named += within or [application(found, word)]
+        else:
+            named.append(application(found, word))
+    return list(dict.fromkeys(named))
+
+
+def one_of(found: Sequence[T], word: str) -> T:
+    """The only thing that a word means, for who can use one only. Raises UsageError for several, or for none
+    where ``all`` was said."""
+    if len(found) != 1:
+        raise UsageError(
+            f"{harmless(word)} means {len(found)} things",
+            because="this takes one",
+            hint="name one, or `last`",
+        )
+    return found[0]
+
+
+def spread(client: YarnClient, given: Sequence[str]) -> list[str]:
+    """The words with ranges and ``all`` (live applications) replaced by full ids. Raises as ``applications``."""
+    found: list[str] = []
+    for word in given:
+        if word != ALL and _range(word) is None:
+            found.append(word)
+        elif is_container(word):
+            found += containers(client, [word])
+        else:
+            found += applications(client, [word])
+    return list(dict.fromkeys(found))
+
+
+def _range(word: str) -> tuple[int | None, int, int] | None:
+    """What ``1-3`` or ``3.2-5`` says: the application before the dot, and the bounds. Raises UsageError."""
+    match = _RANGE.fullmatch(word)
+    if match is None:
+        return None
+    first, last = int(match[2]), int(match[4])
+    if last < first or (match[3] and match[3] != match[1]):
+        raise UsageError(
+            f"{word} is no range",
+            because="it ends before it begins" if last < first else "it is of two applications",
+            hint="1-3 are numbers 1 to 3, 3.2-5 are containers 2 to 5 of application 3",
+        )
+    return int(match[1]) if match[1] else None, first, last
 
 
 def application(known: Iterable[str], word: str) -> str:
@@ -68,7 +144,7 @@ def application(known: Iterable[str], word: str) -> str:
         return ids[-1]
     matches = [one for one in ids if _number(one) == int(word)] if word.isdecimal() else _ending(ids, word)
     missing = ApplicationNotFoundError(
-        f"no application {word}" if word != "last" else "there is no application yet",
+        f"no application {harmless(word)}" if word != "last" else "there is no application yet",
         because=_known(ids, "application"),
         hint="`yopp app list -a` shows those this cluster knows",
         sought=word,
@@ -76,11 +152,33 @@ def application(known: Iterable[str], word: str) -> str:
     return _only(matches, word, missing)
 
 
-def containers(client: YarnClient, given: Sequence[str]) -> list[str]:
-    """The full ids of the containers named, ended ones included. Raises ContainerNotFoundError, UsageError."""
-    every = rm.GetContainersRequest(finished=True)
-    found = _Lazy(lambda: [report.container_id for report in client.container_reports(every)])
-    return list(dict.fromkeys(container(found, word) for word in words(given)))
+def containers(
+    client: YarnClient, given: Sequence[str], *, every: Callable[[ContainerReport], bool] | None = None
+) -> list[str]:
+    """The full ids of the containers named, ended ones included; ``all`` is those that live and that ``every``
+    takes. With ``every`` ranges leave out what has ended, too. Raises ContainerNotFoundError, UsageError."""
+    known = rm.GetContainersRequest(finished=True)
+    found = _Lazy(lambda: [report.container_id for report in client.container_reports(known)])
+    named: list[str] = []
+    for word in words(given):
+        if word == ALL:
+            live = [one for one in client.containers() if is_live(one)]
+            # A master that stands still takes its application with it: only who kills all means it too.
+            named += [one.container_id for one in live if every is None or (every(one) and not one.is_am)]
+        elif (bounds := _range(word)) is not None:
+            app, first, last = bounds
+            within = [
+                one
+                for one in found
+                if app in (None, _application_number(one)) and first <= _number(one) <= last
+            ]
+            if within and every is not None:  # what shall be changed has to live
+                live_ids = {one.container_id for one in client.container_reports(rm.GetContainersRequest())}
+                within = [one for one in within if one in live_ids] or within
+            named += within or [container(found, word)]
+        else:
+            named.append(container(found, word))
+    return list(dict.fromkeys(named))
 
 
 def container(known: Iterable[str], word: str) -> str:
@@ -98,7 +196,7 @@ def container(known: Iterable[str], word: str) -> str:
     else:
         matches = _ending(ids, word)
     missing = ContainerNotFoundError(
-        f"no container {word}" if word != "last" else "there is no container yet",
+        f"no container {harmless(word)}" if word != "last" else "there is no container yet",
         because=_known(ids, "container"),
         hint="`yopp container list -a` shows those this cluster knows",
         sought=word,
@@ -108,8 +206,12 @@ def container(known: Iterable[str], word: str) -> str:
 
 def is_container(word: str) -> bool:
     """Whether a word can only mean a container: a full id of one, its suffix in YARN's digits, or ``3.2``."""
+    ranged = _RANGE.fullmatch(word)
     return bool(
-        word.startswith("container_") or _DOTTED.fullmatch(word) or re.search(r"(?:^|_)\d{6,}$", word)
+        word.startswith("container_")
+        or _DOTTED.fullmatch(word)
+        or (ranged and ranged[1])
+        or re.search(r"(?:^|_)\d{6,}$", word)
     ) and (not word.startswith(("application_", "appattempt_")))
 
 
@@ -118,7 +220,16 @@ def nodes(reports: Sequence[NodeReport], given: Sequence[str]) -> list[NodeRepor
     UsageError.
     """
     by_id = {report.node_id: report for report in reports}
-    return [by_id[one] for one in dict.fromkeys(_node(list(by_id), word) for word in words(given))]
+    named: list[str] = []
+    for word in words(given):
+        bounds = _range(word)
+        within = [
+            one
+            for one in by_id
+            if bounds is not None and bounds[1] <= int(one.rpartition(":")[2]) <= bounds[2]
+        ]
+        named += list(by_id) if word == ALL else within or [_node(list(by_id), word)]
+    return [by_id[one] for one in dict.fromkeys(named)]
 
 
 def _node(ids: list[str], word: str) -> str:
@@ -131,7 +242,7 @@ def _node(ids: list[str], word: str) -> str:
         matches,
         word,
         NodeNotFoundError(
-            f"no node {word}",
+            f"no node {harmless(word)}",
             because=_known(ids, "node"),
             hint="`yopp node list -a` shows those this cluster knows",
             sought=word,

@@ -6,18 +6,24 @@ from typing import Annotated
 
 import typer
 
+from ..errors import UsageError
+from ..records.reports import NodeState
+from . import node_changes
 from .context import Context
 from .down import Force
 from .options import (
     Color,
     Conf,
     Define,
+    DryRun,
     Format,
     Json,
+    NoWait,
     Output,
     Quiet,
     RunDirOption,
     Timeout,
+    Verbose,
     examples,
     new_typer,
 )
@@ -41,6 +47,10 @@ def register(app: typer.Typer) -> None:
     group.command("restart", epilog=examples("yopp nm restart", "yopp nm restart 45455"))(restart)
     group.command("status", epilog=examples("yopp nm status", "yopp nm status 45455 --json"))(status)
     group.command("run", epilog=examples("yopp nm run", "yopp nm run 45454 --memory 2G --vcores 2"))(run)
+    group.command("drain", epilog=examples("yopp nm drain 45455", "yopp nm drain 45455 --kill-after 10m"))(
+        drain
+    )
+    group.command("resume", epilog=examples("yopp nm resume", "yopp nm resume 45455"))(resume)
     app.add_typer(group, name="nm")
 
 
@@ -200,3 +210,61 @@ def run(
         vcores=vcores,
         announce=printer.is_json,
     )
+
+
+def drain(
+    node: Node = None,
+    kill_after: node_changes.KillAfter = None,
+    no_wait: NoWait = False,
+    timeout: Timeout = None,
+    dry_run: DryRun = False,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> int:
+    """Give NODE nothing more, and wait until what it has has ended, as `yopp node drain` does."""
+    chosen = _the_node(node, Context.looking(conf=conf, define=define, run_dir=run_dir))
+    return node_changes.drain(
+        chosen, kill_after, no_wait, timeout, dry_run, True, conf, define, run_dir, json, output, quiet, verbose, color
+    )  # fmt: skip
+
+
+def resume(
+    node: Node = None,
+    dry_run: DryRun = False,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> int:
+    """Use a drained (or draining) NODE again, as `yopp node resume` does."""
+    chosen = _the_node(node, Context.looking(conf=conf, define=define, run_dir=run_dir))
+    return node_changes.resume(
+        chosen, dry_run, True, conf, define, run_dir, json, output, quiet, verbose, color
+    )  # fmt: skip
+
+
+def _the_node(node: str | None, context: Context) -> list[str]:
+    """The node that was named, or the only one. Raises UsageError."""
+    if node is not None:
+        return [node]
+    with context.client() as client:
+        known = [
+            one.node_id for one in client.nodes() if one.state not in (NodeState.LOST, NodeState.SHUTDOWN)
+        ]
+    if len(known) != 1:
+        raise UsageError(
+            "which node?",
+            because=f"there are {len(known)}: {', '.join(known)}" if known else "there is none",
+            hint=f"yopp nm drain {known[0]}" if known else "yopp nm start",
+        )
+    return known

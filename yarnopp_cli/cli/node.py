@@ -10,6 +10,7 @@ from ..records.reports import NodeReport, NodeState
 from ..views import nodes as view
 from . import node_changes
 from .context import Context
+from .filters import nodes_of
 from .listing import Documents, chosen, repeat, show, words_of
 from .naming import nodes as named_nodes
 from .options import (
@@ -60,6 +61,9 @@ def list_nodes(
     state: Annotated[
         str | None, typer.Option("--state", metavar="S,…", help="Only nodes in these states.")
     ] = None,
+    app: Annotated[
+        str | None, typer.Option("--app", metavar="ID", help="Only nodes with live containers of this one.")
+    ] = None,
     sort: Sort = None,
     columns: Columns = None,
     limit: Limit = None,
@@ -78,19 +82,20 @@ def list_nodes(
     choice = chosen(printer, view.COLUMNS, columns=columns, sort=sort, limit=limit)
     states = words_of(state, _STATES, "--state")
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        repeat(
-            printer,
-            watch,
-            lambda: show(
+
+        def once() -> None:
+            on = nodes_of(client, app) if app else None
+            show(
                 printer,
-                _wanted(client.nodes(), states, every),
+                [one for one in _wanted(client.nodes(), states, every) if on is None or one.node_id in on],
                 view.COLUMNS,
                 Documents(view.documents, view.document),
                 choice,
                 identity=lambda node: node.node_id,
                 empty="no nodes",
-            ),
-        )
+            )
+
+        repeat(printer, watch, once)
 
 
 def status(

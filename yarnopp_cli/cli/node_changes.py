@@ -9,12 +9,12 @@ import typer
 
 from executor.records import Resource
 
-from ..errors import EXIT_TIMEOUT, UsageError, YoppError
+from ..errors import EXIT_FAILURE, EXIT_TIMEOUT, UsageError, YoppError
 from ..records.reports import NodeReport, NodeState
 from ..views import nodes as view
 from .context import Context
+from .naming import agreed, words
 from .naming import nodes as named_nodes
-from .naming import words
 from .options import (
     Color,
     Conf,
@@ -28,6 +28,7 @@ from .options import (
     RunDirOption,
     Timeout,
     Verbose,
+    Yes,
     duration,
     examples,
     size_mb,
@@ -38,6 +39,13 @@ if TYPE_CHECKING:
     from ..client import YarnClient
 
 _POLL_SECONDS = 0.05
+
+KillAfter = Annotated[
+    float | None,
+    typer.Option(
+        "--kill-after", metavar="DUR", parser=duration, help="End what still lives on it after this time."
+    ),
+]
 
 
 def add_to(group: typer.Typer) -> None:
@@ -52,19 +60,20 @@ def add_to(group: typer.Typer) -> None:
         "resize",
         epilog=examples("yopp node resize --vcores 8 45454", "yopp node resize --memory 4G last --dry-run"),
     )(resize)
+    group.command(
+        "resource",
+        help="Short for what YARN calls the resource of a node: the same as `yopp node resize`.",
+        epilog=examples("yopp node resource --vcores 8 45454", "yopp node resource --memory 4G last"),
+    )(resize)
 
 
 def drain(
     ids: Ids,
-    kill_after: Annotated[
-        float | None,
-        typer.Option(
-            "--kill-after", metavar="DUR", parser=duration, help="End what still lives on it after this time."
-        ),
-    ] = None,
+    kill_after: KillAfter = None,
     no_wait: NoWait = False,
     timeout: Timeout = None,
     dry_run: DryRun = False,
+    yes: Yes = False,
     conf: Conf = None,
     define: Define = None,
     run_dir: RunDirOption = None,
@@ -73,14 +82,17 @@ def drain(
     quiet: Quiet = False,
     verbose: Verbose = 0,
     color: Color = None,
-) -> None:
+) -> int:
     """Give a node nothing more, and wait until what it has has ended: it is DECOMMISSIONED then.
 
     Its NodeManager goes on, and `resume` uses it again. --timeout and Ctrl-C only stop waiting.
     """
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        named = tuple(node.node_id for node in named_nodes(client.nodes(), words(ids)))
+        given = words(ids)
+        named = tuple(node.node_id for node in named_nodes(client.nodes(), given))
+        if not agreed(printer, given, named, "Drain", yes=yes or dry_run, what="node"):
+            return EXIT_FAILURE
         found, containers = client.drain_nodes(
             named, -1 if kill_after is None else round(kill_after * 1000), dry_run=dry_run
         )
@@ -91,6 +103,7 @@ def drain(
         if not (no_wait or dry_run):
             found = _drained(client, named, timeout)
     tell(printer, found, dry_run=dry_run)
+    return 0
 
 
 def _drained(client: YarnClient, named: tuple[str, ...], timeout: float | None) -> tuple[NodeReport, ...]:
@@ -114,6 +127,7 @@ def _drained(client: YarnClient, named: tuple[str, ...], timeout: float | None) 
 def resume(
     ids: Ids,
     dry_run: DryRun = False,
+    yes: Yes = False,
     conf: Conf = None,
     define: Define = None,
     run_dir: RunDirOption = None,
@@ -122,13 +136,17 @@ def resume(
     quiet: Quiet = False,
     verbose: Verbose = 0,
     color: Color = None,
-) -> None:
+) -> int:
     """Use a drained (or draining) node again."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        named = tuple(node.node_id for node in named_nodes(client.nodes(), words(ids)))
+        given = words(ids)
+        named = tuple(node.node_id for node in named_nodes(client.nodes(), given))
+        if not agreed(printer, given, named, "Use again", yes=yes or dry_run, what="node"):
+            return EXIT_FAILURE
         found = client.resume_nodes(named, dry_run=dry_run)
     tell(printer, found, dry_run=dry_run)
+    return 0
 
 
 def resize(
@@ -139,6 +157,7 @@ def resize(
     ] = None,
     vcores: Annotated[int | None, typer.Option("--vcores", metavar="V", help="Its new vcores.")] = None,
     dry_run: DryRun = False,
+    yes: Yes = False,
     conf: Conf = None,
     define: Define = None,
     run_dir: RunDirOption = None,
@@ -147,7 +166,7 @@ def resize(
     quiet: Quiet = False,
     verbose: Verbose = 0,
     color: Color = None,
-) -> None:
+) -> int:
     """Let a node's containers have more or less in all, until its NodeManager ends.
 
     What opportunistic containers have beyond it is taken back; guaranteed ones are left alone.
@@ -157,7 +176,12 @@ def resize(
         raise UsageError("no new size was given", hint="--memory 4G, --vcores 8, or both")
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         found = []
-        for node in named_nodes(client.nodes(), words(ids)):
+        given = words(ids)
+        chosen = named_nodes(client.nodes(), given)
+        names = [node.node_id for node in chosen]
+        if not agreed(printer, given, names, "Resize", yes=yes or dry_run, what="node"):
+            return EXIT_FAILURE
+        for node in chosen:
             size = Resource(
                 node.total.memory if memory is None else memory,
                 node.total.vcores if vcores is None else vcores,
@@ -171,6 +195,7 @@ def resize(
         dry_run=dry_run,
         text=lambda node: f"{node.total.memory} MB, {node.total.vcores} vcores",
     )
+    return 0
 
 
 def tell(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import math
 import re
+import time
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_
 """Click's context settings of every command."""
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)(ms|s|m|h|d)?)", re.ASCII)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(?:i?b)?", re.ASCII | re.IGNORECASE)
 _MEGABYTES = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2, "p": 1024.0**3}
@@ -52,6 +54,13 @@ class ExitRule(enum.StrEnum):
     any = "any"
 
 
+class EngineName(enum.StrEnum):
+    """The values of ``--engine``."""
+
+    local = "local"
+    yarn = "yarn"
+
+
 class ColorMode(enum.StrEnum):
     """The values of ``--color``."""
 
@@ -72,6 +81,28 @@ def duration(text: str) -> float:
     if not math.isfinite(seconds) or seconds > 1e9:
         raise typer.BadParameter(f"{text!r} is longer than anybody can wait")
     return seconds
+
+
+def moment(text: str) -> int:
+    """Epoch milliseconds from ``10m`` (so long ago) or ISO 8601 (``2026-01-31T12:00:00Z``; without a zone: local).
+
+    Raises BadParameter (exit 2).
+    """
+    if isinstance(text, int):
+        return text
+    if _DATE.match(text):
+        from datetime import datetime
+
+        try:
+            return round(datetime.fromisoformat(text).timestamp() * 1000)
+        except (ValueError, OverflowError, OSError) as error:
+            raise typer.BadParameter(f"{text!r} is no time: {error}; write 2026-01-31T12:00:00Z") from None
+    try:
+        return round((time.time() - duration(text)) * 1000)
+    except typer.BadParameter:
+        raise typer.BadParameter(
+            f"{text!r} is neither a duration nor a time; write 10m or 2026-01-31T12:00:00Z"
+        ) from None
 
 
 def size_mb(text: str) -> int:
@@ -101,6 +132,18 @@ RunDirOption = Annotated[
     str | None,
     typer.Option("--run-dir", metavar="DIR", help="The cluster's run directory. [env: YOPP_RUN_DIR]"),
 ]
+EngineOption = Annotated[
+    EngineName | None,
+    typer.Option(
+        "--engine",
+        help="Where: on this host, or on a YARN cluster through its REST API. [env: YOPP_ENGINE]",
+        show_default=False,
+    ),
+]
+Rm = Annotated[
+    list[str] | None,
+    typer.Option("--rm", metavar="URL", help="That cluster's ResourceManager (repeatable). [env: YOPP_RM]"),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON (same as -o json).")]
 Output = Annotated[
     Format | None, typer.Option("-o", "--output", help="The form of the output.", show_default=False)
@@ -118,7 +161,14 @@ Color = Annotated[ColorMode | None, typer.Option("--color", help="Colours.", sho
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress line on stderr.")]
 Timeout = Annotated[
     float | None,
-    typer.Option("--timeout", metavar="DUR", parser=duration, help="Give up after this time: 90s, 5m, 2h."),
+    typer.Option(
+        "--timeout",
+        metavar="DUR",
+        parser=duration,
+        envvar="YOPP_TIMEOUT",
+        show_envvar=False,
+        help="Give up after this time: 90s, 5m, 2h. [env: YOPP_TIMEOUT]",
+    ),
 ]
 Yes = Annotated[bool, typer.Option("-y", "--yes", help="Answer yes to every question.")]
 ExitCode = Annotated[
@@ -132,7 +182,13 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, 
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Return at once, not when it has happened.")]
 Watch = Annotated[
     float | None,
-    typer.Option("-w", "--watch", metavar="SECS", parser=duration, help="Print again every so many seconds."),
+    typer.Option(
+        "-w",
+        "--watch",
+        metavar="SECS",
+        parser=duration,
+        help="Print again every SECS seconds, in place on a terminal.",
+    ),
 ]
 Sort = Annotated[
     str | None, typer.Option("--sort", metavar="COL[,-COL]", help="Sort by columns; - means descending.")
@@ -141,6 +197,13 @@ Columns = Annotated[
     str | None, typer.Option("--columns", metavar="A,B", help="Show these columns (not with -o json).")
 ]
 Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=0, help="Show at most N.")]
+Newest = Annotated[
+    int | None,
+    typer.Option(
+        "--limit", metavar="N", min=0, help="Show at most N: the newest, or with --sort the first so sorted."
+    ),
+]
 Ids = Annotated[
-    list[str], typer.Argument(metavar="ID...", help="Full id, `last`, unique suffix, or - for stdin.")
+    list[str],
+    typer.Argument(metavar="ID...", help="Full id, `last`, unique suffix, 1-3, `all`, or - for stdin."),
 ]

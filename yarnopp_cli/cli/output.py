@@ -12,7 +12,8 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TextIO, TypeVar
 
 from ..errors import EXIT_FAILURE, UsageError, YoppError
@@ -51,6 +52,8 @@ _WORD_STYLES = {
 # What the command that runs has asked for, so that its error comes out in the same form.
 _errors_as_json = False
 _errors_color: str | None = None
+# What is printed while a frame is drawn; None while none is.
+_collected: list[str] | None = None
 
 
 class OutputClosedError(YoppError):
@@ -189,7 +192,9 @@ class Printer:
     def note(self, text: str) -> None:
         """Say something beside the answer, on stderr; nothing when quiet."""
         if not self.quiet:
-            _talk(harmless(text, keep="\n") + "\n")
+            # Beside a picture that is drawn again and again a line of its own would tear it.
+            talk = _talk if _collected is None else _write
+            talk(harmless(text, keep="\n") + "\n")
 
     def warn(self, text: str) -> None:
         """Warn on stderr, quiet or not."""
@@ -213,6 +218,21 @@ class Printer:
     def clear_screen(self) -> None:
         """Empty the terminal, for a list that is printed again."""
         _write("\x1b[H\x1b[2J")
+
+    @contextmanager
+    def frame(self, title: str) -> Iterator[None]:
+        """Draw what is printed meanwhile over what is on the terminal, as much of it as there is room for."""
+        global _collected
+        _collected = [f"{title}\n"] if title else []
+        try:
+            yield
+        finally:
+            text, _collected = "".join(_collected), None
+        lines = text.rstrip("\n").split("\n")
+        rows = max(2, shutil.get_terminal_size().lines - 1)
+        if len(lines) > rows:
+            lines = [*lines[: rows - 1], f"… {len(lines) - rows + 1} more lines"]
+        _write("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
 
     def listing(
         self,
@@ -397,7 +417,7 @@ def error(problem: YoppError) -> None:
         write_error_bytes(json_line(error_document(problem)))
         return
     mark = paint("error:", "red", _colored(sys.stderr, _errors_color))
-    lines = [f"{mark} {harmless(problem.message, keep=chr(10)).rstrip()}"]
+    lines = [f"{mark} {harmless(problem.message.rstrip())}"]
     if problem.because:
         lines.append(f"  because: {harmless(problem.because)}")
     if problem.hint:
@@ -456,6 +476,9 @@ def abandon(stream: TextIO) -> None:
 
 
 def _write(text: str) -> None:
+    if _collected is not None:
+        _collected.append(text)
+        return
     encoding = "utf-8" if text.isascii() else (sys.stdout.encoding or "utf-8")
     write_bytes(text.encode(encoding, "backslashreplace"))
 

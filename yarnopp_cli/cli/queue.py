@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
-from ..errors import YoppError
+from ..records.reports import QueueReport
 from ..views import queues as view
 from .context import Context
-from .listing import Documents, chosen, show
-from .naming import words
+from .filters import QueueFilter, named_queue, queues_below
+from .listing import Documents, chosen, repeat, show, words_of
+from .naming import ALL, applications, one_of, words
 from .options import (
     Color,
     Columns,
@@ -22,12 +25,13 @@ from .options import (
     RunDirOption,
     Sort,
     Verbose,
+    Watch,
     examples,
     new_typer,
 )
 from .output import Printer
 
-EXIT_NO_SUCH = 66
+_STATES = ("ALL", "RUNNING", "STOPPED", "DRAINING")
 
 
 def register(app: typer.Typer) -> None:
@@ -45,9 +49,20 @@ def register(app: typer.Typer) -> None:
 
 
 def list_queues(
+    state: Annotated[
+        str | None, typer.Option("--state", metavar="S,…", help="Only queues in these states.")
+    ] = None,
+    user: Annotated[
+        str, typer.Option("--user", metavar="NAME", help="Only queues in which this user has something.")
+    ] = "",
+    app: Annotated[
+        str | None, typer.Option("--app", metavar="ID", help="Only the queue that this application is in.")
+    ] = None,
+    queue: QueueFilter = "",
     sort: Sort = None,
     columns: Columns = None,
     limit: Limit = None,
+    watch: Watch = None,
     conf: Conf = None,
     define: Define = None,
     run_dir: RunDirOption = None,
@@ -60,16 +75,34 @@ def list_queues(
     """List the queues, parents first: their part of the cluster, and what is used of it."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     choice = chosen(printer, view.COLUMNS, columns=columns, sort=sort, limit=limit)
+    states = words_of(state, _STATES, "--state")
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        found = client.queues()
-    show(
-        printer,
-        found,
-        view.COLUMNS,
-        Documents(view.documents, view.document),
-        choice,
-        identity=lambda queue: queue.name,
-    )
+
+        def passes(one: QueueReport) -> bool:
+            return (
+                (not states or "ALL" in states or one.state in states)
+                and (not user or any(part.user == user for part in one.users))
+                and (below is None or one.name in below)
+                and (home is None or one.name == home)
+            )
+
+        below = queues_below(client, queue) if queue else None
+        home: str | None = None
+
+        def once() -> None:
+            nonlocal home
+            home = client.application(one_of(applications(client, [app]), app)).queue if app else None
+            show(
+                printer,
+                [one for one in client.queues() if passes(one)],
+                view.COLUMNS,
+                Documents(view.documents, view.document),
+                choice,
+                identity=lambda one: one.name,
+                empty="no such queue",
+            )
+
+        repeat(printer, watch, once)
 
 
 def status(
@@ -87,16 +120,8 @@ def status(
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         queues = client.queues()
-    known = {queue.name: queue for queue in queues} | {queue.path: queue for queue in queues if queue.path}
-    found = []
-    for name in words(ids):
-        if name not in known:
-            raise YoppError(
-                f"no queue {name}",
-                hint=f"there is {', '.join(queue.name for queue in queues) or 'none'}",
-                exit_code=EXIT_NO_SUCH,
-            )
-        found.append(known[name])
+    given = words(ids)
+    found = list(queues) if given == [ALL] else [named_queue(queues, name) for name in given]
     printer.details(
         found,
         key="queue",

@@ -15,6 +15,7 @@ from ..records.reports import NodeReport, NodeState
 from ..views import queues as queue_view
 from .context import Context
 from .naming import nodes as named_nodes
+from .naming import one_of
 from .node_changes import tell
 from .options import (
     Color,
@@ -187,7 +188,7 @@ def update_node_resource(
             hint="leave it away, or -1",
         )
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        [found] = named_nodes(client.nodes(), [node])
+        found = one_of(named_nodes(client.nodes(), [node]), node)
         changed = [client.resize_node(found.node_id, Resource(memory, vcores), dry_run=dry_run)]
     tell(
         printer,

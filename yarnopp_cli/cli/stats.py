@@ -14,7 +14,7 @@ from ..records.reports import ContainerReport, NodeReport, NodeState
 from ..views import stats as view
 from ..views.containers import is_live, shown_state
 from .context import Context
-from .naming import applications, containers, is_container, nodes, words
+from .naming import applications, containers, is_container, nodes, spread, words
 from .options import (
     Color,
     Conf,
@@ -95,7 +95,7 @@ def _chosen(client: YarnClient, ids: list[str] | None) -> set[str] | None:
         return None
     chosen: set[str] = set()
     every = client.nodes()
-    for word in words(ids):
+    for word in spread(client, words(ids)):
         if is_container(word):
             chosen.update(containers(client, [word]))
         elif ":" in word or any(word == one.node_id.rpartition(":")[2] for one in every):

@@ -68,6 +68,12 @@ def up(
     memory: Memory = None,
     vcores: Vcores = None,
     ports: Ports = None,
+    foreground: Annotated[
+        bool, typer.Option("--foreground", help="Stay, and end the cluster with Ctrl-C or SIGTERM.")
+    ] = False,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Return at once; `yopp status` says when it is ready.")
+    ] = False,
     conf: Conf = None,
     define: Define = None,
     run_dir: RunDirOption = None,
@@ -77,20 +83,42 @@ def up(
     quiet: Quiet = False,
     verbose: Verbose = 0,
     color: Color = None,
-) -> None:
+) -> int:
     """Start the cluster: a ResourceManager and its NodeManagers.
 
     What runs already is joined, what is missing is started; a cluster that a job started for itself is made
     to stay. A cluster that runs with other settings than those asked for is left alone, and the command
     fails.
     """
+    from ..capacity_plan import Wish
     from ..inspection import cluster_document, inspect_cluster
     from ..lifecycle import START_SECONDS, STAY, ensure_cluster
+    from . import up_ways
+    from .output import flush as output_flush
 
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     context = Context.of(conf=conf, define=with_ports(ports, define), run_dir=run_dir)
     for line in context.configuration.warnings:
         printer.warn(line)
+    if foreground and no_wait:
+        raise UsageError(
+            "--foreground and --no-wait exclude each other",
+            because="one stays and the other goes at once",
+            hint="give one of them",
+        )
+    if foreground:
+        up_ways.refuse_running(context)
+    if no_wait:
+        again = _words(nodes, memory, vcores, ports, conf, define, run_dir, timeout)
+        log = up_ways.begin_behind(context, Wish(nodes, memory, vcores), again)
+        if log is not None:
+            if printer.is_json:
+                printer.document(cluster_document(inspect_cluster(context.run_dir)))
+            elif not quiet:
+                printer.text(
+                    f"starting: `yopp status` says when it is ready; {log} has the rest of the story"
+                )
+            return 0
     handle = ensure_cluster(
         context.configuration,
         context.run_dir,
@@ -119,6 +147,28 @@ def up(
         printer.text(f"up: rm {context.run_dir.rm_socket}, {sizes}{pages}")
         if verbose and handle.started:
             printer.note(f"started {', '.join(handle.started)}")
+    if not foreground:
+        return 0
+    output_flush()
+    return up_ways.stay(context, printer)
+
+
+def _words(
+    nodes: int | None,
+    memory: int | None,
+    vcores: int | None,
+    ports: str | None,
+    conf: list[str] | None,
+    define: list[str] | None,
+    run_dir: str | None,
+    timeout: float | None,
+) -> list[str]:
+    """The arguments of this command, for the process that does it instead."""
+    sizes = (("--nodes", nodes), ("--memory", memory), ("--vcores", vcores), ("--ports", ports))
+    more = (("--run-dir", run_dir), ("--timeout", None if timeout is None else f"{timeout}s"))
+    words = [word for option, value in (*sizes, *more) if value is not None for word in (option, str(value))]
+    words += [word for path in conf or () for word in ("--conf", path)]
+    return words + [word for text in define or () for word in ("-D", text)]
 
 
 def with_ports(ports: str | None, define: list[str] | None) -> list[str]:

@@ -8,6 +8,7 @@ import sys
 import typer
 
 from .. import __version__
+from ..errors import YoppError
 from .options import Color, Json, Output, Quiet, examples
 from .output import Printer
 
@@ -29,6 +30,16 @@ def cgroup_version() -> str:
     return "v2" if "cgroup2" in kinds else "none"
 
 
+def _engine() -> str:
+    """The engine that is chosen; a configuration with mistakes is for the commands that read it."""
+    from ..engines.choice import LOCAL, choose
+
+    try:
+        return choose(None, None, conf=None, define=None, environ=os.environ).name
+    except YoppError:
+        return LOCAL
+
+
 def version(json: Json = False, output: Output = None, quiet: Quiet = False, color: Color = None) -> None:
     """Print the versions of yopp and of what it stands on."""
     printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
@@ -37,7 +48,7 @@ def version(json: Json = False, output: Output = None, quiet: Quiet = False, col
         "python": ".".join(str(part) for part in sys.version_info[:3]),
         "typer": typer.__version__,
         "cgroup": cgroup_version(),
-        "engine": "local",
+        "engine": _engine(),
         "kernel": os.uname().release,
     }
     if printer.is_json:

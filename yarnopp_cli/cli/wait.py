@@ -90,7 +90,7 @@ def wait(
     --json after a document of how far they have come.
     """
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    target = _target(state)
+    target = target_of(state)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         named = words(ids)
         of_containers = [one for one in named if is_container(one)]
@@ -102,7 +102,7 @@ def wait(
     done = [one for one in seen if one.reached]
     if not (any(one.reached for one in seen) if any_of_them else len(done) == len(seen)):
         if not printer.for_people and not quiet:  # how far they have come is an answer, too
-            _print(printer, seen, EXIT_TIMEOUT)
+            print_seen(printer, seen, EXIT_TIMEOUT)
         missing = [one.id for one in seen if not one.reached]
         raise YoppError(
             f"{', '.join(missing)} did not get there within {timeout:g} s",
@@ -110,12 +110,12 @@ def wait(
             hint="it goes on; `yopp wait` again, or `yopp app kill`",
             exit_code=EXIT_TIMEOUT,
         )
-    code = _code(done, target, exit_code)
-    _print(printer, seen, code)
+    code = code_of(done, target, exit_code)
+    print_seen(printer, seen, code)
     return code
 
 
-def _target(state: str | None) -> str:
+def target_of(state: str | None) -> str:
     """The state waited for, "" for the end. Raises UsageError."""
     if state is None:
         return ""
@@ -130,7 +130,7 @@ def _target(state: str | None) -> str:
     return word
 
 
-def _code(done: list[Seen], target: str, rule: ExitRule) -> int:
+def code_of(done: list[Seen], target: str, rule: ExitRule) -> int:
     """The code of those that failed, by the rule; with a target that is no end 0; at least 1 where one ended otherwise
     than was waited for."""
     if target in _ORDER:
@@ -237,7 +237,8 @@ def _final(code: int) -> str:
     return "SUCCEEDED" if code == 0 else "FAILED"
 
 
-def _print(printer: Printer, seen: list[Seen], code: int) -> None:
+def print_seen(printer: Printer, seen: list[Seen], code: int) -> None:
+    """Print how each of those waited for ended, or how far it got."""
     documents: list[dict[str, Any]] = [
         {"id": one.id, "state": one.state, "finalStatus": one.final or "UNDEFINED", "exit": one.code}
         for one in seen

@@ -1,4 +1,4 @@
-"""Changes to an application that lives: the end of its lifetime (``ClientRMService``)."""
+"""Changes to an application that lives: the end of its lifetime, its tags (``ClientRMService``)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from ..records import application_updates as protocol
 from .applications import RMApp
 from .calls import CallReceived
 from .context import RMContext
+
+MOST_TAGS = 10
+LONGEST_TAG = 100
 
 
 class ApplicationUpdates:
@@ -40,10 +43,42 @@ class ApplicationUpdates:
             app.context = replace(app.context, timeout_ms=request.expires_at_ms - app.submitted_ms)
         context.reply(call.call_id, protocol.UpdateApplicationTimeoutsResponse(report))
 
+    def set_tags(
+        self, call: CallReceived, request: protocol.UpdateApplicationTagsRequest, now: float
+    ) -> None:
+        """Other tags (no call of YARN's, which takes them at submission only)."""
+        app = self._live(request.application_id)
+        tags = tuple(dict.fromkeys(request.tags))
+        _check_tags(tags)
+        report = replace(app.report(now), tags=tags)
+        if not request.dry_run:
+            app.context = replace(app.context, tags=tags)
+        self._context.reply(call.call_id, protocol.UpdateApplicationTagsResponse(report))
+
     def _live(self, application_id: str) -> RMApp:
         app = self._find(application_id)
         if app.ended:
             raise InvalidStateError(
-                f"Application {app.id} cannot be changed", because=f"it is {app.state.value}"
+                f"Application {app.id} cannot be changed",
+                because=f"it is {app.state.value}",
+                hint="`yopp app list` shows those that live",
             )
         return app
+
+
+def _check_tags(tags: tuple[str, ...]) -> None:
+    """YARN's bounds of tags (``ApplicationSubmissionContextPBImpl``). Raises InvalidStateError."""
+    problem = ""
+    if len(tags) > MOST_TAGS:
+        problem = f"there are {len(tags)}, and {MOST_TAGS} are the most"
+    for tag in tags:
+        if len(tag) > LONGEST_TAG:
+            problem = f"one has {len(tag)} characters, and {LONGEST_TAG} are the most"
+        elif not tag or not tag.isascii() or not tag.isprintable() or "," in tag:
+            problem = "a tag is printable ASCII without a comma, and not empty"
+    if problem:
+        raise InvalidStateError(
+            "these cannot be the tags of an application",
+            because=problem,
+            hint="yopp app tags last nightly big",
+        )

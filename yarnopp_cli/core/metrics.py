@@ -15,6 +15,41 @@ MAX_ASKS = 20_000
 PERCENTILES = (50, 75, 90, 95, 99)
 
 
+class OpportunisticCounts(Protocol):
+    """What is shown of the counts, be they counted here or told by call."""
+
+    @property
+    def allocated(self) -> int:
+        """Ever allocated."""
+
+    @property
+    def released(self) -> int:
+        """Released, or ended."""
+
+    @property
+    def node_local(self) -> int:
+        """On a node that was asked for."""
+
+    @property
+    def rack_local(self) -> int:
+        """On such a rack."""
+
+    @property
+    def off_switch(self) -> int:
+        """Anywhere."""
+
+    @property
+    def waits(self) -> int:
+        """How many waiting times were counted."""
+
+    @property
+    def live(self) -> int:
+        """Allocated and not released yet."""
+
+    def percentiles(self) -> dict[int, int]:
+        """Waiting times in milliseconds, by percent."""
+
+
 class _Place(Protocol):
     """Where a node is, as asks may name it."""
 

@@ -560,6 +560,8 @@ class NodeManager:
                     self._reply(call, self._reporter.node_info(self._link))
                 case protocol.GetUsageTracesRequest():
                     self._reply(call, self._reporter.traces.told(request.container_ids))
+                case protocol.GetNodeFiguresRequest():
+                    self._reply(call, protocol.GetNodeFiguresResponse(self.container_counts))
                 case _:
                     raise NotYetSupportedError(f"a NodeManager does not answer {call.method}")
         except YoppError as error:

@@ -222,7 +222,11 @@ class QueueService:
 
     def _check_living(self, app: RMApp) -> None:
         if app.ended:
-            raise InvalidStateError(f"{app.id} has ended", because=f"it is {app.state.value}")
+            raise InvalidStateError(
+                f"{app.id} has ended",
+                because=f"it is {app.state.value}",
+                hint="`yopp app list` shows those that live",
+            )
 
     def _check_administrator(self, app: RMApp, user: str, *, privileged: bool) -> None:
         if privileged or user == app.user or self._allowed(app.leaf, user, administer=True):

@@ -17,7 +17,7 @@ from ..records import admin_protocol as admin
 from ..records import application_updates as changes
 from ..records import client_protocol as client
 from ..records import distributed_protocol as distributed
-from ..records import explanation, history
+from ..records import explanation, figures, history
 from ..records import master_protocol as master
 from ..records import tracker_protocol as tracker
 from ..settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings
@@ -183,6 +183,21 @@ class ResourceManager:
                     vcores += ask.outstanding * ask.resource.vcores
         return Resource(memory, vcores)
 
+    def _figures(self) -> figures.GetSchedulerFiguresResponse:
+        counted = self._context.metrics
+        percentiles = counted.percentiles()
+        return figures.GetSchedulerFiguresResponse(
+            self.pending(),
+            counted.allocated,
+            counted.released,
+            counted.node_local,
+            counted.rack_local,
+            counted.off_switch,
+            counted.waits,
+            tuple(percentiles),
+            tuple(percentiles.values()),
+        )
+
     # -- dispatch --------------------------------------------------------------------------------------------
 
     def _call(self, call: CallReceived, now: float) -> None:
@@ -239,10 +254,14 @@ class ResourceManager:
                 self._clients.prioritise(call, request, now)
             case changes.UpdateApplicationTimeoutsRequest() as request:
                 self._changes.limit_lifetime(call, request, now)
+            case changes.UpdateApplicationTagsRequest() as request:
+                self._changes.set_tags(call, request, now)
             case client.GetQueueInfoRequest() as request:
                 self._clients.get_queues(call, request)
             case client.GetClusterInfoRequest():
                 self._clients.get_info(call, now)
+            case figures.GetSchedulerFiguresRequest():
+                self._context.reply(call.call_id, self._figures())
             case client.SetLifetimeRequest() as request:
                 self._lifetime.set_lifetime(call, request, now)
             case client.ShutdownClusterRequest() as request:

@@ -21,6 +21,8 @@ from .masters import distributedshell as shell
 SHELL_MASTER = "org.apache.hadoop.yarn.applications.distributedshell.ApplicationMaster"
 LARGEST = 2**31 - 1
 _VARIABLE = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}", re.ASCII)
+_OCTAL = re.compile(r"\\0([01][0-7]{2})")
+"""What `yopp run` writes for the characters that a shell would change on their way to a cluster."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
@@ -199,8 +201,11 @@ def _master_line(command: str) -> tuple[dict[str, str], list[str]]:
                     after = after[: at - 1 if at and after[at - 1].isdigit() else at]
                     break
             return files, after
-        if len(statement) == 5 and statement[0] == "printf" and statement[1] == "%s" and statement[3] == ">":
-            files[statement[4]] = statement[2]
+        if len(statement) == 5 and statement[0] == "printf" and statement[3] == ">":
+            if statement[1] == "%s":
+                files[statement[4]] = statement[2]
+            elif statement[1] == "%b":
+                files[statement[4]] = _OCTAL.sub(lambda found: chr(int(found[1], 8)), statement[2])
         elif len(statement) == 4 and statement[0] == "echo" and statement[2] == ">":
             files[statement[3]] = statement[1]
     raise UsageError("the master's command does not start it")

@@ -1,4 +1,4 @@
-"""ApplicationClientProtocol, what changes an application while it lives: the end of its lifetime."""
+"""ApplicationClientProtocol, what changes an application while it lives: the end of its lifetime, its tags."""
 
 from __future__ import annotations
 
@@ -26,7 +26,24 @@ class UpdateApplicationTimeoutsResponse:
     application: ApplicationReport
 
 
+@dataclass(frozen=True, slots=True)
+class UpdateApplicationTagsRequest:
+    """Let a live application have these tags and no others. ``dry_run`` changes nothing."""
+
+    application_id: str
+    tags: tuple[str, ...]
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateApplicationTagsResponse:
+    """As it is now."""
+
+    application: ApplicationReport
+
+
 METHODS: dict[str, tuple[type, type]] = {
+    "updateApplicationTags": (UpdateApplicationTagsRequest, UpdateApplicationTagsResponse),
     "updateApplicationTimeouts": (UpdateApplicationTimeoutsRequest, UpdateApplicationTimeoutsResponse),
 }
 """Method -> (request, response)."""

@@ -174,6 +174,18 @@ class GetUsageTracesResponse:
     machine: tuple[float, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class GetNodeFiguresRequest:
+    """What the node has counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class GetNodeFiguresResponse:
+    """``counts`` since the NodeManager's start: containers launched, and ended by how."""
+
+    counts: dict[str, int]
+
+
 METHODS: dict[str, tuple[type, type]] = {
     "startContainers": (StartContainersRequest, StartContainersResponse),
     "stopContainers": (StopContainersRequest, StopContainersResponse),
@@ -184,5 +196,6 @@ METHODS: dict[str, tuple[type, type]] = {
     "updateContainers": (UpdateContainersRequest, UpdateContainersResponse),
     "getNodeInfo": (GetNodeInfoRequest, GetNodeInfoResponse),
     "getUsageTraces": (GetUsageTracesRequest, GetUsageTracesResponse),
+    "getNodeFigures": (GetNodeFiguresRequest, GetNodeFiguresResponse),
 }
 """Method -> (request, response)."""

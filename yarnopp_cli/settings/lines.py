@@ -7,6 +7,8 @@ judges nothing: what it cannot follow it leaves out, and a message then names th
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import tomli
 
@@ -25,10 +27,28 @@ _TOKEN = re.compile(
 )
 
 
+class Outlined(NamedTuple):
+    """One key or section header: its dotted name, its line (from 1), and where in the text its value begins and
+    ends; for a header that is where its line ends, and ``ends`` is where what belongs to it may be put first."""
+
+    name: str
+    line: int
+    header: bool
+    begins: int
+    ends: int
+
+
 def lines_of_keys(text: str) -> dict[str, list[int]]:
     """Lines (from 1) at which each key or section stands, by its dotted name; two spellings of one name share
     it."""
     lines: dict[str, list[int]] = {}
+    for one in outline(text):
+        lines.setdefault(one.name, []).append(one.line)
+    return lines
+
+
+def outline(text: str) -> Iterator[Outlined]:
+    """Every key and section header, in their order."""
     section: tuple[str, ...] = ()
     position, line, counted = 0, 1, 0
     while True:
@@ -42,19 +62,21 @@ def lines_of_keys(text: str) -> dict[str, list[int]]:
             position += 1
         key = _KEY.match(text, _skip_blanks(text, position) if brackets else position)
         if key is None:
-            return lines
+            return
         parts = _parts(key.group())
         if brackets:
             section = parts
             end = text.find("\n", key.end())
             position = len(text) if end < 0 else end
+            begins = ends = position
         else:
             parts = section + parts
             equals = _EQUALS.match(text, key.end())
             if equals is None:
-                return lines
-            position = _end_of_value(text, equals.end())
-        lines.setdefault(".".join(parts), []).append(line)
+                return
+            begins = _skip_blanks(text, equals.end())
+            ends, position = _end_of_value(text, begins)
+        yield Outlined(".".join(parts), line, bool(brackets), begins, ends)
 
 
 def _skip_blanks(text: str, position: int) -> int:
@@ -75,18 +97,22 @@ def _parts(key: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def _end_of_value(text: str, position: int) -> int:
+def _end_of_value(text: str, position: int) -> tuple[int, int]:
+    """Where a value ends, and where its line does: blanks and a comment may be between them."""
     depth = 0
+    ends = position
     while position < len(text):
         token = _TOKEN.match(text, position)
         if token is None:
-            return len(text)
+            return len(text), len(text)
         found = token.group()
         if found in "[{":
             depth += 1
         elif found in "]}":
             depth -= 1
         elif found == "\n" and depth <= 0:
-            return position
+            return ends, position
         position = token.end()
-    return position
+        if not found.startswith("#"):
+            ends = token.start() + len(found.rstrip()) if found.strip() else ends
+    return ends, position

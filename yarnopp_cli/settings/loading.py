@@ -82,6 +82,21 @@ class Configuration:
         """The names of the properties of queues that somebody set."""
         return tuple(name for name in self._values if name not in PROPERTIES)
 
+    def renamed(self, path: str, name: str) -> Configuration:
+        """The same with the file ``path`` called ``name`` in origins and sources."""
+
+        def shown(text: str) -> str:
+            return text.replace(path, name)
+
+        origins = {key: shown(origin) for key, origin in self._origins.items()}
+        return Configuration(
+            self._values,
+            origins,
+            state_dir=self.state_dir,
+            sources=[shown(one) for one in self.sources],
+            warnings=[shown(one) for one in self.warnings],
+        )
+
     def of_scheduler(self) -> dict[str, tuple[str, str]]:
         """The properties of the queues and of their scheduler that somebody set: value as text, and origin."""
         return {

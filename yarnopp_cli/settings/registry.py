@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from executor.settings import ExecutorSettings, Property, properties_of
 from yarnopp_cli.settings.applications import ApplicationSettings
+from yarnopp_cli.settings.engine import EngineSettings
 from yarnopp_cli.settings.hardware import HardwareSettings
 from yarnopp_cli.settings.nodemanager import NodeManagerSettings
 from yarnopp_cli.settings.queues import CapacitySchedulerSettings
@@ -18,6 +19,7 @@ SETTINGS: tuple[type, ...] = (
     HardwareSettings,
     ApplicationSettings,
     WebSettings,
+    EngineSettings,
 )
 """The settings classes, in the order in which the manual shows them."""
 

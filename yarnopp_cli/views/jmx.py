@@ -8,7 +8,7 @@ from typing import Any
 
 from executor.records import ContainerState, ContainerStatus, ExecutionType
 
-from ..core.metrics import PERCENTILES, OpportunisticSchedulerMetrics
+from ..core.metrics import PERCENTILES, OpportunisticCounts
 from ..records.container_protocol import GetNodeInfoResponse
 from ..records.reports import NodeReport
 
@@ -18,7 +18,7 @@ Bean = dict[str, Any]
 def cluster_beans(
     figures: Mapping[str, Any],
     nodes: Sequence[NodeReport],
-    opportunistic: OpportunisticSchedulerMetrics,
+    opportunistic: OpportunisticCounts,
     process: Mapping[str, float],
 ) -> list[Bean]:
     """The RM's. ``figures`` is the inside of ClusterMetricsInfo."""

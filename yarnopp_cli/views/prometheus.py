@@ -9,7 +9,7 @@ from typing import Any
 
 from executor.records import ContainerState, ContainerStatus
 
-from ..core.metrics import PERCENTILES, OpportunisticSchedulerMetrics
+from ..core.metrics import PERCENTILES, OpportunisticCounts
 from ..records.container_protocol import GetNodeInfoResponse
 from ..records.reports import NodeReport, NodeState
 
@@ -52,7 +52,7 @@ def _number(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else repr(round(float(value), 6))
 
 
-def of_cluster(figures: Mapping[str, Any], opportunistic: OpportunisticSchedulerMetrics) -> list[Sample]:
+def of_cluster(figures: Mapping[str, Any], opportunistic: OpportunisticCounts) -> list[Sample]:
     """The RM's. ``figures`` is the inside of ClusterMetricsInfo."""
     found = [
         Sample("yopp_applications", figures[key], "Applications by state.", labels={"state": state})

@@ -1,0 +1,279 @@
+"""Run a command beside a container's own: in its cgroups, environment and directory, and never longer than it.
+
+For a person who wants to look around in a container that runs. The command's descendants are ours to end, however
+far they have gone from it (PR_SET_CHILD_SUBREAPER); what ends the container's cgroup ends them too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import math
+import os
+import pwd
+import select
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from .cgroups.mounts import V1_CONTROLLERS, read_mounts
+from .process import CannotLaunchError, set_parent_death_signal, set_subreaper
+from .processes import children, environment_marks, read_stat, send
+
+GRACE_SECONDS = 0.5
+"""How long the node has to end what is in the cgroup of a container that has ended, before we do."""
+
+PATIENCE_SECONDS = 1.0
+"""How long a command that was asked to end has, before it is asked harder."""
+
+POLL_MS = 200
+
+_HANDED_ON = (signal.SIGTERM, signal.SIGHUP)
+_FOR_THE_COMMAND = (signal.SIGINT, signal.SIGQUIT)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a container is: its command's pid, the files that take who enters, its environment, directory, owner."""
+
+    pid: int
+    join: tuple[str, ...]
+    environment: dict[str, str]
+    directory: str
+    uid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a command ended: its code, 128 + N for signal N; ``container_ended`` says that its end was the
+    container's."""
+
+    code: int
+    container_ended: bool = False
+
+
+def place_of(pid: int, name: str, *, proc: str = "/proc", root: str = "/sys/fs/cgroup") -> Place:
+    """Where the container ``name`` is, whose command is ``pid``. Raises OSError: it has gone, or is not ours."""
+    environment = _environment(pid, name, proc)
+    directory = environment.get("PWD", "")
+    if not os.path.isdir(directory):
+        directory = os.readlink(f"{proc}/{pid}/cwd")
+    return Place(
+        pid,
+        tuple(os.path.join(group, "cgroup.procs") for group in groups_of(pid, name, proc=proc, root=root)),
+        environment,
+        directory,
+        os.stat(f"{proc}/{pid}").st_uid,
+    )
+
+
+def _environment(pid: int, name: str, proc: str) -> dict[str, str]:
+    """That with which it was started: its shim has it as it was, whatever the command made of its own."""
+    stat = read_stat(pid)
+    mark = b"CONTAINER_ID=" + os.fsencode(name)
+    source = stat.parent if stat is not None and environment_marks(stat.parent, mark) else pid
+    with open(f"{proc}/{source}/environ", "rb") as file:
+        pairs = [entry.partition(b"=") for entry in file.read().split(b"\0") if b"=" in entry]
+    found = {os.fsdecode(key): os.fsdecode(value) for key, _, value in pairs if key}
+    return {key: value for key, value in found.items() if not key.startswith("YOPP_SHIM_")}
+
+
+def groups_of(pid: int, name: str, *, proc: str, root: str) -> list[str]:
+    """The cgroup directories of a process that are the container's: a part of their path is called ``name``."""
+    mounts = read_mounts(proc, root)
+    groups = []
+    with open(f"{proc}/{pid}/cgroup", encoding="utf-8", errors="surrogateescape") as lines:
+        for line in lines:
+            _, _, rest = line.rstrip("\n").partition(":")
+            listed, _, path = rest.partition(":")
+            parts = path.split("/")
+            if name not in parts:
+                continue
+            controllers = set(listed.split(",")) & set(V1_CONTROLLERS)
+            if controllers:  # below its own group it may have made others, which are its own affair
+                path = "/".join(parts[: parts.index(name) + 1])
+            for mount in mounts:
+                of_this = mount.version == 2 if not listed else controllers & set(mount.controllers)
+                directory = mount.directory_of(path) if of_this else None
+                if directory is not None and os.path.isdir(directory):
+                    groups.append(directory)
+                    break
+    return list(dict.fromkeys(groups))
+
+
+def run_in(place: Place, command: Sequence[str], *, stdout: int = 1) -> Outcome:
+    """Run a command there, on our own terminal or pipes, and wait for it and all that it leaves behind.
+
+    What it writes goes to our descriptor ``stdout``.
+
+    The calling process must have no other children. Raises CannotLaunchError where it cannot be started, with the code
+    that a shell would give.
+    """
+    try:
+        watched = os.pidfd_open(place.pid)
+    except OSError as error:
+        raise _gone(error) from error
+    set_subreaper(True)
+    try:
+        with _signals() as received, _terminal_kept():
+            child = _start(place, command, stdout)
+            return _wait(child, watched, received)
+    finally:
+        _end_children()
+        set_subreaper(False)
+        os.close(watched)
+
+
+def _start(place: Place, command: Sequence[str], stdout: int) -> int:
+    """The pid of the command, which has begun. Raises CannotLaunchError."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _become(place, command, stdout, writing)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as told:
+        problem = told.read().decode(errors="replace")
+    if not problem:
+        return child
+    os.waitpid(child, 0)
+    number, _, what = problem.partition(" ")
+    error = OSError(int(number), os.strerror(int(number)))
+    if what == "enter":
+        raise _gone(error)
+    code = 127 if error.errno == errno.ENOENT else 126
+    if what == "directory":
+        raise _launch_error(f"cannot enter {place.directory}", 126, error)
+    raise _launch_error(f"cannot run {command[0]!r}", code, error)
+
+
+def _become(place: Place, command: Sequence[str], stdout: int, told: int) -> None:
+    """Go where the container is, and be the command; never returns. What goes wrong is written to ``told``."""
+    step = "enter"
+    try:
+        for path in place.join:
+            with open(path, "w") as file:
+                file.write("0")
+        if os.geteuid() == 0 and place.uid != 0:
+            entry = pwd.getpwuid(place.uid)
+            os.initgroups(entry.pw_name, entry.pw_gid)
+            os.setgid(entry.pw_gid)
+            os.setuid(place.uid)
+        set_parent_death_signal(signal.SIGKILL)
+        if stdout != 1:
+            os.dup2(stdout, 1)
+        step = "directory"
+        os.chdir(place.directory)
+        for number in (*_HANDED_ON, *_FOR_THE_COMMAND, signal.SIGPIPE, signal.SIGALRM):
+            signal.signal(number, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        step = "run"
+        os.execvpe(command[0], list(command), place.environment)
+    except KeyError:
+        os.write(told, f"{errno.EPERM} {step}".encode())
+    except (OSError, ValueError) as error:
+        code = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
+        os.write(told, f"{code} {step}".encode())
+    finally:
+        os._exit(125)
+
+
+def _wait(child: int, watched: int, received: list[int]) -> Outcome:
+    """Until the command or the container has ended."""
+    own = os.pidfd_open(child)
+    kill_at = math.inf  # when the node has had its time to end what is in the group
+    harder = [signal.SIGHUP, signal.SIGKILL]  # a shell at a terminal takes no SIGTERM
+    next_at = 0.0
+    try:
+        poll = select.poll()
+        poll.register(own, select.POLLIN)
+        poll.register(watched, select.POLLIN)
+        while True:
+            ready = {fd for fd, _ in poll.poll(POLL_MS)}
+            now = time.monotonic()
+            if own in ready:
+                return _outcome(child, container_ended=watched in ready or kill_at < math.inf)
+            if watched in ready:
+                poll.unregister(watched)
+                kill_at = now + GRACE_SECONDS
+            if now >= kill_at:
+                send(child, signal.SIGKILL)
+            elif received and now >= next_at:
+                send(child, received.pop(0))
+                send(child, signal.SIGCONT)
+                received += [harder.pop(0)] if harder else []
+                next_at = now + PATIENCE_SECONDS
+    finally:
+        os.close(own)
+
+
+def _outcome(child: int, *, container_ended: bool) -> Outcome:
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return Outcome(code if code >= 0 else 128 - code, container_ended and code < 0)
+
+
+def _end_children() -> None:
+    """SIGKILL to whatever the command has left, until nothing is."""
+    while left := children(os.getpid()):
+        for pid in left:
+            send(pid, signal.SIGKILL)
+        for pid in left:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Leave the keyboard's signals to the command; note those that are meant for us."""
+    received: list[int] = []
+    before = {number: signal.getsignal(number) for number in (*_HANDED_ON, *_FOR_THE_COMMAND)}
+    for number in _FOR_THE_COMMAND:
+        signal.signal(number, signal.SIG_IGN)
+    for number in _HANDED_ON:
+        signal.signal(number, lambda got, _: received.append(got))
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def _terminal_kept() -> Iterator[None]:
+    """Have the terminal afterwards as it was, also when a shell was killed in the middle of a line."""
+    import termios
+
+    try:
+        attributes = termios.tcgetattr(0)
+    except (OSError, termios.error):
+        yield
+        return
+    try:
+        yield
+    finally:
+        before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        with contextlib.suppress(OSError, termios.error):
+            os.tcsetpgrp(0, os.getpgrp())
+            termios.tcsetattr(0, termios.TCSADRAIN, attributes)
+        signal.signal(signal.SIGTTOU, before if before is not None else signal.SIG_DFL)
+
+
+def _gone(error: OSError) -> CannotLaunchError:
+    if error.errno in (errno.ENOENT, errno.ESRCH, errno.ENODEV):
+        return _launch_error("the container has ended", 1, None)
+    return _launch_error("the container's cgroup cannot be entered", 125, error)
+
+
+def _launch_error(message: str, code: int, error: OSError | None) -> CannotLaunchError:
+    return CannotLaunchError(
+        message, code, because=(error.strerror or "").lower() if error is not None else ""
+    )
+
+
+def shell_of(environment: Mapping[str, str]) -> str:
+    """The shell that a person gets: bash where there is one."""
+    for directory in environment.get("PATH", os.defpath).split(os.pathsep):
+        if os.access(os.path.join(directory, "bash"), os.X_OK):
+            return "bash"
+    return "sh"

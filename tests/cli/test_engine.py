@@ -1,0 +1,179 @@
+"""What the commands refuse on a YARN cluster, and what ``--dry-run`` shows: no cluster is asked for either."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+
+import pytest
+import typer
+
+from yarnopp_cli.cli.app import build
+from yarnopp_cli.cli.engine_options import concerns
+from yarnopp_cli.cli.remote import HANDLERS, Handler
+from yarnopp_cli.cli.table import TABLE
+
+from .conftest import Ended
+from .fake import Cluster
+
+Cli = Callable[..., Ended]
+ROOT = typer.main.get_command(build())
+
+
+def leaves() -> dict[str, set[str]]:
+    """The options of every command, by what is typed."""
+    found = {}
+    for entry in TABLE:
+        command = ROOT.commands[entry.name]  # type: ignore[attr-defined]
+        below = getattr(command, "commands", None)
+        for name, one in below.items() if below is not None else [("", command)]:
+            found[f"{entry.name} {name}".strip()] = {
+                spelling for each in one.params for spelling in each.opts
+            }
+    return found
+
+
+LEAVES = leaves()
+
+
+def test_both_options_are_where_a_cluster_is_looked_at_and_nowhere_else() -> None:
+    for path, options in LEAVES.items():
+        own = path in ("engine list", "engine test", "engine use")
+        if not own:
+            assert ({"--engine", "--rm"} <= options) is concerns(path.partition(" ")[0]), path
+    assert not {"--engine", "--rm"} & (LEAVES["up"] | LEAVES["config set"] | LEAVES["version"])
+
+
+def test_every_handler_is_of_a_command_that_there_is() -> None:
+    assert HANDLERS.keys() <= LEAVES.keys()
+
+
+@pytest.mark.parametrize("path", sorted(HANDLERS))
+def test_a_handler_takes_parameters_that_its_command_has(path: str) -> None:
+    from importlib import import_module
+
+    handler: Handler = HANDLERS[path]
+    assert callable(getattr(import_module(f"yarnopp_cli.cli.{handler.module}"), handler.function))
+    command = ROOT
+    for word in path.split():
+        command = command.commands[word]  # type: ignore[attr-defined]
+    assert handler.takes <= {one.name for one in command.params}
+    assert inspect.signature(command.callback).parameters  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("explain", "last"), ("stats",), ("events",), ("top",), ("report", "last"), ("container", "pause", "last"),
+        ("container", "resume", "last"), ("container", "promote", "last"), ("container", "demote", "last"),
+        ("container", "resize", "last", "--memory", "1"), ("container", "kill", "last"), ("node", "drain", "last"),
+        ("rmadmin", "refresh-queues"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_what_yarn_has_not_is_refused(cli: Cli, words: tuple[str, ...]) -> None:
+    ended = cli("--engine", "yarn", *words)
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.splitlines()[1:] == [
+        "  because: it is not in YARN's REST API, and the engine is yarn (--engine)", "  hint: --engine local"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("run", "--node", "x", "true"), "--node"),
+        (("run", "--cwd", "/", "true"), "--cwd"),
+        (("run", "--container-timeout", "1", "true"), "--container-timeout"),
+        (("run", "--expect", "1s", "true"), "--expect"),
+        (("dshell", "--shell-script", "/bin/true"), "--shell-script"),
+        (("dshell", "--follow", "--shell-command", "date"), "--follow"),
+        (("dshell", "--placement-spec", "x", "--shell-command", "date"), "--placement-spec"),
+        (("dshell", "--docker-client-config", "x", "--shell-command", "date"), "--docker-client-config"),
+        (("app", "list", "--run-dir", "/tmp"), "--run-dir"),
+        (("app", "queue", "last", "x", "--dry-run"), "--dry-run"),
+        (("logs", "-f", "last"), "--follow"),
+        (("pi", "--detach", "2", "10"), "--detach"),
+    ],
+)
+def test_options_that_cannot_be_honoured_are_refused_before_anything_is_sent(
+    cli: Cli, words: tuple[str, ...], option: str
+) -> None:
+    ended = cli("--rm", "localhost:1", *words)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"cannot honour {option} on YARN" in ended.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "-O", "-G", "true"), ("run", "-n", "0", "true"), ("run", "--retries", "-1", "true"),
+        ("dshell",), ("dshell", "--shell-command", "x", "--container-type", "BEST"),
+        ("dshell", "--shell-command", "x", "--container-retry-policy", "9"), ("pi", "0", "1"),
+        ("pi", "1", "1", "--json"),
+        ("app", "list", "--state", "ODD"), ("app", "lifetime", "last", "unlimited"), ("wait", "3.2"),
+        ("container", "signal", "-s", "USR1", "last"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_what_makes_no_sense_is_said_before_anything_is_sent(cli: Cli, words: tuple[str, ...]) -> None:
+    assert cli("--rm", "localhost:1", *words).code == 2
+
+
+def test_no_address_and_nobody_there(cli: Cli) -> None:
+    ended = cli("node", "list", "--engine", "yarn")
+    assert (ended.code, ended.out) == (2, "") and "no ResourceManager is named" in ended.err
+    ended = cli("node", "list", "--rm", "localhost:1")
+    assert (ended.code, ended.out) == (69, "") and "http://localhost:1: " in ended.err
+
+
+def test_a_dry_run_shows_what_would_be_submitted(cli: Cli) -> None:
+    ended = cli(
+        "run",
+        "--rm",
+        "localhost:1",
+        "--dry-run",
+        "-n",
+        "2",
+        "-O",
+        "-e",
+        "A=b",
+        "--retries",
+        "3",
+        "date",
+        "-u",
+    )
+    command = json.loads(ended.out)["am-container-spec"]["commands"]["command"]
+    assert command.startswith("printf '%s' 'date -u' > shellCommands; {{JAVA_HOME}}/bin/java ")
+    assert (
+        "--container_type OPPORTUNISTIC --container_memory 512 --container_vcores 1 --num_containers 2 "
+        in command
+    )
+    assert "--shell_env A=b --container_retry_policy 1 --container_max_retries 3 " in command
+    ended = cli(
+        "jar", "X.jar", "org.apache.hadoop.yarn.applications.distributedshell.Client", "-jar", "X.jar",
+        "-shell_command", "sleep", "-shell_args", "10", "-num_containers", "10", "-container_type", "OPPORTUNISTIC",
+        "-queue", "prod",
+        "-master_memory", "512", "-application_tags", "a,b", "--rm", "localhost:1", "--dry-run", "--json",
+    )  # fmt: skip
+    document = json.loads(ended.out)
+    assert (document["queue"], document["resource"]["memory"]) == ("prod", 512)
+    assert document["application-tags"] == {"tag": ["a", "b"]}
+    assert "--container_memory 10 " in document["am-container-spec"]["commands"]["command"]
+
+
+def test_completion_offers_no_ids_of_this_host_for_a_cluster_elsewhere(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from yarnopp_cli.cli.completion import complete
+
+    def offered(*typed: str) -> list[str]:
+        return [one for one in complete([*typed]) if one.startswith("application_")]
+
+    assert offered("app", "kill", "")
+    assert not offered("app", "kill", "--rm", "rm", "")
+    assert not offered("app", "kill", "--engine=yarn", "")
+    monkeypatch.setenv("YOPP_ENGINE", "yarn")
+    assert not offered("app", "kill", "")
+    assert offered("app", "kill", "--engine", "local", "")

@@ -1,0 +1,242 @@
+"""What holds for every command: the common options, ranges and `all`, filters, -w, text that was typed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import typer
+
+from executor.records import ContainerState
+from yarnopp_cli.cli.app import build
+from yarnopp_cli.cli.naming import is_container
+from yarnopp_cli.records.reports import NodeState, QueueReport
+
+from .fake import Cluster, app_id, container, container_id
+
+Cli = Callable[..., Any]
+
+
+def leaves(command: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
+    """Every command that does something, with the words that lead to it."""
+    if not hasattr(command, "commands"):
+        return [(path, command)]
+    return [leaf for name, one in command.commands.items() for leaf in leaves(one, (*path, name))]
+
+
+EVERY = leaves(typer.main.get_command(build()))
+COMMON = {"--conf", "--define", "--run-dir", "--quiet", "--verbose", "--color", "--no-progress", "--yes"}
+NO_DATA = {"man", "completion", "rm run", "nm run"}
+NO_END = {"man", "completion", "rm run", "nm run"}
+
+
+@pytest.mark.parametrize(("path", "command"), EVERY, ids=[" ".join(path) for path, _ in EVERY])
+def test_every_command_takes_every_common_option(path: tuple[str, ...], command: Any) -> None:
+    has = {spelling for option in command.params for spelling in option.opts}
+    names = {path[0], " ".join(path)}
+    assert has >= COMMON
+    assert {"-D", "-q", "-v", "-y"} <= has
+    assert names & NO_END or "--timeout" in has
+    assert names & NO_DATA or {"--json", "--output", "-o"} <= has
+    spellings = [spelling for option in command.params for spelling in option.opts]
+    assert sorted(spellings) == sorted(set(spellings))
+
+
+def test_options_without_an_effect_are_taken_and_not_shown(cli: Cli, cluster: Cluster) -> None:
+    assert cli("node", "list", "-y", "--no-progress", "-q").code == 0
+    assert cli("config", "path", "-v", "--color", "never", "--run-dir", "/nowhere").code == 0
+    assert cli("rm", "status", "-Dno.such=1").code == 78
+    shown = cli("node", "list", "--help").out
+    assert "--timeout" in shown
+    assert "--no-progress" not in shown
+    assert "--yes" not in shown
+
+
+def test_timeout_ends_any_command_with_124(
+    cli: Cli, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = time.monotonic()
+    ended = cli("ps", "-w", "30", "--timeout", "0.3")
+    assert (ended.code, time.monotonic() - begin < 5) == (124, True)
+    assert ended.err.splitlines() == [
+        "error: not done within 0.3 s",
+        "  because: that is the time that --timeout (or YOPP_TIMEOUT) gives it",
+        "  hint: a longer --timeout waits longer",
+    ]
+    assert json.loads(cli("ps", "--timeout", "0", "--json").err)["yopp"]["exit"] == 124
+    monkeypatch.setenv("YOPP_TIMEOUT", "300ms")
+    assert cli("stats", "-n", "0", "-d", "30").code == 124
+    assert cli("wait", app_id(2)).code == 124
+    assert cli("ps", "-q", "--timeout", "20").code == 0  # the option goes before the variable
+    monkeypatch.setenv("YOPP_TIMEOUT", "soon")
+    assert cli("ps").code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (("app", "status", "1-2"), [app_id(1), app_id(2)]),
+        (("app", "status", "2-9"), [app_id(2)]),
+        (("app", "status", "2,1"), [app_id(2), app_id(1)]),
+        (("container", "status", "2.1-2"), [container_id(2, 1), container_id(2, 2)]),
+        (("container", "status", "2.2-2.7"), [container_id(2, 2)]),
+        (("container", "status", "all"), [container_id(2, 1), container_id(2, 2)]),
+        (("app", "status", "all"), [app_id(2)]),
+        (("node", "status", "45454-45455"), ["host1:45454", "host1:45455"]),
+        (("queue", "status", "all"), ["default"]),
+    ],
+)
+def test_ranges_and_all_are_those_that_there_are(
+    cli: Cli, cluster: Cluster, words: tuple[str, ...], found: list[str]
+) -> None:
+    assert cli(*words, "-q").out.split() == found
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("app", "status", "7-9"), 66),
+        (("app", "status", "1,7"), 66),
+        (("container", "status", "2.7-9"), 66),
+        (("container", "status", "2-1"), 2),
+        (("container", "status", "1.2-2.3"), 2),
+        (("app", "priority", "1-2", "5"), 2),
+        (("attempt", "list", "all"), 0),
+    ],
+)
+def test_a_range_of_nothing_is_66_and_one_for_a_single_place_is_2(
+    cli: Cli, cluster: Cluster, words: tuple[str, ...], code: int
+) -> None:
+    assert cli(*words).code == code
+
+
+def test_which_words_mean_containers() -> None:
+    assert [word for word in ("2.1-2", "2.1-2.3", "1-3", "3", "all") if is_container(word)] == [
+        "2.1-2",
+        "2.1-2.3",
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("container", "pause"),
+        ("container", "kill"),
+        ("container", "signal"),
+        ("container", "promote"),
+        ("container", "resize", "--vcores", "2"),
+        ("app", "kill"),
+        ("node", "drain"),
+        ("node", "resize", "--vcores", "2"),
+    ],
+)
+def test_all_is_asked_for_before_anything_is_changed(
+    cli: Cli, cluster: Cluster, words: tuple[str, ...]
+) -> None:
+    cluster.containers = [
+        replace(one, state=ContainerState.RUNNING, started_at_ms=1) for one in cluster.containers
+    ]
+    ended = cli(*words, "all")
+    assert ended.code == 2
+    assert ended.err.splitlines()[1:] == [
+        "  because: there is no terminal to ask at",
+        "  hint: say -y to mean yes",
+    ]
+    changing = {"pauseContainer", "stopContainers", "signalContainer", "updateContainer", "drainNodes"}
+    asked = {name for name, _ in (*cluster.rm.asked, *cluster.nm.asked)}
+    assert not asked & (changing | {"forceKillApplication", "updateNodeResource"})
+
+
+def test_nothing_is_changed_where_one_of_several_has_ended(cli: Cli, cluster: Cluster) -> None:
+    ended = replace(container(2, 3), state=ContainerState.DONE, exit_code=0)
+    cluster.containers = [*cluster.containers, ended]
+    assert cli("container", "signal", "2.1", "2.3").code == 1
+    assert cluster.asked("signalContainer") == []
+
+
+def test_filters_by_what_is_behind_a_row(cli: Cli, cluster: Cluster) -> None:
+    cluster.queues = [
+        QueueReport("root", path="root", leaf=False),
+        QueueReport("default", path="root.default"),
+        QueueReport("prod", path="root.prod", state="STOPPED"),
+    ]
+    cluster.applications = [replace(cluster.applications[0], queue="prod"), *cluster.applications[1:]]
+    assert cli("app", "list", "-a", "-q", "--queue", "root.prod").out.split() == [app_id(1)]
+    assert cli("app", "list", "-a", "-q", "--queue", "root").out.split() == [app_id(1), app_id(2)]
+    assert cli("app", "list", "-a", "--queue", "nosuch").code == 66
+    assert cli("app", "list", "-q", "--node", "45454").out.split() == [app_id(2)]
+    assert cli("app", "list", "--node", "nosuch").code == 66
+    assert cli("ps", "-q", "--queue", "default").out.split() == [container_id(2, 1), container_id(2, 2)]
+    assert cli("ps", "-q", "--queue", "prod").out == ""
+    assert cli("node", "list", "-q", "--app", "2").out == "host1:45454\n"
+    assert cli("node", "list", "-q", "--app", "1").out == ""
+    assert cli("queue", "list", "-q", "--state", "stopped").out == "prod\n"
+    assert cli("queue", "list", "-q", "--app", "1").out == "prod\n"
+    for nonsense in (("node", "list", "--type", "O"), ("queue", "list", "--tag", "a"), ("ps", "--rack", "a")):
+        assert cli(*nonsense).code == 2
+    assert cluster.nodes[0].state is NodeState.RUNNING
+
+
+@pytest.mark.parametrize(
+    "words", [("ps",), ("app", "list"), ("node", "list"), ("queue", "list"), ("attempt", "list", "2")]
+)
+def test_watched_in_a_pipe_each_table_has_its_time(
+    cli: Cli, cluster: Cluster, words: tuple[str, ...]
+) -> None:
+    lines = cli(*words, "-w", "0.1", "--timeout", "0.35").out.splitlines()
+    times = [line for line in lines if line[:2] == "20" and line.endswith("Z")]
+    assert len(times) >= 2
+    assert times == sorted(set(times))
+    documents = cli(*words, "-w", "0.1", "--timeout", "0.25", "--json").out.splitlines()
+    assert len(documents) >= 2
+    assert all(isinstance(json.loads(one), dict) for one in documents)
+    assert cli(*words, "-w", "0.01").code == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("app", "status", "a\nb"),
+        ("node", "status", "x\x1b[31m\ny"),
+        ("container", "kill", "x\ny"),
+        ("wait", "q\r\n\tz"),
+        ("queue", "status", "a\nb"),
+        ("a\nb",),
+        ("ps", "--a\nb"),
+        ("ps", "--sort", "a\nb"),
+        ("ps", "--state", "a\nb"),
+        ("logs", "a\nb"),
+        ("config", "get", "a\nb"),
+        ("config", "set", "a\nb", "1"),
+        ("app", "list", "--queue", "a\nb"),
+        ("events", "--kind", "a\nb"),
+        ("man", "a\nb"),
+        ("container", "signal", "-s", "a\nb", "last"),
+    ],
+)
+def test_what_was_typed_stands_escaped_in_its_error(
+    cli: Cli, cluster: Cluster, words: tuple[str, ...]
+) -> None:
+    ended = cli(*words)
+    assert ended.code in (2, 66, 78)
+    assert len(ended.err.splitlines()) <= 3
+    assert ended.err.startswith("error: ")
+    assert all(character.isprintable() for line in ended.err.splitlines() for character in line)
+
+
+def test_completion_offers_last_only_where_there_is_something(cli: Cli, cluster: Cluster) -> None:
+    assert cli("completion", "words", "app", "kill", "").out.split() == ["last", app_id(2)]
+    assert cli("completion", "words", "app", "queue", "last", "").out == "default\n"
+    assert cli("completion", "words", "queue", "status", "").out == "default\n"
+    assert cli("completion", "words", "nm", "drain", "h").out.split() == ["host1:45454", "host1:45455"]
+    assert cli("completion", "words", "config", "set", "yopp.run.m").out == "yopp.run.memory-mb\n"
+    assert cli("completion", "words", "app", "status", "--y").out == ""  # what does nothing is not offered
+    cluster.close()
+    for path in cluster.run_dir.glob("*.sock"):
+        path.unlink()
+    assert cli("completion", "words", "app", "kill", "").out == ""
+    assert cli("completion", "words", "--run-dir", "/nowhere", "logs", "l").out == ""

@@ -1,0 +1,361 @@
+"""The HTTP of the engine against daemons that say what ours never would: standbys, Kerberos, garbage, halves."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import socket
+import threading
+import urllib.parse
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from yarnopp_cli.engines import rest
+from yarnopp_cli.engines.rest import RefusedError, Rest
+from yarnopp_cli.engines.yarn import YarnEngine, expiry
+from yarnopp_cli.errors import (
+    ApplicationNotFoundError,
+    ConnectionFailedError,
+    ContainerNotFoundError,
+    YoppError,
+)
+from yarnopp_cli.records.reports import NodeReport, NodeState
+
+INFO = {"clusterInfo": {"state": "STARTED", "haState": "ACTIVE", "resourceManagerVersion": "3.4.1"}}
+Reply = tuple[int, dict[str, str], bytes]
+
+
+def as_json(value: Any, status: int = 200) -> Reply:
+    return status, {"Content-Type": "application/json;charset=utf-8"}, json.dumps(value).encode()
+
+
+class Fake:
+    """A daemon that answers each path as it is told, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.replies: dict[str, Reply | Callable[[Any], None]] = {}
+        self.asked: list[tuple[str, str, dict[str, str], bytes]] = []
+        fake = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def answer(self) -> None:
+                parts = urllib.parse.urlsplit(self.path)
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                query = dict(urllib.parse.parse_qsl(parts.query))
+                fake.asked.append((self.command, parts.path, query, body))
+                reply = fake.replies.get(parts.path.removeprefix("/ws/v1/cluster"), (404, {}, b""))
+                if callable(reply):
+                    reply(self)
+                    return
+                status, headers, content = reply
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            do_GET = do_PUT = do_POST = answer
+
+            def log_message(self, *args: Any) -> None:
+                """Be silent."""
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+        self.thread.start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+@pytest.fixture
+def fakes() -> Iterator[Callable[[], Fake]]:
+    made: list[Fake] = []
+
+    def make() -> Fake:
+        made.append(Fake())
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def fake(fakes: Callable[[], Fake]) -> Fake:
+    return fakes()
+
+
+def nobody() -> str:
+    """An address at which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+
+def test_who_asks_is_said_and_filters_go_along(fake: Fake) -> None:
+    fake.replies["/apps"] = as_json({"apps": None})
+    assert YarnEngine(Rest([fake.url], "ada b")).applications([("states", "NEW,RUNNING")]).reports == []
+    assert fake.asked == [
+        ("GET", "/ws/v1/cluster/apps", {"states": "NEW,RUNNING", "user.name": "ada b"}, b"")
+    ]
+
+
+@pytest.mark.parametrize("way", ["307", "307 to the root", "refresh"])
+def test_a_standby_sends_on_and_the_other_one_is_kept(fakes: Callable[[], Fake], way: str) -> None:
+    standby, active = fakes(), fakes()
+    to = f"{active.url}/" if "root" in way else f"{active.url}/ws/v1/cluster/metrics?user.name=x"
+    told = {"Refresh": f"3; url={to}"} if way == "refresh" else {"Location": to}
+    text = b"This is standby RM. The redirect url is: " + to.encode()
+    standby.replies["/metrics"] = (200 if way == "refresh" else 307, told, text)
+    active.replies["/metrics"] = as_json({"clusterMetrics": {"activeNodes": 2}})
+    engine = YarnEngine(Rest([standby.url], "ada"))
+    assert engine.metrics() == {"activeNodes": 2}
+    assert engine.metrics() == {"activeNodes": 2}
+    assert [one[1:3] for one in standby.asked] == [("/ws/v1/cluster/metrics", {"user.name": "ada"})]
+    assert [one[2] for one in active.asked] == [{"user.name": "ada"}] * 2
+
+
+def test_several_are_tried_in_turn(fakes: Callable[[], Fake]) -> None:
+    standby, active = fakes(), fakes()
+    standby.replies["/metrics"] = (200, {}, b"This is standby RM. There is currently no active RM.")
+    active.replies["/metrics"] = as_json({"clusterMetrics": {}})
+    calls = Rest([nobody(), standby.url, active.url], "ada")
+    assert YarnEngine(calls).metrics() == {}
+    assert calls.address == active.url
+    active.replies["/metrics"] = (307, {"Location": f"{active.url}/ws/v1/cluster/metrics"}, b"")
+    with pytest.raises(ConnectionFailedError, match="no active ResourceManager") as told:
+        YarnEngine(calls).metrics()
+    assert told.value.exit_code == 69 and "it is a standby" in told.value.because
+
+
+def test_the_one_document_that_a_standby_gives_itself(fakes: Callable[[], Fake]) -> None:
+    standby, active = fakes(), fakes()
+    standby.replies["/info"] = as_json({"clusterInfo": {"haState": "STANDBY"}})
+    standby.replies["/metrics"] = (307, {"Location": f"{active.url}/ws/v1/cluster/metrics"}, b"")
+    active.replies["/metrics"] = as_json({"clusterMetrics": {}})
+    active.replies["/info"] = as_json(INFO)
+    engine = YarnEngine(Rest([standby.url], "ada"))
+    assert engine.info(anybody=True).document()["clusterInfo"]["haState"] == "STANDBY"
+    assert engine.info().document() == INFO
+
+
+def test_circles_and_steps_down_are_not_followed(fakes: Callable[[], Fake]) -> None:
+    one, other = fakes(), fakes()
+    one.replies["/info"] = (307, {"Location": f"{other.url}/ws/v1/cluster/info"}, b"")
+    other.replies["/info"] = (307, {"Location": f"{one.url}/ws/v1/cluster/info"}, b"")
+    with pytest.raises(RefusedError, match="circles"):
+        Rest([one.url], "ada").call("GET", "/info")
+    assert len(one.asked) + len(other.asked) == rest.REDIRECTS + 1
+    one.replies["/info"] = (307, {"Location": "file:///etc/passwd"}, b"")
+    with pytest.raises(ConnectionFailedError):
+        Rest([one.url], "ada").call("GET", "/info")
+    one.replies["/apps"] = (302, {"Location": f"{other.url}/ws/v1/cluster/apps"}, b"")
+    with pytest.raises(RefusedError, match="not YARN's"):
+        Rest([one.url], "ada").call("POST", "/apps", body={})
+    assert not any(path.endswith("/apps") for _, path, _, _ in other.asked)
+
+
+def test_kerberos_is_said_and_exit_77(fake: Fake) -> None:
+    fake.replies["/info"] = (401, {"WWW-Authenticate": "Negotiate"}, b"<html>Authentication required</html>")
+    with pytest.raises(RefusedError, match="wants Kerberos") as told:
+        Rest([fake.url], "ada").call("GET", "/info")
+    assert told.value.exit_code == 77
+    fake.replies["/info"] = (401, {"WWW-Authenticate": "Basic realm=x"}, b"")
+    with pytest.raises(RefusedError, match="who you are") as told:
+        Rest([fake.url], "ada").call("GET", "/info")
+    assert told.value.exit_code == 77
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(400, 1), (403, 77), (404, 66), (500, 1), (503, 69), (201, 1), (204, 1)]
+)
+def test_only_200_and_202_are_success(fake: Fake, status: int, code: int) -> None:
+    said = {"RemoteException": {"exception": "X", "message": "java.lang.Exception: not so\n\tat a.b.C"}}
+    fake.replies["/info"] = as_json(said, status) if status != 204 else (204, {}, b"")
+    with pytest.raises(RefusedError) as told:
+        Rest([fake.url], "ada").call("GET", "/info")
+    assert told.value.exit_code == code
+    assert told.value.message == (
+        "not so" if status != 204 else f"{fake.url}/ws/v1/cluster/info answered 204"
+    )
+
+
+HTML = b"<html><body>Welcome to the proxy</body></html>"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        (200, {"Content-Type": "text/html"}, HTML),
+        (200, {}, b"{}"),
+        (200, {"Content-Type": "application/json"}, HTML),
+        (200, {"Content-Type": "application/json"}, b'{"clusterMetrics": '),
+        (200, {"Content-Type": "application/json"}, b"[" * 100_000),
+        (200, {"Content-Type": "application/json"}, b"[]"),
+        (200, {"Content-Type": "application/json"}, b"{}"),
+        (200, {"Content-Type": "application/json"}, b'{"clusterMetrics": 7}'),
+        (200, {"Content-Type": "application/json"}, b"\xff\xfe{"),
+        (200, {"Content-Type": "application/json"}, b""),
+    ],
+)
+def test_what_is_not_yarns_is_refused_in_three_lines(fake: Fake, reply: Reply) -> None:
+    fake.replies["/metrics"] = reply
+    with pytest.raises(RefusedError, match="is not YARN's") as told:
+        YarnEngine(Rest([fake.url], "ada")).metrics()
+    assert told.value.because and told.value.hint and "\n" not in told.value.because
+
+
+def half(handler: Any) -> None:
+    handler.send_response(200)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    handler.wfile.write(b'{"clusterMetrics": {}}')
+    handler.close_connection = True
+
+
+def half_a_chunk(handler: Any) -> None:
+    handler.send_response(200)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Transfer-Encoding", "chunked")
+    handler.end_headers()
+    handler.wfile.write(b'100\r\n{"clusterMetrics": {}}')
+    handler.close_connection = True
+
+
+@pytest.mark.parametrize("reply", [half, half_a_chunk])
+def test_half_an_answer_is_none(fake: Fake, reply: Callable[[Any], None]) -> None:
+    fake.replies["/metrics"] = reply
+    with pytest.raises(RefusedError) as told:
+        YarnEngine(Rest([fake.url], "ada")).metrics()
+    assert "ends in the middle" in told.value.because
+
+
+def test_answers_are_bounded(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rest, "LARGEST", 1000)
+    fake.replies["/metrics"] = as_json({"clusterMetrics": {"x": "y" * 2000}})
+    with pytest.raises(RefusedError) as told:
+        YarnEngine(Rest([fake.url], "ada")).metrics()
+    assert "more than" in told.value.because
+
+
+def test_who_says_nothing_and_who_says_nonsense() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        calls = Rest([f"http://127.0.0.1:{silent.getsockname()[1]}"], "ada", seconds=0.2)
+        with pytest.raises(ConnectionFailedError) as told:
+            calls.call("GET", "/info")
+        assert "in time" in told.value.because
+        with pytest.raises(ConnectionFailedError, match="did not answer") as told:
+            calls.call("PUT", "/apps/x/state", body={})
+        assert "nevertheless" in told.value.hint
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def speak() -> None:
+            peer, _ = server.accept()
+            with peer:
+                peer.recv(1000)
+                peer.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+
+        thread = threading.Thread(target=speak)
+        thread.start()
+        with pytest.raises(ConnectionFailedError) as told:
+            Rest([f"http://127.0.0.1:{server.getsockname()[1]}"], "ada").call("GET", "/info")
+        thread.join()
+        assert "no HTTP" in told.value.because
+
+
+def test_what_trickles_is_cut_off(fake: Fake) -> None:
+    gone = threading.Event()
+
+    def drip(handler: Any) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", "100000")
+        handler.end_headers()
+        try:
+            while not gone.wait(0.02):
+                handler.wfile.write(b" ")
+        except OSError:
+            handler.close_connection = True
+
+    fake.replies["/info"] = drip
+    try:
+        with pytest.raises(ConnectionFailedError):
+            Rest([fake.url], "ada", seconds=0.3).call("GET", "/info")
+    finally:
+        gone.set()
+
+
+def test_the_calls_that_change_something(fake: Fake) -> None:
+    app = "application_1765400000000_0001"
+    for what in ("state", "queue", "priority", "timeout"):
+        fake.replies[f"/apps/{app}/{what}"] = as_json({}, 202)
+    fake.replies["/apps/new-application"] = as_json({"application-id": app})
+    fake.replies["/apps"] = (202, {"Location": f"{fake.url}/x"}, b"")
+    engine = YarnEngine(Rest([fake.url], "ada"))
+    assert engine.submit(lambda given: {"application-id": given}) == app
+    engine.kill(app)
+    engine.move(app, "prod")
+    engine.prioritise(app, 7)
+    engine.limit_lifetime(app, 1765400000007)
+    asked = [
+        (method, path.removeprefix("/ws/v1/cluster"), json.loads(body or "null"))
+        for method, path, _, body in fake.asked
+    ]
+    moment = "2025-12-10T20:53:20.007+0000"
+    assert expiry(1765400000007) == moment
+    assert asked == [
+        ("POST", "/apps/new-application", None),
+        ("POST", "/apps", {"application-id": app}),
+        ("PUT", f"/apps/{app}/state", {"state": "KILLED"}),
+        ("PUT", f"/apps/{app}/queue", {"queue": "prod"}),
+        ("PUT", f"/apps/{app}/priority", {"priority": 7}),
+        ("PUT", f"/apps/{app}/timeout", {"timeout": {"type": "LIFETIME", "expiryTime": moment}}),
+    ]
+    with pytest.raises(ApplicationNotFoundError):
+        engine.kill("application_1765400000000_0002")
+
+
+def test_an_id_that_is_none_is_not_used(fake: Fake) -> None:
+    fake.replies["/apps/new-application"] = as_json({"application-id": "../../etc"})
+    with pytest.raises(YoppError, match="not YARN's"):
+        YarnEngine(Rest([fake.url], "ada")).submit(lambda given: {})
+    assert len(fake.asked) == 1
+
+
+def test_logs_are_text_and_a_page_is_none(fake: Fake) -> None:
+    container, node = "container_1_0001_01_000002", NodeReport("n:1", NodeState.RUNNING, "", fake.url[7:])
+    path = f"/ws/v1/node/containers/{container}/logs"
+    for listed in (
+        [{"containerLogInfo": [{"fileName": "stdout"}]}],
+        {"containerLogInfo": {"fileName": "stdout"}},
+    ):
+        fake.replies[path] = as_json({"containerLogsInfo": listed})
+        assert YarnEngine(Rest([], "ada")).log_files(node, container) == ["stdout"]
+    fake.replies[f"{path}/stdout"] = (200, {"Content-Type": "text/plain"}, b"hello\n")
+    assert YarnEngine(Rest([], "ada")).log(node, container, "stdout") == b"hello\n"
+    fake.replies[f"{path}/stdout"] = (200, {"Content-Type": "text/html"}, HTML)
+    with pytest.raises(ContainerNotFoundError) as told:
+        YarnEngine(Rest([], "ada")).log(node, container, "stdout")
+    assert "yarn logs -applicationId application_1_0001" in told.value.hint
+
+
+def test_nodes_that_do_not_answer_are_told_and_none_at_all_is_an_error(fake: Fake) -> None:
+    fake.replies["/ws/v1/node/containers"] = as_json({"containers": None})
+    good = NodeReport("good:1", NodeState.RUNNING, "", fake.url[7:])
+    bad = NodeReport("bad:1", NodeState.RUNNING, "", nobody()[7:])
+    engine = YarnEngine(Rest([], "ada"))
+    found, failed = engine.containers_of([bad, good])
+    assert (len(found), [name for name, _ in failed]) == (1, ["bad:1"])
+    with pytest.raises(ConnectionFailedError, match="cannot reach"):
+        engine.containers_of([bad, bad])
+    assert engine.containers_of([]) == ([], [])

@@ -1,0 +1,177 @@
+"""What is submitted to YARN: the body, the master's command, and that words arrive as they were typed."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from executor.records import ExecutionType, Resource
+from yarnopp_cli.core.submission import read
+from yarnopp_cli.engines.shell import CLASSPATH, MASTER, ShellJob, body, command
+
+APPLICATION = "application_1765400000000_0001"
+
+
+def test_the_document_of_a_plain_job() -> None:
+    job = ShellJob(
+        line="sleep",
+        arguments=("10",),
+        containers=10,
+        execution_type=ExecutionType.OPPORTUNISTIC,
+        resource=Resource(10, 1),
+        promote=True,
+        enforce=True,
+        environment={"A": "1"},
+        tags=("x", "y"),
+        node_label="gpu",
+        queue="prod",
+        priority=3,
+    )
+    found = body(job, APPLICATION)
+    assert found["am-container-spec"] == {
+        "commands": {
+            "command": "printf '%s' 'sleep' > shellCommands; printf '%s' '10' > shellArgs; "
+            "{{JAVA_HOME}}/bin/java -Xmx256m "
+            "org.apache.hadoop.yarn.applications.distributedshell.ApplicationMaster "
+            "--container_type OPPORTUNISTIC --container_memory 10 --container_vcores 1 --num_containers 10 "
+            "--priority 0 --promote_opportunistic_after_start --enforce_execution_type --shell_env A=1 "
+            "1><LOG_DIR>/AppMaster.stdout 2><LOG_DIR>/AppMaster.stderr"
+        },
+        "environment": {"entry": [{"key": "CLASSPATH", "value": CLASSPATH}]},
+    }
+    assert {key: value for key, value in found.items() if key != "am-container-spec"} == {
+        "application-id": APPLICATION,
+        "application-name": "DistributedShell",
+        "application-type": "YARN",
+        "queue": "prod",
+        "priority": 3,
+        "unmanaged-AM": False,
+        "resource": {"memory": 256, "vCores": 1},
+        "keep-containers-across-application-attempts": False,
+        "application-tags": {"tag": ["x", "y"]},
+        "app-node-label-expression": "gpu",
+    }
+    assert CLASSPATH.startswith(
+        "{{CLASSPATH}}<CPS>./*<CPS>{{HADOOP_CONF_DIR}}<CPS>{{HADOOP_COMMON_HOME}}/share/"
+    )
+
+
+def test_retries_are_the_masters_options() -> None:
+    words = command(
+        ShellJob(
+            line="x", retry_policy=2, retry_error_codes=(3, 4), max_retries=5, retry_interval_ms=7, debug=True
+        )
+    )
+    assert (
+        "--debug --container_retry_policy 2 --container_max_retries 5 --container_retry_interval 7 " in words
+    )
+    assert "--container_retry_error_codes 3,4 1>" in words
+
+
+def test_our_own_resourcemanager_reads_what_we_write() -> None:
+    line = "echo \"$HOME\" 'a b' \\ `date` {{X}} <LOG_DIR> äö\n"
+    job = ShellJob(
+        line=line,
+        arguments=("it's", "$X"),
+        environment={"PLAIN": "a=b"},
+        containers=3,
+        execution_type=ExecutionType.OPPORTUNISTIC,
+        resource=Resource(20, 2),
+        retry_policy=1,
+        max_retries=2,
+    )
+    read_back = read(body(job, APPLICATION), shell_program="bash", max_preemptions=1)
+    assert read_back.job is not None
+    [phase] = read_back.job.phases
+    assert phase.command[-1] == f"{line.strip()} it's $X"
+    assert len(phase.tasks) == 3
+    assert phase.tasks[0].resource == Resource(20, 2)
+    assert phase.tasks[0].execution_type is ExecutionType.OPPORTUNISTIC
+    assert phase.environment["PLAIN"] == "a=b"
+
+
+def as_a_nodemanager(line: str, log_dir: Path) -> list[str]:
+    """What a NodeManager of Hadoop does with a command: YARN's words replaced, and between double quotes."""
+    for word, meaning in (("<LOG_DIR>", str(log_dir)), ("<CPS>", ":"), ("{{", "$"), ("}}", "")):
+        line = line.replace(word, meaning)
+    return ["bash", "-c", f'exec /bin/bash -c "{line}"']
+
+
+def through_hadoop(job: ShellJob, where: Path) -> str:
+    """What the containers of a job print, after all the layers of shells that Hadoop puts between."""
+    line = command(job)
+    assert f" {MASTER} " in line
+    written = line[: line.index("{{JAVA_HOME}}")] + "true"
+    subprocess.run(as_a_nodemanager(written, where), cwd=where, check=True, timeout=20)
+    task = (where / "shellCommands").read_text()
+    if (where / "shellArgs").exists():
+        task += " " + (where / "shellArgs").read_text()
+    ended = subprocess.run(
+        as_a_nodemanager(f"{task} 1><LOG_DIR>/stdout", where), cwd=where, check=False, timeout=20
+    )
+    assert ended.returncode == 0
+    return (where / "stdout").read_text()
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("plain", "words"),
+        (
+            "a b",
+            "",
+            "it's",
+            '"',
+            "$HOME",
+            "`date`",
+            "\\",
+            "\\0101",
+            "%s%b",
+            "{{HOME}}",
+            "<LOG_DIR>",
+            "<CPS>",
+            "!x",
+        ),
+        ("line\nbreak", "tab\t", "äöü€", "*", ";", "&", "|", "(", "#"),
+    ],
+)
+def test_words_arrive_as_they_were_typed(argv: tuple[str, ...], tmp_path: Path) -> None:
+    job = ShellJob(argv=("printf", "[%s]", *argv), environment={"TOLD": "$(date) '\"\n"})
+    assert through_hadoop(job, tmp_path) == "".join(f"[{word}]" for word in argv)
+
+
+def test_variables_arrive_as_they_were_typed(tmp_path: Path) -> None:
+    value = "a $HOME `x` \"q\" 'p' \\ {{Y}} <LOG_DIR>\nend"
+    job = ShellJob(argv=("printenv", "TOLD"), environment={"TOLD": value})
+    assert through_hadoop(job, tmp_path) == value + "\n"
+    assert "--shell_env" not in command(job)
+
+
+def test_arguments_go_to_the_line_of_a_script(tmp_path: Path) -> None:
+    job = ShellJob(line="printf '[%s]'", arguments=("one", "two"), environment={"X": "a b"})
+    assert through_hadoop(job, tmp_path) == "[one][two]"
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=8), max_size=4
+    )
+)
+def test_any_words_come_back_from_the_files(argv: list[str]) -> None:
+    job = ShellJob(argv=("true", *argv))
+    read_back: Any = read(body(job, APPLICATION), shell_program="bash", max_preemptions=1)
+    line = read_back.job.phases[0].command[-1]
+    if not line.startswith("bash <("):
+        assert shlex.split(line) == ["true", *argv]
+        return
+    shown = subprocess.run(
+        ["bash", "-c", line.replace("bash <(", "cat <(", 1)], capture_output=True, timeout=20
+    )
+    assert shlex.split(shown.stdout.decode()) == ["true", *argv]

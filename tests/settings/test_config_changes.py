@@ -1,0 +1,194 @@
+"""``yopp config set|import``: what is written, and that nothing is where something is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yarnopp_cli.cli.app import run
+from yarnopp_cli.settings.editing import with_values
+from yarnopp_cli.settings.files import SHIPPED_SITE
+from yarnopp_cli.settings.registry import PROPERTIES
+from yarnopp_cli.settings.toml import read_toml
+
+from .conftest import Write
+
+LENGTH = "yarn.nodemanager.opportunistic-containers-max-queue-length"
+MAPS = "mapreduce.map.memory.mb"
+MEMORY = "yarn.scheduler.maximum-allocation-mb"
+
+
+@pytest.fixture(autouse=True)
+def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("YOPP_CONF", "YOPP_OUTPUT", "NO_COLOR", "CLICOLOR_FORCE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", f"{tmp_path}/home")
+    monkeypatch.setenv("YOPP_RUN_DIR", f"{tmp_path}/run")
+
+
+def site_of(tmp_path: Path) -> Path:
+    return tmp_path / "home/.config/yopp/yarn-site.toml"
+
+
+# ---- the text
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", f'[yarn.nodemanager]\n{LENGTH[17:]} = 7\n'),
+        (f"# mine\n{LENGTH}=  1   # few\n", f"# mine\n{LENGTH}=  7   # few\n"),
+        (f"[yarn.nodemanager]\n# a\n{LENGTH[17:]} = 1", f"[yarn.nodemanager]\n# a\n{LENGTH[17:]} = 7"),
+        (
+            "[yarn.nodemanager]\nlog.retain-seconds = 9  # week\n\n# the rest\n[yopp.run]\nmemory-mb = 3\n",
+            "[yarn.nodemanager]\nlog.retain-seconds = 9  # week\n"
+            f"{LENGTH[17:]} = 7\n\n# the rest\n[yopp.run]\nmemory-mb = 3\n",
+        ),
+        # A section of that name cannot be opened again: the name stands whole, and before the first section.
+        (
+            "yarn.nodemanager.log.retain-seconds = 9\n[yopp.run]\nmemory-mb = 3\n",
+            f'yarn.nodemanager.log.retain-seconds = 9\n"{LENGTH}" = 7\n[yopp.run]\nmemory-mb = 3\n',
+        ),
+        ("[yarn]\nnodemanager = {x = 1}\n", f'"{LENGTH}" = 7\n[yarn]\nnodemanager = {{x = 1}}\n'),
+    ],
+)  # fmt: skip
+def test_one_property_is_set_and_the_rest_stays(before: str, after: str) -> None:
+    assert with_values(before, {LENGTH: 7}) == after
+
+
+def test_what_only_a_person_can_change_is_left(tmp_path: Path) -> None:
+    inline = f"[yarn]\nnodemanager = {{{LENGTH[17:]} = 1}}\n"
+    assert with_values(inline, {LENGTH: 7}) is None
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([LENGTH, MEMORY, "yopp.run.memory-mb", "mapreduce.map.memory.mb", "yarn.acl.enable"]),
+        st.integers(1, 99),
+        max_size=5,
+    ),
+    st.sampled_from([LENGTH, MEMORY, "yopp.run.memory-mb", "yopp.nodemanager.racks"]),
+)
+def test_whatever_stands_there_reads_back(given_: dict[str, int], name: str) -> None:
+    text = with_values("# begin\n", given_)
+    assert text is not None
+    text = with_values(text, {name: 5})
+    assert text is not None
+    assert text.startswith("# begin\n") or name not in given_
+    assert {one.name: one.value for one in read_toml(text, "x").entries} == {**given_, name: 5}
+
+
+def test_every_property_can_be_set_in_the_shipped_site() -> None:
+    text = SHIPPED_SITE.read_text()
+    for name, known in PROPERTIES.items():
+        changed = with_values(text, {name: known.default})
+        assert changed is not None, name
+        assert {one.name: one.value for one in read_toml(changed, "x").entries}[name] == known.default
+
+
+# ---- set
+
+
+def test_the_first_set_copies_the_site_in_effect_and_changes_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["config", "set", LENGTH, "20"]) == 0
+    out, err = capfd.readouterr()
+    site = site_of(tmp_path)
+    assert out == f"{LENGTH} = 20  (in {site})\n"
+    assert err == f"{site} begins as a copy of {SHIPPED_SITE}\n"
+    shipped, mine = SHIPPED_SITE.read_text().splitlines(), site.read_text().splitlines()
+    assert [(a, b) for a, b in zip(shipped, mine, strict=True) if a != b] == [
+        (f"{LENGTH[17:]} = 10", f"{LENGTH[17:]} = 20")
+    ]
+    assert run(["config", "set", "--json", "yarn.nodemanager.resource.memory-mb", "-1"]) == 0
+    told = json.loads(capfd.readouterr().out)
+    assert (told["value"], told["origin"].rpartition(":")[0]) == (-1, str(site))
+    assert os.listdir(site.parent) == [site.name]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([LENGTH, "many"], 78, "expected a whole number of at least 0"),
+        ([LENGTH, "-5"], 78, "expected a whole number of at least 0, found -5"),
+        ([LENGTH[:-1], "5"], 78, f"did you mean {LENGTH}?"),
+        (["yarn.scheduler.minimum-allocation-mb", "2000000"], 78, "nothing was written"),
+        (["yarn.nodemanager.log-dirs", "${nobody.knows}/x"], 78, "nothing was written"),
+        ([LENGTH], 2, "VALUE"),
+        ([LENGTH, "5", "--conf", "/etc/yarn-site.xml"], 2, "TOML only"),
+    ],
+)
+def test_what_is_wrong_is_refused_before_anything_is_written(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], words: list[str], code: int, said: str
+) -> None:
+    assert run(["config", "set", *words]) == code
+    assert said in capfd.readouterr().err
+    assert not site_of(tmp_path).exists()
+
+
+def test_set_in_a_named_file_keeps_its_mode_and_follows_its_link(tmp_path: Path, write: Write) -> None:
+    path = write("real.toml", f"{MAPS} = 5  # five\n")
+    os.chmod(path, 0o600)
+    link = tmp_path / "link.toml"
+    link.symlink_to(path)
+    assert run(["config", "set", MAPS, "6", "--conf", str(link), "-q"]) == 0
+    assert link.is_symlink()
+    assert Path(path).read_text() == f"{MAPS} = 6  # five\n"
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    assert run(["config", "set", MAPS, "7", "--conf", str(link), "--dry-run"]) == 0
+    assert "= 6" in Path(path).read_text()
+
+
+# ---- import
+
+SITE = f"""<configuration>
+<property><name>{LENGTH}</name><value>30</value><final>true</final></property>
+<property><name>yarn.resourcemanager.address</name><value>rm1:8032</value></property>
+<property><name>yarn.nodemanager.aux-services</name><value>shuffle</value></property>
+<property><name>yarn.nodemanager.local-dirs</name><value>file:///data/1,/data/2</value></property>
+<property><name>{MEMORY}</name><value>1</value></property>
+<property><name>{MEMORY}</name><value>4096</value></property>
+<property><name>{LENGTH[:-2]}ht</name><value>1</value></property>
+<property><name>yarn.acl.enable</name></property>
+</configuration>
+"""
+
+
+def test_import_tells_of_every_property_what_became_of_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], write: Write
+) -> None:
+    path = write("yarn-site.xml", SITE)
+    assert run(["config", "import", path, "--json"]) == 0
+    out, err = capfd.readouterr()
+    assert "yarn.acl.enable has no <value> and is ignored" in err
+    found = [(one["name"], one["taken"], one["why"]) for one in json.loads(out)["import"]["properties"]]
+    assert found == [
+        (LENGTH, True, "not as final: your file is the last word here"),
+        ("yarn.resourcemanager.address", False, "it names another cluster's ResourceManager"),
+        ("yarn.nodemanager.aux-services", False, "it means nothing to yopp"),
+        ("yarn.nodemanager.local-dirs", True, "as /data/1"),
+        (MEMORY, False, f"{path}:7 holds instead"),
+        (MEMORY, True, ""),
+        (f"{LENGTH[:-2]}ht", False, f"unknown; did you mean {LENGTH}?"),
+    ]
+    text = site_of(tmp_path).read_text()
+    assert f"{LENGTH[17:]} = 30" in text
+    assert 'local-dirs = "/data/1"' in text
+    assert "maximum-allocation-mb = 4096 " in text
+    assert run(["config", "check"]) == 0
+
+
+@pytest.mark.parametrize("wrong", [SITE.replace(">30<", ">x30<"), SITE[:-20], "no xml"])
+def test_import_of_what_is_wrong_writes_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], write: Write, wrong: str
+) -> None:
+    assert run(["config", "import", write("yarn-site.xml", wrong)]) == 78
+    assert len(capfd.readouterr().err.splitlines()) >= 2
+    assert not site_of(tmp_path).exists()

@@ -1,0 +1,1 @@
+"""Where the commands work: on this host (``local``), or on a real YARN cluster through its REST API (``yarn``)."""

@@ -1,0 +1,401 @@
+"""YARN's REST documents as our reports, so that the same tables show them. Pure.
+
+Fields that a version of YARN does not have yet are left at their defaults; a field of another type than YARN's is a
+ValueError with its name. What only yopp knows of its own clusters stands below ``yopp``, and is read where it is.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from executor.records import (
+    ContainerState,
+    ContainerUsage,
+    ExecutionType,
+    OpportunisticContainersStatus,
+    Resource,
+    ResourceUtilization,
+)
+
+from ..errors import InvalidIdError
+from ..records.ids import ApplicationAttemptId, ApplicationId, ContainerId
+from ..records.reports import (
+    ApplicationAttemptReport,
+    ApplicationReport,
+    ContainerReport,
+    FinalApplicationStatus,
+    JobSummary,
+    NodeReport,
+    NodeState,
+    QueueReport,
+    QueueUserReport,
+    YarnApplicationState,
+)
+
+Document = Mapping[str, Any]
+EnumT = TypeVar("EnumT", bound=enum.StrEnum)
+_MIB = 1 << 20
+_INVALID_EXIT = -1000
+_LOG_HEAD = re.compile(rb"\n*Container: [^\n]*\n(?:[^\n]*\n){0,5}?LogLength:(\d{1,18})\nLogContents:\n")
+_LOG_END = b"End of LogType:"
+_NODE_STATES = {
+    "NEW": None,
+    "LOCALIZING": None,
+    "LOCALIZED": ContainerState.SCHEDULED,
+    "SCHEDULED": ContainerState.SCHEDULED,
+    "RUNNING": ContainerState.RUNNING,
+    "RELAUNCHING": ContainerState.RUNNING,
+    "REINITIALIZING": ContainerState.RUNNING,
+    "REINITIALIZING_AWAITING_KILL": ContainerState.RUNNING,
+    "PAUSING": ContainerState.PAUSING,
+    "PAUSED": ContainerState.PAUSED,
+    "RESUMING": ContainerState.RESUMING,
+    "KILLING": ContainerState.KILLING,
+    "EXITED_WITH_SUCCESS": ContainerState.KILLING,
+    "EXITED_WITH_FAILURE": ContainerState.KILLING,
+    "CONTAINER_CLEANEDUP_AFTER_KILL": ContainerState.DONE,
+    "CONTAINER_RESOURCES_CLEANINGUP": ContainerState.KILLING,
+    "LOCALIZATION_FAILED": ContainerState.KILLING,
+    "DONE": ContainerState.DONE,
+    "COMPLETE": ContainerState.DONE,
+}
+"""The states of YARN's ContainerImpl and of the RM's ContainerState, as ours."""
+
+
+def members(document: Document, plural: str, singular: str) -> list[Document]:
+    """The objects of ``{"apps": {"app": […]}}``: none for null, and one where YARN leaves the brackets away."""
+    outer = document.get(plural)
+    if outer is None or outer == "":
+        return []
+    inner = _table(document, plural).get(singular)
+    found = [] if inner is None else inner if isinstance(inner, list) else [inner]
+    if not all(isinstance(one, dict) for one in found):
+        raise ValueError(f"{plural}.{singular} is no list of objects")
+    return found
+
+
+def member(document: Document, name: str) -> Document:
+    """The object of ``{"app": {…}}``. Raises ValueError."""
+    if not isinstance(document.get(name), dict):
+        raise ValueError(f"it has no {name}")
+    return _table(document, name)
+
+
+def is_ours(document: Document) -> bool:
+    """Whether a yopp cluster said that, which tells more than YARN does."""
+    return isinstance(document.get("yopp"), dict)
+
+
+def application(document: Document) -> ApplicationReport:
+    """An AppInfo."""
+    ours = _table(document, "yopp")
+    counts = _table(ours, "containers")
+    application_id = _id(document, "id", ApplicationId)
+    opportunistic = _table(ours, "opportunistic")
+    report = ApplicationReport(
+        application_id=application_id,
+        name=_text(document, "name"),
+        user=_text(document, "user"),
+        queue=_text(document, "queue"),
+        application_type=_text(document, "applicationType"),
+        state=_member(document, "state", YarnApplicationState, YarnApplicationState.NEW),
+        final_status=_member(
+            document, "finalStatus", FinalApplicationStatus, FinalApplicationStatus.UNDEFINED
+        ),
+        progress=_number(document, "progress") / 100,
+        diagnostics=_text(document, "diagnostics"),
+        priority=_whole(document, "priority"),
+        tags=tuple(filter(None, _text(document, "applicationTags").split(","))),
+        current_attempt_id=_text(ours, "currentAttempt"),
+        am_container_id=_text(ours, "amContainer"),
+        am_node_id=_text(document, "masterNodeId") or _text(document, "amHostHttpAddress"),
+        unmanaged=document.get("unmanagedApplication") is True,
+        submitted_at_ms=_whole(document, "startedTime"),
+        started_at_ms=_whole(document, "launchTime"),
+        finished_at_ms=_whole(document, "finishedTime"),
+        allocated=Resource(
+            max(0, _whole(document, "allocatedMB")), max(0, _whole(document, "allocatedVCores"))
+        ),
+        containers_running=max(0, _whole(document, "runningContainers")),
+        containers_preempted=_whole(document, "numNonAMContainerPreempted"),
+        memory_seconds=_whole(document, "memorySeconds"),
+        vcore_seconds=_whole(document, "vcoreSeconds"),
+        log_directory=_text(document, "amContainerLogs"),
+        command_line=_text(ours, "command"),
+        summary=_summary(ours),
+        opportunistic_allocated_total=_whole(opportunistic, "allocated"),
+        guaranteed_allocated_total=_whole(_table(ours, "guaranteed"), "allocated"),
+    )
+    if not counts:
+        return report
+    return replace(
+        report,
+        containers_running=_whole(counts, "running"),
+        containers_queued=_whole(counts, "queued"),
+        containers_paused=_whole(counts, "paused"),
+        pending_containers=_whole(counts, "pending"),
+        containers_done=_whole(counts, "done"),
+        containers_failed=_whole(counts, "failed"),
+        containers_preempted=_whole(counts, "preempted"),
+    )
+
+
+def _summary(ours: Document) -> JobSummary | None:
+    """What the master of a yopp cluster's job counted, and its exit code."""
+    if not (counted := _table(ours, "summary")):
+        return None
+    return JobSummary(
+        total=_whole(counted, "total"),
+        completed=_whole(counted, "completed"),
+        failed=_whole(counted, "failed"),
+        guaranteed=_whole(counted, "guaranteed"),
+        opportunistic=_whole(counted, "opportunistic"),
+        queued=_whole(counted, "queued"),
+        preempted=_whole(counted, "preempted"),
+        promoted=_whole(counted, "promoted"),
+        upgraded=_whole(counted, "upgraded"),
+        wait_ms_total=_whole(counted, "waitMsTotal"),
+        wait_ms_max=_whole(counted, "waitMsMax"),
+        exit_code=_whole(ours, "exit", -1),
+    )
+
+
+def attempt(document: Document, application_id: str) -> ApplicationAttemptReport:
+    """An AppAttemptInfo; those before 3.0 have no full id."""
+    attempt_id = _text(document, "appAttemptId")
+    if not attempt_id:
+        parsed = ApplicationId.parse(application_id)
+        attempt_id = str(ApplicationAttemptId(parsed, _whole(document, "id")))
+    return ApplicationAttemptReport(
+        attempt_id=attempt_id,
+        state=_text(document, "appAttemptState"),
+        am_container_id=_text(document, "containerId"),
+        diagnostics=_text(document, "diagnosticsInfo"),
+        started_at_ms=_whole(document, "startTime"),
+        finished_at_ms=_whole(document, "finishedTime"),
+        am_node_id=_text(document, "nodeId"),
+        am_http_address=_text(document, "nodeHttpAddress"),
+    )
+
+
+def node(document: Document) -> NodeReport:
+    """A NodeInfo. Those before 3.0 know nothing of opportunistic containers."""
+    ours = _table(document, "yopp")
+    used = Resource(_whole(document, "usedMemoryMB"), _whole(document, "usedVirtualCores"))
+    free = Resource(_whole(document, "availMemoryMB"), _whole(document, "availableVirtualCores"))
+    total = _table(document, "totalResource")
+    measured = _table(document, "resourceUtilization")
+    memory_o = _whole(ours, "usedMemoryOpportMB") or 1024 * _whole(document, "usedMemoryOpportGB")
+    labels = document.get("nodeLabels") or []
+    return NodeReport(
+        node_id=_text(document, "id"),
+        state=_member(document, "state", NodeState, NodeState.NEW),
+        address=_text(ours, "address") or _text(document, "id"),
+        http_address=_text(document, "nodeHTTPAddress"),
+        rack=_text(document, "rack"),
+        labels=tuple(str(one) for one in labels) if isinstance(labels, list) else (str(labels),),
+        total=Resource(_whole(total, "memory"), _whole(total, "vCores"))
+        if total
+        else Resource(used.memory + free.memory, used.vcores + free.vcores),
+        used=used,
+        num_containers=_whole(document, "numContainers"),
+        opportunistic=OpportunisticContainersStatus(
+            running=_whole(document, "numRunningOpportContainers"),
+            memory_used=memory_o,
+            vcores_used=_whole(document, "usedVirtualCoresOpport"),
+            queued=_whole(document, "numQueuedContainers"),
+            queue_capacity=_whole(ours, "queueCapacity"),
+            paused=_whole(ours, "paused"),
+            estimated_queue_wait_ms=_whole(ours, "estimatedQueueWaitMs", -1),
+            wait_estimates=_whole(ours, "queueWaitEstimates"),
+            wait_error_ms=_whole(ours, "queueWaitErrorMs", -1),
+            mean_wait_ms=_whole(ours, "meanQueueWaitMs", -1),
+            shed=_whole(ours, "shedContainers"),
+        ),
+        node_utilization=ResourceUtilization(
+            _whole(measured, "nodePhysicalMemoryMB") * _MIB, _number(measured, "nodeCPUUsage")
+        ),
+        containers_utilization=ResourceUtilization(
+            _whole(measured, "aggregatedContainersPhysicalMemoryMB") * _MIB,
+            _number(measured, "containersCPUUsage"),
+        ),
+        queue_limit=_whole(ours, "queueLimit", -1),
+        last_heartbeat_ms=_whole(document, "lastHealthUpdate"),
+        health_report=_text(document, "healthReport"),
+        version=_text(document, "version"),
+        connected=ours.get("connected") is not False,
+        pid=_whole(ours, "pid"),
+    )
+
+
+def container(document: Document, node_id: str = "") -> ContainerReport:
+    """A ContainerInfo of a NodeManager, or one of the ResourceManager's, which says less."""
+    ours = _table(document, "yopp")
+    of_node = "containerId" not in document
+    container_id = _id(document, "id" if of_node else "containerId", ContainerId)
+    exit_status = _whole(document, "exitCode" if of_node else "containerExitStatus", _INVALID_EXIT)
+    word = _text(document, "state" if of_node else "containerState")
+    command = ours.get("command")
+    used = _table(ours, "used")
+    return ContainerReport(
+        container_id=container_id,
+        application_id=str(ContainerId.parse(container_id).application_id),
+        node_id=_text(document, "nodeId") or _text(document, "assignedNodeId") or node_id,
+        execution_type=_member(document, "executionType", ExecutionType, ExecutionType.GUARANTEED),
+        resource=Resource(
+            _whole(document, "totalMemoryNeededMB" if of_node else "allocatedMB"),
+            _whole(document, "totalVCoresNeeded" if of_node else "allocatedVCores"),
+        ),
+        state=_NODE_STATES.get(word),
+        exit_status=exit_status if _NODE_STATES.get(word) is ContainerState.DONE else _INVALID_EXIT,
+        exit_code=exit_status if exit_status >= 0 and _NODE_STATES.get(word) is ContainerState.DONE else None,
+        diagnostics=_text(document, "diagnostics" if of_node else "diagnosticsInfo"),
+        priority=_whole(document, "priority") or _whole(ours, "priority"),
+        user=_text(document, "user"),
+        command=tuple(str(one) for one in command) if isinstance(command, list) else (),
+        pid=_whole(ours, "pid"),
+        position=_whole(ours, "position"),
+        allocated_at_ms=_whole(ours, "allocatedAt"),
+        queued_at_ms=_whole(ours, "queuedSince"),
+        started_at_ms=_whole(document, "startedTime") or _whole(ours, "startedAt"),
+        finished_at_ms=_whole(document, "finishedTime") or _whole(ours, "finishedAt"),
+        log_directory=_text(document, "containerLogsLink") or _text(document, "logUrl"),
+        is_am=ours.get("am") is True,
+        usage=ContainerUsage(
+            cpu_seconds=_number(used, "cpuSeconds"), memory_bytes=round(_number(used, "rssMB") * _MIB)
+        ),
+    )
+
+
+def queues(document: Document) -> list[tuple[QueueReport, Document]]:
+    """The queues of ``GET …/scheduler`` with their documents, parents first. Raises ValueError for a scheduler that is
+    not the CapacityScheduler, whose documents look otherwise."""
+    info = _table(_table(document, "scheduler"), "schedulerInfo")
+    kind = _text(info, "type")
+    if "capacity" not in kind.lower():
+        raise ValueError(
+            f"its scheduler is {kind or 'not named'}, and only the CapacityScheduler's queues are known"
+        )
+    root = {"queueName": "root", **info}
+    return list(_below(root, "", 1.0))
+
+
+def _below(document: Document, parent: str, share: float) -> Iterator[tuple[QueueReport, Document]]:
+    """A queue and those below it. ``share`` is the parent's part of the cluster, for versions that do not say it."""
+    ours, resources = _table(document, "yopp"), _table(document, "resourcesUsed")
+    name = _text(document, "queueName")
+    path = _text(document, "queuePath") or (f"{parent}.{name}" if parent else name)
+    capacity, maximum = _number(document, "capacity"), _number(document, "maxCapacity")
+    absolute = _number(document, "absoluteCapacity", capacity * share)
+    below = members(document, "queues", "queue")
+    promised, most = _table(ours, "guaranteed"), _table(ours, "maximum")
+    opportunistic = _table(ours, "opportunistic")
+    report = QueueReport(
+        name=name,
+        path=path,
+        parent=parent,
+        leaf=not below,
+        state=_text(document, "state") or "RUNNING",
+        capacity=capacity,
+        maximum_capacity=maximum,
+        absolute_capacity=absolute,
+        absolute_maximum_capacity=_number(document, "absoluteMaxCapacity", maximum * share),
+        used_capacity=_number(document, "usedCapacity"),
+        absolute_used_capacity=_number(document, "absoluteUsedCapacity"),
+        used=Resource(_whole(resources, "memory"), _whole(resources, "vCores")),
+        guaranteed=Resource(_whole(promised, "memory"), _whole(promised, "vCores")),
+        maximum=Resource(_whole(most, "memory"), _whole(most, "vCores")),
+        applications=_whole(document, "numApplications"),
+        running_applications=_whole(document, "numActiveApplications"),
+        maximum_applications=_whole(document, "maxApplications"),
+        pending_containers=_whole(document, "pendingContainers") or _whole(document, "numPendingContainers"),
+        pending_guaranteed=_whole(ours, "pendingGuaranteed"),
+        ordering_policy=_text(document, "orderingPolicyInfo"),
+        user_limit_factor=_number(document, "userLimitFactor", 1.0),
+        minimum_user_limit_percent=round(_number(document, "userLimit", 100)),
+        preemption_disabled=document.get("preemptionDisabled") is not False,
+        opportunistic=Resource(_whole(opportunistic, "memory"), _whole(opportunistic, "vCores")),
+        opportunistic_containers=_whole(opportunistic, "containers"),
+        users=tuple(_user(one) for one in members(document, "users", "user")),
+    )
+    yield report, document
+    for one in below:
+        yield from _below(one, path, absolute / 100)
+
+
+def log_text(body: bytes) -> bytes:
+    """What a container wrote, without the lines that Hadoop's NodeManagers put before and behind it."""
+    head = _LOG_HEAD.match(body)
+    if head is None:
+        return body
+    length, rest = int(head[1]), body[head.end() :]
+    if rest[length : length + 20].lstrip(b"\n").startswith(_LOG_END):
+        return rest[:length]
+    before, end, _ = rest.partition(b"\n" + _LOG_END)
+    return before if end else rest.partition(_LOG_END)[0]
+
+
+def _user(document: Document) -> QueueUserReport:
+    used = _table(document, "resourcesUsed")
+    beside = _table(_table(document, "yopp"), "opportunistic")
+    return QueueUserReport(
+        _text(document, "username"),
+        Resource(_whole(used, "memory"), _whole(used, "vCores")),
+        _whole(document, "numActiveApplications") + _whole(document, "numPendingApplications"),
+        Resource(_whole(beside, "memory"), _whole(beside, "vCores")),
+    )
+
+
+def _id(document: Document, key: str, kind: Any) -> str:
+    text = _text(document, key)
+    try:
+        return str(kind.parse(text))
+    except InvalidIdError:
+        raise ValueError(f"{key} is no id: {text[:60]!r}") from None
+
+
+def _table(document: Document, key: str) -> Document:
+    value = document.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError(f"{key} is no object")
+    return value
+
+
+def _text(document: Document, key: str) -> str:
+    value = document.get(key)
+    if value is None:
+        return ""
+    if isinstance(value, dict | list):
+        raise ValueError(f"{key} is no text")
+    return str(value)
+
+
+def _number(document: Document, key: str, default: float = 0.0) -> float:
+    value = document.get(key)
+    if value is None or value == "":
+        return default
+    try:
+        if isinstance(value, bool | dict | list):
+            raise ValueError
+        number = float(value)
+        if number != number or abs(number) > 2**63:  # Java writes NaN and infinities as texts
+            return default
+        return number
+    except ValueError:
+        raise ValueError(f"{key} is no number") from None
+
+
+def _whole(document: Document, key: str, default: int = 0) -> int:
+    return int(_number(document, key, default))
+
+
+def _member(document: Document, key: str, kind: type[EnumT], default: EnumT) -> EnumT:
+    """One of an enumeration's members; the default for one that only another version knows (FINISHING)."""
+    word = _text(document, key).upper()
+    return kind(word) if word in set(kind) else default

@@ -1,0 +1,357 @@
+"""HTTP to YARN's daemons: the only module of the engine that opens a connection.
+
+Only 200 and 202 are success. Redirections, times and bodies are bounded; what is no JSON where JSON belongs, or only
+a part of it, is refused. A standby ResourceManager sends its callers on: by 307, by a ``Refresh`` header, or by a line
+of text; the next address is asked where it does not say where to.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import ssl
+import time
+import urllib.parse
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from executor.light import dataclass
+
+from .. import __version__
+from ..errors import (
+    EXIT_NO_SUCH,
+    EXIT_NOT_PERMITTED,
+    EXIT_UNREACHABLE,
+    ConnectionFailedError,
+    RemoteError,
+    YoppError,
+)
+
+BASE: Final = "/ws/v1/cluster"
+LARGEST: Final = 64 * 1024 * 1024
+"""Bytes of one answer."""
+SECONDS: Final = 30.0
+"""For one answer, from the connection to its last byte."""
+REDIRECTS: Final = 5
+_BLOCK: Final = 256 * 1024
+_REFRESH = re.compile(r"\s*\d+\s*;\s*url\s*=\s*(\S+)\s*", re.IGNORECASE)
+_STANDBY = b"standby RM"
+_Query = Sequence[tuple[str, str]]
+
+
+class RefusedError(RemoteError):
+    """What a daemon refused, or an answer that is not what it should be. ``status`` 0 where there is none."""
+
+    def __init__(
+        self, message: str, *, because: str = "", hint: str = "", exit_code: int = 1, status: int = 0
+    ) -> None:
+        super().__init__(message, because=because, hint=hint, exit_code=exit_code)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A successful answer: its bytes as they came, from which URL, and of which type."""
+
+    status: int
+    body: bytes
+    url: str
+    content_type: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON object. Raises RefusedError for anything else."""
+        if self.content_type.split(";")[0].strip().lower() != "application/json":
+            shown = self.content_type or "of no type"
+            raise self.strange(f"it is {shown[:80]}, not application/json")
+        try:
+            found = json.loads(self.body)
+        except (ValueError, RecursionError) as error:
+            raise self.strange(f"it is not JSON: {str(error)[:120]}") from None
+        if not isinstance(found, dict):
+            raise self.strange(f"it is a JSON {type(found).__name__}, not an object")
+        return found
+
+    def strange(self, because: str) -> RefusedError:
+        """The error for an answer that YARN would not give."""
+        return strange(self.url, because)
+
+
+def strange(url: str, because: str) -> RefusedError:
+    """The error for an answer that YARN would not give."""
+    return RefusedError(
+        f"the answer of {bare(url)} is not YARN's",
+        because=because,
+        hint="does --rm name the ResourceManager's web address (port 8088 as it comes)?",
+    )
+
+
+def bare(url: str) -> str:
+    """A URL for people: without its query."""
+    return url.partition("?")[0]
+
+
+class Rest:
+    """Calls of one cluster's REST APIs. ``user`` goes along as ``user.name`` (Hadoop's simple authentication).
+
+    ``trace`` is told of each call, and of what went each way with ``trace_bodies``.
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        user: str,
+        *,
+        seconds: float = SECONDS,
+        trace: Callable[[str], None] | None = None,
+        trace_bodies: bool = False,
+    ) -> None:
+        self.addresses = tuple(addresses)
+        self.address = ""
+        """The base URL of the ResourceManager that answered last."""
+        self._user = user
+        self._seconds = seconds
+        self._trace = trace
+        self._trace_bodies = trace_bodies
+
+    def call(
+        self, method: str, path: str, *, query: _Query = (), body: Any = None, anybody: bool = False
+    ) -> Answer:
+        """One call of the ResourceManager, at the first address that has an active one.
+
+        ``path`` is below ``/ws/v1/cluster``. ``anybody``: a standby one may answer, too. A change is never sent
+        twice: after it has been sent, no other address is tried. Raises ConnectionFailedError, RefusedError.
+        """
+        failures: list[str] = []
+        tried = list(dict.fromkeys([self.address, *self.addresses] if self.address else self.addresses))
+        for address in tried:
+            try:
+                answer = self._follow(method, f"{address}{BASE}{path}", query, body, anybody)
+            except _NotThereError as error:
+                failures.append(f"{address}: {error}")
+                continue
+            base = bare(answer.url)
+            self.address = base[: base.find(BASE)] if BASE in base else address
+            return answer
+        raise ConnectionFailedError(
+            "no active ResourceManager answers",
+            because="; ".join(failures)[:600] or "none is named",
+            hint="`yopp engine test` says more; --rm names another one",
+        )
+
+    def get(self, url: str, query: _Query = ()) -> Answer:
+        """One URL of another daemon. Raises ConnectionFailedError, RefusedError."""
+        try:
+            return self._follow("GET", url, query, None, True)
+        except _NotThereError as error:
+            raise ConnectionFailedError(f"cannot reach {bare(url)}", because=str(error)) from None
+
+    def _follow(self, method: str, url: str, query: _Query, body: Any, anybody: bool) -> Answer:
+        """One request, and where it is sent on to. Raises _NotThereError where nothing has been done."""
+        until = time.monotonic() + self._seconds
+        for _ in range(REDIRECTS + 1):
+            status, headers, content = self._request(method, url, query, body, until)
+            onward = _onward(status, headers, url)
+            if onward is not None and method != "GET" and status in (301, 302, 303):
+                raise strange(url, f"it answers a change with {status}, which would make it a question")
+            if onward is None:
+                if (
+                    not anybody
+                    and status in (200, 503)
+                    and _STANDBY in content[:4096]
+                    and b"{" not in content[:1]
+                ):
+                    raise _NotThereError(
+                        "it is a standby ResourceManager, and does not say which one is active"
+                    )
+                return _checked(status, headers, content, url)
+            if onward == bare(url) or not onward.startswith(("http://", "https://")):
+                raise _NotThereError("it knows of no active ResourceManager")
+            if url.startswith("https://") and not onward.startswith("https://"):
+                raise RefusedError(
+                    f"{bare(url)} sends on to {bare(onward)[:200]}",
+                    because="from https to http, which is not followed",
+                    hint="name the active ResourceManager with --rm",
+                    status=status,
+                )
+            url = onward
+        raise RefusedError(
+            f"{bare(url)} sends in circles",
+            because=f"more than {REDIRECTS} redirections",
+            hint="name the active ResourceManager with --rm",
+        )
+
+    def _request(
+        self, method: str, url: str, query: _Query, body: Any, until: float
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        parts = urllib.parse.urlsplit(url)
+        pairs = dict([*urllib.parse.parse_qsl(parts.query, keep_blank_values=True), *query])
+        pairs.setdefault("user.name", self._user)
+        target = f"{parts.path or '/'}?{urllib.parse.urlencode(pairs, safe=',:/')}"
+        sent = None if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        # Logs are plain text, and Hadoop answers 406 to who takes JSON only.
+        headers = {"Accept": "application/json, */*;q=0.1", "User-Agent": f"yopp/{__version__}"}
+        if method != "GET":
+            headers["X-XSRF-Header"] = "yopp"  # what Hadoop's filter against forged requests wants to see
+        if sent is not None:
+            headers["Content-Type"] = "application/json"
+        begin = time.perf_counter()
+        connection = _connection(parts, max(0.1, until - time.monotonic()))
+        under_way = False
+        try:
+            connection.connect()
+            under_way = method != "GET"
+            connection.request(method, target, sent, headers)
+            response = connection.getresponse()
+            content = _content(connection, response, url, until)
+        except (OSError, http.client.HTTPException) as error:
+            because = _reason(error)
+            if under_way:
+                raise ConnectionFailedError(
+                    f"{bare(url)} did not answer",
+                    because=because,
+                    hint="it may have done what it was asked nevertheless: look before you try again",
+                ) from None
+            raise _NotThereError(because) from None
+        finally:
+            connection.close()
+        self._tell(method, url, response.status, begin, sent, content)
+        return response.status, {name.lower(): value for name, value in response.getheaders()}, content
+
+    def _tell(
+        self, method: str, url: str, status: int, begin: float, sent: bytes | None, content: bytes
+    ) -> None:
+        if self._trace is None:
+            return
+        if self._trace_bodies and sent is not None:
+            self._trace(f"-> {sent.decode('utf-8', 'replace')}")
+        elapsed_ms = (time.perf_counter() - begin) * 1000
+        self._trace(f"{method} {bare(url)}: {status} in {elapsed_ms:.1f} ms")
+        if self._trace_bodies:
+            self._trace(f"<- {content[:65536].decode('utf-8', 'replace')}")
+
+
+class _NotThereError(Exception):
+    """Nobody is there who could do it, and nothing has been done."""
+
+
+def _connection(parts: urllib.parse.SplitResult, seconds: float) -> http.client.HTTPConnection:
+    host = parts.hostname or ""
+    try:
+        if parts.scheme == "https":
+            context = ssl.create_default_context()
+            return http.client.HTTPSConnection(host, parts.port, timeout=seconds, context=context)
+        return http.client.HTTPConnection(host, parts.port, timeout=seconds)
+    except (ValueError, http.client.HTTPException) as error:
+        raise _NotThereError(f"it is no address: {error}") from None
+
+
+def _content(
+    connection: http.client.HTTPConnection, response: http.client.HTTPResponse, url: str, until: float
+) -> bytes:
+    """The whole body. Raises RefusedError for one that is too long or ends too early."""
+    blocks: list[bytes] = []
+    size = 0
+    while True:
+        left = until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        if connection.sock is not None:
+            connection.sock.settimeout(left)
+        try:
+            block = response.read1(_BLOCK)
+        except http.client.IncompleteRead:
+            raise strange(url, "it ends in the middle") from None
+        if not block:
+            break
+        blocks.append(block)
+        size += len(block)
+        if size > LARGEST:
+            raise strange(url, f"it has more than {LARGEST >> 20} MB")
+    if response.length:
+        raise strange(url, f"it ends in the middle: {response.length} bytes are missing")
+    return b"".join(blocks)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "it did not answer in time"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    if isinstance(error, OSError):
+        return (error.strerror or str(error) or type(error).__name__).lower()
+    return f"what it said is no HTTP ({type(error).__name__})"
+
+
+def _onward(status: int, headers: Mapping[str, str], url: str) -> str | None:
+    """Where a request is sent on to, None where it is answered."""
+    if status in (301, 302, 303, 307, 308):
+        location = headers.get("location", "")
+        if not location:
+            raise strange(url, f"a redirection ({status}) that does not say where to")
+        return _keeping_path(urllib.parse.urljoin(url, location), url)
+    if found := _REFRESH.fullmatch(headers.get("refresh", "")):
+        return _keeping_path(urllib.parse.urljoin(url, found[1].strip("'\"")), url)
+    return None
+
+
+def _keeping_path(onward: str, url: str) -> str:
+    """A standby ResourceManager may name the other one's root: what was asked for is asked there."""
+    there, here = urllib.parse.urlsplit(onward), urllib.parse.urlsplit(url)
+    path = here.path if there.path in ("", "/") else there.path
+    return urllib.parse.urlunsplit((there.scheme, there.netloc, path, "", ""))
+
+
+def _checked(status: int, headers: Mapping[str, str], content: bytes, url: str) -> Answer:
+    """A success, or what was refused as an error with its exit code. Raises RefusedError."""
+    if status in (200, 202):
+        return Answer(status, content, url, headers.get("content-type", ""))
+    if status == 401:
+        raise _unauthorised(headers, url)
+    said = _exception_of(content)
+    message, exit_code, hint = f"{bare(url)} answered {status}", 1, ""
+    if status == 404:
+        exit_code = EXIT_NO_SUCH
+    elif status == 403:
+        exit_code = EXIT_NOT_PERMITTED
+        hint = "HADOOP_USER_NAME says who you are to a cluster without Kerberos"
+    elif status >= 500:
+        exit_code = EXIT_UNREACHABLE if status in (502, 503, 504) else 1
+        hint = "its log says more"
+    reason = http.client.responses.get(status, "")
+    raise RefusedError(
+        said or message,
+        because=message if said else reason.lower(),
+        hint=hint,
+        exit_code=exit_code,
+        status=status,
+    )
+
+
+def _unauthorised(headers: Mapping[str, str], url: str) -> YoppError:
+    wanted = headers.get("www-authenticate", "")
+    if wanted.lower().startswith("negotiate"):
+        return RefusedError(
+            f"{bare(url)} wants Kerberos",
+            because="it answers 401 (Negotiate), and yopp speaks Hadoop's simple authentication only",
+            hint="use that cluster's own `yarn` after `kinit`",
+            exit_code=EXIT_NOT_PERMITTED,
+            status=401,
+        )
+    return RefusedError(
+        f"{bare(url)} wants to know who you are",
+        because=f"it answers 401{f' ({wanted[:80]})' if wanted else ''}, and takes no user.name",
+        hint="yopp speaks Hadoop's simple authentication only",
+        exit_code=EXIT_NOT_PERMITTED,
+        status=401,
+    )
+
+
+def _exception_of(content: bytes) -> str:
+    """The message of YARN's RemoteException, "" where there is none."""
+    try:
+        message = json.loads(content)["RemoteException"]["message"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    first = str(message or "").strip().partition("\n")[0]
+    return re.sub(r"^(?:[a-z]\w*\.)+[A-Z]\w*: ", "", first)[:500]

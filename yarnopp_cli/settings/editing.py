@@ -1,0 +1,112 @@
+"""Setting a property in the text of a TOML site, and leaving the rest of it, comments and all, as it is. Pure.
+
+A value that stands somewhere is replaced where it stands. A new one goes to the section that its name begins with,
+else to a section of its own. Whatever the place, the text counts only if it reads back as the same properties with
+this one changed: TOML has more corners than an editor of text should be trusted with.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from yarnopp_cli.settings.lines import Outlined, outline
+from yarnopp_cli.settings.toml import read_toml
+from yarnopp_cli.settings.values import Value
+
+_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+
+
+def literal(value: Value) -> str:
+    """A value as TOML writes it."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value)
+
+
+def with_values(text: str, values: Mapping[str, Value]) -> str | None:
+    """``text`` with these properties set; None where it is built so that only a person can change it."""
+    for name, value in values.items():
+        changed = _with_value(text, name, value)
+        if changed is None:
+            return None
+        text = changed
+    return text
+
+
+def _with_value(text: str, name: str, value: Value) -> str | None:
+    before = _properties(text)
+    if before is None:
+        return None
+    wanted = {**before, name: value}
+    if before == wanted and _same_types(before, wanted):
+        return text
+    for candidate in _candidates(text, name, literal(value), known=name in before):
+        found = _properties(candidate)
+        if found == wanted and _same_types(found, wanted):
+            return candidate
+    return None
+
+
+def _same_types(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether ``1`` is nowhere ``true``, nor ``1.0``."""
+    return all(type(one[name]) is type(other[name]) for name in one)
+
+
+def _properties(text: str) -> dict[str, Any] | None:
+    reading = read_toml(text, "")
+    return None if reading.problems else {entry.name: entry.value for entry in reading.entries}
+
+
+def _candidates(text: str, name: str, value: str, *, known: bool) -> Iterator[str]:
+    parts = list(outline(text))
+    if known:
+        for one in parts:
+            if one.name == name and not one.header:
+                yield text[: one.begins] + value + text[one.ends :]
+        return
+    headers = [one for one in parts if one.header and name.startswith(f"{one.name}.")]
+    for header in sorted(headers, key=lambda one: -len(one.name)):
+        at = _end_of_section(parts, header)
+        yield _inserted(text, at, f"{_key(name[len(header.name) + 1 :])} = {value}")
+    section, _, rest = _split(name)
+    body = text if not text or text.endswith("\n") else f"{text}\n"
+    gap = "\n" if body.strip() else ""
+    yield f"{body}{gap}[{_key(section)}]\n{_key(rest)} = {value}\n"
+    first = next((one for one in parts if one.header), None)
+    top = [one for one in parts if first is None or one.line < first.line]
+    line = f"{json.dumps(name)} = {value}"
+    yield _inserted(text, top[-1].ends, line) if top else f"{line}\n{text}"
+
+
+def _split(name: str) -> tuple[str, str, str]:
+    """The section of a new name: its first two parts, as in the shipped site."""
+    words = name.split(".")
+    cut = 2 if len(words) > 2 else 1
+    return ".".join(words[:cut]), ".", ".".join(words[cut:])
+
+
+def _key(name: str) -> str:
+    """A dotted name as a key: parts that TOML takes bare stand bare."""
+    return ".".join(part if part and set(part) <= _BARE else json.dumps(part) for part in name.split("."))
+
+
+def _end_of_section(parts: list[Outlined], header: Outlined) -> int:
+    """Where the last value of a section ends, its header's line where it has none."""
+    at = header.ends
+    for one in parts[parts.index(header) + 1 :]:
+        if one.header:
+            break
+        at = one.ends
+    return at
+
+
+def _inserted(text: str, at: int, line: str) -> str:
+    """``line`` as a line of its own after the one in which ``at`` is."""
+    end = text.find("\n", at)
+    if end < 0:
+        return f"{text}\n{line}\n"
+    return f"{text[: end + 1]}{line}\n{text[end + 1 :]}"
