@@ -41,6 +41,7 @@ from .queues import dominant_share
 
 if TYPE_CHECKING:
     from .containers import RMContainer
+    from .mapreduce import TaskBook
     from .queues import LeafQueue
     from .updates import PendingUpdate
 
@@ -273,7 +274,8 @@ class RMApp:
     ``leaf`` is its queue. ``opportunistic_held`` is what its live opportunistic containers come to, of
     which there are ``opportunistic_live``. ``nodes`` are those that ever had a container of it.
     ``failures`` counts the attempts that failed by their own fault. ``finishing`` is true while its master
-    has unregistered and its master's container has not ended yet.
+    has unregistered and its master's container has not ended yet. ``tasks`` is there for a MapReduce job, until its
+    history is kept.
     """
 
     id: str
@@ -311,6 +313,7 @@ class RMApp:
     preempted_masters: int = 0
     preempted_memory_seconds: float = 0.0
     preempted_vcore_seconds: float = 0.0
+    tasks: TaskBook | None = None
 
     @property
     def attempt(self) -> RMAppAttempt:

@@ -175,6 +175,10 @@ class ContainerLedger:
         self.finished: OrderedDict[str, RMContainer] = OrderedDict()
         self._sequence = 0
 
+    def find(self, container_id: str) -> RMContainer | None:
+        """A live one, or one of the last that ended."""
+        return self.live.get(container_id) or self.finished.get(container_id)
+
     def grant(
         self,
         attempt: RMAppAttempt,
@@ -324,6 +328,8 @@ class ContainerLedger:
         context.history.ended(app.id, node.node_id, container.status, status)
         container.status = status
         container.finished_ms = context.ms(now)
+        if app.tasks is not None:
+            app.tasks.ended(container, context.identity.wall_offset)
         self._move(container, _final_phase(container, status), now)
         if container.phase is Phase.PREEMPTED:
             ran = status.finished_at_ms - status.started_at_ms if status.started_at_ms > 0 else 0

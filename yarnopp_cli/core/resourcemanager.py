@@ -18,6 +18,7 @@ from ..records import application_updates as changes
 from ..records import client_protocol as client
 from ..records import distributed_protocol as distributed
 from ..records import explanation, history
+from ..records import mapreduce_report as mapreduce
 from ..records import master_protocol as master
 from ..records import tracker_protocol as tracker
 from ..settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings
@@ -227,6 +228,8 @@ class ResourceManager:
                 self._clients.get_applications(call, request, now)
             case client.GetApplicationAttemptsRequest() as request:
                 self._clients.get_attempts(call, request)
+            case mapreduce.GetMapReduceJobRequest() as request:
+                self._clients.get_map_reduce(call, request, now)
             case client.GetClusterNodesRequest() as request:
                 self._clients.get_nodes(call, request)
             case client.GetContainersRequest() as request:

@@ -12,6 +12,7 @@ from dataclasses import field
 from executor.light import dataclass
 from executor.records import ExecutionType, Resource
 
+from .mapreduce import MapReduceJob
 from .requests import ANY
 
 
@@ -85,6 +86,7 @@ class JobSpec:
     with exit code 75. ``heartbeat_ms`` bounds how long the RM may hold an answer. ``rm_address`` is for a
     detached job's master, which reads this record from its file. With ``preempted_is_failure`` a preempted, shed
     or refused container has failed, as in YARN's distributed shell; a lost one is still replaced.
+    ``map_reduce``: the RM is told of it, and of which task each container is for; then the second phase is the reduce.
     """
 
     name: str
@@ -96,3 +98,4 @@ class JobSpec:
     rm_address: str = ""
     pi: PiSpec | None = None
     preempted_is_failure: bool = False
+    map_reduce: MapReduceJob | None = None

@@ -10,6 +10,7 @@ from ..records import (
     distributed_protocol,
     explanation,
     history,
+    mapreduce_report,
     master_protocol,
     tracker_protocol,
 )
@@ -32,6 +33,7 @@ RM_METHODS: Methods = _merge(
     history.METHODS,
     explanation.METHODS,
     application_updates.METHODS,
+    mapreduce_report.METHODS,
     master_protocol.METHODS,
     tracker_protocol.METHODS,
     distributed_protocol.METHODS,

@@ -58,7 +58,8 @@ def iso_ms(text: str) -> int:
     return round(moment.timestamp() * 1000)
 
 
-def _span(request: web.Request, name: str) -> tuple[int, int]:
+def span(request: web.Request, name: str) -> tuple[int, int]:
+    """The times between ``nameBegin`` and ``nameEnd``, epoch milliseconds. Raises 400."""
     begin, end = number(request, f"{name}Begin"), number(request, f"{name}End")
     first, last = begin or 0, MAX_TIME if end is None else end
     if first > last:
@@ -102,8 +103,8 @@ class ApplicationFilter:
             finals[0] if finals else None,
             frozenset(one.lower() for one in _list(request, "applicationTypes")),
             frozenset(one.lower() for one in _list(request, "applicationTags")),
-            _span(request, "startedTime"),
-            _span(request, "finishedTime"),
+            span(request, "startedTime"),
+            span(request, "finishedTime"),
             limit,
         )
 

@@ -51,6 +51,7 @@ from .http import (
     start,
 )
 from .listening import WebListener
+from .mapreduce import MapReduceApi
 from .queries import ApplicationFilter, iso_ms, words
 
 BASE = "/ws/v1/cluster"
@@ -172,8 +173,6 @@ class ClusterApi:
             ("POST", "delete"),
         ):
             found.append(web.route(method, f"{BASE}/reservation/{path}", self.reservation))
-        found.append(web.get("/proxy/{app}/{rest:.*}", self.proxy))
-        found.append(web.get("/ws/v1/history/{rest:.*}", self.history))
         return found
 
     # -- the cluster -----------------------------------------------------------------------------------------
@@ -478,18 +477,6 @@ class ClusterApi:
             "the reservation system is not enabled: there are no reservations in this version"
         )
 
-    async def proxy(self, request: web.Request) -> web.StreamResponse:
-        """404: masters here serve no HTTP of their own."""
-        report = await self._application(request)
-        raise not_found(
-            f"{report.application_id} has no web server: masters of yopp tell the ResourceManager their progress, "
-            f"see {BASE}/apps/{report.application_id}"
-        )
-
-    async def history(self, request: web.Request) -> web.StreamResponse:
-        """404: the RM itself remembers what has ended."""
-        raise not_found(f"there is no history server: {BASE}/apps shows applications that have ended")
-
 
 _HIDDEN = frozenset({NodeState.UNHEALTHY, NodeState.LOST, NodeState.SHUTDOWN, NodeState.DECOMMISSIONED})
 
@@ -517,6 +504,7 @@ async def serve(
 
     data = ClusterData(calls, machine, run_dir)
     routes = ClusterApi(data, configuration).routes()
+    routes += MapReduceApi(data).routes()
     routes += figures.cluster_routes(data)
     routes += ClusterPages(data, configuration).routes()
     return await start(bound, listener, loopback_only, routes)
