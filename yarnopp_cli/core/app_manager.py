@@ -72,6 +72,7 @@ class RMAppManager:
             submitted_ms=context.ms(now),
             leaf=leaf,
             counted_until=now,
+            proxy_url=context.proxy_url(app_id),
             tasks=TaskBook(submission.map_reduce) if submission.map_reduce is not None else None,
         )
         context.applications[app_id] = app

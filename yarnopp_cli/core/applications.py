@@ -275,7 +275,7 @@ class RMApp:
     which there are ``opportunistic_live``. ``nodes`` are those that ever had a container of it.
     ``failures`` counts the attempts that failed by their own fault. ``finishing`` is true while its master
     has unregistered and its master's container has not ended yet. ``tasks`` is there for a MapReduce job, until its
-    history is kept.
+    history is kept. ``proxy_url`` leads to its page.
     """
 
     id: str
@@ -296,6 +296,7 @@ class RMApp:
     progress: float = 0.0
     diagnostics: str = ""
     tracking_url: str = ""
+    proxy_url: str = ""
     summary: JobSummary | None = None
     nodes: set[str] = field(default_factory=set)
     counts: dict[Phase, int] = field(default_factory=lambda: dict.fromkeys(Phase, 0))
@@ -455,4 +456,5 @@ class RMApp:
             summary=self.summary,
             timeout_at_ms=self.submitted_ms + context.timeout_ms if context.timeout_ms > 0 else 0,
             usage=self._usage(),
+            tracking_url=self.proxy_url,
         )

@@ -168,6 +168,8 @@ class ResourceManager:
         """The REST API and the pages are at ``address`` from now on; ``warning`` is for people, "" for none."""
         self._context.http_address = address
         self._context.warnings = (warning,) if warning else ()
+        for app in self._context.applications.values():
+            app.proxy_url = self._context.proxy_url(app.id)
 
     @property
     def opportunistic_metrics(self) -> OpportunisticSchedulerMetrics:

@@ -116,7 +116,7 @@ class ApplicationResourceUsage:
 class ApplicationReport:
     """An application, as the RM sees it (YARN's record). ``progress`` from 0.0 to 1.0.
 
-    ``timeout_at_ms`` is when its lifetime ends, 0 for never.
+    ``timeout_at_ms`` is when its lifetime ends, 0 for never. ``tracking_url`` leads to its page, "" where there is none.
     """
 
     application_id: str
@@ -157,6 +157,7 @@ class ApplicationReport:
     summary: JobSummary | None = None
     timeout_at_ms: int = 0
     usage: ApplicationResourceUsage = ApplicationResourceUsage()
+    tracking_url: str = ""
 
 
 @dataclass(frozen=True, slots=True)

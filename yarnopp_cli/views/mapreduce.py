@@ -367,7 +367,8 @@ class JobView:
                 found["MAP_OUTPUT_RECORDS"] = job.outputs_per_map
         if one.started_at_ms:
             found["CPU_MILLISECONDS"] = one.cpu_ms
-            found["PHYSICAL_MEMORY_BYTES"] = one.memory_bytes
+            if not one.finished_at_ms:  # what is left in its cgroup afterwards is no process's
+                found["PHYSICAL_MEMORY_BYTES"] = one.memory_bytes
             found[f"{kind}_PHYSICAL_MEMORY_BYTES_MAX"] = max(one.peak_bytes, one.memory_bytes)
         return found
 
