@@ -214,7 +214,7 @@ def test_yarn_api_client_proxy_says_what_is_no_map_reduce_job(web: WebCluster) -
     assert (answer.status, answer.headers["location"]) == (302, f"/cluster/app/{job}")
     app = web.rm.get(f"/ws/v1/cluster/apps/{job}").json["app"]
     assert app["trackingUrl"] == f"{web.rm.url}/proxy/{job}/" and app["trackingUI"] == "ApplicationMaster"
-    assert f"Tracking-URL: {web.rm.url}/proxy/{job}/" in " ".join(
+    assert f"Tracking-URL : {web.rm.url}/proxy/{job}/" in " ".join(
         web.yopp("app", "status", job).stdout.split()
     )
 

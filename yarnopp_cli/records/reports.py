@@ -116,7 +116,7 @@ class ApplicationResourceUsage:
 class ApplicationReport:
     """An application, as the RM sees it (YARN's record). ``progress`` from 0.0 to 1.0.
 
-    ``timeout_at_ms`` is when its lifetime ends, 0 for never. ``tracking_url`` leads to its page, "" where there is none.
+    ``timeout_at_ms`` is when its lifetime ends, 0 for never. ``tracking_url`` leads to its page, "" for none.
     """
 
     application_id: str
