@@ -34,6 +34,7 @@ class OpportunisticSchedulerMetrics:
         self._asked_at: dict[tuple[str, object], float] = {}
         self._waits: deque[int] = deque(maxlen=SAMPLES)
         self.waits = 0
+        self.waited_ms = 0
 
     @property
     def live(self) -> int:
@@ -63,7 +64,9 @@ class OpportunisticSchedulerMetrics:
             self._asked_at.pop((attempt_id, key), None)
         if asked_at is not None:
             self.waits += 1
-            self._waits.append(round((now - asked_at) * 1000))
+            waited = round((now - asked_at) * 1000)
+            self.waited_ms += waited
+            self._waits.append(waited)
 
     def adopted(self) -> None:
         """A node's own scheduler allocated one."""

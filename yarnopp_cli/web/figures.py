@@ -15,7 +15,7 @@ from ..core.resourcemanager import ResourceManager
 from ..views import cluster as cluster_view
 from ..views import jmx as jmx_view
 from ..views import prometheus
-from .http import document
+from .http import respond
 
 if TYPE_CHECKING:
     from .nodemanager import NodeData
@@ -44,6 +44,11 @@ def _answer(samples: Iterable[prometheus.Sample]) -> web.Response:
     return web.Response(body=prometheus.text(samples).encode(), headers={"Content-Type": TEXT})
 
 
+def _beans(request: web.Request, beans: list[dict[str, Any]]) -> web.Response:
+    status, found = jmx_view.chosen(beans, request.query.get("qry", ""), request.query.get("get", ""))
+    return respond(request, found, status=status)
+
+
 def cluster_routes(data: ClusterData) -> list[web.RouteDef]:
     """``/metrics`` and ``/jmx`` of the RM."""
 
@@ -59,7 +64,7 @@ def cluster_routes(data: ClusterData) -> list[web.RouteDef]:
             ]
         )
 
-    async def jmx(request: web.Request) -> dict[str, Any]:
+    async def jmx(request: web.Request) -> web.StreamResponse:
         nodes = await data.nodes()
         found = cluster_view.metrics(
             await data.info(), await data.applications(), nodes, pending(data.machine)
@@ -67,9 +72,9 @@ def cluster_routes(data: ClusterData) -> list[web.RouteDef]:
         beans = jmx_view.cluster_beans(
             found["clusterMetrics"], nodes, data.machine.opportunistic_metrics, process_figures()
         )
-        return jmx_view.chosen(beans, request.query.get("qry", ""), request.query.get("get", ""))
+        return _beans(request, beans)
 
-    return [web.get("/metrics", metrics), web.get("/jmx", document(jmx))]
+    return [web.get("/metrics", metrics), web.get("/jmx", jmx)]
 
 
 def node_routes(data: NodeData) -> list[web.RouteDef]:
@@ -85,9 +90,9 @@ def node_routes(data: NodeData) -> list[web.RouteDef]:
             ]
         )
 
-    async def jmx(request: web.Request) -> dict[str, Any]:
+    async def jmx(request: web.Request) -> web.StreamResponse:
         counts = data.machine.container_counts
         beans = jmx_view.node_beans(await data.info(), await data.statuses(), counts, process_figures())
-        return jmx_view.chosen(beans, request.query.get("qry", ""), request.query.get("get", ""))
+        return _beans(request, beans)
 
-    return [web.get("/metrics", metrics), web.get("/jmx", document(jmx))]
+    return [web.get("/metrics", metrics), web.get("/jmx", jmx)]
