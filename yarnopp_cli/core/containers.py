@@ -26,6 +26,7 @@ from ..records.tracker_protocol import ContainerToUpdate
 from .applications import AttemptEvent, AttemptState, Phase
 from .asks import Ask, AskKey
 from .load_monitor import Claim
+from .metrics import PerSecond
 from .tokens import CONTAINER_TOKEN, container_token
 
 if TYPE_CHECKING:
@@ -173,6 +174,7 @@ class ContainerLedger:
         self._context = context
         self.live: dict[str, RMContainer] = {}
         self.finished: OrderedDict[str, RMContainer] = OrderedDict()
+        self.assigned = PerSecond()
         self._sequence = 0
 
     def find(self, container_id: str) -> RMContainer | None:
@@ -251,6 +253,7 @@ class ContainerLedger:
         """Enter a new container into every book. Its node has to speak of it before it expires."""
         context, app, node = self._context, container.app, container.node
         container_id, execution_type = container.id, container.execution_type
+        self.assigned.count(now)
         self.live[container_id] = container
         container.attempt.containers[container_id] = container
         node.take(container)

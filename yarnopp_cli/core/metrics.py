@@ -22,6 +22,30 @@ class _Place(Protocol):
         """Whether that is this place."""
 
 
+class PerSecond:
+    """How many there were in the last whole second."""
+
+    def __init__(self) -> None:
+        self._second = -1
+        self._number = 0
+        self._before = 0
+
+    def count(self, now: float) -> None:
+        """One now (seconds, monotonic)."""
+        self._turn(now)
+        self._number += 1
+
+    def last(self, now: float) -> int:
+        """Those of the second before the one that ``now`` is in."""
+        self._turn(now)
+        return self._before
+
+    def _turn(self, now: float) -> None:
+        if int(now) != self._second:
+            self._before = self._number if int(now) == self._second + 1 else 0
+            self._second, self._number = int(now), 0
+
+
 class OpportunisticSchedulerMetrics:
     """Counts since the RM's start. Waiting times are from an ask's arrival to each allocation, in milliseconds."""
 

@@ -176,6 +176,10 @@ class ResourceManager:
         """What was counted of opportunistic containers."""
         return self._context.metrics
 
+    def assigned_per_second(self, now: float) -> int:
+        """How many containers were allocated in the last whole second."""
+        return self._context.containers.assigned.last(now)
+
     def pending(self) -> Resource:
         """The size of all that live applications ask for and have not been allocated."""
         memory = vcores = 0

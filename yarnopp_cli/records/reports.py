@@ -256,7 +256,8 @@ class QueueReport:
     ``capacity`` and ``maximum_capacity`` are in percent of the parent, the absolute ones of the cluster;
     ``used_capacity`` is in percent of what the queue is guaranteed. ``guaranteed`` and ``maximum`` are what that comes
     to. ``opportunistic`` is what its applications hold beside, which no queue bounds. ``pending_containers`` are asks
-    of both types, ``pending_guaranteed`` those of one.
+    of both types, ``pending_guaranteed`` those of one. ``containers`` are guaranteed ones; masters' may have
+    ``masters_limit``. Lifetimes are in seconds, -1 for none; ``acls`` are who may do what, "*" for all.
     """
 
     name: str
@@ -285,6 +286,14 @@ class QueueReport:
     opportunistic_containers: int = 0
     pending_guaranteed: int = 0
     users: tuple[QueueUserReport, ...] = ()
+    containers: int = 0
+    masters_limit: Resource = Resource()
+    masters_used: Resource = Resource()
+    default_priority: int = 0
+    maximum_lifetime: int = -1
+    default_lifetime: int = -1
+    maximum_allocation: Resource = Resource()
+    acls: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,7 +202,7 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
         "launchTime": app.started_at_ms,
         "finishedTime": app.finished_at_ms,
         "elapsedTime": elapsed_ms(app, now_ms),
-        "amContainerLogs": app.log_directory,
+        "amContainerLogs": _master_logs(app),
         "amHostHttpAddress": usage.am_http_address,
         "amRPCAddress": "",
         "masterNodeId": app.am_node_id,
@@ -257,6 +257,13 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
             "logDirectory": app.log_directory,
         },
     }
+
+
+def _master_logs(app: ApplicationReport) -> str:
+    """The page of its master's output; "" where the master is the client, or its node serves no pages."""
+    if not app.usage.am_http_address:
+        return ""
+    return f"http://{app.usage.am_http_address}/node/containerlogs/{app.am_container_id}/{app.user}"
 
 
 def _tracking(app: ApplicationReport) -> str:

@@ -27,13 +27,21 @@ class KeptJobs:
 
     def __init__(self, run_dir: RunDir) -> None:
         self._directory = run_dir.history_dir
+        self._last: tuple[str, int, JobView | None] | None = None
         self._rows: dict[str, tuple[int, dict[str, Any] | None]] = {}
         self._decoder = msgspec.json.Decoder(KeptJob)
 
     def find(self, application_id: str) -> JobView | None:
         """One job; None for one of which nothing was kept, and for what is no MapReduce job."""
-        kept = self._read(os.path.join(self._directory, f"{application_id}.json"))
-        return _view(kept) if kept is not None else None
+        path = os.path.join(self._directory, f"{application_id}.json")
+        try:
+            changed = os.stat(path).st_mtime_ns
+        except OSError:
+            return None
+        if self._last is None or self._last[:2] != (path, changed):
+            kept = self._read(path)
+            self._last = (path, changed, _view(kept) if kept is not None else None)
+        return self._last[2]
 
     def rows(self) -> list[dict[str, Any]]:
         """All jobs in short, in order of their ends."""

@@ -23,7 +23,6 @@ from ..records.reports import FINAL_STATES
 from ..views.mapreduce import JOB_STATES, JobView, Task
 from .calls import call_daemon
 from .http import Document, bad_request, document, json_body, not_found, respond
-from .kept_jobs import KeptJobs
 from .queries import number, span
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class MapReduceApi:
 
     def __init__(self, data: ClusterData) -> None:
         self._data = data
-        self._kept = KeptJobs(data.run_dir)
+        self._kept = data.kept_jobs
 
     def routes(self) -> list[web.RouteDef]:
         """The proxy's resources, and the history server's."""
@@ -78,15 +77,6 @@ class MapReduceApi:
         report = await self._data.application(request.match_info["app"])
         answer: GetMapReduceJobResponse = await self._data.call(GetMapReduceJobRequest(report.application_id))
         return answer
-
-    async def living(self, application_id: str) -> JobView | None:
-        """The job of an application as it is or was; None for what is none, or of which nothing was kept."""
-        answer: GetMapReduceJobResponse = await self._data.call(GetMapReduceJobRequest(application_id))
-        if answer.report is not None:
-            return JobView(answer.application, answer.report, now_ms())
-        if answer.application.state not in FINAL_STATES:
-            return None
-        return await asyncio.to_thread(self._kept.find, application_id)
 
     async def _master(self, request: web.Request) -> JobView:
         """The job of a living master. Where it has ended, its caller is sent to the history server, as by YARN's
@@ -124,7 +114,7 @@ class MapReduceApi:
             raise not_found(f"JobId string : {job_id[:100]} is not properly formed")
         try:
             application_id = str(ApplicationId.parse(job_id.replace("job_", "application_", 1)))
-            view = await asyncio.to_thread(self._kept.find, application_id) or await self.living(
+            view = await asyncio.to_thread(self._kept.find, application_id) or await self._data.job(
                 application_id
             )
         except (InvalidIdError, ApplicationNotFoundError):

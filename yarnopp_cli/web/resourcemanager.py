@@ -22,7 +22,9 @@ from ..records import client_protocol as client
 from ..records.admin_protocol import UpdateNodeResourceRequest
 from ..records.container_protocol import SignalContainerRequest, StopContainersRequest
 from ..records.ids import ApplicationAttemptId, ApplicationId, ContainerId
+from ..records.mapreduce_report import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ..records.reports import (
+    FINAL_STATES,
     ApplicationReport,
     ClusterInfo,
     ContainerReport,
@@ -37,6 +39,7 @@ from ..settings.loading import Configuration
 from ..views import applications as application_view
 from ..views import cluster as cluster_view
 from ..views import nodes as node_view
+from ..views.mapreduce import JobView
 from . import figures, submitting
 from .calls import LocalCalls, call_daemon
 from .http import (
@@ -50,6 +53,7 @@ from .http import (
     respond,
     start,
 )
+from .kept_jobs import KeptJobs
 from .listening import WebListener
 from .mapreduce import MapReduceApi
 from .queries import ApplicationFilter, iso_ms, words
@@ -74,6 +78,8 @@ class ClusterData:
         self.call = calls
         self.machine = machine
         self.run_dir = run_dir
+        self.busy = figures.Busy()
+        self.kept_jobs = KeptJobs(run_dir)
 
     async def info(self) -> ClusterInfo:
         """The cluster in short."""
@@ -106,6 +112,15 @@ class ClusterData:
             if one.node_id == node_id:
                 return one
         raise not_found(f"nodeId, {node_id[:200]}, is not found")
+
+    async def job(self, application_id: str) -> JobView | None:
+        """The MapReduce job of an application as it is or was; None for what is none, or of which nothing was kept."""
+        answer: GetMapReduceJobResponse = await self.call(GetMapReduceJobRequest(application_id))
+        if answer.report is not None:
+            return JobView(answer.application, answer.report, now_ms())
+        if answer.application.state not in FINAL_STATES:
+            return None
+        return await asyncio.to_thread(self.kept_jobs.find, application_id)
 
     async def containers(self, request: client.GetContainersRequest) -> tuple[ContainerReport, ...]:
         """Containers as the RM knows them, in order of allocation."""
@@ -183,12 +198,7 @@ class ClusterApi:
 
     async def metrics(self, request: web.Request) -> Document:
         """ClusterMetricsInfo."""
-        return await self._metrics()
-
-    async def _metrics(self) -> Document:
-        data = self.data
-        pending = figures.pending(data.machine)
-        return cluster_view.metrics(await data.info(), await data.applications(), await data.nodes(), pending)
+        return await figures.cluster_metrics(self.data)
 
     async def scheduler(self, request: web.Request) -> Document:
         """The queues."""

@@ -42,6 +42,7 @@ from .html import (
     tag,
     tiles,
 )
+from .mapreduce import MAP_REDUCE, map_reduce_section
 
 if TYPE_CHECKING:
     from ..resourcemanager import ClusterData
@@ -221,11 +222,13 @@ class ClusterPages:
             empty="No containers yet.",
             numeric=NUMBERS,
         )
+        job = await self._data.job(report.application_id) if report.application_type == MAP_REDUCE else None
         body = join(
             [
                 tag("p", join([state(report.state.value), " ", report.name]), class_="big"),
                 application_bar(report),
                 section("Overview", facts(_overview(report))),
+                *([map_reduce_section(job, now_ms())] if job is not None else []),
                 section("Attempts", attempts),
                 section(f"Containers ({len(containers)})", listed),
             ]
