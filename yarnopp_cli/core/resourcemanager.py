@@ -13,16 +13,17 @@ import random
 from executor.records import ContainerExitStatus, ExecutionType, Resource
 
 from ..errors import NotYetSupportedError, YoppError
+from ..records import activities, explanation, history
 from ..records import admin_protocol as admin
 from ..records import application_updates as changes
 from ..records import client_protocol as client
 from ..records import distributed_protocol as distributed
-from ..records import explanation, history
 from ..records import mapreduce_report as mapreduce
 from ..records import master_protocol as master
 from ..records import tracker_protocol as tracker
 from ..settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings
 from ..settings.resourcemanager import ResourceManagerSettings
+from .activities import ActivitiesService
 from .admin_service import AdminService
 from .app_manager import RMAppManager
 from .application_updates import ApplicationUpdates
@@ -116,6 +117,7 @@ class ResourceManager:
         self._admin = AdminService(context)
         self._keeper = HistoryKeeper(context)
         self._explain = ExplainService(context)
+        self._activities = ActivitiesService(context)
         self._changes = ApplicationUpdates(context, self._clients.application)
         started_at = cluster_timestamp / 1000 - wall_offset
         self._lifetime = Lifetime(context, self._manager, self._tracker, self._clients, started_at)
@@ -218,6 +220,8 @@ class ResourceManager:
                 self._events.get(call, request, now)
             case explanation.ExplainRequest() as request:
                 self._explain.get(call, request, now)
+            case activities.GetActivitiesRequest() as request:
+                self._activities.get(call, request, now)
             case admin.DrainNodesRequest() as request:
                 self._admin.drain(call, request, now)
             case admin.ResumeNodesRequest() as request:

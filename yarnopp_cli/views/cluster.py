@@ -299,32 +299,3 @@ def container_documents(
     """YARN's answer to ``GET …/appattempts/{attempt}/containers``; as there, none at all is null."""
     listed = [container_document(one, http_addresses.get(one.node_id, ""), now_ms) for one in reports]
     return {"containers": {"container": listed} if listed else None}
-
-
-def activities(now: str, node_id: str) -> dict[str, Any]:
-    """YARN's answer to ``GET …/scheduler/activities`` where nothing was recorded: allocation does not wait for a
-    heartbeat here, so that there is no round of it to record."""
-    text = "Waiting for next allocation"
-    found: dict[str, Any] = {"timestamp": 0, "dateTime": now, "diagnostic": text, "allocations": None}
-    if node_id:
-        found["nodeId"] = node_id
-    return {"activities": found}
-
-
-def application_activities(report: ApplicationReport, now: str) -> dict[str, Any]:
-    """YARN's answer to ``GET …/scheduler/app-activities/{id}``: what it waits for, in a sentence."""
-    if report.state in FINAL_STATES:
-        text = f"{report.application_id} has ended"
-    elif report.pending_containers:
-        text = f"waits for room: {report.pending_containers} containers are asked for and not allocated"
-    else:
-        text = "waiting for display: nothing is asked for"
-    return {
-        "appActivities": {
-            "applicationId": report.application_id,
-            "diagnostic": text,
-            "timestamp": 0,
-            "dateTime": now,
-            "allocations": None,
-        }
-    }

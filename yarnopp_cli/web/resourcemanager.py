@@ -19,6 +19,7 @@ from ..errors import ApplicationNotFoundError, NodeNotFoundError, NotYetSupporte
 from ..inspection import cluster_document, inspect_cluster
 from ..records import application_updates as changes
 from ..records import client_protocol as client
+from ..records.activities import GetActivitiesRequest
 from ..records.admin_protocol import UpdateNodeResourceRequest
 from ..records.container_protocol import SignalContainerRequest, StopContainersRequest
 from ..records.ids import ApplicationAttemptId, ApplicationId, ContainerId
@@ -36,6 +37,7 @@ from ..rpc.server import user_name
 from ..rundir import RunDir
 from ..settings.applications import ApplicationSettings
 from ..settings.loading import Configuration
+from ..views import activities as activities_view
 from ..views import applications as application_view
 from ..views import cluster as cluster_view
 from ..views import nodes as node_view
@@ -56,7 +58,7 @@ from .http import (
 from .kept_jobs import KeptJobs
 from .listening import WebListener
 from .mapreduce import MapReduceApi
-from .queries import ApplicationFilter, iso_ms, words
+from .queries import ApplicationFilter, grouped_by, iso_ms, names, number, numbers, words
 
 BASE = "/ws/v1/cluster"
 SIGNALS = {
@@ -206,16 +208,31 @@ class ClusterApi:
         return cluster_view.scheduler(answer.queues)
 
     async def activities(self, request: web.Request) -> Document:
-        """Nothing is recorded of allocations."""
+        """What stands against what waits, queue by queue; at one node with ``nodeId``."""
         node_id = request.query.get("nodeId", "")
         if node_id:
             await self.data.node(node_id)
-        return cluster_view.activities(time.strftime("%a %b %d %H:%M:%S %Z %Y"), node_id)
+        grouped = grouped_by(request)
+        return activities_view.cluster(
+            await self.data.call(GetActivitiesRequest(node_id=node_id)), node_id, grouped=grouped
+        )
 
     async def application_activities(self, request: web.Request) -> Document:
-        """What an application waits for."""
+        """What stands against what one application waits for."""
         report = await self.data.application(request.match_info["app"])
-        return cluster_view.application_activities(report, time.strftime("%a %b %d %H:%M:%S %Z %Y"))
+        if number(request, "limit") == 0:
+            raise bad_request("limit must be greater than 0!")
+        actions = frozenset(one.lower() for one in names(request, "actions"))
+        if wrong := actions - set(activities_view.ACTIONS):
+            raise bad_request(f"Got invalid action: {min(wrong)[:100]}, valid actions: refresh, get")
+        return activities_view.application(
+            report,
+            await self.data.call(GetActivitiesRequest(report.application_id)),
+            grouped=grouped_by(request),
+            priorities=numbers(request, "requestPriorities"),
+            request_ids=numbers(request, "allocationRequestIds"),
+            actions=actions,
+        )
 
     async def statistics(self, request: web.Request) -> Document:
         """Applications by state and type."""

@@ -210,7 +210,7 @@ class ClusterPages:
         attempts = table(
             ("Attempt ID", "State", "AM Container", "Started", "Finished", "Diagnostics"),
             [
-                (one.attempt_id, state(one.state), one.am_container_id or "in its client",
+                (one.attempt_id, state(one.state), _master(one.am_container_id),
                  moment(one.started_at_ms), moment(one.finished_at_ms), one.diagnostics)
                 for one in answer.attempts
             ],
@@ -372,9 +372,16 @@ def application_bar(report: ApplicationReport) -> Html:
     )
 
 
+def _master(container_id: str) -> object:
+    """A master's container, whose page its node has."""
+    if not container_id:
+        return "in its client"
+    return link(path("cluster", "container", container_id), container_id)
+
+
 def _overview(report: ApplicationReport) -> list[tuple[str, object]]:
     code = application_view.exit_code(report)
-    master: object = report.am_container_id or "in its client"
+    master = _master(report.am_container_id)
     rows: list[tuple[str, object]] = [
         ("User", report.user),
         ("Name", report.name),
