@@ -52,8 +52,9 @@ def _progress(view: JobView, name: str, *, is_reduce: bool) -> Html:
 
 def _row(view: JobView, task: Task, now: int) -> list[object]:
     tried = task.successful or (task.attempts[-1] if task.attempts else None)
+    short = tag("span", task.id.removeprefix(f"task_{view.id.removeprefix('job_')}_"), title=task.id)
     if tried is None:
-        return [task.id, state(task.state), 0, "", "", "", "", "", "", ""]
+        return [short, state(task.state), 0, "", "", "", "", "", "", ""]
     document = view.attempt_document(task, tried)
     container: object = tried.container_id
     if tried.node_http_address:
@@ -63,7 +64,7 @@ def _row(view: JobView, task: Task, now: int) -> list[object]:
         )
     has_run = bool(tried.started_at_ms)
     return [
-        task.id,
+        short,
         state(task.state),
         len(task.attempts),
         tag("span", tried.execution_type.value, class_=f"kind {tried.execution_type.value.lower()}"),
