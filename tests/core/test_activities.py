@@ -32,7 +32,7 @@ def told(cluster: Cluster, app_id: str, **more: Any) -> dict[str, Any]:
         "grouped": False, "priorities": frozenset(), "request_ids": frozenset(), "actions": frozenset(), **more,
     }  # fmt: skip
     answer = cluster.ask(GetActivitiesRequest(app_id))
-    return dict(view.application(report, answer, **given)["appActivities"])
+    return dict(view.application(report, answer, "now", **given)["appActivities"])
 
 
 def test_each_node_says_why_it_does_not_serve_an_ask() -> None:
@@ -84,7 +84,7 @@ def test_the_tree_of_queues_holds_those_that_wait() -> None:
     cluster.node()
     master = cluster.master(queue="a")
     master.allocate(asks(4, Resource(100, 1)))
-    found = view.cluster(cluster.ask(GetActivitiesRequest(node_id="h1:1")), "h1:1", grouped=False)[
+    found = view.cluster(cluster.ask(GetActivitiesRequest(node_id="h1:1")), "h1:1", "now", grouped=False)[
         "activities"
     ]
     (allocation,) = found["allocations"]
@@ -104,7 +104,10 @@ def test_nothing_waits_and_nothing_is_known() -> None:
     cluster.node()
     master = cluster.master()
     assert (
-        view.cluster(cluster.ask(GetActivitiesRequest()), "", grouped=True)["activities"]["allocations"] == []
+        view.cluster(cluster.ask(GetActivitiesRequest()), "", "now", grouped=True)["activities"][
+            "allocations"
+        ]
+        == []
     )
     assert told(cluster, master.app_id)["diagnostic"] == "nothing is asked for"
     master.finish()

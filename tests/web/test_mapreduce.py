@@ -88,6 +88,9 @@ def test_history_of_a_pi_job_that_succeeded(web: WebCluster) -> None:
     ]
     assert {one["containerId"] for one in held} >= {attempt["assignedContainerId"]}
     assert of_job["MILLIS_MAPS"]["totalCounterValue"] == sum(one["elapsedTime"] for one in maps)
+    page = web.rm.get(f"/cluster/app/{app['id']}").body.decode()
+    assert "Maps: 4 of 4 done" in page and "Reduces: 1 of 1 done" in page
+    assert all(f">{one['id'][-8:]}</span>" in page and attempt["assignedContainerId"] in page for one in maps)
     # The proxy of an application that has ended leads there.
     master = yarn_api_client.ApplicationMaster(web.rm.url)
     assert master.job(app["id"], job).data == {"job": found}

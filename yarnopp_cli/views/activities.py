@@ -1,8 +1,10 @@
-"""YARN's documents of scheduler activities (ActivitiesInfo, AppActivitiesInfo), of how things stand now. Pure."""
+"""YARN's documents of scheduler activities (ActivitiesInfo, AppActivitiesInfo), of how things stand now. Pure.
+
+``date`` is the answer's time as Java writes it.
+"""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,10 +14,6 @@ from ..records.reports import FINAL_STATES, ApplicationReport
 GROUPS = ("DIAGNOSTIC",)
 ACTIONS = ("refresh", "get")
 ACCEPTED, SKIPPED, REJECTED = "ACCEPTED", "SKIPPED", "REJECTED"
-
-
-def _date(at_ms: int) -> str:
-    return time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime(at_ms / 1000))
 
 
 def _nodes(nodes: Sequence[NodeActivity], *, grouped: bool) -> list[dict[str, Any]]:
@@ -49,11 +47,11 @@ def _request(one: RequestActivity, *, grouped: bool) -> dict[str, Any]:
     }
 
 
-def cluster(answer: GetActivitiesResponse, node_id: str, *, grouped: bool) -> dict[str, Any]:
+def cluster(answer: GetActivitiesResponse, node_id: str, date: str, *, grouped: bool) -> dict[str, Any]:
     """YARN's answer to ``GET …/scheduler/activities``: the tree of queues, their waiting applications, their asks."""
     waiting = [app for app in answer.applications if app.requests]
     found: dict[str, Any] = {"nodeId": node_id} if node_id else {}
-    found |= {"timestamp": answer.at_ms, "dateTime": _date(answer.at_ms)}
+    found |= {"timestamp": answer.at_ms, "dateTime": date}
     if not waiting:
         return {"activities": {**found, "diagnostic": "nothing is asked for", "allocations": []}}
     root: dict[str, Any] = {"name": "root", "allocationState": SKIPPED, "diagnostic": "", "children": []}
@@ -81,6 +79,7 @@ def cluster(answer: GetActivitiesResponse, node_id: str, *, grouped: bool) -> di
 def application(
     report: ApplicationReport,
     answer: GetActivitiesResponse,
+    date: str,
     *,
     grouped: bool,
     priorities: frozenset[int],
@@ -91,7 +90,7 @@ def application(
     found: dict[str, Any] = {
         "applicationId": report.application_id,
         "timestamp": answer.at_ms,
-        "dateTime": _date(answer.at_ms),
+        "dateTime": date,
     }
     if actions == {"refresh"}:
         return {"appActivities": {**found, "diagnostic": "Successfully notified actions: refresh"}}
@@ -109,7 +108,7 @@ def application(
         "queueName": app.queues[-1],
         "appPriority": str(app.priority),
         "timestamp": answer.at_ms,
-        "dateTime": _date(answer.at_ms),
+        "dateTime": date,
         "allocationState": SKIPPED,
         "requestAllocation": [_request(one, grouped=grouped) for one in requests],
     }

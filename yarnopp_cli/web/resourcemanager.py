@@ -73,6 +73,11 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def java_date(epoch_ms: int) -> str:
+    """A time as Java's Date writes it, in UTC."""
+    return time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime(epoch_ms / 1000))
+
+
 class ClusterData:
     """What documents and pages are made of: the machine's own answers."""
 
@@ -213,9 +218,8 @@ class ClusterApi:
         if node_id:
             await self.data.node(node_id)
         grouped = grouped_by(request)
-        return activities_view.cluster(
-            await self.data.call(GetActivitiesRequest(node_id=node_id)), node_id, grouped=grouped
-        )
+        answer = await self.data.call(GetActivitiesRequest(node_id=node_id))
+        return activities_view.cluster(answer, node_id, java_date(answer.at_ms), grouped=grouped)
 
     async def application_activities(self, request: web.Request) -> Document:
         """What stands against what one application waits for."""
@@ -225,9 +229,11 @@ class ClusterApi:
         actions = frozenset(one.lower() for one in names(request, "actions"))
         if wrong := actions - set(activities_view.ACTIONS):
             raise bad_request(f"Got invalid action: {min(wrong)[:100]}, valid actions: refresh, get")
+        answer = await self.data.call(GetActivitiesRequest(report.application_id))
         return activities_view.application(
             report,
-            await self.data.call(GetActivitiesRequest(report.application_id)),
+            answer,
+            java_date(answer.at_ms),
             grouped=grouped_by(request),
             priorities=numbers(request, "requestPriorities"),
             request_ids=numbers(request, "allocationRequestIds"),
