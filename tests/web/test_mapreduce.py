@@ -136,8 +136,9 @@ def test_yarn_api_client_application_master_of_a_living_pi_job(web: WebCluster) 
     assert master.task_attempt(app, job, task, attempt["id"]).data["taskAttempt"]["state"] == "RUNNING"
     assert master.task_attempt_state(app, job, task, attempt["id"]).data == {"state": "RUNNING"}
     counters = wait_until(lambda: _counters(master.task_attempt_counters(app, job, task, attempt["id"]).data))
-    assert counters["CPU_MILLISECONDS"] >= 0 and "MAP_INPUT_RECORDS" not in counters
-    assert _counters(master.task_counters(app, job, task).data)
+    assert counters["MAP_PHYSICAL_MEMORY_BYTES_MAX"] >= counters["PHYSICAL_MEMORY_BYTES"] > 1 << 20
+    assert "MAP_INPUT_RECORDS" not in counters
+    wait_until(lambda: _counters(master.task_counters(app, job, task).data)["CPU_MILLISECONDS"] >= 100)
     of_job = {
         one["name"]: one["totalCounterValue"]
         for group in master.job_counters(app, job).data["jobCounters"]["counterGroup"]
@@ -170,3 +171,9 @@ def test_yarn_api_client_application_master_of_a_living_pi_job(web: WebCluster) 
     with pytest.raises(APIError, match=r"status: 404.*NotFoundException"):
         master.job_task(app, job, task + "1")
     web.yopp("app", "kill", app)
+    # It is history from this moment on, though containers of it may yet be ending.
+    history = yarn_api_client.HistoryServer(web.rm.url)
+    assert [one["id"] for one in history.jobs(state="KILLED").data["jobs"]["job"]] == [job]
+    told = history.job(job).data["job"]
+    assert (told["state"], told["mapsCompleted"], told["successfulMapAttempts"]) == ("KILLED", 0, 0)
+    assert {one["state"] for one in history.job_tasks(job).data["tasks"]["task"]} == {"KILLED"}

@@ -7,11 +7,11 @@ task nothing, as in Hadoop.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerState
+from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerState, ContainerUsage
 
 from ..records.mapreduce_report import MapReduceReport, TaskAttempt
 from ..records.reports import (
@@ -365,7 +365,7 @@ class JobView:
             else:
                 found["MAP_INPUT_RECORDS"] = 1
                 found["MAP_OUTPUT_RECORDS"] = job.outputs_per_map
-        if one.started_at_ms:
+        if is_measured(one):
             found["CPU_MILLISECONDS"] = one.cpu_ms
             if not one.finished_at_ms:  # what is left in its cgroup afterwards is no process's
                 found["PHYSICAL_MEMORY_BYTES"] = one.memory_bytes
@@ -446,6 +446,28 @@ class JobView:
                 f"MB_MILLIS_{name}": sum(ms * one.resource.memory for one, ms in spent),
             }
         return found
+
+
+def is_measured(one: TaskAttempt) -> bool:
+    """Whether its node has measured an attempt: what runs has some memory."""
+    return bool(one.started_at_ms and (one.cpu_ms or one.memory_bytes or one.peak_bytes))
+
+
+def with_usage(report: MapReduceReport, usages: Mapping[str, ContainerUsage]) -> MapReduceReport:
+    """The report, with what was measured just now of the containers named."""
+
+    def fresh(one: TaskAttempt) -> TaskAttempt:
+        usage = usages.get(one.container_id)
+        if usage is None:
+            return one
+        return replace(
+            one,
+            cpu_ms=round(usage.cpu_seconds * 1000),
+            memory_bytes=usage.memory_bytes,
+            peak_bytes=usage.memory_peak_bytes,
+        )
+
+    return replace(report, attempts=tuple(fresh(one) for one in report.attempts)) if usages else report
 
 
 def job_state(app: ApplicationReport) -> str:

@@ -15,8 +15,8 @@ from ..views import prometheus
 from .http import respond
 
 if TYPE_CHECKING:
+    from .cluster_data import ClusterData
     from .nodemanager import NodeData
-    from .resourcemanager import ClusterData
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 

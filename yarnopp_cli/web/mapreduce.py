@@ -7,26 +7,24 @@ history server is what the RM has kept on disk, at the RM's own port.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiohttp import web
 
 from executor.records import ContainerExitStatus, ContainerState
 
 from ..errors import ApplicationNotFoundError, InvalidIdError
+from ..records.client_protocol import GetApplicationsRequest
 from ..records.container_protocol import StopContainersRequest
 from ..records.ids import ApplicationId
 from ..records.mapreduce_report import GetMapReduceJobRequest, GetMapReduceJobResponse, TaskAttempt
 from ..records.reports import FINAL_STATES
 from ..views.mapreduce import JOB_STATES, JobView, Task
 from .calls import call_daemon
+from .cluster_data import ClusterData, now_ms
 from .http import Document, bad_request, document, json_body, not_found, respond
 from .queries import number, span
-
-if TYPE_CHECKING:
-    from .resourcemanager import ClusterData
 
 PROXY = "/proxy/{app}"
 HISTORY = "/ws/v1/history"
@@ -34,12 +32,9 @@ KINDS = {"": (False, True), "m": (False,), "map": (False,), "r": (True,), "reduc
 ATTEMPT_STATES = (
     "NEW", "STARTING", "RUNNING", "COMMIT_PENDING", "SUCCESS_CONTAINER_CLEANUP", "SUCCEEDED", "FAILED", "KILLED",
 )  # fmt: skip
+RECENT_MS = 600_000
+"""No container outlives its application by more than this."""
 Find = Callable[[web.Request], Awaitable[JobView]]
-
-
-def now_ms() -> int:
-    """The time of day, in epoch milliseconds."""
-    return time.time_ns() // 1_000_000
 
 
 class MapReduceApi:
@@ -100,6 +95,8 @@ class MapReduceApi:
             raise web.HTTPFound(place + (f"?{request.query_string}" if request.query_string else ""))
         if answer.report is None:
             raise bad_request(f"{app.application_id} has ended")
+        if request.path.endswith("/counters"):
+            return await self._data.measured(answer)
         return JobView(app, answer.report, now_ms())
 
     async def _living(self, request: web.Request) -> JobView:
@@ -210,7 +207,7 @@ class MapReduceApi:
         }
         rows = [
             row
-            for row in await asyncio.to_thread(self._kept.rows)
+            for row in await self._rows()
             if all(not value or row[key] == value for key, value in wanted.items())
             and started[0] <= row["startTime"] <= started[1]
             and finished[0] <= row["finishTime"] <= finished[1]
@@ -218,6 +215,22 @@ class MapReduceApi:
         if limit is not None:
             rows = rows[max(0, len(rows) - limit) :]
         return {"jobs": {"job": rows} if rows else None}
+
+    async def _rows(self) -> list[dict[str, Any]]:
+        """Jobs that were kept, and those that ended just now and whose containers are yet to end: kept after that."""
+        rows = await asyncio.to_thread(self._kept.rows)
+        known = {row["id"] for row in rows}
+        since = now_ms() - RECENT_MS
+        for app in await self._data.applications(GetApplicationsRequest(application_types=("MAPREDUCE",))):
+            job_id = app.application_id.replace("application_", "job_", 1)
+            if app.state not in FINAL_STATES or app.finished_at_ms < since or job_id in known:
+                continue
+            answer: GetMapReduceJobResponse = await self._data.call(
+                GetMapReduceJobRequest(app.application_id)
+            )
+            if answer.report is not None:
+                rows.append(JobView(answer.application, answer.report, now_ms()).history_row())
+        return sorted(rows, key=lambda row: (row["finishTime"], row["id"]))
 
     async def history_job(self, request: web.Request) -> Document:
         """JobInfo of the history server."""

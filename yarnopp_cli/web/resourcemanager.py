@@ -15,19 +15,19 @@ from executor.records import ContainerState
 
 from ..core.resourcemanager import ResourceManager
 from ..core.submission import resource_of
-from ..errors import ApplicationNotFoundError, NodeNotFoundError, NotYetSupportedError
+from ..errors import NodeNotFoundError, NotYetSupportedError
 from ..inspection import cluster_document, inspect_cluster
 from ..records import application_updates as changes
 from ..records import client_protocol as client
 from ..records.activities import GetActivitiesRequest
 from ..records.admin_protocol import UpdateNodeResourceRequest
-from ..records.container_protocol import SignalContainerRequest, StopContainersRequest
+from ..records.container_protocol import (
+    SignalContainerRequest,
+    StopContainersRequest,
+)
 from ..records.ids import ApplicationAttemptId, ApplicationId, ContainerId
-from ..records.mapreduce_report import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ..records.reports import (
-    FINAL_STATES,
     ApplicationReport,
-    ClusterInfo,
     ContainerReport,
     NodeReport,
     NodeState,
@@ -41,9 +41,9 @@ from ..views import activities as activities_view
 from ..views import applications as application_view
 from ..views import cluster as cluster_view
 from ..views import nodes as node_view
-from ..views.mapreduce import JobView
 from . import figures, submitting
 from .calls import LocalCalls, call_daemon
+from .cluster_data import ClusterData, now_ms
 from .http import (
     Document,
     HttpError,
@@ -55,7 +55,6 @@ from .http import (
     respond,
     start,
 )
-from .kept_jobs import KeptJobs
 from .listening import WebListener
 from .mapreduce import MapReduceApi
 from .queries import ApplicationFilter, grouped_by, iso_ms, names, number, numbers, words
@@ -68,71 +67,9 @@ SIGNALS = {
 }
 
 
-def now_ms() -> int:
-    """The time of day, in epoch milliseconds."""
-    return time.time_ns() // 1_000_000
-
-
 def java_date(epoch_ms: int) -> str:
     """A time as Java's Date writes it, in UTC."""
     return time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime(epoch_ms / 1000))
-
-
-class ClusterData:
-    """What documents and pages are made of: the machine's own answers."""
-
-    def __init__(self, calls: LocalCalls, machine: ResourceManager, run_dir: RunDir) -> None:
-        self.call = calls
-        self.machine = machine
-        self.run_dir = run_dir
-        self.busy = figures.Busy()
-        self.kept_jobs = KeptJobs(run_dir)
-
-    async def info(self) -> ClusterInfo:
-        """The cluster in short."""
-        found: ClusterInfo = (await self.call(client.GetClusterInfoRequest())).info
-        return found
-
-    async def applications(
-        self, request: client.GetApplicationsRequest | None = None
-    ) -> tuple[ApplicationReport, ...]:
-        """Those that the request names, in order of submission."""
-        answer: client.GetApplicationsResponse = await self.call(request or client.GetApplicationsRequest())
-        return answer.applications
-
-    async def application(self, application_id: str) -> ApplicationReport:
-        """One application. Raises 404 as YARN does, 400 for what is no id."""
-        ApplicationId.parse(application_id)
-        try:
-            return (await self.applications(client.GetApplicationsRequest((application_id,))))[0]
-        except ApplicationNotFoundError:
-            raise not_found(f"app with id: {application_id} not found") from None
-
-    async def nodes(self) -> tuple[NodeReport, ...]:
-        """All nodes, in order of their names and ports."""
-        answer: client.GetClusterNodesResponse = await self.call(client.GetClusterNodesRequest())
-        return answer.nodes
-
-    async def node(self, node_id: str) -> NodeReport:
-        """One node. Raises 404."""
-        for one in await self.nodes():
-            if one.node_id == node_id:
-                return one
-        raise not_found(f"nodeId, {node_id[:200]}, is not found")
-
-    async def job(self, application_id: str) -> JobView | None:
-        """The MapReduce job of an application as it is or was; None for what is none, or of which nothing was kept."""
-        answer: GetMapReduceJobResponse = await self.call(GetMapReduceJobRequest(application_id))
-        if answer.report is not None:
-            return JobView(answer.application, answer.report, now_ms())
-        if answer.application.state not in FINAL_STATES:
-            return None
-        return await asyncio.to_thread(self.kept_jobs.find, application_id)
-
-    async def containers(self, request: client.GetContainersRequest) -> tuple[ContainerReport, ...]:
-        """Containers as the RM knows them, in order of allocation."""
-        answer: client.GetContainersResponse = await self.call(request)
-        return answer.containers
 
 
 class ClusterApi:

@@ -45,7 +45,7 @@ from .html import (
 from .mapreduce import MAP_REDUCE, map_reduce_section
 
 if TYPE_CHECKING:
-    from ..resourcemanager import ClusterData
+    from ..cluster_data import ClusterData
 
 NAVIGATION = (
     ("About", "/cluster"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...views.mapreduce import FAILED, KILLED, RUNNING, SUCCEEDED, JobView, Task
+from ...views.mapreduce import FAILED, KILLED, RUNNING, SUCCEEDED, JobView, Task, is_measured
 from ...views.text import megabytes, span
 from .html import Html, join, link, moment, path, section, stacked, state, table, tag
 
@@ -70,8 +70,8 @@ def _row(view: JobView, task: Task, now: int) -> list[object]:
         tag("span", tried.execution_type.value, class_=f"kind {tried.execution_type.value.lower()}"),
         moment(tried.started_at_ms, now) if has_run else "",
         span(document["elapsedTime"]) if has_run else "",
-        span(tried.cpu_ms) if has_run else "",
-        megabytes(round(tried.peak_bytes / (1 << 20), 1)) if has_run else "",
+        span(tried.cpu_ms) if is_measured(tried) else "",
+        megabytes(round(tried.peak_bytes / (1 << 20), 1)) if is_measured(tried) else "",
         tried.node_id,
         container,
     ]
