@@ -9,9 +9,10 @@ import pytest
 from executor.records import Resource
 from yarnopp_cli.errors import ApplicationNotFoundError, NodeNotFoundError
 from yarnopp_cli.records.activities import GetActivitiesRequest
-from yarnopp_cli.records.client_protocol import GetApplicationsRequest
+from yarnopp_cli.records.client_protocol import GetApplicationAttemptsRequest, GetApplicationsRequest
 from yarnopp_cli.settings.queues import CapacitySchedulerSettings, QueueSettings
 from yarnopp_cli.views import activities as view
+from yarnopp_cli.views.applications import attempt_document
 
 from .rm_harness import OPPORTUNISTIC, Cluster, Master, asks
 
@@ -116,3 +117,13 @@ def test_nothing_waits_and_nothing_is_known() -> None:
         cluster.ask(GetActivitiesRequest("application_1_0001"))
     with pytest.raises(NodeNotFoundError):
         cluster.ask(GetActivitiesRequest(node_id="nowhere:1"))
+
+
+def test_nodes_that_a_master_does_not_want_are_told_of() -> None:
+    cluster, master = busy()
+    master.allocate(blacklist_additions=("h1", "h2:1"))
+    attempts = cluster.ask(GetApplicationAttemptsRequest(master.app_id)).attempts
+    assert attempt_document(attempts[0])["blacklistedNodes"] == "h1, h2:1"
+    (allocation,) = told(cluster, master.app_id, grouped=True)["allocations"]
+    ((group,),) = [one["children"] for one in allocation["requestAllocation"]]
+    assert group["count"] == 2 and "excludes this node" in group["diagnostic"]

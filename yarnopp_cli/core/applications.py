@@ -264,6 +264,7 @@ class RMAppAttempt:
             am_node_id=self.am_container.node.node_id if self.am_container else "",
             am_http_address=self.am_container.node.registration.http_address if self.am_container else "",
             user=self.app.user,
+            blacklist=tuple(sorted(self.blacklist)),
         )
 
 

@@ -162,7 +162,9 @@ class ApplicationReport:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationAttemptReport:
-    """One attempt to run an application's master. ``am_http_address`` is that of its node's pages, "" for none."""
+    """One attempt to run an application's master. ``am_http_address`` is that of its node's pages, "" for none;
+    ``blacklist`` are nodes that its master does not want.
+    """
 
     attempt_id: str
     state: str
@@ -173,6 +175,7 @@ class ApplicationAttemptReport:
     am_node_id: str = ""
     am_http_address: str = ""
     user: str = ""
+    blacklist: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
