@@ -183,7 +183,10 @@ def cluster_document(seen: ClusterStatus) -> dict[str, Any]:
             "rmStateStoreName": "",
             "resourceManagerVersion": info.version if info is not None else __version__,
             "resourceManagerBuildVersion": f"yopp {info.version if info is not None else __version__}",
+            "resourceManagerVersionBuiltOn": "",
             "hadoopVersion": "",
+            "hadoopBuildVersion": "",
+            "hadoopVersionBuiltOn": "",
             "haZooKeeperConnectionState": "ResourceManager HA is not enabled.",
             "yopp": {
                 "state": seen.state,

@@ -26,16 +26,31 @@ BEANS = [
     [
         ("", 2), ("*:*", 2), ("Hadoop:*", 2), ("java.lang:*", 0), ("Hadoop:service=NodeManager,*", 1),
         ("Hadoop:name=ClusterMetrics,service=ResourceManager", 1), ("Hadoop:name=ClusterMetrics", 0),
-        ("Hadoop:service=ResourceManager,name=Cluster*", 1), ("*" * 5000, 2), ("H*a*d*o*o*p*x", 0),
+        ("Hadoop:service=ResourceManager,name=Cluster*", 1), ("*" * 2500 + ":" + "*" * 2500, 2), ("H*a*d*o*o*p*x:*", 0),
     ],
 )  # fmt: skip
 def test_beans_are_chosen_as_jmx_does(query: str, number: int) -> None:
-    assert len(chosen(BEANS, query, "")["beans"]) == number
+    status, found = chosen(BEANS, query, "")
+    assert (status, len(found["beans"])) == (200, number)
 
 
 def test_one_attribute_of_a_bean() -> None:
     name = str(BEANS[0]["name"])
-    assert chosen(BEANS, "", f"{name}::A")["beans"] == [{"name": name, "A": 1}]
+    assert chosen(BEANS, "", f"{name}::A") == (200, {"beans": [{"name": name, "A": 1}]})
+    assert chosen(BEANS, "", "Hadoop:service=ResourceManager,*::A")[1]["beans"] == [{"name": name, "A": 1}]
+    assert chosen(BEANS, "", "Hadoop:name=nothing::A") == (200, {"beans": []})
+
+
+@pytest.mark.parametrize(
+    ("query", "get", "status"),
+    [
+        ("nonsense", "", 400), ("*" * 5000, "", 400), ("", "nonsense", 400), ("", "a:b=c::A::B", 400),
+        ("", "a::b", 400), ("", "Hadoop:*::Nothing", 404), ("", "::", 400),
+    ],
+)  # fmt: skip
+def test_a_query_that_is_none_is_refused_as_hadoop_does(query: str, get: str, status: int) -> None:
+    found, told = chosen(BEANS, query, get)
+    assert (found, told["result"]) == (status, "ERROR")
 
 
 VALUES = st.recursive(

@@ -203,17 +203,20 @@ def test_yarn_api_client_node_manager(web: WebCluster) -> None:
         nm.auxiliary_services_update({"services": []})
 
 
-def test_yarn_api_client_proxy_and_history_say_what_is_not_there(web: WebCluster) -> None:
+def test_yarn_api_client_proxy_says_what_is_no_map_reduce_job(web: WebCluster) -> None:
     job = web.yopp("run", "-d", "-q", "sleep", "60").stdout.split()[-1]
     master = yarn_api_client.ApplicationMaster(web.rm.url)
-    history = yarn_api_client.HistoryServer(web.rm.url)
-    for call in (
-        lambda: master.application_information(job),
-        lambda: master.jobs(job),
-        history.application_information,
-    ):
-        with pytest.raises(APIError, match=r"status: 404.*RemoteException"):
+    for call in (lambda: master.application_information(job), lambda: master.jobs(job)):
+        with pytest.raises(APIError, match=r"status: 404.*of type .*, and no MapReduce job.*"):
             call()
+    web.yopp("wait", job, "--for", "RUNNING")
+    answer = web.rm.get(f"/proxy/{job}/")
+    assert (answer.status, answer.headers["location"]) == (302, f"/cluster/app/{job}")
+    app = web.rm.get(f"/ws/v1/cluster/apps/{job}").json["app"]
+    assert app["trackingUrl"] == f"{web.rm.url}/proxy/{job}/" and app["trackingUI"] == "ApplicationMaster"
+    assert f"Tracking-URL : {web.rm.url}/proxy/{job}/" in " ".join(
+        web.yopp("app", "status", job).stdout.split()
+    )
 
 
 @pytest.mark.parametrize("kind", ["json", "xml"])

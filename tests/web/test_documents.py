@@ -10,6 +10,7 @@ import pytest
 from tests.live.conftest import wait_until
 
 from .conftest import WebCluster, started
+from .prometheus_lint import lint
 
 pytestmark = pytest.mark.live
 
@@ -87,7 +88,10 @@ def test_metrics_count_what_happens(web: WebCluster) -> None:
     )
     assert nm_bean["RunningOpportunisticContainers"] == 2 and nm_bean["QueuedOpportunisticContainers"] == 4
     assert nm_bean["AllocatedOpportunisticGB"] == 1 and nm_bean["AllocatedOpportunisticVCores"] == 2
+    for site in (web.rm, web.nm):
+        assert lint(site.get("/metrics").body.decode()) == []
     lines = web.rm.get("/metrics").body.decode().splitlines()
+    assert "yopp_opportunistic_allocation_wait_seconds_count 6" in lines
     assert 'yopp_containers{state="QUEUED"} 4' in lines
     assert 'yopp_applications{state="RUNNING"} 1' in lines
     (node,) = web.nodes
@@ -106,14 +110,19 @@ def test_metrics_count_what_happens(web: WebCluster) -> None:
         )
     )
     assert rm_bean["AggregateOContainersReleased"] == 6
-    ends = bean(web.nm.get("/jmx"), "NodeManagerMetrics")
-    assert ends["ContainersLaunched"] == 3 and ends["ContainersKilled"] == 7
+    ends = wait_until(  # the master's container ends last, and by itself
+        lambda: (found := bean(web.nm.get("/jmx"), "NodeManagerMetrics"))["ContainersKilled"] == 7 and found
+    )
+    assert ends["ContainersLaunched"] == 3
     assert ends["ContainersCompleted"] == ends["ContainersFailed"] == ends["ContainersRunning"] == 0
     assert web.rm.get("/jmx?qry=java.lang:*").json == {"beans": []}
     one = web.rm.get("/jmx?get=Hadoop:service=ResourceManager,name=ClusterMetrics::NumActiveNMs").json[
         "beans"
     ]
     assert one[0]["NumActiveNMs"] == 1 and "CapabilityMB" not in one[0]
+    for query, status in (("get=nonsense", 400), ("get=Hadoop:*::NumNothing", 404), ("qry=nonsense", 400)):
+        answer = web.rm.get(f"/jmx?{query}")
+        assert (answer.status, answer.json["result"]) == (status, "ERROR"), query
 
 
 def test_the_scheduler_is_a_tree_of_queues_and_applications_move_in_it(web: WebCluster) -> None:

@@ -246,7 +246,11 @@ def test_callers_that_say_nothing_or_half_do_not_stop_others(web: WebCluster) ->
                     answer = b""
                 assert not answer or (answer.startswith(b"HTTP/1.") and b" 400 " in answer[:20]), answer[:60]
         assert web.rm.get("/ws/v1/cluster/info").status == 200
-        assert web.rm.get("/cluster/" + "a" * 9000).status == 400
+        for path, headers in (("/cluster/" + "a" * 9000, {}), ("/ws/v1/cluster", {"X_Long": "b" * 9000})):
+            refused = web.rm.get(path, **headers)
+            assert (refused.status, refused.exception) == (400, "BadRequestException"), path[:20]
+            assert refused.headers["content-type"] == "application/json; charset=utf-8"
+            assert refused.headers["server"] == "yopp" and refused.json["yopp"]["because"]
         assert "Traceback" not in (web.yopp.run_dir / "rm.log").read_text()
     finally:
         for connection in idle:

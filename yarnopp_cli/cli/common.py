@@ -11,7 +11,7 @@ import copy
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -31,6 +31,7 @@ from .options import (
     Yes,
     new_typer,
 )
+from .output import Printer
 
 _UNBOUNDED = frozenset({("man",), ("completion",), ("rm", "run"), ("nm", "run")})
 """Commands that no time ends: they are done at once, or go on until somebody ends them."""
@@ -63,7 +64,10 @@ def complete(command: Any, *path: str) -> None:
             if spelling in ("--conf", "--define"):
                 one.callback = _checked
         one.opts = [each for each in one.opts if each not in has]
-        one.expose_value = False
+        if spelling == "--quiet":
+            command.callback = _without_quiet(command.callback)
+        else:
+            one.expose_value = False
         command.params.append(one)
 
 
@@ -88,6 +92,17 @@ def _declarations(
     yes: Yes = False,
 ) -> None:
     """Stand for a command that takes them all."""
+
+
+def _without_quiet(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """The command that does not know ``-q``, which is refused beside another form all the same."""
+
+    def call(*args: Any, quiet: bool = False, **values: Any) -> Any:
+        if quiet:
+            Printer.of(output=values.get("output"), json=bool(values.get("json")), quiet=True)
+        return callback(*args, **values)
+
+    return call
 
 
 def _checked(context: Any, option: Any, value: Any) -> Any:

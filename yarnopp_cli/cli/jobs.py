@@ -354,6 +354,7 @@ def _context(job: JobSpec, options: JobOptions) -> ApplicationSubmissionContext:
         tags=options.tags,
         node_label_expression=options.node_label,
         command_line=command_line(),
+        map_reduce=job.map_reduce,
     )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..errors import UsageError
 from ..records import container_protocol as nm
 from ..records.reports import NodeReport, NodeState
 from ..views import cluster as cluster_view
@@ -20,6 +22,8 @@ from .output import Printer
 if TYPE_CHECKING:
     from ..client import YarnClient
 
+BUSY_SECONDS = 0.1
+"""For how long it is measured how busy the ResourceManager is."""
 _LIVE = (NodeState.RUNNING, NodeState.UNHEALTHY, NodeState.DECOMMISSIONING)
 
 
@@ -52,6 +56,8 @@ def metrics(
     With --json they are Hadoop's beans, as at /jmx. No web server need run.
     """
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    if (status := jmx.chosen((), query, ""))[0] != 200:
+        raise UsageError(f"--query {query} is no name of beans", because=status[1]["message"], hint="--query 'Hadoop:*'")
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         if named:
             every = [one for one in client.nodes() if one.state in _LIVE or named != ["all"]]
@@ -60,7 +66,7 @@ def metrics(
         else:
             samples, beans = _of_cluster(client)
     if printer.is_json:
-        printer.document(jmx.chosen(beans, query, ""))
+        printer.document(jmx.chosen(beans, query, "")[1])
     else:
         printer.text(prometheus.text(samples).rstrip("\n"))
 
@@ -71,7 +77,9 @@ _Found = tuple[list[prometheus.Sample], list[dict[str, Any]]]
 def _of_cluster(client: YarnClient) -> _Found:
     info, apps, every = client.cluster_info(), client.applications(), client.nodes()
     counted = client.scheduler_figures()
-    found = cluster_view.metrics(info, apps, every, counted.pending)["clusterMetrics"]
+    found = cluster_view.metrics(
+        info, apps, every, counted.pending, busy_percent(info.pid), counted.assigned_per_second
+    )["clusterMetrics"]
     process = process_figures(info.pid)
     samples = [
         *prometheus.of_cluster(found, counted),
@@ -99,6 +107,22 @@ def _of_nodes(client: YarnClient, chosen: Sequence[NodeReport]) -> _Found:
             told = [{**one, "tag.Node": info.node_id} for one in told]
         beans += told
     return samples, beans
+
+
+def busy_percent(pid: int) -> int:
+    """How much of a processor the first thread of a process uses, its loop if it is a daemon of ours."""
+    before, began = _running_seconds(pid), time.monotonic()
+    time.sleep(BUSY_SECONDS)
+    used = _running_seconds(pid) - before
+    return max(0, min(100, round(100 * used / (time.monotonic() - began))))
+
+
+def _running_seconds(pid: int) -> float:
+    try:
+        with open(f"/proc/{pid}/task/{pid}/schedstat") as file:
+            return int(file.read().split()[0]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0  # it has just ended, or the kernel counts none
 
 
 def process_figures(pid: int) -> dict[str, float]:

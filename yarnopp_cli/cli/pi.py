@@ -102,7 +102,7 @@ def pi(
         from .dry_run import tell
 
         place = f"{context.run_dir.state_dir}/jobs/QuasiMonteCarlo"
-        return tell(context, printer, _plan(maps, samples, place, share, timeout, settings))
+        return tell(context, printer, _plan(context, maps, samples, place, share, timeout, settings))
     silent = printer.is_json or printer.ids_only or detach
     say: Callable[[str], None] = (lambda text: None) if silent else printer.text
     say(f"Number of Maps  = {maps}\nSamples per Map = {samples}")
@@ -112,7 +112,7 @@ def pi(
     try:
         for index in directory.write_inputs(maps, samples):
             say(f"Wrote input for Map #{index}")
-        job = _plan(maps, samples, directory.path, share, timeout, settings)
+        job = _plan(context, maps, samples, directory.path, share, timeout, settings)
         job = replace(job, exit_rule=exit_code.value)
         options = JobOptions(show_summary=True, plain_lines=not no_progress)
         if detach:
@@ -127,10 +127,24 @@ def pi(
 
 
 def _plan(
-    maps: int, samples: int, directory: str, share: int, timeout: float | None, settings: ApplicationSettings
+    context: Context,
+    maps: int,
+    samples: int,
+    directory: str,
+    share: int,
+    timeout: float | None,
+    settings: ApplicationSettings,
 ) -> JobSpec:
+    from ..jobs.jobconf import job_properties
     from ..jobs.pifiles import program
 
+    own = {
+        "mapreduce.job.maps": str(maps),
+        "mapreduce.job.reduces": "1",
+        "mapreduce.job.name": masters_pi.NAME,
+    }
+    if share != settings.num_opportunistic_maps_percent:
+        own[PERCENT] = str(share)
     return masters_pi.plan(
         masters_pi.PiOptions(
             maps=maps,
@@ -145,6 +159,7 @@ def _plan(
             timeout_ms=round((timeout or 0) * 1000),
             max_preemptions=settings.max_preemptions,
             maps_rule=settings.opportunistic_maps,
+            properties=job_properties(context.configuration, own),
         )
     )
 

@@ -24,6 +24,7 @@ from .applications import AppEvent, AttemptEvent, AttemptState, RMApp, RMAppAtte
 from .asks import normalise
 from .containers import RMContainer
 from .context import RMContext
+from .mapreduce import TaskBook
 from .queues import LeafQueue
 from .tokens import AMRM_TOKEN, sign
 
@@ -71,6 +72,8 @@ class RMAppManager:
             submitted_ms=context.ms(now),
             leaf=leaf,
             counted_until=now,
+            proxy_url=context.proxy_url(app_id),
+            tasks=TaskBook(submission.map_reduce) if submission.map_reduce is not None else None,
         )
         context.applications[app_id] = app
         context.live[app_id] = app

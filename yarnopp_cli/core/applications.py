@@ -41,6 +41,7 @@ from .queues import dominant_share
 
 if TYPE_CHECKING:
     from .containers import RMContainer
+    from .mapreduce import TaskBook
     from .queues import LeafQueue
     from .updates import PendingUpdate
 
@@ -263,6 +264,7 @@ class RMAppAttempt:
             am_node_id=self.am_container.node.node_id if self.am_container else "",
             am_http_address=self.am_container.node.registration.http_address if self.am_container else "",
             user=self.app.user,
+            blacklist=tuple(sorted(self.blacklist)),
         )
 
 
@@ -273,7 +275,8 @@ class RMApp:
     ``leaf`` is its queue. ``opportunistic_held`` is what its live opportunistic containers come to, of
     which there are ``opportunistic_live``. ``nodes`` are those that ever had a container of it.
     ``failures`` counts the attempts that failed by their own fault. ``finishing`` is true while its master
-    has unregistered and its master's container has not ended yet.
+    has unregistered and its master's container has not ended yet. ``tasks`` is there for a MapReduce job, until its
+    history is kept. ``proxy_url`` leads to its page.
     """
 
     id: str
@@ -294,6 +297,7 @@ class RMApp:
     progress: float = 0.0
     diagnostics: str = ""
     tracking_url: str = ""
+    proxy_url: str = ""
     summary: JobSummary | None = None
     nodes: set[str] = field(default_factory=set)
     counts: dict[Phase, int] = field(default_factory=lambda: dict.fromkeys(Phase, 0))
@@ -312,6 +316,7 @@ class RMApp:
     preempted_masters: int = 0
     preempted_memory_seconds: float = 0.0
     preempted_vcore_seconds: float = 0.0
+    tasks: TaskBook | None = None
 
     @property
     def attempt(self) -> RMAppAttempt:
@@ -454,4 +459,5 @@ class RMApp:
             summary=self.summary,
             timeout_at_ms=self.submitted_ms + context.timeout_ms if context.timeout_ms > 0 else 0,
             usage=self._usage(),
+            tracking_url=self.proxy_url,
         )

@@ -42,6 +42,7 @@ from ..records.client_protocol import (
     WaitForNodesResponse,
 )
 from ..records.ids import ApplicationId, NodeId
+from ..records.mapreduce_report import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ..records.reports import (
     FINAL_STATES,
     ApplicationReport,
@@ -50,6 +51,7 @@ from ..records.reports import (
     YarnApplicationState,
 )
 from ..records.requests import ApplicationSubmissionContext
+from . import mapreduce
 from .app_manager import RMAppManager
 from .applications import Phase, RMApp
 from .asks import check_label, check_size, normalise
@@ -182,6 +184,12 @@ class ClientRMService:
             call.call_id,
             GetApplicationAttemptsResponse(tuple(attempt.report() for attempt in app.attempts)),
         )
+
+    def get_map_reduce(self, call: CallReceived, request: GetMapReduceJobRequest, now: float) -> None:
+        """The tasks of one application that is a MapReduce job."""
+        app = self.application(request.application_id)
+        found = mapreduce.report(app, self._context.identity.wall_offset)
+        self._context.reply(call.call_id, GetMapReduceJobResponse(app.report(now), found))
 
     def get_nodes(self, call: CallReceived, request: GetClusterNodesRequest) -> None:
         """The nodes, in order of their names and ports: daemons that start together register in any order."""
@@ -369,8 +377,7 @@ class ClientRMService:
         )
 
     def _container(self, container_id: str) -> RMContainer:
-        ledger = self._context.containers
-        found = ledger.live.get(container_id) or ledger.finished.get(container_id)
+        found = self._context.containers.find(container_id)
         if found is None:
             raise ContainerNotFoundError(
                 f"Container with id '{container_id}' doesn't exist in RM.",

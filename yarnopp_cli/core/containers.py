@@ -26,6 +26,7 @@ from ..records.tracker_protocol import ContainerToUpdate
 from .applications import AttemptEvent, AttemptState, Phase
 from .asks import Ask, AskKey
 from .load_monitor import Claim
+from .metrics import PerSecond
 from .tokens import CONTAINER_TOKEN, container_token
 
 if TYPE_CHECKING:
@@ -173,7 +174,12 @@ class ContainerLedger:
         self._context = context
         self.live: dict[str, RMContainer] = {}
         self.finished: OrderedDict[str, RMContainer] = OrderedDict()
+        self.assigned = PerSecond()
         self._sequence = 0
+
+    def find(self, container_id: str) -> RMContainer | None:
+        """A live one, or one of the last that ended."""
+        return self.live.get(container_id) or self.finished.get(container_id)
 
     def grant(
         self,
@@ -247,6 +253,7 @@ class ContainerLedger:
         """Enter a new container into every book. Its node has to speak of it before it expires."""
         context, app, node = self._context, container.app, container.node
         container_id, execution_type = container.id, container.execution_type
+        self.assigned.count(now)
         self.live[container_id] = container
         container.attempt.containers[container_id] = container
         node.take(container)
@@ -324,6 +331,8 @@ class ContainerLedger:
         context.history.ended(app.id, node.node_id, container.status, status)
         container.status = status
         container.finished_ms = context.ms(now)
+        if app.tasks is not None:
+            app.tasks.ended(container, context.identity.wall_offset)
         self._move(container, _final_phase(container, status), now)
         if container.phase is Phase.PREEMPTED:
             ran = status.finished_at_ms - status.started_at_ms if status.started_at_ms > 0 else 0

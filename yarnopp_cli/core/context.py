@@ -124,6 +124,10 @@ class RMContext:
         self.draining: dict[str, RMNode] = {}
         self.to_keep: dict[str, RMApp] = {}
 
+    def proxy_url(self, application_id: str) -> str:
+        """The tracking URL of an application, "" where no pages are served."""
+        return f"http://{self.http_address}/proxy/{application_id}/" if self.http_address else ""
+
     def _may_move(self, giver: ClusterNode, taker: ClusterNode) -> bool:
         """Whether all that is queued at ``giver`` could be allocated on ``taker``: it is not for the RM to say
         which of them a node sheds, and what can only come back is shed in vain."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..records.history import ApplicationHistory
+from . import mapreduce
 from .applications import RMApp
 from .context import RMContext
 
@@ -34,7 +35,10 @@ class HistoryKeeper:
         ready = [app for app in context.to_keep.values() if not any(one.containers for one in app.attempts)]
         for app in ready:
             del context.to_keep[app.id]
-        return [KeepHistory(self._history(app, now)) for app in ready if self._wanted()]
+        kept = [KeepHistory(self._history(app, now)) for app in ready if self._wanted()]
+        for app in ready:
+            app.tasks = None  # what was kept is read from there
+        return kept
 
     def all(self, now: float) -> list[KeepHistory]:
         """What is left to be kept, whatever is missing of it."""
@@ -56,4 +60,5 @@ class HistoryKeeper:
             tuple(node.report(offset) for node in nodes),
             context.history.of_application(app.id),
             context.ms(now),
+            mapreduce.report(app, offset),
         )

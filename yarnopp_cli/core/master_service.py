@@ -162,6 +162,9 @@ class ApplicationMasterService:
             app.progress = min(1.0, max(0.0, request.progress))
         if request.summary is not None:
             app.summary = request.summary
+        if request.tasks and app.tasks is not None:
+            ledger = context.containers
+            app.tasks.assign(request.tasks, ledger.find, app.id, context.identity.wall_offset)
         if request.blacklist_removals:
             attempt.blacklist.difference_update(request.blacklist_removals)
             context.scheduler.dirty = True

@@ -43,6 +43,10 @@ class OpportunisticCounts(Protocol):
         """How many waiting times were counted."""
 
     @property
+    def waited_ms(self) -> int:
+        """Their sum."""
+
+    @property
     def live(self) -> int:
         """Allocated and not released yet."""
 
@@ -57,6 +61,30 @@ class _Place(Protocol):
         """Whether that is this place."""
 
 
+class PerSecond:
+    """How many there were in the last whole second."""
+
+    def __init__(self) -> None:
+        self._second = -1
+        self._number = 0
+        self._before = 0
+
+    def count(self, now: float) -> None:
+        """One now (seconds, monotonic)."""
+        self._turn(now)
+        self._number += 1
+
+    def last(self, now: float) -> int:
+        """Those of the second before the one that ``now`` is in."""
+        self._turn(now)
+        return self._before
+
+    def _turn(self, now: float) -> None:
+        if int(now) != self._second:
+            self._before = self._number if int(now) == self._second + 1 else 0
+            self._second, self._number = int(now), 0
+
+
 class OpportunisticSchedulerMetrics:
     """Counts since the RM's start. Waiting times are from an ask's arrival to each allocation, in milliseconds."""
 
@@ -69,6 +97,7 @@ class OpportunisticSchedulerMetrics:
         self._asked_at: dict[tuple[str, object], float] = {}
         self._waits: deque[int] = deque(maxlen=SAMPLES)
         self.waits = 0
+        self.waited_ms = 0
 
     @property
     def live(self) -> int:
@@ -98,7 +127,9 @@ class OpportunisticSchedulerMetrics:
             self._asked_at.pop((attempt_id, key), None)
         if asked_at is not None:
             self.waits += 1
-            self._waits.append(round((now - asked_at) * 1000))
+            waited = round((now - asked_at) * 1000)
+            self.waited_ms += waited
+            self._waits.append(waited)
 
     def adopted(self) -> None:
         """A node's own scheduler allocated one."""

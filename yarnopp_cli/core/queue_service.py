@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 from executor.records import ExecutionType, Resource
@@ -253,7 +254,8 @@ class QueueService:
         opportunistic = Resource()
         for app in apps:
             opportunistic = opportunistic + app.opportunistic_held
-        settings, total = queue.settings, self._context.scheduler.total
+        context = self._context
+        settings, total = queue.settings, context.scheduler.total
         leaf = queue if isinstance(queue, LeafQueue) else None
         living = bool(attempts)
         return QueueReport(
@@ -286,7 +288,32 @@ class QueueService:
             opportunistic_containers=sum(app.opportunistic_live for app in apps),
             pending_guaranteed=sum(attempt.guaranteed_asks.outstanding for attempt in attempts),
             users=_users(leaves),
+            containers=sum(use.workers + use.masters for one in leaves for use in one.users.values()),
+            masters_limit=leaf.am_limit() if leaf else Resource(),
+            masters_used=_total(one.masters_used for one in leaves),
+            default_priority=settings.default_application_priority,
+            maximum_lifetime=settings.maximum_application_lifetime,
+            default_lifetime=settings.default_application_lifetime,
+            maximum_allocation=Resource(
+                context.settings.maximum_allocation_mb, context.settings.maximum_allocation_vcores
+            ),
+            acls=(
+                ("ADMINISTER_QUEUE", _acl(settings.administrators)),
+                ("SUBMIT_APPLICATIONS", _acl(settings.submitters)),
+            ),
         )
+
+
+def _total(sizes: Iterable[Resource]) -> Resource:
+    found = Resource()
+    for size in sizes:
+        found = found + size
+    return found
+
+
+def _acl(users: frozenset[str] | None) -> str:
+    """As YARN writes it: all, or names; a space for nobody."""
+    return "*" if users is None else ",".join(sorted(users)) or " "
 
 
 def _below(queue: Queue, top: Queue) -> bool:

@@ -13,15 +13,17 @@ import random
 from executor.records import ContainerExitStatus, ExecutionType, Resource
 
 from ..errors import NotYetSupportedError, YoppError
+from ..records import activities, explanation, figures, history
 from ..records import admin_protocol as admin
 from ..records import application_updates as changes
 from ..records import client_protocol as client
 from ..records import distributed_protocol as distributed
-from ..records import explanation, figures, history
+from ..records import mapreduce_report as mapreduce
 from ..records import master_protocol as master
 from ..records import tracker_protocol as tracker
 from ..settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings
 from ..settings.resourcemanager import ResourceManagerSettings
+from .activities import ActivitiesService
 from .admin_service import AdminService
 from .app_manager import RMAppManager
 from .application_updates import ApplicationUpdates
@@ -115,6 +117,7 @@ class ResourceManager:
         self._admin = AdminService(context)
         self._keeper = HistoryKeeper(context)
         self._explain = ExplainService(context)
+        self._activities = ActivitiesService(context)
         self._changes = ApplicationUpdates(context, self._clients.application)
         started_at = cluster_timestamp / 1000 - wall_offset
         self._lifetime = Lifetime(context, self._manager, self._tracker, self._clients, started_at)
@@ -167,11 +170,17 @@ class ResourceManager:
         """The REST API and the pages are at ``address`` from now on; ``warning`` is for people, "" for none."""
         self._context.http_address = address
         self._context.warnings = (warning,) if warning else ()
+        for app in self._context.applications.values():
+            app.proxy_url = self._context.proxy_url(app.id)
 
     @property
     def opportunistic_metrics(self) -> OpportunisticSchedulerMetrics:
         """What was counted of opportunistic containers."""
         return self._context.metrics
+
+    def assigned_per_second(self, now: float) -> int:
+        """How many containers were allocated in the last whole second."""
+        return self._context.containers.assigned.last(now)
 
     def pending(self) -> Resource:
         """The size of all that live applications ask for and have not been allocated."""
@@ -183,7 +192,7 @@ class ResourceManager:
                     vcores += ask.outstanding * ask.resource.vcores
         return Resource(memory, vcores)
 
-    def _figures(self) -> figures.GetSchedulerFiguresResponse:
+    def _figures(self, now: float) -> figures.GetSchedulerFiguresResponse:
         counted = self._context.metrics
         percentiles = counted.percentiles()
         return figures.GetSchedulerFiguresResponse(
@@ -196,6 +205,8 @@ class ResourceManager:
             counted.waits,
             tuple(percentiles),
             tuple(percentiles.values()),
+            counted.waited_ms,
+            self.assigned_per_second(now),
         )
 
     # -- dispatch --------------------------------------------------------------------------------------------
@@ -226,6 +237,8 @@ class ResourceManager:
                 self._events.get(call, request, now)
             case explanation.ExplainRequest() as request:
                 self._explain.get(call, request, now)
+            case activities.GetActivitiesRequest() as request:
+                self._activities.get(call, request, now)
             case admin.DrainNodesRequest() as request:
                 self._admin.drain(call, request, now)
             case admin.ResumeNodesRequest() as request:
@@ -242,6 +255,8 @@ class ResourceManager:
                 self._clients.get_applications(call, request, now)
             case client.GetApplicationAttemptsRequest() as request:
                 self._clients.get_attempts(call, request)
+            case mapreduce.GetMapReduceJobRequest() as request:
+                self._clients.get_map_reduce(call, request, now)
             case client.GetClusterNodesRequest() as request:
                 self._clients.get_nodes(call, request)
             case client.GetContainersRequest() as request:
@@ -261,7 +276,7 @@ class ResourceManager:
             case client.GetClusterInfoRequest():
                 self._clients.get_info(call, now)
             case figures.GetSchedulerFiguresRequest():
-                self._context.reply(call.call_id, self._figures())
+                self._context.reply(call.call_id, self._figures(now))
             case client.SetLifetimeRequest() as request:
                 self._lifetime.set_lifetime(call, request, now)
             case client.ShutdownClusterRequest() as request:

@@ -16,7 +16,8 @@ class GetSchedulerFiguresResponse:
     """Counts since the ResourceManager's start; ``pending`` is the size of all that is asked for.
 
     ``percents`` and ``percentiles_ms`` go together: of the last waiting times of opportunistic asks, in milliseconds;
-    ``waits`` is how many there have been.
+    ``waits`` is how many there have been, ``waited_ms`` their sum. ``assigned_per_second``: containers of both types,
+    in the last whole second.
     """
 
     pending: Resource = Resource()
@@ -28,6 +29,8 @@ class GetSchedulerFiguresResponse:
     waits: int = 0
     percents: tuple[int, ...] = ()
     percentiles_ms: tuple[int, ...] = ()
+    waited_ms: int = 0
+    assigned_per_second: int = 0
 
     @property
     def live(self) -> int:

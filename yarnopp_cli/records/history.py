@@ -7,6 +7,7 @@ from dataclasses import field
 
 from executor.light import dataclass
 
+from .mapreduce_report import MapReduceReport
 from .reports import ApplicationReport, NodeReport
 
 
@@ -70,13 +71,14 @@ class HistoryEvent:
 class ApplicationHistory:
     """What is kept of an application that has ended: its last report, the nodes that had containers of it, its events.
 
-    ``kept_at_ms`` in epoch milliseconds.
+    ``kept_at_ms`` in epoch milliseconds. ``map_reduce`` is there for a MapReduce job.
     """
 
     application: ApplicationReport
     nodes: tuple[NodeReport, ...]
     events: tuple[HistoryEvent, ...]
     kept_at_ms: int = 0
+    map_reduce: MapReduceReport | None = None
 
 
 @dataclass(frozen=True, slots=True)

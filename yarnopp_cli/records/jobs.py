@@ -12,6 +12,7 @@ from dataclasses import field
 from executor.light import dataclass
 from executor.records import ExecutionType, Resource
 
+from .mapreduce import MapReduceJob
 from .requests import ANY
 
 
@@ -86,6 +87,7 @@ class JobSpec:
     detached job's master, which reads this record from its file. With ``preempted_is_failure`` a preempted, shed
     or refused container has failed, as in YARN's distributed shell; a lost one is still replaced. ``exit_rule`` says
     whose code the job ends with where several tasks fail: the ``highest``, the ``first`` in time, or 1 for ``any``.
+    ``map_reduce``: the RM is told of it, and of which task each container is for; then the second phase is the reduce.
     """
 
     name: str
@@ -98,3 +100,4 @@ class JobSpec:
     pi: PiSpec | None = None
     preempted_is_failure: bool = False
     exit_rule: str = "highest"
+    map_reduce: MapReduceJob | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from executor.light import dataclass
 from executor.records import ContainerStatus, Resource
 
+from .mapreduce import TaskAssignment
 from .reports import FinalApplicationStatus, JobSummary, NodeReport
 from .requests import (
     Container,
@@ -52,7 +53,8 @@ class AllocateRequest:
 
     ``response_id`` is that of the last response it has, from 0: everything in a response is repeated until a request
     acknowledges it so. The RM may hold the answer for up to ``wait_ms`` until it has something to tell; a newer request
-    of the same attempt makes it answer at once. ``summary`` is shown to people.
+    of the same attempt makes it answer at once. ``summary`` is shown to people; so are ``tasks``: which of a MapReduce
+    job's tasks granted containers are for.
     """
 
     attempt_id: str
@@ -66,6 +68,7 @@ class AllocateRequest:
     blacklist_removals: tuple[str, ...] = ()
     wait_ms: int = 0
     summary: JobSummary | None = None
+    tasks: tuple[TaskAssignment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

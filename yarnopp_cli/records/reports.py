@@ -116,7 +116,7 @@ class ApplicationResourceUsage:
 class ApplicationReport:
     """An application, as the RM sees it (YARN's record). ``progress`` from 0.0 to 1.0.
 
-    ``timeout_at_ms`` is when its lifetime ends, 0 for never.
+    ``timeout_at_ms`` is when its lifetime ends, 0 for never. ``tracking_url`` leads to its page, "" for none.
     """
 
     application_id: str
@@ -158,11 +158,14 @@ class ApplicationReport:
     summary: JobSummary | None = None
     timeout_at_ms: int = 0
     usage: ApplicationResourceUsage = ApplicationResourceUsage()
+    tracking_url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationAttemptReport:
-    """One attempt to run an application's master. ``am_http_address`` is that of its node's pages, "" for none."""
+    """One attempt to run an application's master. ``am_http_address`` is that of its node's pages, "" for none;
+    ``blacklist`` are nodes that its master does not want.
+    """
 
     attempt_id: str
     state: str
@@ -173,6 +176,7 @@ class ApplicationAttemptReport:
     am_node_id: str = ""
     am_http_address: str = ""
     user: str = ""
+    blacklist: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +260,8 @@ class QueueReport:
     ``capacity`` and ``maximum_capacity`` are in percent of the parent, the absolute ones of the cluster;
     ``used_capacity`` is in percent of what the queue is guaranteed. ``guaranteed`` and ``maximum`` are what that comes
     to. ``opportunistic`` is what its applications hold beside, which no queue bounds. ``pending_containers`` are asks
-    of both types, ``pending_guaranteed`` those of one.
+    of both types, ``pending_guaranteed`` those of one. ``containers`` are guaranteed ones; masters' may have
+    ``masters_limit``. Lifetimes are in seconds, -1 for none; ``acls`` are who may do what, "*" for all.
     """
 
     name: str
@@ -285,6 +290,14 @@ class QueueReport:
     opportunistic_containers: int = 0
     pending_guaranteed: int = 0
     users: tuple[QueueUserReport, ...] = ()
+    containers: int = 0
+    masters_limit: Resource = Resource()
+    masters_used: Resource = Resource()
+    default_priority: int = 0
+    maximum_lifetime: int = -1
+    default_lifetime: int = -1
+    maximum_allocation: Resource = Resource()
+    acls: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

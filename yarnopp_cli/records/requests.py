@@ -8,6 +8,8 @@ from dataclasses import field
 from executor.light import dataclass
 from executor.records import ExecutionType, Resource
 
+from .mapreduce import MapReduceJob
+
 ANY = "*"
 """The resource name that means any node (``ResourceRequest.ANY``)."""
 
@@ -123,6 +125,7 @@ class ApplicationSubmissionContext:
     ``unmanaged`` means that its ApplicationMaster runs in the client, which gets the AM's token with the answer; then
     ``am_container_spec`` is None and the application ends when that client's connection is lost. ``timeout_ms`` bounds
     the whole application's running time, 0 for none. ``command_line`` is what people typed, for listings.
+    ``map_reduce`` is there for a MapReduce job.
     """
 
     application_id: str
@@ -140,3 +143,4 @@ class ApplicationSubmissionContext:
     keep_containers_across_attempts: bool = False
     node_label_expression: str = ""
     command_line: str = ""
+    map_reduce: MapReduceJob | None = None

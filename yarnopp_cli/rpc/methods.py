@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..records import (
+    activities,
     admin_protocol,
     application_updates,
     client_protocol,
@@ -11,6 +12,7 @@ from ..records import (
     explanation,
     figures,
     history,
+    mapreduce_report,
     master_protocol,
     tracker_protocol,
 )
@@ -34,6 +36,8 @@ RM_METHODS: Methods = _merge(
     explanation.METHODS,
     application_updates.METHODS,
     figures.METHODS,
+    mapreduce_report.METHODS,
+    activities.METHODS,
     master_protocol.METHODS,
     tracker_protocol.METHODS,
     distributed_protocol.METHODS,

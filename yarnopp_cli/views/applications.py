@@ -21,6 +21,7 @@ from .columns import Column
 from .text import megabytes, span, timestamp
 
 _KILLED_CODE = 143
+_UNASSIGNED = "UNASSIGNED"
 
 
 def exit_code(report: ApplicationReport) -> int | None:
@@ -190,8 +191,8 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
         "state": app.state.value,
         "finalStatus": app.final_status.value,
         "progress": round(100 * app.progress, 2),
-        "trackingUI": "UNASSIGNED" if app.state not in FINAL_STATES else "History",
-        "trackingUrl": "",
+        "trackingUI": _tracking(app),
+        "trackingUrl": app.tracking_url if _tracking(app) != _UNASSIGNED else "",
         "diagnostics": app.diagnostics,
         "clusterId": _cluster_timestamp(app.application_id),
         "applicationType": app.application_type,
@@ -201,7 +202,7 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
         "launchTime": app.started_at_ms,
         "finishedTime": app.finished_at_ms,
         "elapsedTime": elapsed_ms(app, now_ms),
-        "amContainerLogs": app.log_directory,
+        "amContainerLogs": _master_logs(app),
         "amHostHttpAddress": usage.am_http_address,
         "amRPCAddress": "",
         "masterNodeId": app.am_node_id,
@@ -258,6 +259,21 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
     }
 
 
+def _master_logs(app: ApplicationReport) -> str:
+    """The page of its master's output; "" where the master is the client, or its node serves no pages."""
+    if not app.usage.am_http_address:
+        return ""
+    return f"http://{app.usage.am_http_address}/node/containerlogs/{app.am_container_id}/{app.user}"
+
+
+def _tracking(app: ApplicationReport) -> str:
+    """YARN's word for what its tracking URL leads to: nothing before its master is there."""
+    if app.state in FINAL_STATES:
+        return "History"
+    running = app.state is YarnApplicationState.RUNNING and app.tracking_url
+    return "ApplicationMaster" if running else _UNASSIGNED
+
+
 def _cluster_timestamp(application_id: str) -> int:
     middle = application_id.split("_")[1:2]
     return int(middle[0]) if middle and middle[0].isdigit() else 0
@@ -285,6 +301,7 @@ def fields(app: ApplicationReport, now_ms: int) -> list[tuple[str, str]]:
         ("State", app.state.value),
         ("Final-State", app.final_status.value),
         ("Exit", "-" if code is None else str(code)),
+        ("Tracking-URL", (app.tracking_url if _tracking(app) != _UNASSIGNED else "") or "N/A"),
         ("AM Host", app.am_node_id or ("in its client" if app.unmanaged else "N/A")),
         (
             "Aggregate Resource Allocation",
@@ -337,7 +354,8 @@ def attempt_document(attempt: ApplicationAttemptReport) -> dict[str, Any]:
         "nodeHttpAddress": address,
         "nodeId": attempt.am_node_id,
         "logsLink": logs,
-        "blacklistedNodes": "",
+        "blacklistedNodes": ", ".join(attempt.blacklist),
+        "nodesBlacklistedBySystem": "",
         "appAttemptId": attempt.attempt_id,
         "appAttemptState": attempt.state,
         "diagnosticsInfo": attempt.diagnostics,

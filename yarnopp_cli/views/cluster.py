@@ -101,11 +101,15 @@ def metrics(
     applications: Sequence[ApplicationReport],
     nodes: Sequence[NodeReport],
     pending: Resource,
+    busy_percent: int,
+    assigned_per_second: int,
 ) -> dict[str, Any]:
     """YARN's answer to ``GET /ws/v1/cluster/metrics``.
 
     As in YARN, allocated and available count guaranteed containers only; opportunistic ones are under ``yopp``.
-    ``pending`` is the size of all that is asked for and not allocated.
+    ``pending`` is the size of all that is asked for and not allocated; ``busy_percent`` is how much of a processor the
+    ResourceManager's one loop used lately, ``assigned_per_second`` the containers allocated in the last whole second.
+    Nothing is ever reserved: what does not fit now is not half given.
     """
     states = Counter(one.state for one in applications)
     running = [node for node in nodes if node.state is NodeState.RUNNING]
@@ -137,7 +141,7 @@ def metrics(
             "totalVirtualCores": info.total.vcores,
             "utilizedMBPercent": _mean_percent(running, memory=True),
             "utilizedVirtualCoresPercent": _mean_percent(running, memory=False),
-            "rmSchedulerBusyPercent": 0,
+            "rmSchedulerBusyPercent": busy_percent,
             "totalNodes": len(nodes),
             "lostNodes": by_state[NodeState.LOST],
             "unhealthyNodes": by_state[NodeState.UNHEALTHY],
@@ -146,7 +150,8 @@ def metrics(
             "rebootedNodes": by_state[NodeState.REBOOTED],
             "activeNodes": len(running),
             "shutdownNodes": by_state[NodeState.SHUTDOWN],
-            "containerAssignedPerSecond": 0,
+            "containerAssignedPerSecond": assigned_per_second,
+            # A call is served to its end when it is read, and this one is no exception: nothing can wait here.
             "rmEventQueueSize": 0,
             "schedulerEventQueueSize": 0,
             "totalUsedResourcesAcrossPartition": resource_document(info.used),
@@ -216,6 +221,27 @@ def _queue_tree(queue: QueueReport, queues: Sequence[QueueReport]) -> dict[str, 
     found["numPendingContainers"] = queue.pending_containers
     found["nodeLabels"] = ["*"]
     found["capacities"] = {"queueCapacitiesByPartition": [{"partitionName": "", **partition}]}
+    found["resourcesUsed"] = resource_document(queue.used)
+    found["resources"] = {
+        "resourceUsagesByPartition": [
+            {
+                "partitionName": "",
+                "used": resource_document(queue.used),
+                "reserved": resource_document(Resource()),
+                "amUsed": resource_document(queue.masters_used),
+            }
+        ]
+    }
+    found["minEffectiveCapacity"] = resource_document(queue.guaranteed)
+    found["maxEffectiveCapacity"] = resource_document(queue.maximum)
+    found["maximumAllocation"] = resource_document(queue.maximum_allocation)
+    found["queueAcls"] = {
+        "queueAcl": [{"accessType": kind, "accessControlList": names} for kind, names in queue.acls]
+    }
+    if queue.leaf:
+        found["AMResourceLimit"] = resource_document(queue.masters_limit)
+        found["usedAMResource"] = resource_document(queue.masters_used)
+        found["userAMResourceLimit"] = found["AMResourceLimit"]  # masters are limited by queue, not by user
     below = [one for one in queues if one.parent == (queue.path or queue.name) and one is not queue]
     if below:
         found["queues"] = {"queue": [_queue_tree(one, queues) for one in below]}
@@ -271,10 +297,12 @@ def container_document(report: ContainerReport, http_address: str, now_ms: int) 
         "containerState": "COMPLETE" if ended else "RUNNING" if report.started_at_ms else "NEW",
         "nodeHttpAddress": base,
         "nodeId": report.node_id,
-        "allocatedResources": [
-            {"key": "memory-mb", "value": str(report.resource.memory)},
-            {"key": "vcores", "value": str(report.resource.vcores)},
-        ],
+        "allocatedResources": {
+            "entry": [
+                {"key": "memory-mb", "value": str(report.resource.memory)},
+                {"key": "vcores", "value": str(report.resource.vcores)},
+            ]
+        },
         "executionType": report.execution_type.value,
     }
 
@@ -285,32 +313,3 @@ def container_documents(
     """YARN's answer to ``GET …/appattempts/{attempt}/containers``; as there, none at all is null."""
     listed = [container_document(one, http_addresses.get(one.node_id, ""), now_ms) for one in reports]
     return {"containers": {"container": listed} if listed else None}
-
-
-def activities(now: str, node_id: str) -> dict[str, Any]:
-    """YARN's answer to ``GET …/scheduler/activities`` where nothing was recorded: allocation does not wait for a
-    heartbeat here, so that there is no round of it to record."""
-    text = "Waiting for next allocation"
-    found: dict[str, Any] = {"timestamp": 0, "dateTime": now, "diagnostic": text, "allocations": None}
-    if node_id:
-        found["nodeId"] = node_id
-    return {"activities": found}
-
-
-def application_activities(report: ApplicationReport, now: str) -> dict[str, Any]:
-    """YARN's answer to ``GET …/scheduler/app-activities/{id}``: what it waits for, in a sentence."""
-    if report.state in FINAL_STATES:
-        text = f"{report.application_id} has ended"
-    elif report.pending_containers:
-        text = f"waits for room: {report.pending_containers} containers are asked for and not allocated"
-    else:
-        text = "waiting for display: nothing is asked for"
-    return {
-        "appActivities": {
-            "applicationId": report.application_id,
-            "diagnostic": text,
-            "timestamp": 0,
-            "dateTime": now,
-            "allocations": None,
-        }
-    }

@@ -138,18 +138,31 @@ def _process_bean(service: str, process: Mapping[str, float]) -> Bean:
     }
 
 
-def chosen(beans: Sequence[Bean], query: str, get: str) -> dict[str, Any]:
-    """Those whose name matches ``qry`` (``Hadoop:*``); with ``get`` (``NAME::ATTRIBUTE``) one attribute alone."""
-    if get:
-        name, _, attribute = get.partition("::")
-        return {
-            "beans": [
-                {key: one[key] for key in ("name", "modelerType", attribute) if key in one}
-                for one in beans
-                if one["name"] == name
-            ]
-        }
-    return {"beans": [one for one in beans if not query or _matches(one["name"], query)]}
+def chosen(beans: Sequence[Bean], query: str, get: str) -> tuple[int, dict[str, Any]]:
+    """Those whose name matches ``qry`` (``Hadoop:*``); with ``get`` (``NAME::ATTRIBUTE``) one attribute alone.
+
+    With the status that Hadoop's servlet gives: 400 for a ``get`` that is none, 404 for an attribute that is not there.
+    """
+    if not get:
+        if query and ":" not in query:
+            return 400, {
+                "result": "ERROR",
+                "message": "the query is no object name, which looks like Hadoop:*",
+            }
+        return 200, {"beans": [one for one in beans if not query or _matches(one["name"], query)]}
+    name, *attributes = get.split("::")
+    if len(attributes) != 1 or ":" not in name:
+        return 400, {"result": "ERROR", "message": "query format is not as expected."}
+    (attribute,) = attributes
+    found = [one for one in beans if _matches(one["name"], name)]
+    if found and not any(attribute in one for one in found):
+        message = f"No attribute with name {attribute[:200]} was found."
+        return 404, {"beans": [], "result": "ERROR", "message": message}
+    return 200, {
+        "beans": [
+            {key: one[key] for key in ("name", "modelerType", attribute) if key in one} for one in found
+        ]
+    }
 
 
 def _like(text: str, pattern: str) -> bool:

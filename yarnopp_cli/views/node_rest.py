@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from executor.records import ContainerState
+from executor.settings import ExecutorSettings
 
 from ..records.container_protocol import GetNodeInfoResponse
 from ..records.reports import ContainerReport
 from .text import timestamp
 
 
-def info(node: GetNodeInfoResponse, now_ms: int) -> dict[str, Any]:
+def info(node: GetNodeInfoResponse, now_ms: int, settings: ExecutorSettings) -> dict[str, Any]:
     """YARN's answer to ``GET /ws/v1/node/info``; totals are of what the node has for containers, as in YARN."""
     told = node.opportunistic
     return {
@@ -23,10 +24,10 @@ def info(node: GetNodeInfoResponse, now_ms: int) -> dict[str, Any]:
             "nodeHealthy": True,
             "lastNodeUpdateTime": now_ms,
             "totalPmemAllocatedContainersMB": node.total.memory,
-            "totalVmemAllocatedContainersMB": 0,
+            "totalVmemAllocatedContainersMB": round(node.total.memory * settings.vmem_pmem_ratio),
             "totalVCoresAllocatedContainers": node.total.vcores,
-            "pmemCheckEnabled": True,
-            "vmemCheckEnabled": False,
+            "pmemCheckEnabled": settings.pmem_check_enabled,
+            "vmemCheckEnabled": settings.vmem_check_enabled,
             "resourceTypes": "memory-mb (unit=Mi), vcores",
             "nodeManagerVersion": node.version,
             "nodeManagerBuildVersion": f"yopp {node.version}",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from executor.records import OpportunisticContainersStatus, Resource
+from executor.records import OpportunisticContainersStatus
 
 from ..records.reports import NodeReport
+from .cluster import resource_document
 from .columns import Column
 from .text import megabytes, timestamp
 
@@ -101,10 +102,6 @@ COLUMNS: tuple[Column[NodeReport], ...] = (
 """``-o wide`` shows what YARN's Nodes page shows, beside ours."""
 
 
-def _resource(resource: Resource) -> dict[str, int]:
-    return {"memory": resource.memory, "vCores": resource.vcores}
-
-
 def document(node: NodeReport) -> dict[str, Any]:
     """One NodeInfo. As in YARN, numContainers, used and avail count guaranteed containers only."""
     available = (node.total - node.used).at_least_zero()
@@ -130,6 +127,8 @@ def document(node: NodeReport) -> dict[str, Any]:
         "usedVirtualCoresOpport": opportunistic.vcores_used,
         "numQueuedContainers": opportunistic.queued,
         "nodeLabels": list(node.labels),
+        "allocationTags": None,  # as YARN where there are none: containers cannot be tagged here, nor nodes
+        "nodeAttributesInfo": None,
         "resourceUtilization": {
             "nodePhysicalMemoryMB": node.node_utilization.memory_bytes // _MIB,
             "nodeVirtualMemoryMB": 0,
@@ -138,9 +137,9 @@ def document(node: NodeReport) -> dict[str, Any]:
             "aggregatedContainersVirtualMemoryMB": 0,
             "containersCPUUsage": round(node.containers_utilization.cpu, 3),
         },
-        "usedResource": _resource(node.used),
-        "availableResource": _resource(available),
-        "totalResource": _resource(node.total),
+        "usedResource": resource_document(node.used),
+        "availableResource": resource_document(available),
+        "totalResource": resource_document(node.total),
         "yopp": {
             "usedMemoryOpportMB": opportunistic.memory_used,
             "queueCapacity": opportunistic.queue_capacity,

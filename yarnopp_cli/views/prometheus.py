@@ -18,7 +18,10 @@ _O = "yopp_opportunistic_containers"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One figure. ``kind`` is "gauge" or "counter"; ``help`` says what it is, in its unit."""
+    """One figure. ``kind`` is "gauge", "counter" or "summary"; ``help`` says what it is, in its unit.
+
+    A summary's figures are its quantiles, and their sum and count by the name with ``_sum`` and ``_count``.
+    """
 
     name: str
     value: float
@@ -31,17 +34,24 @@ def text(samples: Iterable[Sample]) -> str:
     """All samples, those of one name together under one heading."""
     by_name: dict[str, list[Sample]] = {}
     for sample in samples:
-        by_name.setdefault(sample.name, []).append(sample)
+        family = sample.name
+        if sample.kind == "summary":
+            family = family.removesuffix("_count").removesuffix("_sum")
+        by_name.setdefault(family, []).append(sample)
     lines = []
     for name, group in by_name.items():
-        lines += [f"# HELP {name} {group[0].help}", f"# TYPE {name} {group[0].kind}"]
-        lines += [f"{name}{_labels(one.labels)} {_number(one.value)}" for one in group]
+        lines += [f"# HELP {name} {_help(group[0].help)}", f"# TYPE {name} {group[0].kind}"]
+        lines += [f"{one.name}{_labels(one.labels)} {_number(one.value)}" for one in group]
     return "\n".join(lines) + "\n"
 
 
 def _labels(labels: Mapping[str, str]) -> str:
     inside = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
     return f"{{{inside}}}" if inside else ""
+
+
+def _help(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 def _escaped(value: str) -> str:
@@ -83,9 +93,9 @@ def of_cluster(figures: Mapping[str, Any], opportunistic: OpportunisticCounts) -
     ]
     found += [
         Sample("yopp_containers_pending", figures["containersPending"], "Containers asked for, not allocated."),
-        Sample("yopp_memory_total_megabytes", figures["totalMB"], "Memory of all running nodes, in MB."),
-        Sample("yopp_memory_allocated_megabytes", figures["allocatedMB"], "Memory of guaranteed ones, in MB."),
-        Sample("yopp_vcores_total", figures["totalVirtualCores"], "Vcores of all running nodes."),
+        Sample("yopp_memory_capacity_bytes", figures["totalMB"] << 20, "Memory of all running nodes."),
+        Sample("yopp_memory_allocated_bytes", figures["allocatedMB"] << 20, "Memory of guaranteed containers."),
+        Sample("yopp_vcores_capacity", figures["totalVirtualCores"], "Vcores of all running nodes."),
         Sample("yopp_vcores_allocated", figures["allocatedVirtualCores"], "Vcores of guaranteed containers."),
         Sample("yopp_opportunistic_containers", opportunistic.live, "Allocated and not ended."),
         Sample(f"{_O}_allocated_total", opportunistic.allocated, "Opportunistic ones ever allocated.", "counter"),
@@ -106,11 +116,14 @@ def of_cluster(figures: Mapping[str, Any], opportunistic: OpportunisticCounts) -
     found += [
         Sample(
             "yopp_opportunistic_allocation_wait_seconds", percentiles[percent] / 1000,
-            "From an opportunistic ask to its allocation, of the last 1000.", "gauge",
+            "From an opportunistic ask to its allocation; quantiles of the last 1000.", "summary",
             {"quantile": str(percent / 100)},
         )
         for percent in PERCENTILES
     ]  # fmt: skip
+    wait = "yopp_opportunistic_allocation_wait_seconds"
+    found.append(Sample(f"{wait}_sum", opportunistic.waited_ms / 1000, "", "summary"))
+    found.append(Sample(f"{wait}_count", opportunistic.waits, "", "summary"))
     return found
 
 
@@ -160,9 +173,9 @@ def of_node(
     measured, held = info.node_utilization, info.containers_utilization
     found += _labelled(
         node,
-        ("yopp_node_memory_total_megabytes", info.total.memory, "Memory for containers, in MB."),
-        ("yopp_node_vcores_total", info.total.vcores, "Vcores for containers."),
-        ("yopp_node_memory_allocated_megabytes", info.allocated.memory, "Memory of what runs, in MB."),
+        ("yopp_node_memory_capacity_bytes", info.total.memory << 20, "Memory for containers."),
+        ("yopp_node_vcores_capacity", info.total.vcores, "Vcores for containers."),
+        ("yopp_node_memory_allocated_bytes", info.allocated.memory << 20, "Memory of what runs."),
         ("yopp_node_vcores_allocated", info.allocated.vcores, "Vcores of what runs."),
         ("yopp_node_opportunistic_running", told.running, "Opportunistic containers running."),
         ("yopp_node_opportunistic_queued", told.queued, "Opportunistic containers queued."),

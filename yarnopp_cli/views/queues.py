@@ -89,6 +89,19 @@ def document(queue: QueueReport) -> dict[str, Any]:
         "orderingPolicyInfo": queue.ordering_policy,
         "preemptionDisabled": queue.preemption_disabled,
         "pendingContainers": queue.pending_containers,
+        "allocatedContainers": queue.containers,
+        "reservedContainers": 0,
+        "numContainers": queue.containers,
+        "maxApplicationsPerUser": _per_user(queue),
+        "intraQueuePreemptionDisabled": True,
+        "defaultNodeLabelExpression": "",
+        "defaultPriority": queue.default_priority,
+        "queuePriority": 0,
+        "isAbsoluteResource": False,
+        "isAutoCreatedLeafQueue": False,
+        "autoCreateChildQueueEnabled": False,
+        "maxApplicationLifetime": queue.maximum_lifetime,
+        "defaultApplicationLifetime": queue.default_lifetime,
         "yopp": {
             "parent": queue.parent,
             "guaranteed": _resource(queue.guaranteed),
@@ -97,6 +110,11 @@ def document(queue: QueueReport) -> dict[str, Any]:
             "opportunistic": {"containers": queue.opportunistic_containers, **_resource(queue.opportunistic)},
         },
     }
+
+
+def _per_user(queue: QueueReport) -> int:
+    """One user may have as many applications as the queue may."""
+    return queue.maximum_applications
 
 
 def documents(queues: Sequence[QueueReport]) -> dict[str, Any]:

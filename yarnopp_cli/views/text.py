@@ -132,6 +132,14 @@ def megabytes(amount: float) -> str:
     return f"{amount:.0f} MB" if amount >= 10 or amount == int(amount) else f"{amount:.1f} MB"
 
 
+def of_megabytes(part: float, whole: float) -> str:
+    """A part and its whole, with the unit once where both have the same: ``384 of 2048 MB``."""
+    first, total = megabytes(part), megabytes(whole)
+    if first.rpartition(" ")[2] == total.rpartition(" ")[2]:
+        first = first.rpartition(" ")[0]
+    return f"{first} of {total}"
+
+
 def timestamp(epoch_ms: int) -> str:
     """ISO 8601 in UTC, to the millisecond: ``2025-12-10T20:26:40.000Z``; "-" for 0 (not yet)."""
     if not epoch_ms:

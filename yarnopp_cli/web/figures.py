@@ -9,24 +9,45 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from executor.records import Resource
-
-from ..core.resourcemanager import ResourceManager
 from ..views import cluster as cluster_view
 from ..views import jmx as jmx_view
 from ..views import prometheus
-from .http import document
+from .http import respond
 
 if TYPE_CHECKING:
+    from .cluster_data import ClusterData
     from .nodemanager import NodeData
-    from .resourcemanager import ClusterData
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def pending(machine: ResourceManager) -> Resource:
-    """The size of all that is asked for and not allocated."""
-    return machine.pending()
+class Busy:
+    """How much of a processor this thread, the daemon's loop, used lately."""
+
+    def __init__(self) -> None:
+        self._at, self._used = time.monotonic(), time.thread_time()
+        self._percent = 0
+
+    def percent(self) -> int:
+        """Since somebody asked last, if that was a second ago or more; else what he was told."""
+        now, used = time.monotonic(), time.thread_time()
+        if now - self._at >= 1:
+            self._percent = min(100, round(100 * (used - self._used) / (now - self._at)))
+            self._at, self._used = now, used
+        return self._percent
+
+
+async def cluster_metrics(data: ClusterData) -> dict[str, Any]:
+    """ClusterMetricsInfo."""
+    machine = data.machine
+    return cluster_view.metrics(
+        await data.info(),
+        await data.applications(),
+        await data.nodes(),
+        machine.pending(),
+        data.busy.percent(),
+        machine.assigned_per_second(time.monotonic()),
+    )
 
 
 def process_figures() -> dict[str, float]:
@@ -44,13 +65,16 @@ def _answer(samples: Iterable[prometheus.Sample]) -> web.Response:
     return web.Response(body=prometheus.text(samples).encode(), headers={"Content-Type": TEXT})
 
 
+def _beans(request: web.Request, beans: list[dict[str, Any]]) -> web.Response:
+    status, found = jmx_view.chosen(beans, request.query.get("qry", ""), request.query.get("get", ""))
+    return respond(request, found, status=status)
+
+
 def cluster_routes(data: ClusterData) -> list[web.RouteDef]:
     """``/metrics`` and ``/jmx`` of the RM."""
 
     async def metrics(request: web.Request) -> web.StreamResponse:
-        found = cluster_view.metrics(
-            await data.info(), await data.applications(), await data.nodes(), pending(data.machine)
-        )
+        found = await cluster_metrics(data)
         return _answer(
             [
                 *prometheus.of_cluster(found["clusterMetrics"], data.machine.opportunistic_metrics),
@@ -59,17 +83,15 @@ def cluster_routes(data: ClusterData) -> list[web.RouteDef]:
             ]
         )
 
-    async def jmx(request: web.Request) -> dict[str, Any]:
+    async def jmx(request: web.Request) -> web.StreamResponse:
         nodes = await data.nodes()
-        found = cluster_view.metrics(
-            await data.info(), await data.applications(), nodes, pending(data.machine)
-        )
+        found = await cluster_metrics(data)
         beans = jmx_view.cluster_beans(
             found["clusterMetrics"], nodes, data.machine.opportunistic_metrics, process_figures()
         )
-        return jmx_view.chosen(beans, request.query.get("qry", ""), request.query.get("get", ""))
+        return _beans(request, beans)
 
-    return [web.get("/metrics", metrics), web.get("/jmx", document(jmx))]
+    return [web.get("/metrics", metrics), web.get("/jmx", jmx)]
 
 
 def node_routes(data: NodeData) -> list[web.RouteDef]:
@@ -85,9 +107,9 @@ def node_routes(data: NodeData) -> list[web.RouteDef]:
             ]
         )
 
-    async def jmx(request: web.Request) -> dict[str, Any]:
+    async def jmx(request: web.Request) -> web.StreamResponse:
         counts = data.machine.container_counts
         beans = jmx_view.node_beans(await data.info(), await data.statuses(), counts, process_figures())
-        return jmx_view.chosen(beans, request.query.get("qry", ""), request.query.get("get", ""))
+        return _beans(request, beans)
 
-    return [web.get("/metrics", metrics), web.get("/jmx", document(jmx))]
+    return [web.get("/metrics", metrics), web.get("/jmx", jmx)]

@@ -224,19 +224,55 @@ async def start(
     app.add_routes(routes)
     app.on_response_prepare.append(_headers)
     logging.getLogger("aiohttp.server").addFilter(_is_ours)
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        handle_signals=False,
-        shutdown_timeout=CLOSE_SECONDS,
-        keepalive_timeout=KEEP_SECONDS,
-        lingering_time=LINGER_SECONDS,
-    )
+    kept: dict[str, Any] = {
+        "keepalive_timeout": KEEP_SECONDS,
+        "lingering_time": LINGER_SECONDS,
+        "access_log": None,
+    }
+    runner = web.AppRunner(app, handle_signals=False, shutdown_timeout=CLOSE_SECONDS, **kept)
     await runner.setup()
-    assert runner.server is not None
-    app[_CROWD].append(Crowd(runner.server))
-    loop = asyncio.get_running_loop()
+    server, loop = runner.server, asyncio.get_running_loop()
+    assert server is not None
+    app[_CROWD].append(Crowd(lambda: _Protocol(server, loop=loop, **kept)))
     return WebServer(runner, await loop.create_server(app[_CROWD][0], sock=bound, backlog=BACKLOG))
+
+
+class _Protocol(web.RequestHandler):
+    """A connection whose refusals of what is no request, too, are documents."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """A RemoteException in place of the plain text of aiohttp, which ends the connection all the same."""
+        plain = super().handle_error(request, status, exc, message)
+        if status >= 500:
+            error = HttpError(
+                status, "WebApplicationException", "this call failed", hint="the daemon's log says more"
+            )
+        else:
+            why = str(message or "").partition("\n")[0].rstrip(": ")[:200]
+            error = HttpError(
+                status,
+                "BadRequestException",
+                "java.lang.Exception: this is no HTTP request",
+                because=why,
+                exit_code=2,
+            )
+        found = web.Response(
+            body=to_json(error_document(error)),
+            status=plain.status,
+            content_type="application/json",
+            charset="utf-8",
+        )
+        found.headers["Server"] = "yopp"
+        found.force_close()
+        return found
 
 
 def _is_ours(record: logging.LogRecord) -> bool:

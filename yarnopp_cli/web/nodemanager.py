@@ -144,7 +144,7 @@ class NodeApi:
 
     async def info(self, request: web.Request) -> Document:
         """The node."""
-        return view.info(await self._data.info(), now_ms())
+        return view.info(await self._data.info(), now_ms(), self._data.facts.settings)
 
     async def applications(self, request: web.Request) -> Document:
         """Applications that have, or had, containers here."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+import re
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -58,7 +59,8 @@ def iso_ms(text: str) -> int:
     return round(moment.timestamp() * 1000)
 
 
-def _span(request: web.Request, name: str) -> tuple[int, int]:
+def span(request: web.Request, name: str) -> tuple[int, int]:
+    """The times between ``nameBegin`` and ``nameEnd``, epoch milliseconds. Raises 400."""
     begin, end = number(request, f"{name}Begin"), number(request, f"{name}End")
     first, last = begin or 0, MAX_TIME if end is None else end
     if first > last:
@@ -66,9 +68,28 @@ def _span(request: web.Request, name: str) -> tuple[int, int]:
     return first, last
 
 
-def _list(request: web.Request, *names: str) -> tuple[str, ...]:
-    text = ",".join(value for name in names for value in request.query.getall(name, []))
+def names(request: web.Request, *parameters: str) -> tuple[str, ...]:
+    """The words of comma lists."""
+    text = ",".join(value for name in parameters for value in request.query.getall(name, []))
     return tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+
+
+def numbers(request: web.Request, name: str) -> frozenset[int]:
+    """The whole numbers of a comma list. Raises 400."""
+    found = set()
+    for word in names(request, name):
+        if not re.fullmatch(r"-?[0-9]{1,18}", word):
+            raise bad_request(f"{name} must be whole numbers: {word[:40]}")
+        found.add(int(word))
+    return frozenset(found)
+
+
+def grouped_by(request: web.Request) -> bool:
+    """Whether activities are to be grouped: YARN knows one way. Raises 400."""
+    word = request.query.get("groupBy", "")
+    if word and word.upper() != "DIAGNOSTIC":
+        raise bad_request(f"Got invalid groupBy: {word[:100]}, valid groupBy types: [DIAGNOSTIC]")
+    return bool(word)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +121,10 @@ class ApplicationFilter:
                 name=request.query.get("name", ""),
             ),
             finals[0] if finals else None,
-            frozenset(one.lower() for one in _list(request, "applicationTypes")),
-            frozenset(one.lower() for one in _list(request, "applicationTags")),
-            _span(request, "startedTime"),
-            _span(request, "finishedTime"),
+            frozenset(one.lower() for one in names(request, "applicationTypes")),
+            frozenset(one.lower() for one in names(request, "applicationTags")),
+            span(request, "startedTime"),
+            span(request, "finishedTime"),
             limit,
         )
 

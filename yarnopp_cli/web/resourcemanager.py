@@ -15,16 +15,19 @@ from executor.records import ContainerState
 
 from ..core.resourcemanager import ResourceManager
 from ..core.submission import resource_of
-from ..errors import ApplicationNotFoundError, NodeNotFoundError, NotYetSupportedError
+from ..errors import NodeNotFoundError, NotYetSupportedError
 from ..inspection import cluster_document, inspect_cluster
 from ..records import application_updates as changes
 from ..records import client_protocol as client
+from ..records.activities import GetActivitiesRequest
 from ..records.admin_protocol import UpdateNodeResourceRequest
-from ..records.container_protocol import SignalContainerRequest, StopContainersRequest
+from ..records.container_protocol import (
+    SignalContainerRequest,
+    StopContainersRequest,
+)
 from ..records.ids import ApplicationAttemptId, ApplicationId, ContainerId
 from ..records.reports import (
     ApplicationReport,
-    ClusterInfo,
     ContainerReport,
     NodeReport,
     NodeState,
@@ -34,11 +37,13 @@ from ..rpc.server import user_name
 from ..rundir import RunDir
 from ..settings.applications import ApplicationSettings
 from ..settings.loading import Configuration
+from ..views import activities as activities_view
 from ..views import applications as application_view
 from ..views import cluster as cluster_view
 from ..views import nodes as node_view
 from . import figures, submitting
 from .calls import LocalCalls, call_daemon
+from .cluster_data import ClusterData, now_ms
 from .http import (
     Document,
     HttpError,
@@ -51,7 +56,8 @@ from .http import (
     start,
 )
 from .listening import WebListener
-from .queries import ApplicationFilter, iso_ms, words
+from .mapreduce import MapReduceApi
+from .queries import ApplicationFilter, grouped_by, iso_ms, names, number, numbers, words
 
 BASE = "/ws/v1/cluster"
 SIGNALS = {
@@ -61,55 +67,9 @@ SIGNALS = {
 }
 
 
-def now_ms() -> int:
-    """The time of day, in epoch milliseconds."""
-    return time.time_ns() // 1_000_000
-
-
-class ClusterData:
-    """What documents and pages are made of: the machine's own answers."""
-
-    def __init__(self, calls: LocalCalls, machine: ResourceManager, run_dir: RunDir) -> None:
-        self.call = calls
-        self.machine = machine
-        self.run_dir = run_dir
-
-    async def info(self) -> ClusterInfo:
-        """The cluster in short."""
-        found: ClusterInfo = (await self.call(client.GetClusterInfoRequest())).info
-        return found
-
-    async def applications(
-        self, request: client.GetApplicationsRequest | None = None
-    ) -> tuple[ApplicationReport, ...]:
-        """Those that the request names, in order of submission."""
-        answer: client.GetApplicationsResponse = await self.call(request or client.GetApplicationsRequest())
-        return answer.applications
-
-    async def application(self, application_id: str) -> ApplicationReport:
-        """One application. Raises 404 as YARN does, 400 for what is no id."""
-        ApplicationId.parse(application_id)
-        try:
-            return (await self.applications(client.GetApplicationsRequest((application_id,))))[0]
-        except ApplicationNotFoundError:
-            raise not_found(f"app with id: {application_id} not found") from None
-
-    async def nodes(self) -> tuple[NodeReport, ...]:
-        """All nodes, in order of their names and ports."""
-        answer: client.GetClusterNodesResponse = await self.call(client.GetClusterNodesRequest())
-        return answer.nodes
-
-    async def node(self, node_id: str) -> NodeReport:
-        """One node. Raises 404."""
-        for one in await self.nodes():
-            if one.node_id == node_id:
-                return one
-        raise not_found(f"nodeId, {node_id[:200]}, is not found")
-
-    async def containers(self, request: client.GetContainersRequest) -> tuple[ContainerReport, ...]:
-        """Containers as the RM knows them, in order of allocation."""
-        answer: client.GetContainersResponse = await self.call(request)
-        return answer.containers
+def java_date(epoch_ms: int) -> str:
+    """A time as Java's Date writes it, in UTC."""
+    return time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime(epoch_ms / 1000))
 
 
 class ClusterApi:
@@ -172,8 +132,6 @@ class ClusterApi:
             ("POST", "delete"),
         ):
             found.append(web.route(method, f"{BASE}/reservation/{path}", self.reservation))
-        found.append(web.get("/proxy/{app}/{rest:.*}", self.proxy))
-        found.append(web.get("/ws/v1/history/{rest:.*}", self.history))
         return found
 
     # -- the cluster -----------------------------------------------------------------------------------------
@@ -184,12 +142,7 @@ class ClusterApi:
 
     async def metrics(self, request: web.Request) -> Document:
         """ClusterMetricsInfo."""
-        return await self._metrics()
-
-    async def _metrics(self) -> Document:
-        data = self.data
-        pending = figures.pending(data.machine)
-        return cluster_view.metrics(await data.info(), await data.applications(), await data.nodes(), pending)
+        return await figures.cluster_metrics(self.data)
 
     async def scheduler(self, request: web.Request) -> Document:
         """The queues."""
@@ -197,16 +150,32 @@ class ClusterApi:
         return cluster_view.scheduler(answer.queues)
 
     async def activities(self, request: web.Request) -> Document:
-        """Nothing is recorded of allocations."""
+        """What stands against what waits, queue by queue; at one node with ``nodeId``."""
         node_id = request.query.get("nodeId", "")
         if node_id:
             await self.data.node(node_id)
-        return cluster_view.activities(time.strftime("%a %b %d %H:%M:%S %Z %Y"), node_id)
+        grouped = grouped_by(request)
+        answer = await self.data.call(GetActivitiesRequest(node_id=node_id))
+        return activities_view.cluster(answer, node_id, java_date(answer.at_ms), grouped=grouped)
 
     async def application_activities(self, request: web.Request) -> Document:
-        """What an application waits for."""
+        """What stands against what one application waits for."""
         report = await self.data.application(request.match_info["app"])
-        return cluster_view.application_activities(report, time.strftime("%a %b %d %H:%M:%S %Z %Y"))
+        if number(request, "limit") == 0:
+            raise bad_request("limit must be greater than 0!")
+        actions = frozenset(one.lower() for one in names(request, "actions"))
+        if wrong := actions - set(activities_view.ACTIONS):
+            raise bad_request(f"Got invalid action: {min(wrong)[:100]}, valid actions: refresh, get")
+        answer = await self.data.call(GetActivitiesRequest(report.application_id))
+        return activities_view.application(
+            report,
+            answer,
+            java_date(answer.at_ms),
+            grouped=grouped_by(request),
+            priorities=numbers(request, "requestPriorities"),
+            request_ids=numbers(request, "allocationRequestIds"),
+            actions=actions,
+        )
 
     async def statistics(self, request: web.Request) -> Document:
         """Applications by state and type."""
@@ -478,18 +447,6 @@ class ClusterApi:
             "the reservation system is not enabled: there are no reservations in this version"
         )
 
-    async def proxy(self, request: web.Request) -> web.StreamResponse:
-        """404: masters here serve no HTTP of their own."""
-        report = await self._application(request)
-        raise not_found(
-            f"{report.application_id} has no web server: masters of yopp tell the ResourceManager their progress, "
-            f"see {BASE}/apps/{report.application_id}"
-        )
-
-    async def history(self, request: web.Request) -> web.StreamResponse:
-        """404: the RM itself remembers what has ended."""
-        raise not_found(f"there is no history server: {BASE}/apps shows applications that have ended")
-
 
 _HIDDEN = frozenset({NodeState.UNHEALTHY, NodeState.LOST, NodeState.SHUTDOWN, NodeState.DECOMMISSIONED})
 
@@ -517,6 +474,7 @@ async def serve(
 
     data = ClusterData(calls, machine, run_dir)
     routes = ClusterApi(data, configuration).routes()
+    routes += MapReduceApi(data).routes()
     routes += figures.cluster_routes(data)
     routes += ClusterPages(data, configuration).routes()
     return await start(bound, listener, loopback_only, routes)

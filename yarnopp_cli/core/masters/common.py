@@ -24,6 +24,7 @@ from ...errors import (
 )
 from ...records.container_protocol import StopContainersRequest, UpdateContainersRequest
 from ...records.jobs import JobSpec
+from ...records.mapreduce import TaskAssignment
 from ...records.master_protocol import AllocateResponse, RegisterApplicationMasterResponse
 from ...records.reports import FinalApplicationStatus
 from ...records.requests import (
@@ -270,6 +271,8 @@ class JobMaster:
         task.container = container
         task.upgraded = task.execution_type is not container.execution_type
         self._by_container[container.id] = task
+        if self.job.map_reduce is not None:
+            self._rm.tasks.append(TaskAssignment(container.id, task.spec.number - 1, self._phase_index > 0))
         self._move(task, TaskState.STARTING)
         self._starts.add(task)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ...records.client_protocol import KillApplicationRequest
 from ...records.ids import ApplicationAttemptId
+from ...records.mapreduce import TaskAssignment
 from ...records.master_protocol import (
     AllocateRequest,
     AllocateResponse,
@@ -29,7 +30,7 @@ TELL_SECONDS = 1.0
 class Conversation:
     """One attempt's side of the ApplicationMasterProtocol.
 
-    ``releases`` and ``updates`` go with the next allocate call. ``registered`` is false before the first
+    ``releases``, ``updates`` and ``tasks`` go with the next allocate call. ``registered`` is false before the first
     registration and after the RM asked for another one. ``in_flight`` counts allocate calls that have not
     been answered.
     """
@@ -38,6 +39,8 @@ class Conversation:
         self.asks = Asks()
         self.releases: list[str] = []
         self.updates: list[UpdateContainerRequest] = []
+        self.tasks: list[TaskAssignment] = []
+        self._said: list[TaskAssignment] = []
         self.registered = False
         self.in_flight = 0
         self.retry_at: float | None = None
@@ -58,7 +61,7 @@ class Conversation:
         """The allocate call that is due: there is something to say, or none is waiting at the RM."""
         if not self.registered or self.retry_at is not None:
             return None
-        if self.in_flight and not (self.asks.has_unsent or self.releases or self.updates):
+        if self.in_flight and not (self.asks.has_unsent or self.releases or self.updates or self.tasks):
             return None
         return self._allocate(progress, summary, self._heartbeat_ms)
 
@@ -78,7 +81,10 @@ class Conversation:
             updates=tuple(self.updates),
             wait_ms=wait_ms,
             summary=summary,
+            tasks=tuple(self.tasks),
         )
+        self._said += self.tasks
+        self.tasks.clear()
         self.releases.clear()
         self.updates.clear()
         return m.Allocate(request)
@@ -104,6 +110,7 @@ class Conversation:
         if self._lost_at is None:
             self._lost_at = now
         self.asks.repeat_all()
+        self.tasks, self._said = self._said + self.tasks, []
         self.retry_at = now + RETRY_SECONDS
         return now - self._lost_at < PATIENCE_SECONDS
 

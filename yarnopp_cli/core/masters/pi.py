@@ -14,8 +14,10 @@ from executor.records import ExecutionType, Resource
 
 from ...errors import UsageError
 from ...records.jobs import JobSpec, PhaseSpec, PiSpec, TaskSpec
+from ...records.mapreduce import JobProperty, MapReduceJob
 
 APPLICATION_TYPE = "MAPREDUCE"
+NAME = "QuasiMonteCarlo"
 PRIORITY_FAST_FAIL_MAP = 5
 PRIORITY_REDUCE = 10
 PRIORITY_OPPORTUNISTIC_MAP = 19
@@ -53,8 +55,9 @@ class PiOptions:
     reduce_attempts: int = 4
     timeout_ms: int = 0
     max_preemptions: int = 100
-    name: str = "QuasiMonteCarlo"
+    name: str = NAME
     maps_rule: str = "SPREAD"
+    properties: tuple[JobProperty, ...] = ()
 
 
 def check_size(maps: int, samples: int) -> None:
@@ -133,6 +136,13 @@ def plan(options: PiOptions) -> JobSpec:
         timeout_ms=options.timeout_ms,
         max_preemptions=options.max_preemptions,
         pi=PiSpec(options.maps, options.samples, directory),
+        map_reduce=MapReduceJob(
+            options.maps,
+            outputs_per_map=2,  # how many points lie inside, how many outside
+            map_attempts=options.map_attempts,
+            reduce_attempts=options.reduce_attempts,
+            properties=options.properties,
+        ),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
@@ -22,7 +22,7 @@ from ...views import applications as application_view
 from ...views import cluster as cluster_view
 from ...views import containers as container_view
 from ...views import nodes as node_view
-from ...views.text import megabytes, span
+from ...views.text import megabytes, of_megabytes, span
 from ..http import not_found
 from ..queries import words
 from .frame import page, static_routes
@@ -42,9 +42,10 @@ from .html import (
     tag,
     tiles,
 )
+from .mapreduce import MAP_REDUCE, map_reduce_section
 
 if TYPE_CHECKING:
-    from ..resourcemanager import ClusterData
+    from ..cluster_data import ClusterData
 
 NAVIGATION = (
     ("About", "/cluster"),
@@ -209,23 +210,20 @@ class ClusterPages:
         attempts = table(
             ("Attempt ID", "State", "AM Container", "Started", "Finished", "Diagnostics"),
             [
-                (one.attempt_id, state(one.state), one.am_container_id or "in its client",
+                (one.attempt_id, state(one.state), _master(one.am_container_id),
                  moment(one.started_at_ms), moment(one.finished_at_ms), one.diagnostics)
                 for one in answer.attempts
             ],
             empty="No attempts.",
         )  # fmt: skip
-        listed = table(
-            CONTAINER_TITLES,
-            [container_row(one, addresses.get(one.node_id, ""), now_ms()) for one in containers[-MOST_ROWS:]],
-            empty="No containers yet.",
-            numeric=NUMBERS,
-        )
+        listed = containers_table(containers, "No containers yet.", addresses)
+        job = await self._data.job(report.application_id) if report.application_type == MAP_REDUCE else None
         body = join(
             [
                 tag("p", join([state(report.state.value), " ", report.name]), class_="big"),
                 application_bar(report),
                 section("Overview", facts(_overview(report))),
+                *([map_reduce_section(job, now_ms())] if job is not None else []),
                 section("Attempts", attempts),
                 section(f"Containers ({len(containers)})", listed),
             ]
@@ -284,7 +282,7 @@ def cluster_tiles(info: ClusterInfo, nodes: Sequence[NodeReport]) -> Html:
                     used.memory,
                     told["memoryMB"],
                     total.memory,
-                    f"{megabytes(used.memory)} of {megabytes(total.memory)}",
+                    of_megabytes(used.memory, total.memory),
                 ),
                 f"guaranteed · {megabytes(told['memoryMB'])} opportunistic",
             ),
@@ -347,6 +345,28 @@ def container_row(report: ContainerReport, http_address: str, now: int) -> list[
     ]
 
 
+def containers_table(
+    reports: Sequence[ContainerReport], empty: str, http_addresses: Mapping[str, str] | None = None
+) -> Html:
+    """Containers in the order given; of too many, those that run, then those that wait, then the last that ended."""
+    shown, addresses, now = list(reports), http_addresses or {}, now_ms()
+    if len(shown) > MOST_ROWS:
+        ranked = sorted(range(len(shown)), key=lambda at: (_rank(shown[at]), -at))
+        shown = [shown[at] for at in sorted(ranked[:MOST_ROWS])]
+    rows = [container_row(one, addresses.get(one.node_id, ""), now) for one in shown]
+    found = table(CONTAINER_TITLES, rows, empty=empty, numeric=NUMBERS)
+    if len(shown) == len(reports):
+        return found
+    words = f"{len(shown)} of {len(reports)}: those that run before those that wait, and these before those that ended."
+    return join([found, tag("p", words, class_="more")])
+
+
+def _rank(report: ContainerReport) -> int:
+    if report.state is ContainerState.DONE:
+        return 2
+    return 0 if report.started_at_ms else 1
+
+
 def kind(execution_type: ExecutionType) -> Html:
     """The execution type."""
     return tag("span", execution_type.value, class_=f"kind {execution_type.value.lower()}")
@@ -369,9 +389,16 @@ def application_bar(report: ApplicationReport) -> Html:
     )
 
 
+def _master(container_id: str) -> object:
+    """A master's container, whose page its node has."""
+    if not container_id:
+        return "in its client"
+    return link(path("cluster", "container", container_id), container_id)
+
+
 def _overview(report: ApplicationReport) -> list[tuple[str, object]]:
     code = application_view.exit_code(report)
-    master: object = report.am_container_id or "in its client"
+    master = _master(report.am_container_id)
     rows: list[tuple[str, object]] = [
         ("User", report.user),
         ("Name", report.name),
@@ -438,13 +465,17 @@ def _queue(queue: dict[str, Any]) -> Html:
         parts.append(
             tag(
                 "span",
-                f"{queue['numApplications']} applications, {pending} containers pending",
+                f"{_counted(queue['numApplications'], 'application')}, {_counted(pending, 'container')} pending",
                 class_="more",
             )
         )
     below = (queue.get("queues") or {}).get("queue") or []
     inside = join([tag("div", join(parts, " "), class_="queue"), *(_queue(one) for one in below)])
     return tag("div", inside, class_="queues")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _limits(nodes: Sequence[NodeReport]) -> Html:

@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 from ...views.text import harmless, timestamp
 
+LONG = 24
+"""Text longer than this may be cut in a table, and is shown whole where one points at it."""
 DENSE = 14
 """Tables of more columns than this are set closer."""
 
@@ -124,6 +126,9 @@ def table(
                 "td",
                 tag("span", value),
                 data_label=title,
+                title=value
+                if isinstance(value, str) and not isinstance(value, Html) and len(value) > LONG
+                else None,
                 class_=(mark + " none" * (value == "")).strip() or None,
             )
             for title, value, mark in zip(titles, row, marks, strict=True)

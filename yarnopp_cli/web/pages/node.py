@@ -18,11 +18,11 @@ from ...records.ids import ContainerId
 from ...records.reports import ContainerReport
 from ...views import containers as container_view
 from ...views.node_rest import by_application
-from ...views.text import harmless, megabytes, span
+from ...views.text import harmless, megabytes, of_megabytes, span
 from .. import logs
 from ..calls import call_daemon
 from ..http import bad_request, not_found, require_owner
-from .cluster import CONTAINER_TITLES, NUMBERS, container_row, kind, now_ms
+from .cluster import containers_table, kind, now_ms
 from .frame import page, static_routes
 from .html import Html, facts, join, link, moment, path, section, shares, state, table, tag, tiles
 
@@ -262,7 +262,7 @@ def node_tiles(info: GetNodeInfoResponse) -> Html:
                     memory,
                     told.memory_used,
                     total.memory,
-                    f"{megabytes(memory)} of {megabytes(total.memory)}",
+                    of_megabytes(memory, total.memory),
                 ),
                 f"guaranteed · {megabytes(told.memory_used)} opportunistic",
             ),
@@ -279,6 +279,4 @@ def node_tiles(info: GetNodeInfoResponse) -> Html:
 
 
 def _table(reports: list[ContainerReport], empty: str) -> Html:
-    now = now_ms()
-    rows = [container_row(one, "", now) for one in reports[:500]]
-    return table(CONTAINER_TITLES, rows, empty=empty, numeric=NUMBERS)
+    return containers_table(reports, empty)

@@ -1,0 +1,115 @@
+"""YARN's documents of scheduler activities (ActivitiesInfo, AppActivitiesInfo), of how things stand now. Pure.
+
+``date`` is the answer's time as Java writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..records.activities import ApplicationActivity, GetActivitiesResponse, NodeActivity, RequestActivity
+from ..records.reports import FINAL_STATES, ApplicationReport
+
+GROUPS = ("DIAGNOSTIC",)
+ACTIONS = ("refresh", "get")
+ACCEPTED, SKIPPED, REJECTED = "ACCEPTED", "SKIPPED", "REJECTED"
+
+
+def _nodes(nodes: Sequence[NodeActivity], *, grouped: bool) -> list[dict[str, Any]]:
+    """A node each, or with ``grouped`` a line for all that say the same."""
+    if not grouped:
+        return [
+            {"nodeId": one.node_id, "allocationState": _state(one), "diagnostic": one.diagnostic}
+            for one in nodes
+        ]
+    groups: dict[tuple[str, str], list[str]] = {}
+    for one in nodes:
+        groups.setdefault((_state(one), one.diagnostic), []).append(one.node_id)
+    return [
+        {"allocationState": state, "diagnostic": text, "count": len(names), "nodeIds": names}
+        for (state, text), names in groups.items()
+    ]
+
+
+def _state(one: NodeActivity) -> str:
+    return ACCEPTED if one.accepted else SKIPPED
+
+
+def _request(one: RequestActivity, *, grouped: bool) -> dict[str, Any]:
+    what = f"{one.outstanding} {one.execution_type.value} of {one.resource}"
+    return {
+        "requestPriority": one.priority,
+        "allocationRequestId": one.allocation_request_id,
+        "allocationState": SKIPPED,
+        "diagnostic": f"{what}: {one.diagnostic}" if one.diagnostic else f"{what} wait",
+        "children": _nodes(one.nodes, grouped=grouped),
+    }
+
+
+def cluster(answer: GetActivitiesResponse, node_id: str, date: str, *, grouped: bool) -> dict[str, Any]:
+    """YARN's answer to ``GET …/scheduler/activities``: the tree of queues, their waiting applications, their asks."""
+    waiting = [app for app in answer.applications if app.requests]
+    found: dict[str, Any] = {"nodeId": node_id} if node_id else {}
+    found |= {"timestamp": answer.at_ms, "dateTime": date}
+    if not waiting:
+        return {"activities": {**found, "diagnostic": "nothing is asked for", "allocations": []}}
+    root: dict[str, Any] = {"name": "root", "allocationState": SKIPPED, "diagnostic": "", "children": []}
+    for app in waiting:
+        at = root
+        for name in app.queues[1:]:
+            below = next((one for one in at["children"] if one["name"] == name), None)
+            if below is None:
+                below = {"name": name, "allocationState": SKIPPED, "diagnostic": "", "children": []}
+                at["children"].append(below)
+            at = below
+        at["children"].append(
+            {
+                "name": app.application_id,
+                "appPriority": app.priority,
+                "allocationState": SKIPPED,
+                "diagnostic": "",
+                "children": [_request(one, grouped=grouped) for one in app.requests],
+            }
+        )
+    allocation = {"partition": "", "updatedContainerId": "", "finalAllocationState": SKIPPED, "root": root}
+    return {"activities": {**found, "allocations": [allocation]}}
+
+
+def application(
+    report: ApplicationReport,
+    answer: GetActivitiesResponse,
+    date: str,
+    *,
+    grouped: bool,
+    priorities: frozenset[int],
+    request_ids: frozenset[int],
+    actions: frozenset[str],
+) -> dict[str, Any]:
+    """YARN's answer to ``GET …/scheduler/app-activities/{id}``. Empty filters let all pass."""
+    found: dict[str, Any] = {
+        "applicationId": report.application_id,
+        "timestamp": answer.at_ms,
+        "dateTime": date,
+    }
+    if actions == {"refresh"}:
+        return {"appActivities": {**found, "diagnostic": "Successfully notified actions: refresh"}}
+    app: ApplicationActivity | None = answer.applications[0] if answer.applications else None
+    requests = [
+        one
+        for one in (app.requests if app is not None else ())
+        if (not priorities or one.priority in priorities)
+        and (not request_ids or one.allocation_request_id in request_ids)
+    ]
+    if app is None or not requests:
+        why = f"{report.application_id} has ended" if report.state in FINAL_STATES else "nothing is asked for"
+        return {"appActivities": {**found, "diagnostic": why, "allocations": []}}
+    allocation = {
+        "queueName": app.queues[-1],
+        "appPriority": str(app.priority),
+        "timestamp": answer.at_ms,
+        "dateTime": date,
+        "allocationState": SKIPPED,
+        "requestAllocation": [_request(one, grouped=grouped) for one in requests],
+    }
+    return {"appActivities": {**found, "allocations": [allocation]}}
