@@ -167,7 +167,7 @@ def test_json_of_every_command_has_the_promised_shape(yopp: Yopp) -> None:
     say("container kill", live[3], shape=container)
     say("node list", shape=nodes)
     say("node status", f"{host}:45454", shape=node)
-    say("node resize", "45454", "--vcores", "3", shape={"memory": 256, "vCores": 3, **node})
+    say("node resize", "45454", "--vcores", "3", shape={"memory": 512, "vCores": 3, **node})
     say("queue list", shape={"queues": {"queue": [schema.QUEUE]}})
     say("queue status", "default", shape={"queue": schema.QUEUE})
     for name in (live[0], first, "45454"):
