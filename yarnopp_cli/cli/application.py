@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -166,7 +166,11 @@ def status(
     _details(printer, found)
 
 
-def _details(printer: Printer, found: list[ApplicationReport]) -> None:
+def _details(
+    printer: Printer,
+    found: list[ApplicationReport],
+    answer: Callable[[ApplicationReport], Mapping[str, Any]] | None = None,
+) -> None:
     now = now_ms()
     printer.details(
         found,
@@ -175,6 +179,7 @@ def _details(printer: Printer, found: list[ApplicationReport]) -> None:
         fields=lambda app: view.fields(app, now),
         columns=view.columns(now),
         identity=lambda app: app.application_id,
+        answer=answer,
     )
 
 
@@ -224,7 +229,7 @@ def kill(
             else:
                 printer.text(f"{report.application_id} {report.state.value}")
     else:
-        _details(printer, after)
+        _details(printer, after, lambda app: {"state": app.state.value})
     return 0
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..errors import UsageError
 from ..records.reports import ApplicationReport
 from ..views import applications as view
+from ..views.cluster import timeout_document
 from ..views.text import timestamp
 from .application import now_ms
 from .context import Context
@@ -76,7 +77,12 @@ def lifetime(
         one = one_of(applications(client, [application]), application)
         report = client.limit_lifetime(one, expires, dry_run=dry_run)
     until = f"may live until {timestamp(expires)}" if expires else "may live without bound"
-    _show(printer, report, f"{report.application_id} {'would be one that ' if dry_run else ''}{until}")
+    _show(
+        printer,
+        report,
+        f"{report.application_id} {'would be one that ' if dry_run else ''}{until}",
+        {} if dry_run else {"timeout": timeout_document(report, now_ms())},
+    )
 
 
 def tags(
@@ -149,7 +155,10 @@ def queue(
         one = one_of(applications(client, [application]), application)
         report = client.move_application(one, name, dry_run=dry_run)
     _show(
-        printer, report, f"{report.application_id} {'would be' if dry_run else 'is'} in queue {report.queue}"
+        printer,
+        report,
+        f"{report.application_id} {'would be' if dry_run else 'is'} in queue {report.queue}",
+        {} if dry_run else {"queue": report.queue},
     )
 
 
@@ -175,10 +184,11 @@ def priority(
         printer,
         report,
         f"{report.application_id} {'would have' if dry_run else 'has'} priority {report.priority}",
+        {} if dry_run else {"priority": report.priority},
     )
 
 
-def _show(printer: Printer, report: ApplicationReport, sentence: str) -> None:
+def _show(printer: Printer, report: ApplicationReport, sentence: str, answer: dict[str, Any]) -> None:
     if printer.for_people:
         printer.text(sentence)
         return
@@ -190,4 +200,5 @@ def _show(printer: Printer, report: ApplicationReport, sentence: str) -> None:
         fields=lambda app: view.fields(app, now),
         columns=view.columns(now),
         identity=lambda app: app.application_id,
+        answer=lambda _: answer,
     )

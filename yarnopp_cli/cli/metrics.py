@@ -57,7 +57,9 @@ def metrics(
     """
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     if (status := jmx.chosen((), query, ""))[0] != 200:
-        raise UsageError(f"--query {query} is no name of beans", because=status[1]["message"], hint="--query 'Hadoop:*'")
+        raise UsageError(
+            f"--query {query} is no name of beans", because=status[1]["message"], hint="--query 'Hadoop:*'"
+        )
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         if named:
             every = [one for one in client.nodes() if one.state in _LIVE or named != ["all"]]

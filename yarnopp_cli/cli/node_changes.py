@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -194,8 +195,14 @@ def resize(
         found,
         dry_run=dry_run,
         text=lambda node: f"{node.total.memory} MB, {node.total.vcores} vcores",
+        answer=size_document,
     )
     return 0
+
+
+def size_document(node: NodeReport) -> dict[str, Any]:
+    """What REST answers to another size."""
+    return {"memory": node.total.memory, "vCores": node.total.vcores}
 
 
 def tell(
@@ -204,6 +211,7 @@ def tell(
     *,
     dry_run: bool,
     text: object = None,
+    answer: Callable[[NodeReport], Mapping[str, Any]] | None = None,
 ) -> None:
     """What became of the nodes, or would have."""
     if not printer.for_people:
@@ -214,6 +222,7 @@ def tell(
             fields=view.fields,
             columns=view.COLUMNS,
             identity=lambda node: node.node_id,
+            answer=None if dry_run else answer,
         )
         return
     shown = text if callable(text) else view.state_text

@@ -286,11 +286,13 @@ class Printer:
         fields: Callable[[T], Sequence[tuple[str, str]]],
         columns: Sequence[Column[T]],
         identity: Callable[[T], str],
+        answer: Callable[[T], Mapping[str, Any]] | None = None,
     ) -> None:
-        """Print one or several things in full: ``name : value`` lines, or ``{key: document}`` a line in JSON."""
+        """Print one or several things in full: ``name : value`` lines, or ``{key: document}`` a line in JSON, after
+        what REST's ``answer`` to the same act says."""
         if self.is_json:
             for row in rows:
-                self.document({key: document(row)})
+                self.document({**(answer(row) if answer is not None else {}), key: document(row)})
         elif not self.for_people:
             self.listing(rows, columns, documents=list, document=document, identity=identity)
         else:

@@ -16,7 +16,7 @@ from ..views import queues as queue_view
 from .context import Context
 from .naming import nodes as named_nodes
 from .naming import one_of
-from .node_changes import tell
+from .node_changes import size_document, tell
 from .options import (
     Color,
     Conf,
@@ -195,6 +195,7 @@ def update_node_resource(
         changed,
         dry_run=dry_run,
         text=lambda one: f"{one.total.memory} MB, {one.total.vcores} vcores",
+        answer=size_document,
     )
 
 
