@@ -421,15 +421,17 @@ def unusable(node: NodeReport) -> list[Reason]:
     """Why a node takes nothing new, or does not move; nothing where it works."""
     if node.state in (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED):
         word = "is being" if node.state is NodeState.DECOMMISSIONING else "has been"
-        return [Reason(ReasonCode.NODE_DRAINING, f"{node.node_id} {word} drained: nothing new comes there")]
-    if node.state in (NodeState.LOST, NodeState.SHUTDOWN):
-        why = "was silent for too long" if node.state is NodeState.LOST else "has ended"
-        return [Reason(ReasonCode.NODE_LOST, f"{node.node_id} {why}")]
-    if node.state is not NodeState.RUNNING or not node.connected:
+        code, text = ReasonCode.NODE_DRAINING, f"{word} drained: nothing new comes there"
+    elif node.state in (NodeState.LOST, NodeState.SHUTDOWN):
+        lost = node.state is NodeState.LOST
+        code, text = ReasonCode.NODE_LOST, "was silent for too long" if lost else "has ended"
+    elif node.state is not NodeState.RUNNING or not node.connected:
         told = f"is {node.state.value}" if node.state is not NodeState.RUNNING else "is silent"
         because = f": {node.health_report}" if node.health_report else ""
-        return [Reason(ReasonCode.NODE_UNUSABLE, f"{node.node_id} {told}{because}")]
-    return []
+        code, text = ReasonCode.NODE_UNUSABLE, f"{told}{because}"
+    else:
+        return []
+    return [Reason(code, f"{node.node_id} {text}", by=(node.node_id,))]
 
 
 def limit_of(node: NodeReport) -> int:

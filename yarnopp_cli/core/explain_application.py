@@ -25,7 +25,6 @@ from .explain import (
     ways_out,
     why_paused,
 )
-from .explain_node import node_actions
 from .explain_words import are, begins, count, later, listed, names, ordinal, rests_on, span, waited_text
 from .waited import Waited, waited
 
@@ -317,10 +316,8 @@ def _actions(
     ]
     if by_person:
         found.append(Suggestion(f"yopp container resume {' '.join(by_person[:3])}", "lets it go on"))
-    if ReasonCode.NODE_DRAINING in codes:
-        drained = [node for node in nodes.values() if node.state.value.startswith("DECOMMISSION")]
-        found += node_actions(drained[0])[:1] if drained else []
-        found += [] if drained else [Suggestion("yopp node list -a", "shows which nodes are drained")]
+    drained = [one.by[0] for one in reasons if one.code is ReasonCode.NODE_DRAINING and one.by]
+    found += [Suggestion(f"yopp node resume {one}", "uses it again") for one in drained[:1]]
     if ReasonCode.NO_NODE in codes:
         found.append(
             Suggestion("yopp node list -a", "shows the nodes and their labels; `yopp nm start` adds one")
