@@ -100,9 +100,11 @@ CONTAINER = {
         **dict.fromkeys(
             (
                 "queuedSince", "startedAt", "finishedAt", "pausedSince", "position", "promotedAt", "preemptions",
+                "submittedAt", "eligibleAt", "allocatedAt", "expectedMs",
             ),
             int,
         ),
+        **dict.fromkeys(("waitedSinceSubmitMs", "waitedSinceEligibleMs"), (int, None)),
         "cgroup": (str, None),
         "limits": (None, {"cpuQuota": (int, float, None), "cpuShares": (int, None), "memoryMB": (int, None)}),
         "used": {
@@ -149,7 +151,10 @@ EXPLANATION = {
         "queueLength": int,
         "queueLimit": int,
         "estimatedStart": int,
+        "estimatedLast": int,
         "estimate": str,
+        "outlived": [str],
+        **dict.fromkeys(("waitedSinceSubmitMs", "waitedSinceEligibleMs"), (int, None)),
         "actions": [{"command": str, "effect": str}],
     }
 }

@@ -7,7 +7,7 @@ import signal as signals
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -268,13 +268,25 @@ def status(
     show_details(printer, found, facts)
 
 
-def show_details(printer: Printer, found: list[ContainerReport], facts: dict[str, view.NodeFacts]) -> None:
-    """Print everything about these containers in the form chosen."""
+def show_details(
+    printer: Printer,
+    found: list[ContainerReport],
+    facts: dict[str, view.NodeFacts],
+    besides: Callable[[ContainerReport], dict[str, Any]] | None = None,
+) -> None:
+    """Print everything about these containers in the form chosen; ``besides`` goes under ``yopp`` in documents."""
     now = now_ms()
+
+    def document(one: ContainerReport) -> dict[str, Any]:
+        made = view.document(one, now, facts.get(one.node_id))
+        if besides is not None:
+            made["yopp"].update(besides(one))
+        return made
+
     printer.details(
         found,
         key="container",
-        document=lambda one: view.document(one, now, facts.get(one.node_id)),
+        document=document,
         fields=lambda one: view.fields(one, now, facts.get(one.node_id)),
         columns=view.columns(now),
         identity=lambda one: one.container_id,

@@ -17,6 +17,7 @@ from executor.records import (
 )
 from executor.settings import ExecutorSettings
 
+from ..core.waited import Waited, waited
 from ..errors import EXIT_TRY_AGAIN
 from ..records.reports import ContainerReport
 from .columns import Column
@@ -215,6 +216,7 @@ def document(report: ContainerReport, now_ms: int, facts: NodeFacts | None = Non
     """One of the NodeManager's ContainerInfo; ours, and what the node measured, under ``yopp``."""
     usage = report.usage
     wall_ms = time_ms(report, now_ms) if report.started_at_ms else 0
+    times = waited(report, now_ms)
     return {
         "id": report.container_id,
         "state": _yarn_state(report),
@@ -237,6 +239,8 @@ def document(report: ContainerReport, now_ms: int, facts: NodeFacts | None = Non
             "priority": report.priority,
             "pid": report.pid or None,
             "command": list(report.command),
+            "submittedAt": report.submitted_at_ms,
+            "eligibleAt": report.eligible_at_ms,
             "allocatedAt": report.allocated_at_ms,
             "queuedSince": report.queued_at_ms,
             "startedAt": report.started_at_ms,
@@ -244,6 +248,9 @@ def document(report: ContainerReport, now_ms: int, facts: NodeFacts | None = Non
             "pausedSince": report.paused_at_ms,
             "promotedAt": report.promoted_at_ms,
             "preemptions": report.preemptions,
+            "waitedSinceSubmitMs": times.since_submit if times.since_submit >= 0 else None,
+            "waitedSinceEligibleMs": times.since_eligible if times.since_eligible >= 0 else None,
+            "expectedMs": report.duration_hint_ms,
             "position": report.position,
             "cgroup": report.cgroup,
             "logDirectory": report.log_directory,
@@ -299,11 +306,23 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
         ("Queued", timestamp(report.queued_at_ms)),
         ("Started", timestamp(report.started_at_ms)),
         ("Finished", timestamp(report.finished_at_ms)),
+        ("Waited", waited_line(waited(report, now_ms))),
+        ("Expected", f"{span(report.duration_hint_ms)}, as declared" if report.duration_hint_ms else ""),
         ("Logs", _log_lines(report)),
         ("Cgroup", report.cgroup or "-"),
         ("Diagnostics", report.diagnostics.strip()),
     ]
     return [(name, value) for name, value in lines if value or name == "Diagnostics"]
+
+
+def waited_line(times: Waited) -> str:
+    """Both waiting times; "-" where neither is known."""
+    if times.since_eligible < 0:
+        return f"{span(times.since_submit)} since its submission" if times.since_submit >= 0 else "-"
+    submit = (
+        f", {span(times.since_submit)} since its application was submitted" if times.since_submit >= 0 else ""
+    )
+    return f"{span(times.since_eligible)} since it was eligible (asked for by its master){submit}"
 
 
 def _state_line(report: ContainerReport) -> str:
