@@ -1,4 +1,4 @@
-"""Why and when, asked of one real cluster: numbers that are true, estimates that come true, and what promotions cost."""
+"""Why and when, asked of one real cluster: numbers that are true, estimates that come true, what promotions cost."""
 
 from __future__ import annotations
 

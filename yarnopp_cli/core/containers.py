@@ -269,7 +269,16 @@ class ContainerLedger:
         context.monitor.refresh(node.load)
         if not container.is_am:
             app.count_granted(execution_type)
-        context.history.allocated(container_id, app.id, node.node_id, execution_type, container.resource, why)
+        context.history.allocated(
+            container_id,
+            app.id,
+            node.node_id,
+            execution_type,
+            container.resource,
+            why,
+            submitted_ms=app.submitted_ms,
+            eligible_ms=container.eligible_ms,
+        )
         context.deadlines.set(("unclaimed", container_id), now + context.allocation_expiry)
 
     def token_for(self, container: RMContainer, now: float) -> Token:
