@@ -10,6 +10,7 @@ import typer
 from .context import Context
 from .options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, examples
 from .output import Printer
+from .up import Ports, with_ports
 
 if TYPE_CHECKING:
     from ..doctor import Check
@@ -29,6 +30,7 @@ def register(app: typer.Typer) -> None:
 
 def doctor(
     fix: Fix = False,
+    ports: Ports = None,
     conf: Conf = None,
     define: Define = None,
     run_dir: RunDirOption = None,
@@ -43,7 +45,7 @@ def doctor(
 
     printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
     context = Context.of(run_dir=run_dir)
-    place = Surroundings(context.run_dir, tuple(conf or ()), tuple(define or ()), os.environ)
+    place = Surroundings(context.run_dir, tuple(conf or ()), tuple(with_ports(ports, define)), os.environ)
     checks = []
     for check in examine_host(place, fix=fix):
         checks.append(check)
