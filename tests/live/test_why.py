@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -139,6 +140,18 @@ def test_promotion_says_beforehand_and_afterwards_whom_it_preempts(cluster: Yopp
     assert "it is QUEUED" in cluster("container", "pause", "--dry-run", three, code=1).stderr
 
 
+def test_a_detached_job_says_that_it_runs_and_where_its_output_is(cluster: Yopp) -> None:
+    told = cluster("run", "-d", "-n", "4", "-O", "--memory", "64", "sleep", "60").stderr
+    app = cluster.json("app", "list")["apps"]["app"][-1]
+    line = told.splitlines()[-1]
+    if line.startswith("ACCEPTED"):  # a machine that is busy takes longer than people are kept
+        assert line.endswith(f": `yopp explain {app['id']}` says what it waits for")
+    else:
+        assert re.match(r"RUNNING, its master on \S+: \d running, \d queued; output under /", line)
+        assert Path(line.rpartition(" ")[2]).is_dir() and line.endswith(app["id"])
+    assert len(cluster("run", "-q", "-d", "true").stderr) == 0
+
+
 def test_pause_says_beforehand_who_starts_then(cluster: Yopp) -> None:
     app = submit(cluster, "-n", "3", "-O", "sleep", "60")
     [waits] = full(cluster, app, 1)
@@ -146,6 +159,7 @@ def test_pause_says_beforehand_who_starts_then(cluster: Yopp) -> None:
     told = cluster("container", "pause", "--dry-run", running).stdout
     assert f"With its 1 vcore, container_…_{waits[-6:]} starts, which waits in the queue" in told
     cluster("container", "pause", running)
+    assert "PAUSED since 20" in cluster("container", "status", running).stdout
     wait_until(
         lambda: cluster.json("container", "status", waits)["container"]["state"] == "RUNNING",
         what="it starts",

@@ -152,6 +152,7 @@ def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:
         Column("user", "USER", lambda one: one.user, wide=True),
         Column("pid", "PID", lambda one: one.pid, lambda one: str(one.pid or "-"), numeric=True, wide=True),
         Column("priority", "PRIORITY", lambda one: one.priority, numeric=True, wide=True),
+        Column("since", "SINCE", since_ms, lambda one: timestamp(since_ms(one)), wide=True),
         Column(
             "throttled",
             "THROTTLED",
@@ -285,7 +286,7 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
     lines = [
         ("Execution-Type", report.execution_type.value),
         ("Container-Id", report.container_id),
-        ("State", _state_line(report)),
+        ("State", _state_line(report, now_ms)),
         ("YARN-State", _yarn_line(report)),
         ("Application-Id", report.application_id + (" (its master)" if report.is_am else "")),
         ("Node", report.node_id),
@@ -325,8 +326,11 @@ def waited_line(times: Waited) -> str:
     return f"{span(times.since_eligible)} since it was eligible (asked for by its master){submit}"
 
 
-def _state_line(report: ContainerReport) -> str:
+def _state_line(report: ContainerReport, now_ms: int) -> str:
     state = shown_state(report)
+    if report.paused_at_ms and state == "PAUSED":
+        since = timestamp(report.paused_at_ms)
+        return f"{state} since {since} ({span(max(0, now_ms - report.paused_at_ms))})"
     if state == "QUEUED" and report.position:
         return f"{state}, number {report.position} in its queue"
     return state
