@@ -10,6 +10,7 @@ import pytest
 ALONE = (
     "bench",
     "executor/linux/test_limits_live.py",
+    "executor/linux/test_weights.py",
     "live/test_limits.py",
     "live/test_pausing.py",
     "live/test_policies.py",

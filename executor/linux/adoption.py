@@ -11,36 +11,23 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..core.events import ContainerRecovered
 from ..errors import CgroupError
 from ..records import ContainerRecord, ContainerState
 from .cgroups.base import CgroupDriver
 from .directories import Directories
+from .holding import Held, processes_of
 from .pausing import all_stopped
 from .process import kill_shim, read_exit_file
-from .processes import children, is_alive, start_time
+from .processes import is_alive, start_time
 from .store import StateStore
 
 LOG = logging.getLogger(__name__)
 
 FIRST_LINE_SECONDS = 0.5
 """How long a shim that has made its exit file may take to write its pid into it."""
-
-
-@dataclass(slots=True)
-class Held:
-    """One container that was started and is not cleaned up yet. ``pid`` and ``start`` are its shim's."""
-
-    container_id: str
-    pid: int
-    start: int
-    exit_file: str
-    paused: bool = False
-    ending: bool = False
-    killed: bool = False
-    ended: bool = False
 
 
 class Finder:
@@ -71,7 +58,7 @@ class Finder:
         files = self._directories.exit_files(container_id)
         if record.pid and is_alive(record.pid, record.process_start):
             held = Held(container_id, record.pid, record.process_start, files[-1] if files else "")
-            processes = self._cgroups.processes(container_id) or children(record.pid)
+            processes = processes_of(held, self._cgroups)
             held.paused = self._cgroups.frozen(container_id) or all_stopped(processes)
             usage = self._cgroups.usage(container_id, self._clock())
             return ContainerRecovered(record, True, held.paused, None, usage, path), held

@@ -12,10 +12,8 @@ import getpass
 import logging
 import os
 import pwd
-import signal
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +33,9 @@ from ..core.commands import (
     WatchHost,
 )
 from ..core.events import (
-    ContainerExited,
     ContainerLaunched,
     ContainerLaunchFailed,
-    ContainerPaused,
-    ContainerPauseFailed,
     ContainerRecovered,
-    ContainerResumed,
     Event,
     NodeUtilizationSampled,
     UsageSampled,
@@ -49,37 +43,31 @@ from ..core.events import (
 from ..errors import CgroupError, ExecutorError, StateStoreError
 from ..records import CgroupLimits, ContainerRecord, ContainerSpec, ContainerState, ContainerStatus
 from ..settings import ExecutorSettings
-from .adoption import Finder, Held, is_shim
+from .adoption import Finder
 from .cgroups.base import CgroupDriver, check_name
 from .cleaning import Cleaner
 from .directories import Directories
+from .ending import Ender
 from .environment import container_environment, whitelisted
+from .holding import Held, processes_of
 from .host import HostReader
 from .monitor import Monitor
-from .pausing import QUICK_SECONDS, SETTLE_SECONDS, Stopping, continue_all
+from .pauser import Pauser
 from .preparing import Preparer, Ready
 from .process import (
-    RETRY_SECONDS,
     CannotLaunchError,
-    Ended,
     ExitWatcher,
     Launcher,
     LaunchRequest,
     ShimLauncher,
-    kill_identified,
-    read_exit_file,
     reap,
     set_subreaper,
 )
-from .processes import children, is_alive, send
+from .processes import send
 from .store import StateStore
 from .weighing import Weighing
 
 LOG = logging.getLogger(__name__)
-
-MIB = 1 << 20
-SHIM_GRACE_SECONDS = 0.1
-"""How long a shim whose container is gone may take to write the exit code, before it is killed too."""
 
 
 class LinuxContainerExecutor:
@@ -149,6 +137,14 @@ class LinuxContainerExecutor:
             loop=self._loop,
         )
         self._cleaner = Cleaner(cgroups, self._directories, self._spawn, settings.delete_timeout_ms / 1000)
+        self._pauser = Pauser(
+            cgroups,
+            freezes=settings.pause_mechanism == "freezer",
+            post=post,
+            spawn=self._spawn,
+            loop=self._loop,
+        )
+        self._ender = Ender(cgroups, post=post, spawn=self._spawn, loop=self._loop, clock=clock)
         self._unrecorded: dict[str, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._user, self._home = _account()
@@ -234,11 +230,14 @@ class LinuxContainerExecutor:
             case SignalContainer(container_id, number):
                 self._signal(container_id, number)
             case PauseContainer(container_id, reclaim_memory):
-                self._pause(container_id, reclaim_memory)
+                if (held := self._live(container_id)) is not None:
+                    self._pauser.pause(held, reclaim=reclaim_memory)
             case ResumeContainer(container_id):
-                self._resume(container_id)
+                if (held := self._live(container_id)) is not None:
+                    self._pauser.resume(held)
             case KillContainer(container_id, force):
-                self._kill(container_id, force)
+                if (held := self._live(container_id)) is not None:
+                    self._ender.kill(held, force=force)
             case SetLimits(container_id, limits):
                 self._set_limits(container_id, limits)
             case CleanUpContainer(container_id):
@@ -305,7 +304,7 @@ class LinuxContainerExecutor:
         if ready is None:
             self._watch(held, is_child=True)
         else:
-            ready.on_end = lambda end: self._shim_ended(held, end)
+            ready.on_end = lambda end: self._ender.shim_ended(held, end)
 
     def _begin_prepared(self, spec: ContainerSpec, limits: CgroupLimits) -> Ready | None:
         """Let a container begin that was made ready for it, within its limits; None where none was."""
@@ -343,205 +342,23 @@ class LinuxContainerExecutor:
             join=join,
         )
 
-    def _targets(self, held: Held) -> list[int]:
-        """The processes of a container. One that has not reached its cgroup yet is the shim's child."""
-        return self._cgroups.processes(held.container_id) or children(held.pid)
-
     def _live(self, container_id: str) -> Held | None:
+        """A container whose end has not been told yet. Others are beyond all signals, which is no error: they may
+        end while a command is on its way.
+        """
         held = self._held.get(container_id)
         return None if held is None or held.ended else held
 
     def _signal(self, container_id: str, number: int) -> None:
         held = self._live(container_id)
         if held is not None:
-            for pid in self._targets(held):
+            for pid in processes_of(held, self._cgroups):
                 send(pid, number)
 
-    # ---- pausing
-
-    def _pause(self, container_id: str, reclaim: bool) -> None:
-        held = self._live(container_id)
-        if held is None:
-            # Its end was told, or it never began: to a container that is known to run this cannot happen.
-            LOG.debug("%s is not there to be paused", container_id)
-            return
-        if self._settings.pause_mechanism == "freezer":
-            self._spawn(self._freeze(held, reclaim))
-            return
-        # Told at once, so that several that are paused for one newcomer come to a stand at the same time.
-        stopping = Stopping(lambda: self._targets(held))
-        if self._cgroups.mode == "none":
-            self._spawn(self._pause_slowly(held, stopping, reclaim))
-        else:
-            self._pause_quickly(held, stopping, reclaim, self._loop.time() + QUICK_SECONDS)
-
-    def _pause_quickly(self, held: Held, stopping: Stopping, reclaim: bool, until: float) -> None:
-        """Most containers are a few processes and stand still within a fraction of a millisecond."""
-        if held.ended or held.ending:
-            if not held.ended:
-                self._post(ContainerPauseFailed(held.container_id, "it is being ended"))
-            return
-        stopped = stopping.advance(0.0001)
-        if stopped and not reclaim:
-            self._paused(held, stopped)
-        elif stopped is None and self._loop.time() < until:
-            self._loop.call_soon(self._pause_quickly, held, stopping, reclaim, until)
-        else:
-            self._spawn(self._pause_slowly(held, stopping, reclaim))
-
-    async def _freeze(self, held: Held, reclaim: bool) -> None:
-        """Pause by the freezer. A process that enters a frozen group later stands still there, too."""
-        try:
-            await asyncio.to_thread(self._cgroups.freeze, held.container_id)
-        except (CgroupError, OSError) as error:
-            if not held.ended:
-                self._post(ContainerPauseFailed(held.container_id, str(error)))
-            return
-        if held.ending:
-            # Told to end meanwhile: what is frozen takes no signal but (on v2) SIGKILL before it thaws.
-            self._cgroups.thaw(held.container_id)
-            if not held.ended:
-                self._post(ContainerPauseFailed(held.container_id, "it is being ended"))
-            return
-        self._paused(held, 1, await self._reclaimed(held) if reclaim else -1)
-
-    async def _pause_slowly(self, held: Held, stopping: Stopping, reclaim: bool) -> None:
-        # It may have no process yet: its shim is just about to start it.
-        stopped = await asyncio.to_thread(stopping.advance, SETTLE_SECONDS, 0.0005)
-        self._paused(held, stopped, await self._reclaimed(held) if stopped and reclaim else -1)
-
-    async def _reclaimed(self, held: Held) -> int:
-        """Have the kernel take back what memory it can; the MiB that the container is held to now, or -1."""
-        if held.ended or held.ending:
-            return -1
-        try:
-            left = await asyncio.to_thread(self._cgroups.reclaim, held.container_id)
-        except (CgroupError, OSError) as error:
-            LOG.warning("the memory of %s is kept: %s", held.container_id, error)
-            return -1
-        return -1 if left is None else -(-left // MIB)
-
-    def _paused(self, held: Held, stopped: int | None, memory: int = -1) -> None:
-        if held.ended:
-            return
-        if stopped:
-            held.paused = True
-            self._post(ContainerPaused(held.container_id, memory))
-            return
-        targets = self._targets(held)
-        continue_all(targets)
-        reason = "some of its processes did not stop" if targets else "it has no processes"
-        self._post(ContainerPauseFailed(held.container_id, reason))
-
-    def _resume(self, container_id: str) -> None:
-        held = self._live(container_id)
-        if held is None:
-            LOG.debug("%s is not there to be resumed", container_id)
-            return
-        held.paused = False
-        if self._settings.pause_mechanism == "freezer" and self._cgroups.frozen(container_id):
-            # A process that stopped itself before the freeze stays as it was: that is its own affair.
-            self._cgroups.thaw(container_id)
-        else:
-            self._cgroups.thaw(container_id)
-            continue_all(self._targets(held))
-        self._post(ContainerResumed(container_id))
-
-    # ---- ending
-
-    def _kill(self, container_id: str, force: bool) -> None:
-        held = self._live(container_id)
-        if held is None or held.killed:
-            return
-        held.ending = True
-        if force:
-            held.killed = True
-            self._spawn(self._kill_surely(held))
-        elif not self._terminate(held):
-            self._spawn(self._terminate_soon(held))
-
-    def _terminate(self, held: Held) -> bool:
-        """SIGTERM to all processes; False where the command has not begun, and the signal may have been lost.
-
-        Who is stopped takes it only after a SIGCONT. A shell's child catches what its parent caught for a
-        moment after the fork, and forgets it.
-        """
-        targets = self._targets(held)
-        begun = len(targets) > 1 or any(not is_shim(pid, held.exit_file) for pid in targets)
-        for pid in targets:
-            send(pid, signal.SIGTERM)
-        self._cgroups.thaw(held.container_id)
-        continue_all(targets)
-        held.paused = False
-        return begun
-
-    async def _terminate_soon(self, held: Held) -> None:
-        # Killed in the few milliseconds in which the shim has not started the command yet.
-        deadline = self._loop.time() + 1.0
-        while not held.ended and not held.killed and self._loop.time() < deadline:
-            await asyncio.sleep(0.002)
-            if not held.ended and self._terminate(held):
-                return
-
-    async def _kill_surely(self, held: Held) -> None:
-        """SIGKILL until the shim has reported, or itself has to be killed. Its end is told by ``_ended``."""
-        alone_since: float | None = None
-        while not held.ended and is_alive(held.pid, held.start):
-            offspring = children(held.pid)
-            if offspring or self._cgroups.processes(held.container_id):
-                alone_since = None
-                for pid in offspring:
-                    send(pid, signal.SIGKILL)
-                await self._kill_group(held.container_id)
-            else:
-                alone_since = alone_since or self._loop.time()
-                if self._loop.time() - alone_since > SHIM_GRACE_SECONDS:
-                    kill_identified(held.pid, held.start)
-            await asyncio.sleep(0.002)
-
-    async def _kill_group(self, container_id: str) -> None:
-        try:
-            await asyncio.to_thread(self._cgroups.kill, container_id)
-        except (CgroupError, OSError) as error:
-            LOG.warning("%s", error)
-
     def _watch(self, held: Held, *, is_child: bool = False) -> None:
-        self._watcher.watch(held.pid, held.start, lambda end: self._shim_ended(held, end), is_child=is_child)
-
-    def _shim_ended(self, held: Held, end: Ended) -> None:
-        try:
-            if self._cgroups.mode != "none" and not self._cgroups.processes(held.container_id):
-                self._tell_end(held, end)
-            else:
-                self._spawn(self._end_leftovers(held, end))
-        except OSError as error:
-            # Out of file descriptors, say. Its end is told late then, but with the code that it has.
-            LOG.warning("the end of %s cannot be read yet: %s", held.container_id, error)
-            self._loop.call_later(RETRY_SECONDS, self._shim_ended, held, end)
-
-    async def _end_leftovers(self, held: Held, end: Ended) -> None:
-        """What a container leaves behind ends with it."""
-        while True:
-            await self._kill_group(held.container_id)
-            try:
-                if not await asyncio.to_thread(self._cgroups.processes, held.container_id):
-                    return self._tell_end(held, end)
-            except OSError as error:
-                LOG.warning("the end of %s cannot be read yet: %s", held.container_id, error)
-            await asyncio.sleep(RETRY_SECONDS)
-
-    def _tell_end(self, held: Held, end: Ended) -> None:
-        left = read_exit_file(held.exit_file)
-        held.ended = True
-        # The shim ends with the same code, for where none could be written.
-        code = left.exit_code if left is not None and left.exit_code is not None else end.exit_code
-        if code is None and (held.killed or end.signal):
-            # Whoever kills the shim means the container: what was left of it has been killed after it.
-            code = 128 + (end.signal or signal.SIGKILL)
-        usage = self._cgroups.usage(held.container_id, self._clock())
-        if self._cgroups.mode == "none":
-            usage = replace(usage, cpu_seconds=max(usage.cpu_seconds, end.cpu_seconds))
-        self._post(ContainerExited(held.container_id, code, usage))
+        self._watcher.watch(
+            held.pid, held.start, lambda end: self._ender.shim_ended(held, end), is_child=is_child
+        )
 
     def _set_limits(self, container_id: str, limits: CgroupLimits) -> None:
         if self._live(container_id) is None:
