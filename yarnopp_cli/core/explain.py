@@ -142,7 +142,7 @@ def explain_container(report: ContainerReport, sight: NodeSight | None, now_ms: 
     text = f"{identifier} is {report.state.value} on {report.node_id}{for_how_long}: it waits for nothing."
     if report.execution_type is ExecutionType.OPPORTUNISTIC and report.state is ContainerState.RUNNING:
         text += " Being opportunistic, it gives way when a guaranteed container needs its room."
-    text += f" {waited_text(waited(report, now_ms), 'It had waited')}"
+    text += f" {waited_text(waited(report, now_ms), 'It had waited', is_am=report.is_am)}"
     return _simple(report, text.rstrip(), now_ms, state=report.state.value, since=since)
 
 
@@ -180,7 +180,7 @@ def _not_started(report: ContainerReport, node: NodeReport, now_ms: int) -> Expl
         report.container_id,
         "container",
         "ALLOCATED",
-        f"{text} {waited_text(times)}".rstrip(),
+        f"{text} {waited_text(times, is_am=report.is_am)}".rstrip(),
         since_ms=report.allocated_at_ms,
         waits=True,
         reasons=tuple(reasons),
@@ -204,7 +204,7 @@ def _queued(report: ContainerReport, sight: NodeSight, now_ms: int) -> Explanati
     sentence.append(needs_text(report, sight, reasons, now_ms))
     sentence += [f"{one.text[:1].upper()}{one.text[1:]}." for one in reasons if one.code in _ABOUT_NODE]
     sentence.append(limit_text(node))
-    sentence.append(waited_text(times))
+    sentence.append(waited_text(times, is_am=report.is_am))
     start = estimated_start(report, sight, now_ms) if satisfiable else None
     if not satisfiable:
         sentence.append("It can never start there.")

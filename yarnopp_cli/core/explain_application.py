@@ -190,7 +190,8 @@ def _paused_text(sight: NodeSight, mine: Sequence[ContainerReport]) -> tuple[str
         if one.execution_type is ExecutionType.GUARANTEED and one.resource.vcores
     ]  # fmt: skip
     free = sight.free()
-    text += f": they made room for guaranteed containers; {count(free.vcores, 'vcore')} {are(free.vcores)} free now"
+    who = are(len(mine), "it", "they")
+    text += f": {who} made room for guaranteed containers; {count(free.vcores, 'vcore')} {are(free.vcores)} free now"
     reason = Reason(
         ReasonCode.PAUSED_FOR, text, "vcores", mine[0].resource.vcores, free.vcores, sight.node.total.vcores,
         tuple(holders[:20]),

@@ -91,13 +91,11 @@ def begun(report: ContainerReport) -> int:
     return report.started_at_ms or report.queued_at_ms or report.allocated_at_ms
 
 
-def waited_text(found: Waited, verb: str = "It has waited") -> str:
-    """Both numbers; "" where neither is known."""
+def waited_text(found: Waited, verb: str = "It has waited", *, is_am: bool = False) -> str:
+    """Both numbers; "" where neither is known. Nobody asks for a master but the submission itself."""
     submit, eligible = found
-    if eligible < 0 and submit < 0:
-        return ""
-    if eligible < 0:
-        return f"{verb} {span(submit)} since its application was submitted."
+    if is_am or eligible < 0:
+        return f"{verb} {span(submit)} since its application was submitted." if submit >= 0 else ""
     asked = f"{verb} {span(eligible)} since it was eligible (asked for by its master)"
     return f"{asked}, {span(submit)} since its application was submitted." if submit >= 0 else f"{asked}."
 

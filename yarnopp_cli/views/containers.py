@@ -307,7 +307,7 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
         ("Queued", timestamp(report.queued_at_ms)),
         ("Started", timestamp(report.started_at_ms)),
         ("Finished", timestamp(report.finished_at_ms)),
-        ("Waited", waited_line(waited(report, now_ms))),
+        ("Waited", waited_line(waited(report, now_ms), is_am=report.is_am)),
         ("Expected", f"{span(report.duration_hint_ms)}, as declared" if report.duration_hint_ms else ""),
         ("Logs", _log_lines(report)),
         ("Cgroup", report.cgroup or "-"),
@@ -316,14 +316,15 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
     return [(name, value) for name, value in lines if value or name == "Diagnostics"]
 
 
-def waited_line(times: Waited) -> str:
+def waited_line(times: Waited, *, is_am: bool = False) -> str:
     """Both waiting times; "-" where neither is known."""
-    if times.since_eligible < 0:
-        return f"{span(times.since_submit)} since its submission" if times.since_submit >= 0 else "-"
     submit = (
-        f", {span(times.since_submit)} since its application was submitted" if times.since_submit >= 0 else ""
+        f"{span(times.since_submit)} since its application was submitted" if times.since_submit >= 0 else "-"
     )
-    return f"{span(times.since_eligible)} since it was eligible (asked for by its master){submit}"
+    if is_am or times.since_eligible < 0:
+        return submit
+    eligible = f"{span(times.since_eligible)} since it was eligible (asked for by its master)"
+    return f"{eligible}, {submit}" if times.since_submit >= 0 else eligible
 
 
 def _state_line(report: ContainerReport, now_ms: int) -> str:
