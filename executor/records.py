@@ -182,7 +182,8 @@ class ContainerStatus:
     its memory limit has exit_status -104 and exit_code 137. ``pid`` is the container's own process where its node
     was asked for it, else that of the shim above it. ``position`` is its place in its queue, 1 the head,
     0 for not queued. ``usage`` is the last measurement. ``waiting_since_ms`` is when its work began to wait, here or
-    as another container elsewhere: a shed one comes back with its age.
+    as another container elsewhere: a shed one comes back with its age. ``duration_hint_ms`` is its spec's, ``stood_ms``
+    how long it stood still, paused, before it last went on: what has passed since its start, but for that, it ran.
     """
 
     container_id: str
@@ -206,6 +207,8 @@ class ContainerStatus:
     cgroup: str = ""
     usage: ContainerUsage = ContainerUsage()
     waiting_since_ms: int = 0
+    duration_hint_ms: int = 0
+    stood_ms: int = 0
 
     @property
     def sub_state(self) -> ContainerSubState:

@@ -78,8 +78,11 @@ def examine_host(place: Surroundings, *, fix: bool = False) -> Iterator[Check]:
     yield from _limits()
     yield from _run_directory(place.run_dir)
     yield from _disks(place.run_dir, configuration)
-    yield from _address(place.run_dir, configuration)
-    yield from _web_addresses(place.run_dir, configuration)
+    from .doctor_clock import examine_clock
+    from .doctor_ports import examine_ports
+
+    yield from examine_clock(place.run_dir)
+    yield from examine_ports(place.run_dir, configuration)
     yield from _stale(place.run_dir, configuration, fix)
 
 
@@ -184,13 +187,23 @@ def _machine(configuration: Configuration) -> Iterator[Check]:
             found,
             f"{kept} MB are kept for the rest of the machine: nothing is left for containers",
         )
-    else:
-        yield Check(
-            "machine",
-            OK,
-            f"{found}; {kept} MB are kept for the rest of the machine",
-            "; ".join(limits.because),
-        )
+        return
+    yield Check(
+        "machine",
+        OK,
+        f"{found}; {kept} MB are kept for the rest of the machine",
+        "; ".join(limits.because),
+    )
+    from .capacity_plan import Wish
+    from .lifecycle import plan_capacity
+
+    try:
+        nodes, warnings = plan_capacity(configuration, Wish())
+    except YoppError as error:
+        yield Check("node size", FAIL, error.message, error.because, error.hint)
+        return
+    size = f"{nodes[0].vcores} vcores, {nodes[0].memory} MB for a node of its own"
+    yield Check("node size", WARN if warnings else OK, size, "; ".join(warnings))
 
 
 def _limits() -> Iterator[Check]:
@@ -245,7 +258,7 @@ def _run_directory(run_dir: RunDir) -> Iterator[Check]:
 def _disks(run_dir: RunDir, configuration: Configuration) -> Iterator[Check]:
     settings = configuration.settings(NodeManagerSettings)
     places = {"state": run_dir.state_dir, "logs": settings.log_dirs, "local": settings.local_dirs}
-    told: set[int] = set()
+    devices: dict[int, tuple[str, list[str]]] = {}
     for name, path in places.items():
         above = path
         while not os.path.isdir(above) and above != "/":
@@ -259,73 +272,17 @@ def _disks(run_dir: RunDir, configuration: Configuration) -> Iterator[Check]:
                 "name another run directory, or set yarn.nodemanager.*-dirs",
             )
             continue
-        device = os.stat(above).st_dev
-        if device in told:
-            continue
-        told.add(device)
+        devices.setdefault(os.stat(above).st_dev, (above, []))[1].append(name)
+    for above, names in devices.values():
         free = shutil.disk_usage(above).free >> 20
         status = FAIL if free < FREE_FAIL_MB else WARN if free < FREE_WARN_MB else OK
-        why = "" if status == OK else "output of containers goes there"
         yield Check(
-            f"disk ({name})",
+            f"disk ({', '.join(names)})",
             status,
             f"{free} MB free at {above}",
-            why,
+            "" if status == OK else "output of containers goes there",
             "" if status == OK else f"free some space at {above}",
         )
-
-
-def _address(run_dir: RunDir, configuration: Configuration) -> Iterator[Check]:
-    """Whether the RM's TCP address, where one is set, can be had."""
-    address = configuration.settings(ResourceManagerSettings).address
-    if not address or run_dir.daemon("rm") is not None:
-        return
-    import socket
-
-    host, _, port = address.rpartition(":")
-    try:
-        with socket.create_server((host, int(port))):
-            pass
-    except (OSError, ValueError, OverflowError) as error:
-        yield Check(
-            "address",
-            FAIL,
-            f"yarn.resourcemanager.address = {address}",
-            str(error),
-            "name another port of this host",
-        )
-        return
-    yield Check("address", OK, f"{address} is free")
-
-
-def _web_addresses(run_dir: RunDir, configuration: Configuration) -> Iterator[Check]:
-    """Whether the ports of the REST APIs and pages can be had. A default one that is taken gives way to a free one."""
-    if run_dir.daemons():
-        return
-    from .settings.web import WebSettings
-    from .web.listening import parse, port_problem
-
-    settings = configuration.settings(WebSettings)
-    for what, name, address in (
-        ("rm pages", "yarn.resourcemanager.webapp.address", settings.resourcemanager_address),
-        ("nm pages", "yarn.nodemanager.webapp.address", settings.nodemanager_address),
-    ):
-        if not address:
-            continue
-        try:
-            _, ip, port = parse(address, name, loopback_only=settings.loopback_only)
-        except YoppError as error:
-            yield Check(what, FAIL, error.message, error.because, error.hint)
-            continue
-        problem = port_problem(ip, port)
-        if not problem:
-            yield Check(what, OK, f"{address} is free")
-        elif configuration.origin(name) == "default":
-            yield Check(
-                what, WARN, f"{address} is taken", problem, f"nothing, a free port is used; or -D{name}=…"
-            )
-        else:
-            yield Check(what, FAIL, f"{name} = {address}", problem, "name another port, or --ports auto")
 
 
 def _stale(run_dir: RunDir, configuration: Configuration, fix: bool) -> Iterator[Check]:

@@ -10,7 +10,7 @@ from typing import Any
 from .errors import YoppError
 from .lifecycle import ClusterHandle, PlannedNode, read_plan
 from .records.client_protocol import GetClusterInfoRequest, GetClusterNodesRequest
-from .records.container_protocol import GetNodeInfoRequest
+from .records.container_protocol import GetNodeInfoRequest, GetNodeInfoResponse
 from .records.reports import ClusterInfo, NodeReport, NodeState
 from .rpc.blocking import Connection
 from .rundir import Daemon, RunDir
@@ -19,22 +19,26 @@ RUNNING = "running"
 STOPPED = "stopped"
 PARTLY = "partly"
 CALL_SECONDS = 3.0
+NODE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
     """One node: its living daemon, what it was planned as, and what the RM says of it; None where there is
-    none."""
+    none. ``own`` is what it says of itself, asked where the RM says nothing of it."""
 
     port: int
     daemon: Daemon | None
     planned: PlannedNode | None
     report: NodeReport | None
+    own: GetNodeInfoResponse | None = None
 
     @property
     def node_id(self) -> str:
-        """YARN's name of it, or the daemon's where the RM knows nothing of it."""
-        return self.report.node_id if self.report is not None else f"nm-{self.port}"
+        """YARN's name of it, or the daemon's where nobody says it."""
+        if self.report is not None:
+            return self.report.node_id
+        return self.own.node_id if self.own is not None else f"nm-{self.port}"
 
     @property
     def ready(self) -> bool:
@@ -78,11 +82,20 @@ def inspect_cluster(run_dir: RunDir) -> ClusterStatus:
     if rm is None and not living:
         return ClusterStatus(run_dir, STOPPED, None, None, (), _leftover_warnings(run_dir))
     nodes = tuple(
-        NodeStatus(port, living.get(port), planned.get(port), reports.get(port))
+        NodeStatus(
+            port,
+            living.get(port),
+            planned.get(port),
+            reports.get(port),
+            _ask_node(run_dir, port) if port in living and port not in reports else None,
+        )
         for port in sorted(planned.keys() | living.keys())
     )
     if rm is None:
-        warnings.append("the ResourceManager does not run: `yopp up` starts it again")
+        warnings.append(
+            "the ResourceManager does not run: `yopp up` starts it again; it will have forgotten its applications, "
+            "and what still runs of them ends then"
+        )
     if not nodes:
         warnings.append("the cluster has no node: `yopp nm start` starts one")
     warnings += [line for node in nodes if (line := _node_warning(node, seen is not None))]
@@ -123,6 +136,18 @@ def _ask(run_dir: RunDir, rm: Daemon | None, warnings: list[str]) -> ClusterHand
         return None
 
 
+def _ask_node(run_dir: RunDir, port: int) -> GetNodeInfoResponse | None:
+    """What a node says of itself; None where it does not answer."""
+    try:
+        with Connection(run_dir.nm_socket(port), timeout=NODE_SECONDS) as connection:
+            found: GetNodeInfoResponse = connection.call(
+                "getNodeInfo", GetNodeInfoRequest(), timeout=NODE_SECONDS
+            )
+            return found
+    except YoppError:
+        return None
+
+
 def _by_port(reports: tuple[NodeReport, ...]) -> dict[int, NodeReport]:
     """The latest report of each port: node ids end in it."""
     found = {}
@@ -159,12 +184,14 @@ def _leftover_warnings(run_dir: RunDir) -> tuple[str, ...]:
 
 
 def node_state(node: NodeStatus) -> str:
-    """YARN's state of the node; STOPPED where its daemon does not live, NEW where the RM has not heard of
-    it."""
+    """YARN's state of the node. STOPPED where its daemon does not live; where the RM says nothing of it: NEW while it
+    registers, DISCONNECTED while it cannot reach the RM, UNRESPONSIVE while it does not answer either."""
     if node.daemon is None:
         return "STOPPED"
     if node.report is None:
-        return "NEW"
+        if node.own is None:
+            return "UNRESPONSIVE"
+        return "DISCONNECTED" if node.own.rm_lost_at_ms else "NEW"
     return node.report.state.value if node.report.connected else "LOST"
 
 
@@ -223,6 +250,7 @@ def _node_document(seen: ClusterStatus, node: NodeStatus) -> dict[str, Any]:
         "pid": node.daemon.process.pid if node.daemon is not None else None,
         "address": f"unix:{seen.run_dir.nm_socket(node.port)}",
         "state": node_state(node),
+        "rmUnreachableSince": node.own.rm_lost_at_ms if node.own is not None else 0,
         "http": node.report.http_address if node.report is not None else "",
         "memoryMB": total.memory if total is not None else planned.memory if planned is not None else 0,
         "vcores": total.vcores if total is not None else planned.vcores if planned is not None else 0,

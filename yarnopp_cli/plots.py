@@ -219,7 +219,7 @@ def waits_svg(found: Sequence[Line]) -> str:
                     color=COLOURS[kind],
                     label=f"{kind.lower()} ({len(waited)})",
                 )
-        axes.set_xlabel("seconds from grant to start")
+        axes.set_xlabel("seconds from eligible (asked for) to start")
         axes.set_ylabel("share of containers")
         axes.set_ylim(0, 1.02)
         axes.set_xlim(left=0)

@@ -106,6 +106,8 @@ class Container:
     started_at_ms: int = 0
     finished_at_ms: int = 0
     paused_at_ms: int = 0
+    #: how long it stood still, before it last began to run
+    stood_ms: int = 0
     state_since_ms: int = 0
     #: when it last began to run, None while it does not
     running_since: float | None = None
@@ -217,6 +219,8 @@ class Container:
         self.ran_before_state = self.ran_seconds(now)
         if state is RUNNING and self.running_since is None:
             self.running_since = now
+            if self.ran and self.started_at_ms:
+                self.stood_ms = max(0, epoch_ms - self.started_at_ms - round(self.ran * 1000))
         elif state in (PAUSED, DONE):
             self.ran = self.ran_seconds(now)
             self.running_since = None
@@ -272,6 +276,8 @@ class Container:
             cgroup=self.cgroup,
             usage=self.usage,
             waiting_since_ms=spec.waiting_since_ms or self.queued_at_ms,
+            duration_hint_ms=spec.duration_hint_ms,
+            stood_ms=self.stood_ms,
         )
 
     def record(self) -> ContainerRecord:

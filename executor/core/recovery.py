@@ -145,5 +145,6 @@ def restore(event: ContainerRecovered, now: float, epoch_ms: int) -> Container:
     if where is Standing.RUNNING:
         container.running_since = now
         container.started_at_ms = container.started_at_ms or epoch_ms
+        container.stood_ms = max(0, epoch_ms - container.started_at_ms - round(container.ran * 1000))
     container.story.append(StoryEntry(now, record.state, ContainerRecovered.__name__, container.state))
     return container

@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from executor.records import ContainerState, ExecutionType, OpportunisticContainersStatus, Resource
-from yarnopp_cli.core.explain import NodeSight, estimated_start, explain_container, explain_node
+from yarnopp_cli.core.estimates import (
+    DECLARED,
+    OF_ALL,
+    OF_APPLICATION,
+    OF_NODE,
+    Durations,
+    Expected,
+    Start,
+)
+from yarnopp_cli.core.explain import NodeSight, estimated_start, explain_container
+from yarnopp_cli.core.explain_node import explain_node
 from yarnopp_cli.errors import ApplicationNotFoundError, ContainerNotFoundError, NodeNotFoundError
 from yarnopp_cli.records.explanation import ExplainRequest, Explanation, ReasonCode
 from yarnopp_cli.records.reports import ContainerReport, NodeReport, NodeState
@@ -132,18 +142,75 @@ def test_estimates_agree_with_a_queue_of_equal_tasks(running: list[int], before:
     free_at = sorted([max(0, task - since) for since in running] + [0] * (2 - len(running)))
     for _ in range(before):
         free_at = sorted([free_at[0] + task, free_at[1]])
-    if any(since > task for since in running) and len(running) + before >= 2:
-        free_at = [-NOW]  # when what has outlived its time ends cannot be said
-    assert estimated_start(one, sight, NOW) == (NOW + free_at[0], task)
+    start = estimated_start(one, sight, NOW)
+    assert start is not None and (start.in_ms, start.expected) == (free_at[0], Expected(task, OF_APPLICATION))
+    late = sum(1 for since in running if since > task)
+    assert len(start.outlived) <= late and (late < 2 or start.outlived), "who has outlived its time is named"
 
 
 def test_an_endless_queue_gives_no_estimate_but_an_answer() -> None:
-    queue = [wait(number, number) for number in range(1, 3000)]
-    sight = NodeSight(NODE, [run(5000, 500), *queue], [ended(9, 1)])
-    assert estimated_start(queue[-1], sight, NOW) == (0, 0)
-    late = NodeSight(NODE, [run(5000, 90_000), run(5001, 90_000), queue[0]], [ended(9, 1)])
-    assert estimated_start(queue[0], late, NOW) == (0, 1000)
-    assert "outlived" in explain_container(queue[0], late, NOW).sentence
+    wide = [wait(number, number, size=Resource(1, 2)) for number in range(1, 2000)]
+    narrow = [wait(number, number, size=Resource(1, 1)) for number in range(2000, 4000)]
+    sight = NodeSight(NODE, [run(5000, 500), *wide, *narrow], [ended(9001, 1)])
+    assert estimated_start(narrow[-1], sight, NOW) is None
+    assert "cannot be said" in explain_container(narrow[-1], sight, NOW).sentence
+
+
+def test_what_has_outlived_its_time_is_named_and_nothing_lies_in_the_past() -> None:
+    queue = [wait(1, 1), wait(2, 2), wait(3, 3)]
+    sight = NodeSight(NODE, [run(5000, 90_000), run(5001, 90_000), *queue], [ended(9, 1)])
+    found = explain_container(queue[0], sight, NOW)
+    assert found.estimated_start_ms == NOW and found.outlived == (run(5000).container_id,)
+    assert (
+        "may start at any moment, as …_005000 has run longer than expected (median task 1.0 s;"
+        in found.sentence
+    )
+    third = explain_container(queue[2], sight, NOW)
+    assert third.estimated_start_ms == NOW + 1000 and len(third.outlived) == 2
+    assert (
+        "in about 1.0 s" in third.sentence
+        and "later if …_005000 and …_005001, which have run" in third.sentence
+    )
+
+
+def test_what_was_declared_goes_before_what_was_learned() -> None:
+    learned = [ended(9, 1), replace(ended(10, 100), application_id="application_1_0009")]
+    running = [run(1, 5000, duration_hint_ms=8000), run(2, 5000, duration_hint_ms=20_000)]
+    one = wait(3, 1, duration_hint_ms=8000)
+    start = estimated_start(one, NodeSight(NODE, [*running, one], learned), NOW)
+    assert start == Start(3000, Expected(8000, DECLARED))
+    # The one that ends first was declared, the other learned: an estimate is as good as its weakest part.
+    mixed = NodeSight(NODE, [running[0], run(2, 500), one, other := wait(4, 2)], learned)
+    assert estimated_start(one, mixed, NOW) == Start(500, Expected(1000, OF_APPLICATION))
+    assert estimated_start(other, mixed, NOW) == Start(3000, Expected(1000, OF_APPLICATION))
+    stranger = replace(one, application_id="application_1_0008", duration_hint_ms=0)
+    assert Durations(learned).of(stranger) == Expected(50_500, OF_NODE)
+    assert Durations(learned).of(replace(stranger, node_id="h9:1")) == Expected(50_500, OF_ALL)
+    assert Durations([]).of(stranger) == Expected()
+
+
+def test_time_that_it_stood_still_is_no_running_time() -> None:
+    """Paused for 20 of 25 s: 5 s of 8 are over. Of one that stands, what it ran before is over."""
+    went_on = run(1, 25_000, stood_ms=20_000, duration_hint_ms=8000)
+    stands = report(
+        2, ContainerState.PAUSED, started_at_ms=NOW - 30_000, paused_at_ms=NOW - 24_000, duration_hint_ms=8000,
+        diagnostics="Container Paused to make room for Guaranteed Container",
+    )  # fmt: skip
+    one = wait(3, 1, duration_hint_ms=8000)
+    sight = NodeSight(replace(NODE, total=Resource(4096, 1)), [went_on, stands, one])
+    assert estimated_start(stands, sight, NOW) == Start(3000, Expected(8000, DECLARED))
+    assert estimated_start(one, sight, NOW) == Start(5000, Expected(8000, DECLARED)), "behind the paused one"
+    assert Durations([ended(1, 25, stood_ms=20_000)]).of(one).ms == 8000
+    assert Durations([ended(1, 25, stood_ms=20_000)]).of(wait(3, 1)).ms == 5000
+
+
+def test_the_node_itself_is_asked_where_nothing_is_known() -> None:
+    node = replace(NODE, opportunistic=replace(NODE.opportunistic, estimated_queue_wait_ms=30_000))
+    queue = [wait(1, 1), wait(2, 2)]
+    sight = NodeSight(node, [run(5), run(6), *queue])
+    found = explain_container(queue[1], sight, NOW)
+    assert found.estimate == "node-queue-wait" and found.estimated_start_ms == NOW + 20_000
+    assert "its node's own estimate" in found.sentence
 
 
 def test_nodes() -> None:
@@ -185,9 +252,17 @@ def test_opportunistic_asks_that_find_full_queues_and_containers_that_queue() ->
     assert len(granted) == 3
     node.beat(status(granted[0]), *map(queued, granted[1:]))
     found = explain(cluster, master.app_id)
-    assert codes(found) == ["QUEUE_CAPACITY"]
-    assert (found.reasons[0].free, found.reasons[0].total) == (0, 2)
-    assert found.actions[0].command.startswith("yopp explain container_")
+    assert codes(found) == ["NO_VCORES", "QUEUE_CAPACITY"]
+    assert (found.reasons[1].free, found.reasons[1].total) == (0, 2)
+    assert (found.position, found.queue_length, found.queue_limit) == (1, 2, 2)
+    assert "1 running, 2 queued and 3 asked for and not granted yet" in found.sentence
+    assert (
+        "2 queue on h1:1, the first of them, …_000002, as 1st of 2. Each needs 1 vcore, 100 MB; free: 0 vcores"
+        in (found.sentence)
+    )
+    assert "held by 1 opportunistic container (…_000001" in found.sentence
+    assert found.actions[0].command == f"yopp container promote {granted[1].id}"
+    assert found.actions[1].command == f"yopp explain {granted[1].id}"
     inside = explain(cluster, granted[2].id)
     assert codes(inside) == ["NO_VCORES", "BEHIND"] and inside.queue_length == 2
     assert explain(cluster, "h1:1").queue_length == 2

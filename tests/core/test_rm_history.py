@@ -55,7 +55,9 @@ def test_the_life_of_a_container_that_waits_runs_pauses_and_ends() -> None:
     allocated, start, pause, end = found[0], found[3], found[4], found[-1]
     assert (allocated.t, start.t) == (TIMESTAMP, TIMESTAMP + 2000)
     assert allocated.words == {"executionType": "OPPORTUNISTIC"}
-    assert allocated.numbers == {"memoryMB": 100, "vcores": 1}
+    assert allocated.numbers == {
+        "memoryMB": 100, "vcores": 1, "submittedAt": TIMESTAMP, "eligibleAt": TIMESTAMP,
+    }  # fmt: skip
     assert start.numbers == {"at": 2001, "waitedMs": 2000, "pid": 7}
     assert pause.why == "makes room"
     assert (end.numbers["exitStatus"], end.numbers["exitCode"], end.numbers["ranMs"]) == (3, 3, 3000)

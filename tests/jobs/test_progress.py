@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from yarnopp_cli.core.masters.messages import TaskState
 from yarnopp_cli.core.masters.tasks import Tally
-from yarnopp_cli.jobs.progress import bar, states_text
+from yarnopp_cli.jobs.progress import bar, states_text, where_text
+from yarnopp_cli.records.reports import ApplicationReport, FinalApplicationStatus, YarnApplicationState
 
 
 def tally(paused: int = 0, preempted: int = 0, **counts: int) -> Tally:
@@ -39,3 +42,18 @@ def test_a_bar_has_its_width_and_a_cell_for_each_state(cells: int) -> None:
 def test_a_bar_without_room_or_tasks_is_none() -> None:
     assert bar(tally(RUNNING=1, QUEUED=1, SUCCEEDED=1), 2) == []
     assert bar(tally(), 10) == []
+
+
+def test_where_a_job_that_was_just_submitted_is() -> None:
+    report = ApplicationReport(
+        "application_1_0001", "job", "ada", "default", "YARN", YarnApplicationState.ACCEPTED,
+        FinalApplicationStatus.UNDEFINED,
+    )  # fmt: skip
+    assert where_text(report) == "ACCEPTED: `yopp explain application_1_0001` says what it waits for"
+    runs = replace(
+        report, state=YarnApplicationState.RUNNING, am_node_id="h:1", containers_running=3, containers_queued=8,
+        log_directory="/l/a",
+    )  # fmt: skip
+    assert where_text(runs) == "RUNNING, its master on h:1: 2 running, 8 queued; output under /l/a"
+    ended = replace(runs, state=YarnApplicationState.FINISHED, final_status=FinalApplicationStatus.SUCCEEDED)
+    assert where_text(ended) == "FINISHED SUCCEEDED already"

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
+import time
 from pathlib import Path
 
 import pytest
 
+from yarnopp_cli.cli.up import AUTO_PORTS
 from yarnopp_cli.doctor import Check, Surroundings, examine_host, exit_code
+from yarnopp_cli.doctor_clock import examine_clock
 from yarnopp_cli.rundir import RunDir
+
+NO_CGROUPS = "yopp.nodemanager.cgroups.mode=none"
 
 
 @pytest.fixture
@@ -114,11 +120,60 @@ def test_ports_of_the_pages_are_looked_at(run_dir: RunDir) -> None:
             run_dir, f"yarn.nodemanager.webapp.address={taken}", "yarn.resourcemanager.webapp.address="
         )
         assert check["nm pages"].status == "fail" and str(os.getpid()) in check["nm pages"].why
-        assert "rm pages" not in check
+        assert check["rm pages"].found == "none: yarn.resourcemanager.webapp.address is empty"
     check = examined(
         run_dir, f"yarn.nodemanager.webapp.address={taken}", "yarn.resourcemanager.webapp.address="
     )
     assert check["nm pages"].status == "ok"
+
+
+def test_ports_that_are_chosen_at_the_start_and_those_of_a_running_cluster(run_dir: RunDir) -> None:
+    checks = examined(run_dir, *AUTO_PORTS)
+    for what in ("rm pages", "nm pages"):
+        assert (checks[what].status, checks[what].found) == (
+            "ok",
+            "a free port of localhost, chosen at the start",
+        )
+    run_dir.prepare()
+    with open(run_dir.pid_file("rm"), "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        held.write(f"{os.getpid()}\n")
+        held.flush()
+        Path(run_dir.http_file("rm")).write_text("localhost:4711\n")
+        assert examined(run_dir)["rm pages"].found == f"http://localhost:4711 (process {os.getpid()})"
+        Path(run_dir.http_file("rm")).unlink()
+        assert examined(run_dir)["rm pages"].found == "none: it serves no pages"
+
+
+def test_the_amrmproxys_port(run_dir: RunDir) -> None:
+    assert "AMRMProxy port" not in examined(run_dir)
+    distributed = "yarn.nodemanager.distributed-scheduling.enabled=true"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        address = f"yarn.nodemanager.amrmproxy.address=0.0.0.0:{port}"
+        check = examined(run_dir, NO_CGROUPS, distributed, address)["AMRMProxy port"]
+        assert check.status == "warn" and str(os.getpid()) in check.why and "Unix socket" in check.why
+    assert examined(run_dir, NO_CGROUPS, distributed, address)["AMRMProxy port"].status == "ok"
+
+
+def test_a_node_that_up_would_refuse(run_dir: RunDir) -> None:
+    check = examined(run_dir, NO_CGROUPS, "yarn.nodemanager.resource.memory-mb=9999999")["node size"]
+    assert check.status == "fail" and "lower yarn.nodemanager.resource.memory-mb" in check.fix
+    assert examined(run_dir)["node size"].status == "ok"
+
+
+def test_a_clock_that_went_back_or_was_never_set(run_dir: RunDir) -> None:
+    assert examined(run_dir)["clock"].status == "ok"
+    [never] = examine_clock(run_dir, 100_000.0)
+    assert (never.status, never.found) == ("warn", "1970-01-02T03:46:40Z") and "never set" in never.why
+    run_dir.prepare()
+    Path(run_dir.log_file("rm")).touch()
+    [back] = examine_clock(run_dir, time.time() - 3600)
+    assert back.status == "warn" and "files from 3600 s later" in back.why
+
+
+def test_disks_are_named_by_what_is_on_them(run_dir: RunDir) -> None:
+    assert "disk (state, logs, local)" in examined(run_dir)
 
 
 def test_leftovers_are_told_and_removed_only_on_request(run_dir: RunDir) -> None:

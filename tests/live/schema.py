@@ -135,10 +135,14 @@ CONTAINER = {
         "pid": (int, None),
         "command": [str],
         **dict.fromkeys(
-            ("queuedSince", "startedAt", "finishedAt", "pausedSince", "promotedAt"), moment_or_0
+            (
+                "queuedSince", "startedAt", "finishedAt", "pausedSince", "promotedAt", "submittedAt", "eligibleAt",
+                "allocatedAt",
+            ),
+            moment_or_0,
         ),
-        "position": amount,
-        "preemptions": amount,
+        **dict.fromkeys(("position", "preemptions", "expectedMs"), amount),
+        **dict.fromkeys(("waitedSinceSubmitMs", "waitedSinceEligibleMs"), (amount, None)),
         "cgroup": (str, None),
         "limits": {"cpuQuota": (int, float, None), "cpuShares": (int, None), "memoryMB": (int, None)},
         "used": dict.fromkeys(
@@ -195,7 +199,10 @@ EXPLANATION = {
         "queueLength": amount,
         "queueLimit": int,
         "estimatedStart": moment_or_0,
+        "estimatedLast": moment_or_0,
         "estimate": str,
+        "outlived": [str],
+        **dict.fromkeys(("waitedSinceSubmitMs", "waitedSinceEligibleMs"), (int, None)),
         "actions": [{"command": str, "effect": str}],
     }
 }

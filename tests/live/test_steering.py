@@ -47,7 +47,7 @@ def test_an_estimate_comes_true(cluster: Yopp) -> None:
     process = cluster.start("run", "-n", "4", "-O", "--memory", "64", "sleep", "2")
     queued = wait_until(lambda: cluster.containers("--state", "QUEUED"), what="two queued")
     found = cluster.json("explain", queued[-1]["id"])["explain"]
-    assert found["estimate"] == "median-task-time"
+    assert found["estimate"] == "median-node-time", "of another job, on the same node"
     process.communicate(timeout=60)
     ended = cluster.json("container", "status", queued[-1]["id"])["container"]
     assert abs(ended["yopp"]["startedAt"] - found["estimatedStart"]) < 1500

@@ -95,7 +95,7 @@ def test_the_execution_type_is_the_first_thing_that_a_detail_says() -> None:
         ("ctrl+k", "kill", 6, ("Kill container_…_000006", "opportunistic", "Its work is lost")),
         ("f9", "kill", 2, ("Kill container_…_000002", "No work is lost")),
         ("P", "promote", 6, ("Promote container_…_000006", "It runs already: nobody has to give way")),
-        ("P", "promote", 2, ("To make room, its node will pause or kill container _0001 _000006.",)),
+        ("P", "promote", 2, ("To make room, its node will kill container _0001 _000006.",)),
         ("D", "demote", 1, ("Demote container_…_000001", "gives way")),
     ],
 )

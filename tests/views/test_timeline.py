@@ -77,6 +77,29 @@ def test_times_never_go_back() -> None:
     assert all(one.end > one.begin for one in line.segments)
 
 
+def test_waiting_counts_from_eligible_and_from_submission() -> None:
+    """The second waited for its grant, too: 40 of its 70 ms since it was asked for."""
+    found = timeline.lines(
+        [
+            event(0, "Allocated", submittedAt=BASE - 100, eligibleAt=BASE),
+            event(10, "Started", at=BASE + 10),
+            event(40, "Allocated", "c2", submittedAt=BASE - 100, eligibleAt=BASE),
+            event(70, "Started", "c2", at=BASE + 70),
+            event(80, "Allocated", "c3"),
+            event(85, "Started", "c3", at=BASE + 85),
+        ],
+        BASE + 90,
+    )
+    assert timeline.waits(found) == [10, 70, 5], "without the times, from its grant"
+    numbers = timeline.figures(found, 1)
+    assert numbers["waitedMs"]["max"] == 30
+    assert numbers["waitedSinceEligibleMs"] == {"median": 10, "mean": 28, "p95": 70, "max": 70}
+    assert numbers["waitedSinceSubmitMs"]["max"] == 170
+    lines = timeline.document(found)
+    assert [one["waitedSinceEligibleMs"] for one in lines] == [10, 70, 5]
+    assert [one["waitedSinceSubmitMs"] for one in lines] == [110, 170, 5]
+
+
 def test_load_waits_and_figures() -> None:
     found = [
         timeline.Line("c1", "n", O, 512, 2, [Segment(QUEUED, 0, 10, O), Segment(RUNNING, 10, 30, O)], "ok"),

@@ -124,16 +124,15 @@ def tags(
             report = client.set_tags(report.application_id, wanted, dry_run=dry_run)
     told = ", ".join(report.tags) or "none"
     if changes:
-        _show(
-            printer, report, f"{report.application_id} {'would have' if dry_run else 'has'} the tags: {told}"
-        )
+        would = "would have" if dry_run else "has"
+        _show(printer, report, f"{report.application_id} {would} the tags: {told}", {})
     elif printer.for_people:
         if report.tags:
             printer.text("\n".join(report.tags))
         else:
             printer.note(f"{report.application_id} has no tags")
     else:
-        _show(printer, report, "")
+        _show(printer, report, "", {})
 
 
 def queue(

@@ -7,7 +7,7 @@ import signal as signals
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -287,14 +287,28 @@ def status(
         show_details(client, printer, found)
 
 
-def show_details(client: YarnClient, printer: Printer, found: list[ContainerReport]) -> None:
-    """Print everything about these containers in the form chosen, with what their nodes hold them to."""
+def show_details(
+    client: YarnClient,
+    printer: Printer,
+    found: list[ContainerReport],
+    besides: Callable[[ContainerReport], dict[str, Any]] | None = None,
+) -> None:
+    """Print everything about these containers in the form chosen, with what their nodes hold them to; ``besides`` goes
+    under ``yopp`` in documents.
+    """
     facts = node_facts(client, client.nodes(), found) if printer.is_json or printer.for_people else {}
     now = now_ms()
+
+    def document(one: ContainerReport) -> dict[str, Any]:
+        made = view.document(one, now, facts.get(one.node_id))
+        if besides is not None:
+            made["yopp"].update(besides(one))
+        return made
+
     printer.details(
         found,
         key="container",
-        document=lambda one: view.document(one, now, facts.get(one.node_id)),
+        document=document,
         fields=lambda one: view.fields(one, now, facts.get(one.node_id)),
         columns=view.columns(now),
         identity=lambda one: one.container_id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,6 +21,7 @@ from .options import (
     Color,
     Conf,
     Define,
+    DryRun,
     Ids,
     Json,
     NoWait,
@@ -53,7 +54,8 @@ def add_to(group: typer.Typer) -> None:
         resume
     )
     group.command(
-        "promote", epilog=examples("yopp container promote 3.2", "yopp container promote last --json")
+        "promote",
+        epilog=examples("yopp container promote 3.2 --dry-run", "yopp container promote last --json"),
     )(promote)
     group.command("demote", epilog=examples("yopp container demote 3.2", "yopp container demote last"))(
         demote
@@ -66,6 +68,7 @@ def add_to(group: typer.Typer) -> None:
 
 def pause(
     ids: Ids,
+    dry_run: DryRun = False,
     no_wait: NoWait = False,
     timeout: Timeout = None,
     yes: Yes = False,
@@ -87,6 +90,9 @@ def pause(
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         given = words(ids)
         named = containers(client, given, every=lambda one: one.state is ContainerState.RUNNING)
+        if dry_run:
+            _foretell_pause(client, printer, named)
+            return 0
         if not agreed(printer, given, named, "Pause", yes=yes):
             return EXIT_FAILURE
         for report in [_alive(client.container(one)) for one in named]:
@@ -126,6 +132,7 @@ def resume(
 
 def promote(
     ids: Ids,
+    dry_run: DryRun = False,
     no_wait: NoWait = False,
     timeout: Timeout = None,
     yes: Yes = False,
@@ -145,11 +152,12 @@ def promote(
     """
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        return _change_type(client, printer, ids, ExecutionType.GUARANTEED, no_wait, timeout, yes)
+        return _change_type(client, printer, ids, ExecutionType.GUARANTEED, no_wait, timeout, yes, dry_run)
 
 
 def demote(
     ids: Ids,
+    dry_run: DryRun = False,
     no_wait: NoWait = False,
     timeout: Timeout = None,
     yes: Yes = False,
@@ -165,7 +173,7 @@ def demote(
     """Make a guaranteed container opportunistic: it goes on, and gives way where guaranteed ones need room."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        return _change_type(client, printer, ids, ExecutionType.OPPORTUNISTIC, no_wait, timeout, yes)
+        return _change_type(client, printer, ids, ExecutionType.OPPORTUNISTIC, no_wait, timeout, yes, dry_run)
 
 
 def resize(
@@ -207,9 +215,19 @@ def resize(
             if wanted == now_has:
                 printer.note(f"{one} has {wanted} already")
             if smaller != now_has:
-                _update(client, one, ContainerUpdateType.DECREASE_RESOURCE, no_wait, timeout, size=smaller)
+                _update(
+                    client,
+                    printer,
+                    one,
+                    ContainerUpdateType.DECREASE_RESOURCE,
+                    no_wait,
+                    timeout,
+                    size=smaller,
+                )
             if wanted != smaller:
-                _update(client, one, ContainerUpdateType.INCREASE_RESOURCE, no_wait, timeout, size=wanted)
+                _update(
+                    client, printer, one, ContainerUpdateType.INCREASE_RESOURCE, no_wait, timeout, size=wanted
+                )
         after = [client.container(one) for one in named]
         _tell(client, printer, after, lambda one: f"{one.resource.memory} MB, {one.resource.vcores} vcores")
     return 0
@@ -223,7 +241,10 @@ def _change_type(
     no_wait: bool,
     timeout: float | None,
     yes: bool,
+    dry_run: bool,
 ) -> int:
+    from .container_effects import Aftermath, aftermath, foretell, picture_of
+
     guaranteed = target is ExecutionType.GUARANTEED
     kind = (
         ContainerUpdateType.PROMOTE_EXECUTION_TYPE
@@ -232,20 +253,55 @@ def _change_type(
     )
     given = words(ids)
     named = containers(client, given, every=lambda one: one.execution_type is not target)
-    if not agreed(printer, given, named, "Promote" if guaranteed else "Demote", yes=yes):
+    if not agreed(printer, given, named, "Promote" if guaranteed else "Demote", yes=yes or dry_run):
         return EXIT_FAILURE
+    to_change = []
     for report in [_alive(_at_the_rm(client, one)) for one in named]:
-        one = report.container_id
         if report.execution_type is target:
-            printer.note(f"{one} is {target.value} already")
+            printer.note(f"{report.container_id} is {target.value} already")
         else:
-            _update(client, one, kind, no_wait, timeout, target=target)
-    _tell(client, printer, [client.container(one) for one in named], lambda one: one.execution_type.value)
+            to_change.append(report.container_id)
+    before = picture_of(client) if to_change else None
+    if dry_run:
+        if before is not None:
+            reports = [_of_no_master(one) for one in map(client.container, to_change)]
+            foretell(printer, "promote" if guaranteed else "demote", reports, before)
+        return 0
+    for one in to_change:
+        _update(client, printer, one, kind, no_wait, timeout, target=target)
+    found = Aftermath()
+    if guaranteed and before is not None:
+        found = aftermath(client, before.containers, to_change, wait=not no_wait)
+        found.say(printer)
+    after = [client.container(one) for one in named]
+    _tell(client, printer, after, lambda one: one.execution_type.value, found.of if guaranteed else None)
     return 0
+
+
+def _of_no_master(report: ContainerReport) -> ContainerReport:
+    if report.is_am:
+        raise InvalidStateError(
+            f"{report.container_id} cannot be updated", because="it is its application's master"
+        )
+    return report
+
+
+def _foretell_pause(client: YarnClient, printer: Printer, named: Sequence[str]) -> None:
+    """What pausing them would do. Raises InvalidStateError where nothing of one runs."""
+    from .container_effects import foretell, picture_of
+
+    reports = [_alive(client.container(one)) for one in named]
+    for one in reports:
+        if one.state is not ContainerState.RUNNING:
+            raise InvalidStateError(
+                f"{one.container_id} would not be paused", because=f"it is {view.shown_state(one)}"
+            )
+    foretell(printer, "pause", reports, picture_of(client))
 
 
 def _update(
     client: YarnClient,
+    printer: Printer,
     container_id: str,
     kind: ContainerUpdateType,
     no_wait: bool,
@@ -264,6 +320,10 @@ def _update(
         return report.version >= response.version
 
     what = "get room on its node for that" if response.pending else "change"
+    if response.pending:
+        from .container_effects import promise_text
+
+        printer.note(f"{container_id}: {promise_text(client, response.container)}")
     _finish(client, [container_id], no_wait, timeout, has_happened, what)
 
 
@@ -326,11 +386,13 @@ def _tell(
     printer: Printer,
     after: list[ContainerReport],
     text: Callable[[ContainerReport], str] = view.shown_state,
+    besides: Callable[[ContainerReport], dict[str, Any]] | None = None,
 ) -> None:
+    """How they are now; ``besides`` is what their documents say beyond that, under ``yopp``."""
     from .container import show_details
 
     if not printer.for_people:
-        show_details(client, printer, after)
+        show_details(client, printer, after, besides)
         return
     for report in after:
         printer.text(f"{report.container_id} {text(report)}")

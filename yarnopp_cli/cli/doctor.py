@@ -10,6 +10,7 @@ import typer
 from .context import Context
 from .options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, examples
 from .output import Printer
+from .up import Ports, with_ports
 
 if TYPE_CHECKING:
     from ..doctor import Check
@@ -30,6 +31,7 @@ def register(app: typer.Typer) -> None:
 
 def doctor(
     fix: Fix = False,
+    ports: Ports = None,
     conf: Conf = None,
     define: Define = None,
     run_dir: RunDirOption = None,
@@ -44,7 +46,7 @@ def doctor(
 
     printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
     context = Context.of(run_dir=run_dir)
-    place = Surroundings(context.run_dir, tuple(conf or ()), tuple(define or ()), os.environ)
+    place = Surroundings(context.run_dir, tuple(conf or ()), tuple(with_ports(ports, define)), os.environ)
     checks = []
     if printer.form == "tsv":
         printer.separated(CHECK_KEYS)

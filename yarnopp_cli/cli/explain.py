@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import typer
 
 from ..errors import NodeNotFoundError, YoppError
-from ..records.client_protocol import GetContainersRequest
 from ..records.explanation import Explanation
 from ..views import explanation as view
 from ..views.text import timestamp
@@ -70,32 +68,17 @@ def explain(
 
 
 def _explain(client: YarnClient, word: str) -> Explanation:
+    from ..explaining import explain
+
     if is_container(word):
-        return _container(client, containers(client, [word])[0])
+        return explain(client, containers(client, [word])[0])
     if ":" in word:
-        return client.explain(nodes(client.nodes(), [word])[0].node_id)
+        return explain(client, nodes(client.nodes(), [word])[0].node_id)
     try:
-        return client.explain(applications(client, [word])[0])
+        return explain(client, applications(client, [word])[0])
     except YoppError as problem:
         try:
             node = nodes(client.nodes(), [word])[0].node_id
         except NodeNotFoundError:
             raise problem from None
-        return client.explain(node)
-
-
-def _container(client: YarnClient, container_id: str) -> Explanation:
-    """One container, by its node's own figures: the queue there moves faster than the RM is told."""
-    from ..core.explain import NodeSight, explain_container
-
-    every = client.nodes()
-    known = client.containers(GetContainersRequest(finished=True), nodes=every)
-    report = next((one for one in known if one.container_id == container_id), None)
-    if report is None:
-        report = client.container(container_id)
-    node = next((one for one in every if one.node_id == report.node_id), None)
-    sight = None
-    if node is not None:
-        here = [one for one in known if one.node_id == node.node_id and one.finished_at_ms == 0]
-        sight = NodeSight(node, here, [one for one in known if one.finished_at_ms])
-    return explain_container(report, sight, time.time_ns() // 1_000_000)
+        return explain(client, node)

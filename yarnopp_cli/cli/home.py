@@ -27,6 +27,8 @@ def _status() -> str:
         with Context.of().client() as client:
             info = client.cluster_info()
     except ConnectionFailedError:
+        if Context.of().run_dir.daemons():
+            return "yopp: a part of a cluster runs here, and its ResourceManager does not answer: see `yopp status`."
         return "yopp: no cluster is running here (a job starts one for itself)."
     except YoppError as problem:
         return f"yopp: {problem.message}."

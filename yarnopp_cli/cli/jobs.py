@@ -24,7 +24,7 @@ from ..jobs.output import OutputFollower, Sink
 from ..jobs.session import ON_DEMAND, Session
 from ..records.client_protocol import SubmitApplicationResponse
 from ..records.jobs import JobSpec
-from ..records.reports import ApplicationReport, FinalApplicationStatus
+from ..records.reports import FINAL_STATES, ApplicationReport, FinalApplicationStatus
 from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext
 from ..rpc.plain import encode
 from ..settings.applications import ApplicationSettings
@@ -37,6 +37,8 @@ FIRST_LINE_SECONDS = 0.5
 
 DRAW_SECONDS = 0.1
 LINE_SECONDS = 10.0
+BEGIN_SECONDS = 2.0
+"""How long a detached job is looked at, to say whether it runs and where."""
 """How often the progress line is drawn anew on a terminal, and a plain one written elsewhere."""
 
 BAR_CELLS = 24
@@ -394,9 +396,12 @@ def submit_detached(
     )
     response = session.submit(context)
     warn_of_ignored(session, printer)
-    report = session.report(response.application_id) if printer.is_json else None
-    session.close()
     application_id = response.application_id
+    if printer.is_json:
+        report = session.report(application_id)
+    else:
+        report = None if printer.quiet else _as_it_begins(session, application_id)
+    session.close()
     if printer.is_json:
         printer.document({"app": _app_document(application_id, report)})
     else:
@@ -406,7 +411,22 @@ def submit_detached(
             printer.note(f"{shows}, also when this cluster has ended with it; after `yopp up` one stays")
         else:
             printer.note(f"{shows}, `yopp wait {application_id}` waits for its end")
+        if report is not None:
+            printer.note(progress.where_text(report))
     return response
+
+
+def _as_it_begins(session: Session, application_id: str) -> ApplicationReport | None:
+    """A detached job when its master and first containers are at work, or when BEGIN_SECONDS have passed."""
+    deadline = time.monotonic() + BEGIN_SECONDS
+    while True:
+        report = session.report(application_id)
+        if report is None or report.state in FINAL_STATES or time.monotonic() >= deadline:
+            return report
+        # The master's own container is one of those that run.
+        if report.containers_running + report.containers_queued + report.containers_done > 1:
+            return report
+        time.sleep(0.02)
 
 
 def final_document(outcome: Outcome, extra: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -111,7 +111,8 @@ def _page(
         ),
         (
             "Waiting",
-            "The share of the containers that ran, and had started after so long." + _unstarted(found),
+            "The share of the containers that ran, and had started so long after they were eligible: from when their "
+            "master asked for them." + _unstarted(found),
             plots.waits_svg(found),
         ),
     ]

@@ -111,8 +111,16 @@ def node_line(seen: ClusterStatus, node: NodeStatus) -> str:
         return f"{node.node_id} does not run"
     from ..inspection import node_state
 
-    parts = [node_state(node), f"process {node.daemon.process.pid}"]
-    if node.report is not None:
-        parts.append(f"{node.report.total.vcores} vcores, {megabytes(node.report.total.memory)}")
+    state = node_state(node)
+    words = {
+        "DISCONNECTED": "is alive, and cannot reach the ResourceManager since "
+        + timestamp(node.own.rm_lost_at_ms if node.own is not None else 0),
+        "UNRESPONSIVE": "is alive, and does not answer",
+        "NEW": "is alive, and registers with the ResourceManager",
+    }
+    parts = [words.get(state, state), f"process {node.daemon.process.pid}"]
+    size = node.report.total if node.report is not None else node.own.total if node.own is not None else None
+    if size is not None:
+        parts.append(f"{size.vcores} vcores, {megabytes(size.memory)}")
     parts.append(seen.run_dir.nm_socket(node.port))
     return f"{node.node_id} " + ", ".join(parts)

@@ -38,8 +38,8 @@ class Ask:
 
     ``resource`` is the normalised size. ``locations`` are hosts, node ids and racks with the number wanted
     there; without ``relax`` no other place will do. ``overtaken`` counts later asks served while this one
-    did not fit. ``waiting_since_ms`` (epoch milliseconds) is when the work behind it began to wait, where that
-    was in an earlier life: it was shed or preempted.
+    did not fit. ``asked_ms`` is when it was first made, ``waiting_since_ms`` (both epoch milliseconds) when the work
+    behind it began to wait, where that was in an earlier life: it was shed or preempted.
     """
 
     key: AskKey
@@ -51,6 +51,7 @@ class Ask:
     locations: dict[str, int] = field(default_factory=dict)
     overtaken: int = 0
     waiting_since_ms: int = 0
+    asked_ms: int = 0
 
     @property
     def is_aged(self) -> bool:
@@ -103,7 +104,7 @@ class AskTable:
         received when it asked: they count against the number, so that nothing is allocated twice.
         """
         key = key_of(request)
-        ask = self._asks.get(key) or Ask(key, request, resource)
+        ask = self._asks.get(key) or Ask(key, request, resource, asked_ms=now_ms)
         if request.age_ms > 0 and now_ms > request.age_ms and not ask.is_aged:
             ask.waiting_since_ms = now_ms - request.age_ms
         if request.resource_name == ANY:

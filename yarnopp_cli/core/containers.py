@@ -77,7 +77,7 @@ class RMContainer:
     RM has taken one from its application, ``preempted_as`` the exit status of that. ``delivers``: the RM itself tells
     the node what it has become. ``waiting_since_ms``: when its work began to wait, as another container. ``strict``:
     the ask named the only places that will do. ``acquired``: its master has been given it. ``preemptions`` counts how
-    often it had to make room, paused or killed.
+    often it had to make room, paused or killed. ``eligible_ms``: when it was asked for, or its work first was.
     """
 
     id: str
@@ -109,6 +109,7 @@ class RMContainer:
     acquired: bool = False
     promoted_ms: int = 0
     preemptions: int = 0
+    eligible_ms: int = 0
 
     def container(self) -> Container:
         """As its master and its node know it."""
@@ -143,6 +144,8 @@ class RMContainer:
             is_am=self.is_am,
             promoted_at_ms=self.promoted_ms,
             preemptions=self.preemptions,
+            submitted_at_ms=self.app.submitted_ms,
+            eligible_at_ms=self.eligible_ms,
         )
         if status is None:
             return report
@@ -162,6 +165,9 @@ class RMContainer:
             log_directory=status.log_directory,
             cgroup=status.cgroup,
             usage=status.usage,
+            waiting_since_ms=status.waiting_since_ms,
+            duration_hint_ms=status.duration_hint_ms,
+            stood_ms=status.stood_ms,
         )
 
 
@@ -212,6 +218,7 @@ class ContainerLedger:
             is_am=ask is attempt.am_ask,
             strict=not ask.relax,
             waiting_since_ms=max(ask.waiting_since_ms, attempt.app.submitted_ms) if ask.is_aged else 0,
+            eligible_ms=max(ask.waiting_since_ms if ask.is_aged else ask.asked_ms, attempt.app.submitted_ms),
         )
         container.token = self.token_for(container, now)
         self._take(container, claim, now, "for its application's master" if container.is_am else "")
@@ -243,6 +250,7 @@ class ContainerLedger:
             counted=True,
             allocated_at=now,
             sequence=self._sequence,
+            eligible_ms=self._context.ms(now),
         )
         container.token = self.token_for(container, now)
         self._context.metrics.adopted()
@@ -268,7 +276,16 @@ class ContainerLedger:
         context.monitor.refresh(node.load)
         if not container.is_am:
             app.count_granted(execution_type)
-        context.history.allocated(container_id, app.id, node.node_id, execution_type, container.resource, why)
+        context.history.allocated(
+            container_id,
+            app.id,
+            node.node_id,
+            execution_type,
+            container.resource,
+            why,
+            submitted_ms=app.submitted_ms,
+            eligible_ms=container.eligible_ms,
+        )
         context.deadlines.set(("unclaimed", container_id), now + context.allocation_expiry)
 
     def token_for(self, container: RMContainer, now: float) -> Token:

@@ -1,36 +1,50 @@
 """Why a container waits, when it may start, and whether it ever can.
 
 Pure functions over reports: the ResourceManager answers with them from what it knows, and the command line from the
-nodes' fresher figures. They describe the rules of the schedulers; they decide nothing. Estimates take the median
-running time of the application's containers that have ended (of all, where none has), and say so.
+nodes' fresher figures. They describe the rules of the schedulers; they decide nothing. What they say of the time to
+come is ``estimates``' and marked so.
 """
 
 from __future__ import annotations
 
-import heapq
-import statistics
+import enum
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from executor.records import ContainerState, ExecutionType, Resource
 
 from ..records.explanation import Explanation, Reason, ReasonCode, Suggestion
 from ..records.reports import ContainerReport, NodeReport, NodeState
+from .estimates import BY_NODE, Durations, Expected, Lane, Start, lane, starts
+from .explain_words import amount, are, begins, begun, by_type, count, held_by, ordinal, span, waited_text
+from .waited import waited
 
-MOST_STEPS = 200_000
-"""Looks at waiting containers that an estimate takes, at most: beyond that it says nothing."""
 _RUNS = (ContainerState.RUNNING, ContainerState.LAUNCHING, ContainerState.PAUSING, ContainerState.KILLING)
 _STANDS = (ContainerState.PAUSED, ContainerState.RESUMING)
 _BY_PERSON = "by a person"
+_UNDER_PRESSURE = ("processes outside yopp", "memory left")
+
+
+class WhyPaused(enum.Enum):
+    """For whose sake a container stands still."""
+
+    PERSON = "PERSON"
+    PRESSURE = "PRESSURE"
+    ROOM = "ROOM"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSight:
-    """A node and the live containers on it; ``finished`` are ended ones, for the estimates."""
+    """A node and the live containers on it; ``finished`` are ended ones, for the estimates.
+
+    ``fresh``: places in the queue are as they are now. The ResourceManager is not told of each step of a queue, and
+    goes by arrival.
+    """
 
     node: NodeReport
     live: Sequence[ContainerReport]
     finished: Sequence[ContainerReport] = ()
+    fresh: bool = True
 
     def running(self) -> list[ContainerReport]:
         """Those that have vcores and memory now."""
@@ -47,8 +61,8 @@ class NodeSight:
             waiting,
             key=lambda one: (
                 one.execution_type is ExecutionType.OPPORTUNISTIC,
-                one.position or 1 << 30,
-                one.queued_at_ms,
+                (one.position or 1 << 30) if self.fresh else 0,
+                one.waiting_since_ms or one.queued_at_ms,
                 one.container_id,
             ),
         )
@@ -59,6 +73,33 @@ class NodeSight:
         kept = sum(one.resource.memory for one in self.paused())
         return (self.node.total - used - Resource(kept, 0)).at_least_zero()
 
+    def free_for(self, kind: ExecutionType) -> Resource:
+        """What a container of that type could start on: opportunistic ones may be lent more, or have to leave
+        something to the rest of the machine.
+        """
+        free = self.free()
+        if kind is ExecutionType.GUARANTEED:
+            return free
+        status = self.node.opportunistic
+        return (free + Resource(status.lent_memory, status.lent_vcores)).at_least_zero()
+
+    def pressed(self) -> bool:
+        """Whether the machine is so busy that opportunistic containers may not have what nobody has."""
+        status = self.node.opportunistic
+        return status.lent_vcores < 0 or status.lent_memory < 0
+
+    def line(self) -> list[ContainerReport]:
+        """All that wait here and will go on by themselves, in the order in which they are likely to."""
+        queue = self.queued()
+        stand = [one for one in self.paused() if why_paused(one) is WhyPaused.ROOM]
+        first = [one for one in queue if one.execution_type is ExecutionType.GUARANTEED]
+        return [*first, *sorted(stand, key=lambda one: one.paused_at_ms), *queue[len(first) :]]
+
+    def lane(self, durations: Durations, now_ms: int) -> Lane:
+        """As the estimates want it."""
+        free = self.free_for(ExecutionType.OPPORTUNISTIC)
+        return lane(self.node.node_id, free, self.running(), self.line(), durations, now_ms)
+
 
 def sum_of(resources: Iterable[Resource]) -> Resource:
     """All of them together."""
@@ -68,59 +109,84 @@ def sum_of(resources: Iterable[Resource]) -> Resource:
     return total
 
 
-def short(identifier: str) -> str:
-    """An id as people say it in a sentence: ``…_000009``."""
-    return "…_" + identifier.rpartition("_")[2]
+def why_paused(report: ContainerReport) -> WhyPaused:
+    """For whose sake it stands still, by the last thing that was said of it."""
+    last = report.diagnostics.strip().rpartition("\n")[2]
+    if _BY_PERSON in last:
+        return WhyPaused.PERSON
+    return WhyPaused.PRESSURE if any(words in last for words in _UNDER_PRESSURE) else WhyPaused.ROOM
 
 
 def explain_container(report: ContainerReport, sight: NodeSight | None, now_ms: int) -> Explanation:
     """What is the matter with one container. ``sight`` is its node's, None where the node is unknown."""
     identifier = report.container_id
     if report.state is ContainerState.DONE:
-        return _simple(report, _ended_text(report), state="DONE", since=report.finished_at_ms)
+        return _simple(report, _ended_text(report, now_ms), now_ms, state="DONE", since=report.finished_at_ms)
     if sight is None or sight.node.state in (NodeState.LOST, NodeState.SHUTDOWN):
-        text = f"{identifier} is on {report.node_id}, which has gone."
-        reason = Reason(ReasonCode.NODE_LOST, f"{report.node_id} has gone")
-        return Explanation(
-            identifier, "container", "LOST", text, satisfiable=False, waits=True, reasons=(reason,)
+        text = (
+            f"{identifier} is on {report.node_id}, which has gone: its application will ask for another one."
         )
+        reason = Reason(ReasonCode.NODE_LOST, f"{report.node_id} has gone")
+        actions = (Suggestion("yopp up", "starts what is missing of the cluster again"),)
+        return Explanation(
+            identifier, "container", "LOST", text, satisfiable=False, waits=True, reasons=(reason,), actions=actions
+        )  # fmt: skip
     if report.state is None:
-        return _not_started(report, now_ms)
+        return _not_started(report, sight.node, now_ms)
     if report.state is ContainerState.SCHEDULED:
         return _queued(report, sight, now_ms)
     if report.state in _STANDS:
         return _paused(report, sight, now_ms)
-    since = report.started_at_ms or report.queued_at_ms
-    for_how_long = f" for {_span(now_ms - since)}" if since else ""
+    since = begun(report)
+    for_how_long = f" for {span(now_ms - since)}" if since else ""
     text = f"{identifier} is {report.state.value} on {report.node_id}{for_how_long}: it waits for nothing."
     if report.execution_type is ExecutionType.OPPORTUNISTIC and report.state is ContainerState.RUNNING:
         text += " Being opportunistic, it gives way when a guaranteed container needs its room."
-    return _simple(report, text, state=report.state.value, since=since)
+    text += f" {waited_text(waited(report, now_ms), 'It had waited', is_am=report.is_am)}"
+    return _simple(report, text.rstrip(), now_ms, state=report.state.value, since=since)
 
 
-def _simple(report: ContainerReport, text: str, *, state: str, since: int) -> Explanation:
-    return Explanation(report.container_id, "container", state, text, since_ms=since)
+def _simple(report: ContainerReport, text: str, now_ms: int, *, state: str, since: int) -> Explanation:
+    times = waited(report, now_ms)
+    return Explanation(
+        report.container_id,
+        "container",
+        state,
+        text,
+        since_ms=since,
+        waited_since_submit_ms=times.since_submit,
+        waited_since_eligible_ms=times.since_eligible,
+    )
 
 
-def _ended_text(report: ContainerReport) -> str:
+def _ended_text(report: ContainerReport, now_ms: int) -> str:
     why = " ".join(report.diagnostics.split())
     text = f"{report.container_id} has ended with exit status {report.exit_status}"
-    return f"{text}: {why}" if why else f"{text}."
+    told = waited_text(
+        waited(report, now_ms), "It had waited" if report.started_at_ms else "It waited in vain"
+    )
+    return f"{text}{f': {why}' if why else ''}".rstrip(".") + f". {told}".rstrip()
 
 
-def _not_started(report: ContainerReport, now_ms: int) -> Explanation:
+def _not_started(report: ContainerReport, node: NodeReport, now_ms: int) -> Explanation:
     text = (
-        f"{report.container_id} was granted on {report.node_id} {_span(now_ms - report.allocated_at_ms)} ago, "
+        f"{report.container_id} was granted on {report.node_id} {span(now_ms - report.allocated_at_ms)} ago, "
         f"and its {'node' if report.is_am else 'master'} has not started it yet."
     )
+    reasons = [Reason(ReasonCode.AM_PENDING, "it has not been started at its node yet"), *unusable(node)]
+    text += "".join(f" {one.text[:1].upper()}{one.text[1:]}." for one in reasons[1:])
+    times = waited(report, now_ms)
     return Explanation(
         report.container_id,
         "container",
         "ALLOCATED",
-        text,
+        f"{text} {waited_text(times, is_am=report.is_am)}".rstrip(),
         since_ms=report.allocated_at_ms,
         waits=True,
-        reasons=(Reason(ReasonCode.AM_PENDING, "it has not been started at its node yet"),),
+        reasons=tuple(reasons),
+        actions=(Suggestion(f"yopp app kill {report.application_id}", "ends its application"),),
+        waited_since_submit_ms=times.since_submit,
+        waited_since_eligible_ms=times.since_eligible,
     )
 
 
@@ -129,41 +195,24 @@ def _queued(report: ContainerReport, sight: NodeSight, now_ms: int) -> Explanati
     queue = sight.queued()
     ids = [one.container_id for one in queue]
     position = ids.index(identifier) + 1 if identifier in ids else report.position
-    ahead = ids[: max(0, position - 1)]
+    reasons = queue_reasons(report, sight, ids[: max(0, position - 1)])
     satisfiable = needs.fits_in(node.total)
-    reasons: list[Reason] = []
-    if not satisfiable:
-        reasons.append(too_big(needs, [node.total], node.node_id))
-    else:
-        reasons += shortages(needs, sight.free(), node.total, sight.running(), sight.paused())
-        if ahead:
-            text = f"{_count(len(ahead), 'container')} {'stands' if len(ahead) == 1 else 'stand'} before it"
-            reasons.append(Reason(ReasonCode.BEHIND, text, "containers", 1, 0, len(queue), tuple(ahead[:20])))
-    if node.state is NodeState.DECOMMISSIONING:
-        reasons.append(Reason(ReasonCode.NODE_DRAINING, f"{node.node_id} is being drained"))
-    start, median = estimated_start(report, sight, now_ms) if satisfiable else (0, 0)
+    times = waited(report, now_ms)
     since = report.queued_at_ms or report.allocated_at_ms
-    first = f"{identifier} is QUEUED on {node.node_id} for {_span(now_ms - since)}"
-    sentence = [f"{first}, {_ordinal(position)} of {len(queue)}." if position else f"{first}."]
-    sentence += _needs_text(needs, sight, reasons)
-    sentence.append(_limit_text(node))
-    if start:
-        sentence.append(
-            f"It starts in about {_span(max(0, start - now_ms))} (median task {_span(median)}; estimate)."
-        )
-    elif satisfiable:
-        why = (
-            f"what runs has outlived the median task ({_span(median)})"
-            if median
-            else "nothing like it has ended yet"
-        )
-        sentence.append(f"When it starts cannot be said: {why}.")
-    else:
+    first = f"{identifier} is QUEUED on {node.node_id} for {span(now_ms - since)}"
+    sentence = [f"{first}, {ordinal(position)} of {len(queue)}." if position else f"{first}."]
+    sentence.append(needs_text(report, sight, reasons, now_ms))
+    sentence += [f"{one.text[:1].upper()}{one.text[1:]}." for one in reasons if one.code in _ABOUT_NODE]
+    sentence.append(limit_text(node))
+    sentence.append(waited_text(times, is_am=report.is_am))
+    start = estimated_start(report, sight, now_ms) if satisfiable else None
+    if not satisfiable:
         sentence.append("It can never start there.")
-    actions = _ways_out(report, sight)
-    if actions and actions[0].command.startswith("yopp container promote"):
-        sentence.append(f"It would start now if it were guaranteed: `{actions[0].command}`.")
-    return Explanation(
+    elif start is not None:
+        sentence.append(f"It {begins(start)}.")
+    else:
+        sentence.append(f"When it starts cannot be said: {unknown_because(reasons, sight, report)}.")
+    found = Explanation(
         identifier,
         "container",
         "QUEUED",
@@ -175,54 +224,142 @@ def _queued(report: ContainerReport, sight: NodeSight, now_ms: int) -> Explanati
         position=position,
         queue_length=len(queue),
         queue_limit=limit_of(node),
-        estimated_start_ms=start,
-        estimate="median-task-time" if start else "",
-        actions=tuple(actions),
+        actions=tuple(ways_out(report, sight)),
+        waited_since_submit_ms=times.since_submit,
+        waited_since_eligible_ms=times.since_eligible,
+    )
+    return estimated(found, start, start, now_ms)
+
+
+_ABOUT_NODE = (
+    ReasonCode.NODE_DRAINING, ReasonCode.NODE_UNUSABLE, ReasonCode.NODE_LOST, ReasonCode.PRESSURE,
+)  # fmt: skip
+
+
+def queue_reasons(report: ContainerReport, sight: NodeSight, ahead: Sequence[str]) -> list[Reason]:
+    """Why one that queues does not start: what is missing, who is before it, what is the matter with its node."""
+    node, needs = sight.node, report.resource
+    if not needs.fits_in(node.total):
+        return [too_big(needs, [node.total], node.node_id)]
+    free = sight.free()
+    reasons = shortages(needs, free, node.total, sight.running(), sight.paused())
+    if not reasons and not needs.fits_in(left := sight.free_for(report.execution_type)):
+        reasons.append(_pressure(needs, left, node.total))
+    if ahead:
+        text = f"{count(len(ahead), 'container')} {are(len(ahead), 'stands', 'stand')} before it"
+        length = len(sight.queued())
+        reasons.append(Reason(ReasonCode.BEHIND, text, "containers", 1, 0, length, tuple(ahead[:20])))
+    return [*reasons, *unusable(node)]
+
+
+def _pressure(needs: Resource, left: Resource, total: Resource) -> Reason:
+    text = (
+        f"the rest of this machine is busy, and opportunistic containers leave it what it needs: {amount(left)} "
+        "are theirs now"
+    )
+    if needs.vcores > left.vcores:
+        return Reason(ReasonCode.PRESSURE, text, "vcores", needs.vcores, left.vcores, total.vcores)
+    return Reason(ReasonCode.PRESSURE, text, "memoryMB", needs.memory, left.memory, total.memory)
+
+
+def unknown_because(reasons: Sequence[Reason], sight: NodeSight, report: ContainerReport) -> str:
+    """Why there is no estimate."""
+    if any(one.code is ReasonCode.PRESSURE for one in reasons) or sight.pressed():
+        return "that is up to the rest of this machine"
+    if not Durations(sight.finished).of(report).ms:
+        return (
+            "nothing like it has ended yet, and nobody declared how long it runs (`yopp run --expect 30s …`)"
+        )
+    return "it waits for containers of which nobody knows how long they run"
+
+
+def estimated(found: Explanation, first: Start | None, last: Start | None, now_ms: int) -> Explanation:
+    """The explanation with when the first and the last may start."""
+    best = last or first
+    if best is None:
+        return found
+    return replace(
+        found,
+        estimated_start_ms=now_ms + first.in_ms if first is not None else 0,
+        estimated_last_ms=now_ms + last.in_ms if last is not None else 0,
+        estimate=best.expected.basis,
+        outlived=best.outlived,
     )
 
 
 def _paused(report: ContainerReport, sight: NodeSight, now_ms: int) -> Explanation:
     identifier = report.container_id
-    why = " ".join(report.diagnostics.split())
-    last = report.diagnostics.strip().rpartition("\n")[2]
-    guaranteed = tuple(
-        one.container_id for one in sight.running() if one.execution_type is ExecutionType.GUARANTEED
-    )
-    since = report.paused_at_ms
-    sentence = f"{identifier} is PAUSED on {report.node_id} for {_span(now_ms - since)}"
-    by_person = _BY_PERSON in last
-    if by_person:
-        reason = Reason(ReasonCode.PAUSED_BY_PERSON, "a person paused it")
-        sentence += ": a person paused it, and nobody has resumed it."
-        actions = (Suggestion(f"yopp container resume {identifier}", "goes on as soon as there is room"),)
-    else:
-        reason = Reason(
-            ReasonCode.PAUSED_FOR,
-            f"{_count(len(guaranteed), 'guaranteed container')} {'has' if len(guaranteed) == 1 else 'have'} its vcores",
-            "vcores",
-            report.resource.vcores,
-            sight.free().vcores,
-            sight.node.total.vcores,
-            guaranteed[:20],
-        )
-        sentence += f": {why.rstrip('.')}." if why else ": it made room."
-        wanted = report.resource.vcores
-        sentence += (
-            f" It goes on when {_count(wanted, 'vcore')} {'is' if wanted == 1 else 'are'} free"
-            f" ({sight.free().vcores} now) and nothing else keeps it from running."
-        )
-        actions = (
-            Suggestion(f"yopp container promote {identifier}", "goes on before all opportunistic ones"),
-        )
-    return Explanation(
+    why = " ".join(report.diagnostics.strip().rpartition("\n")[2].split())
+    since, times = report.paused_at_ms, waited(report, now_ms)
+    sentence = f"{identifier} is PAUSED on {report.node_id} for {span(now_ms - since)}"
+    start: Start | None = None
+    match why_paused(report):
+        case WhyPaused.PERSON:
+            reason = Reason(ReasonCode.PAUSED_BY_PERSON, "a person paused it")
+            sentence += ": a person paused it, and nobody has resumed it."
+            actions = [Suggestion(f"yopp container resume {identifier}", "goes on as soon as there is room")]
+        case WhyPaused.PRESSURE:
+            free = sight.free_for(report.execution_type)
+            reason = Reason(
+                ReasonCode.PRESSURE,
+                "processes outside yopp need its room",
+                "vcores",
+                report.resource.vcores,
+                free.vcores,
+                sight.node.total.vcores,
+            )
+            sentence += f": {why.rstrip('.')}. It goes on when they need less."
+            actions = [Suggestion(f"yopp container promote {identifier}", "goes on beside them")]
+        case WhyPaused.ROOM:
+            reason = _made_room(report, sight)
+            wanted, free = report.resource.vcores, sight.free()
+            sentence += (
+                f": {why.rstrip('.') or 'it made room'}. It goes on when {count(wanted, 'vcore')} "
+                f"{are(wanted)} free ({free.vcores} now)"
+                f"{held_by([one for one in sight.running() if one.resource.vcores], now_ms)}."
+            )
+            start = estimated_start(report, sight, now_ms)
+            if start is not None:
+                sentence += f" It {begins(start, 'goes on', 'go on')}."
+            actions = []
+            if has_promise(report, sight.node):
+                actions.append(
+                    Suggestion(
+                        f"yopp container promote {identifier}", "goes on before all opportunistic ones"
+                    )
+                )
+    actions.append(Suggestion(f"yopp container kill {identifier}", "ends it; its work is lost"))
+    found = Explanation(
         identifier,
         "container",
         "PAUSED",
         sentence,
         since_ms=since,
         waits=True,
-        reasons=(reason,),
-        actions=actions,
+        reasons=(reason, *unusable(sight.node)),
+        actions=tuple(actions),
+        waited_since_submit_ms=times.since_submit,
+        waited_since_eligible_ms=times.since_eligible,
+    )
+    return estimated(found, start, start, now_ms)
+
+
+def _made_room(report: ContainerReport, sight: NodeSight) -> Reason:
+    """Guaranteed containers have what it had; where none has, others of its type."""
+    running = sorted(sight.running(), key=begun)
+    holders = [
+        one for one in running if one.execution_type is ExecutionType.GUARANTEED and one.resource.vcores
+    ]
+    holders = holders or [one for one in running if one.resource.vcores]
+    text = f"{by_type(holders)} {are(len(holders), 'has', 'have')} its vcores" if holders else "it made room"
+    return Reason(
+        ReasonCode.PAUSED_FOR,
+        text,
+        "vcores",
+        report.resource.vcores,
+        sight.free().vcores,
+        sight.node.total.vcores,
+        tuple(one.container_id for one in holders[:20]),
     )
 
 
@@ -235,13 +372,14 @@ def shortages(
 ) -> list[Reason]:
     """What is missing of vcores and of memory, and who has it; the oldest first."""
     found = []
-    oldest = sorted(running, key=lambda one: one.started_at_ms or one.queued_at_ms)
+    oldest = sorted(running, key=begun)
     if needs.vcores > free.vcores:
         by = tuple(one.container_id for one in oldest if one.resource.vcores)
         found.append(
             Reason(
                 ReasonCode.NO_VCORES,
-                f"it needs {_count(needs.vcores, 'vcore')}, and {free.vcores} of {total.vcores} are free",
+                f"it needs {count(needs.vcores, 'vcore')}, and {free.vcores} of {total.vcores} "
+                f"{are(free.vcores)} free",
                 "vcores",
                 needs.vcores,
                 free.vcores,
@@ -271,12 +409,29 @@ def too_big(needs: Resource, totals: Sequence[Resource], where: str) -> Reason:
     memory = needs.memory > largest.memory
     return Reason(
         ReasonCode.TOO_BIG,
-        f"it needs {needs}, and {where} has {largest} in all",
+        f"it needs {amount(needs)}, and {where} has {amount(largest)} in all",
         "memoryMB" if memory else "vcores",
         needs.memory if memory else needs.vcores,
         0,
         largest.memory if memory else largest.vcores,
     )
+
+
+def unusable(node: NodeReport) -> list[Reason]:
+    """Why a node takes nothing new, or does not move; nothing where it works."""
+    if node.state in (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED):
+        word = "is being" if node.state is NodeState.DECOMMISSIONING else "has been"
+        code, text = ReasonCode.NODE_DRAINING, f"{word} drained: nothing new comes there"
+    elif node.state in (NodeState.LOST, NodeState.SHUTDOWN):
+        lost = node.state is NodeState.LOST
+        code, text = ReasonCode.NODE_LOST, "was silent for too long" if lost else "has ended"
+    elif node.state is not NodeState.RUNNING or not node.connected:
+        told = f"is {node.state.value}" if node.state is not NodeState.RUNNING else "is silent"
+        because = f": {node.health_report}" if node.health_report else ""
+        code, text = ReasonCode.NODE_UNUSABLE, f"{told}{because}"
+    else:
+        return []
+    return [Reason(code, f"{node.node_id} {text}", by=(node.node_id,))]
 
 
 def limit_of(node: NodeReport) -> int:
@@ -285,172 +440,91 @@ def limit_of(node: NodeReport) -> int:
     return min(capacity, limit) if limit >= 0 else capacity
 
 
-def _limit_text(node: NodeReport) -> str:
+def limit_text(node: NodeReport) -> str:
+    """How long its queue may be."""
     told = f" (the ResourceManager asks it to keep {node.queue_limit})" if node.queue_limit >= 0 else ""
-    return f"Its node lets {limit_of(node)} opportunistic containers wait{told}."
+    return f"Its node lets {count(limit_of(node), 'opportunistic container')} wait{told}."
 
 
-def _needs_text(needs: Resource, sight: NodeSight, reasons: Sequence[Reason]) -> list[str]:
-    free = sight.free()
-    text = (
-        f"It needs {_count(needs.vcores, 'vcore')}, {needs.memory} MB; "
-        f"free: {_count(free.vcores, 'vcore')}, {free.memory} MB"
-    )
+def needs_text(
+    report: ContainerReport, sight: NodeSight, reasons: Sequence[Reason], now_ms: int, who: str = "It"
+) -> str:
+    """What one that queues needs against what is free, what of it is missing, and who has that."""
+    needs, free = report.resource, sight.free()
+    text = f"{who} needs {amount(needs)}; free: {amount(free)}"
     codes = {reason.code for reason in reasons}
     if ReasonCode.TOO_BIG in codes:
-        return [f"{text}, and the node has no more than {sight.node.total}."]
-    missing = [
-        word
-        for code, word in ((ReasonCode.NO_VCORES, "a vcore"), (ReasonCode.NO_MEMORY, "memory"))
-        if code in codes
-    ]
+        return f"{text}, and the node has no more than {amount(sight.node.total)}."
+    missing = []
+    if ReasonCode.NO_VCORES in codes:
+        missing.append(
+            "a vcore" if needs.vcores - free.vcores == 1 else f"{needs.vcores - free.vcores} vcores"
+        )
+    if ReasonCode.NO_MEMORY in codes:
+        missing.append(f"{needs.memory - free.memory} MB of memory")
     if missing:
-        held = _held_text(sight, ["memory"] if missing == ["memory"] else ["vcores"])
-        return [f"{text}: it waits for {' and '.join(missing)}{held}."]
-    if ReasonCode.BEHIND in codes:
-        return [f"{text}: there is room for it, and others are before it."]
-    return [f"{text}: there is room for it, it starts at any moment."]
-
-
-def _held_text(sight: NodeSight, dimensions: Sequence[str]) -> str:
-    # A master may hold no vcore at all.
-    running = [one for one in sight.running() if any(getattr(one.resource, name) for name in dimensions)]
-    counts = [
-        (sum(1 for one in running if one.execution_type is kind), kind.value.lower())
-        for kind in (ExecutionType.GUARANTEED, ExecutionType.OPPORTUNISTIC)
-    ]
-    parts = [f"{number} {word}" for number, word in counts if number]
-    if not parts:
-        return ""
-    return f", held by {' and '.join(parts)} container{'s' if len(running) > 1 else ''}"
-
-
-def _ways_out(report: ContainerReport, sight: NodeSight) -> list[Suggestion]:
-    actions = []
-    if report.execution_type is ExecutionType.OPPORTUNISTIC:
-        left = sight.node.total - sight.node.used
-        if report.resource.fits_in(left.at_least_zero()):
-            actions.append(
-                Suggestion(
-                    f"yopp container promote {report.container_id}", "starts before all opportunistic ones"
-                )
+        vcores = ReasonCode.NO_VCORES in codes
+        holders = [one for one in sight.running() if (one.resource.vcores if vcores else one.resource.memory)]
+        if not vcores:
+            holders += sight.paused()
+        if report.execution_type is ExecutionType.GUARANTEED:
+            return (
+                f"{text}: it waits until opportunistic containers have made room{held_by(holders, now_ms)}."
             )
-    actions.append(Suggestion(f"yopp container kill {report.container_id}", "is taken out of the queue"))
+        return f"{text}: it waits for {' and '.join(missing)}{held_by(holders, now_ms)}."
+    if ReasonCode.PRESSURE in codes:
+        return f"{text}, but not for opportunistic containers."
+    if ReasonCode.BEHIND in codes:
+        return f"{text}: there is room for it, and others are before it."
+    return f"{text}: there is room for it, it starts at any moment."
+
+
+def has_promise(report: ContainerReport, node: NodeReport) -> bool:
+    """Whether its node could promise it its resources now: guaranteed containers have not been promised them."""
+    return node.state is NodeState.RUNNING and report.resource.fits_in(
+        (node.total - node.used).at_least_zero()
+    )
+
+
+def ways_out(report: ContainerReport, sight: NodeSight) -> list[Suggestion]:
+    """What can be typed about one that queues, and helps."""
+    actions = []
+    if report.execution_type is ExecutionType.OPPORTUNISTIC and has_promise(report, sight.node):
+        promote = f"yopp container promote {report.container_id}"
+        actions.append(
+            Suggestion(promote, "starts it now, as a guaranteed one: before all opportunistic ones")
+        )
+    if not report.resource.fits_in(sight.node.total):
+        actions.append(enlarge(sight.node, report.resource))
+    actions.append(
+        Suggestion(
+            f"yopp container kill {report.container_id}", "takes it out of the queue; nothing of it ran"
+        )
+    )
     return actions
 
 
-# -- estimates -------------------------------------------------------------------------------------------
+def enlarge(node: NodeReport, needs: Resource) -> Suggestion:
+    """How a node is made large enough."""
+    memory, vcores = max(node.total.memory, needs.memory), max(node.total.vcores, needs.vcores)
+    command = f"yopp node resize --memory {memory} --vcores {vcores} {node.node_id}"
+    return Suggestion(command, "makes the node large enough for it, where the machine is")
 
 
-def median_ms(report: ContainerReport, finished: Sequence[ContainerReport]) -> int:
-    """The median running time of the application's ended containers, of all if it has none; 0 for unknown."""
-    ran = [one for one in finished if one.started_at_ms and one.exit_status >= 0 and not one.is_am]
-    own = [one for one in ran if one.application_id == report.application_id]
-    times = [max(0, one.finished_at_ms - one.started_at_ms) for one in own or ran]
-    return round(statistics.median(times)) if times else 0
+def estimated_start(report: ContainerReport, sight: NodeSight, now_ms: int) -> Start | None:
+    """When one that waits at a node will probably start or go on; None where nothing can be said.
 
-
-def estimated_start(report: ContainerReport, sight: NodeSight, now_ms: int) -> tuple[int, int]:
-    """When a queued container will probably start, and the task time that was reckoned with; 0 for unknown.
-
-    All that run are taken to run for the median in all, and those that wait start in the queue's order, backfilled.
-    Where it would have to wait for one that has outlived the median nothing can be said: (0, median).
+    Where nothing is known of how long containers run, its share of what the node itself says of its queue.
     """
-    median = median_ms(report, sight.finished)
-    if median <= 0:
-        return 0, 0
-    free = sight.free()
-    ends: list[tuple[int, int, Resource]] = []
-    for number, one in enumerate(sight.running()):
-        began = one.started_at_ms or now_ms
-        if not one.is_am:
-            place = -1 - number if began + median < now_ms else number  # below 0: it has outlived the median
-            heapq.heappush(ends, (max(now_ms, began + median), place, one.resource))
-    waiting = sight.queued()
-    clock, number = now_ms, len(ends)
-    for _ in range(MOST_STEPS // (1 + len(waiting))):
-        left = []
-        for one in waiting:
-            if not one.resource.fits_in(free):
-                left.append(one)
-                continue
-            if one.container_id == report.container_id:
-                return clock, median
-            free = free - one.resource
-            number += 1
-            heapq.heappush(ends, (clock + median, MOST_STEPS + number, one.resource))
-        if not ends:
-            return 0, 0
-        waiting = left
-        clock, place, resource = heapq.heappop(ends)
-        if place < 0:
-            return 0, median
-        free = free + resource
-    return 0, 0
-
-
-# -- nodes -----------------------------------------------------------------------------------------------
-
-
-def explain_node(sight: NodeSight, now_ms: int) -> Explanation:
-    """What a node has, who has it, and what waits there."""
-    node, free, queue = sight.node, sight.free(), sight.queued()
-    running, paused = sight.running(), sight.paused()
-    by_type = {kind: sum(1 for one in running if one.execution_type is kind) for kind in ExecutionType}
-    sentence = (
-        f"{node.node_id} is {node.state.value}{'' if node.connected else ' and silent'}: "
-        f"{by_type[ExecutionType.GUARANTEED]} guaranteed and {by_type[ExecutionType.OPPORTUNISTIC]} opportunistic "
-        f"containers run, {len(queue)} wait, {len(paused)} are paused. "
-        f"Free: {_count(free.vcores, 'vcore')}, {free.memory} MB of {node.total.vcores} and {node.total.memory}. "
-        f"{_limit_text(node)}"
-    )
-    reasons = list(_node_reasons(node))
-    if queue:
-        first = queue[0]
-        reasons += shortages(first.resource, free, node.total, running, paused)
-        sentence += f" First in its queue is {short(first.container_id)}" + (
-            f": {reasons[-1].text}." if reasons else "."
-        )
-    return Explanation(
-        node.node_id,
-        "node",
-        node.state.value,
-        sentence,
-        since_ms=node.last_heartbeat_ms,
-        satisfiable=node.state in (NodeState.RUNNING, NodeState.UNHEALTHY, NodeState.DECOMMISSIONING),
-        waits=bool(queue),
-        reasons=tuple(reasons),
-        queue_length=len(queue),
-        queue_limit=limit_of(node),
-    )
-
-
-def _node_reasons(node: NodeReport) -> Iterable[Reason]:
-    if node.state is NodeState.DECOMMISSIONING:
-        yield Reason(ReasonCode.NODE_DRAINING, "it is being drained: nothing new comes here")
-    elif node.state is NodeState.LOST:
-        yield Reason(ReasonCode.NODE_LOST, "it has been silent for too long")
-    elif node.state is not NodeState.RUNNING or not node.connected:
-        told = node.health_report or f"it is {node.state.value}" + ("" if node.connected else " and silent")
-        yield Reason(ReasonCode.NODE_UNUSABLE, told)
-
-
-# -- words -----------------------------------------------------------------------------------------------
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
-
-
-def _ordinal(number: int) -> str:
-    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{ending}"
-
-
-def _span(milliseconds: float) -> str:
-    """A duration in a sentence, no finer than people ask for."""
-    seconds = max(0.0, milliseconds) / 1000
-    if seconds < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+    if report.execution_type is ExecutionType.OPPORTUNISTIC and sight.pressed():
+        return None
+    wanted = report.container_id
+    found = starts([sight.lane(Durations(sight.finished), now_ms)], [], frozenset((wanted,)))
+    if wanted in found:
+        return found[wanted][0]
+    status, line = sight.node.opportunistic, [one.container_id for one in sight.line()]
+    known = any(one.duration_hint_ms for one in sight.live) or bool(sight.finished)
+    if known or status.estimated_queue_wait_ms <= 0 or wanted not in line:
+        return None
+    part = (line.index(wanted) + 1) / (len(line) + 1)
+    return Start(round(status.estimated_queue_wait_ms * part), Expected(0, BY_NODE))

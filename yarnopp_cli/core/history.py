@@ -78,9 +78,20 @@ class EventHistory:
                 del self._by_application[event.app]
 
     def allocated(
-        self, container: str, app: str, node: str, execution_type: ExecutionType, resource: Resource, why: str
+        self,
+        container: str,
+        app: str,
+        node: str,
+        execution_type: ExecutionType,
+        resource: Resource,
+        why: str,
+        *,
+        submitted_ms: int = 0,
+        eligible_ms: int = 0,
     ) -> None:
-        """A container was granted; ``why`` says by whom where that is not the RM's own scheduler."""
+        """A container was granted; ``why`` says by whom where that is not the RM's own scheduler. Its application was
+        submitted, and it was asked for, at these times.
+        """
         self.add(
             EventKind.CONTAINER_ALLOCATED,
             node=node,
@@ -88,7 +99,12 @@ class EventHistory:
             container=container,
             why=why,
             words={"executionType": execution_type.value},
-            numbers={"memoryMB": resource.memory, "vcores": resource.vcores},
+            numbers={
+                "memoryMB": resource.memory,
+                "vcores": resource.vcores,
+                "submittedAt": submitted_ms,
+                "eligibleAt": eligible_ms,
+            },
         )
 
     def observed(self, app: str, node: str, before: ContainerStatus | None, status: ContainerStatus) -> None:

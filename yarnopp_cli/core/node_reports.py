@@ -126,8 +126,8 @@ class NodeReporter:
         """Those that have a container here, or a master that goes through this node."""
         return tuple(dict.fromkeys((*self._containers.running_applications, *self._proxied())))
 
-    def node_info(self, link: ResourceManagerLink) -> GetNodeInfoResponse:
-        """The node, for people."""
+    def node_info(self, link: ResourceManagerLink, wall_offset: float = 0.0) -> GetNodeInfoResponse:
+        """The node, for people. ``wall_offset`` is the epoch seconds at the link's time 0."""
         return GetNodeInfoResponse(
             node_id=self._node_id,
             pid=self._facts.pid,
@@ -142,4 +142,5 @@ class NodeReporter:
             warnings=self._facts.warnings,
             log_dir=self._log_dir,
             rm_connected=link.is_registered,
+            rm_lost_at_ms=0 if link.lost_at is None else int((link.lost_at + wall_offset) * 1000),
         )

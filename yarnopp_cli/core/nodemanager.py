@@ -557,7 +557,7 @@ class NodeManager:
                 case protocol.ResumeContainerRequest():
                     self._reply(call, self._service.resume_container(request))
                 case protocol.GetNodeInfoRequest():
-                    self._reply(call, self._reporter.node_info(self._link))
+                    self._reply(call, self._reporter.node_info(self._link, self._wall_offset))
                 case protocol.GetUsageTracesRequest():
                     self._reply(call, self._reporter.traces.told(request.container_ids))
                 case protocol.GetNodeFiguresRequest():

@@ -12,7 +12,13 @@ from executor.records import ContainerExitStatus, ExecutionType
 from ..core.masters.messages import TaskReport, TaskState
 from ..core.masters.tasks import Tally
 from ..records.jobs import JobSpec
-from ..records.reports import FinalApplicationStatus, JobSummary
+from ..records.reports import (
+    FINAL_STATES,
+    ApplicationReport,
+    FinalApplicationStatus,
+    JobSummary,
+    YarnApplicationState,
+)
 
 SHOWN_FAILURES = 10
 
@@ -145,3 +151,17 @@ def duration_text(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def where_text(report: ApplicationReport) -> str:
+    """Whether a job that was just submitted runs, where, and where its output will be."""
+    if report.state in FINAL_STATES:
+        return f"{report.state.value} {report.final_status.value} already"
+    where = f" on {report.am_node_id}" if report.am_node_id else ""
+    running = max(0, report.containers_running - (1 if report.am_node_id else 0))
+    if report.state is not YarnApplicationState.RUNNING:
+        return f"{report.state.value}{where}: `yopp explain {report.application_id}` says what it waits for"
+    return (
+        f"RUNNING, its master{where}: {running} running, {report.containers_queued} queued; output under "
+        f"{report.log_directory}"
+    )

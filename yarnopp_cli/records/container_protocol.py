@@ -139,7 +139,10 @@ class GetNodeInfoRequest:
 
 @dataclass(frozen=True, slots=True)
 class GetNodeInfoResponse:
-    """``cgroups`` is what limits containers here ("v1", "v2", "hybrid", "none"); ``warnings`` what is weaker."""
+    """``cgroups`` is what limits containers here ("v1", "v2", "hybrid", "none"); ``warnings`` what is weaker.
+
+    ``rm_lost_at_ms`` is since when the RM cannot be reached, epoch milliseconds, 0 where it can.
+    """
 
     node_id: str
     pid: int
@@ -154,6 +157,7 @@ class GetNodeInfoResponse:
     warnings: tuple[str, ...] = ()
     log_dir: str = ""
     rm_connected: bool = True
+    rm_lost_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ class ReasonCode(enum.StrEnum):
     TOO_BIG = "TOO_BIG"
     AM_PENDING = "AM_PENDING"
     NODE_LOST = "NODE_LOST"
+    PRESSURE = "PRESSURE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,11 @@ class Explanation:
 
     ``satisfiable`` is false where waiting is in vain: nothing that is there now can ever serve it. ``position`` is its
     place of ``queue_length`` (0: it is in no queue), ``queue_limit`` how many may wait there. ``estimated_start_ms`` is
-    0 where nothing is known, ``estimate`` how it was reckoned.
+    0 where nothing is known, and never in the past; of an application it is its first container's, and
+    ``estimated_last_ms`` its last one's. ``estimate`` is what they rest on ("declared", "median-task-time", …),
+    ``outlived`` are containers that have run longer than was expected of them and have to end before. What waits, or
+    has waited, did so for ``waited_since_submit_ms`` since its application was submitted, ``waited_since_eligible_ms``
+    since it was asked for; of an application that is its container that waits for longest. -1 where it is not known.
     """
 
     id: str
@@ -72,6 +77,10 @@ class Explanation:
     estimated_start_ms: int = 0
     estimate: str = ""
     actions: tuple[Suggestion, ...] = ()
+    estimated_last_ms: int = 0
+    outlived: tuple[str, ...] = ()
+    waited_since_submit_ms: int = -1
+    waited_since_eligible_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,7 +212,9 @@ class ContainerReport:
     """A container, as the RM sees it; live ones are known better by their node (``listContainers``).
 
     ``allocated_at_ms`` when the RM granted it. ``state`` None while it has been granted but its node has not spoken of
-    it yet.
+    it yet. ``submitted_at_ms`` is when its application was submitted, ``eligible_at_ms`` when its master asked for it:
+    from then on only a lack of room keeps it waiting. Work that was shed or preempted is eligible since it was first
+    asked for. ``waiting_since_ms``, ``duration_hint_ms`` and ``stood_ms`` are as in ContainerStatus.
     """
 
     container_id: str
@@ -241,6 +243,11 @@ class ContainerReport:
     usage: ContainerUsage = ContainerUsage()
     promoted_at_ms: int = 0
     preemptions: int = 0
+    submitted_at_ms: int = 0
+    eligible_at_ms: int = 0
+    waiting_since_ms: int = 0
+    duration_hint_ms: int = 0
+    stood_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

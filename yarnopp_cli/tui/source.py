@@ -19,6 +19,7 @@ from executor.settings import ExecutorSettings
 
 from ..client import YarnClient
 from ..errors import ConnectionFailedError, InvalidStateError, YoppError
+from ..explaining import explain
 from ..records.client_protocol import GetContainersRequest
 from ..records.history import GetEventsRequest, GetEventsResponse
 from ..records.reports import ContainerReport
@@ -192,7 +193,7 @@ class ClusterSource:
     def explain(self, identifier: str) -> list[str]:
         """As Source says."""
         with closing(YarnClient(self._rm_socket)) as client:
-            return explanation_lines(client.explain(identifier))
+            return explanation_lines(explain(client, identifier))
 
     def events(self, request: GetEventsRequest) -> GetEventsResponse:
         """As Source says."""

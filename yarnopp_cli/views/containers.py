@@ -17,6 +17,7 @@ from executor.records import (
 )
 from executor.settings import ExecutorSettings
 
+from ..core.waited import Waited, waited
 from ..errors import EXIT_TRY_AGAIN
 from ..records.reports import ContainerReport
 from .columns import Column
@@ -151,6 +152,7 @@ def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:
         Column("user", "USER", lambda one: one.user, wide=True),
         Column("pid", "PID", lambda one: one.pid, lambda one: str(one.pid or "-"), numeric=True, wide=True),
         Column("priority", "PRIORITY", lambda one: one.priority, numeric=True, wide=True),
+        Column("since", "SINCE", since_ms, lambda one: timestamp(since_ms(one)), wide=True),
         Column(
             "throttled",
             "THROTTLED",
@@ -215,6 +217,7 @@ def document(report: ContainerReport, now_ms: int, facts: NodeFacts | None = Non
     """One of the NodeManager's ContainerInfo; ours, and what the node measured, under ``yopp``."""
     usage = report.usage
     wall_ms = time_ms(report, now_ms) if report.started_at_ms else 0
+    times = waited(report, now_ms)
     return {
         "id": report.container_id,
         "state": _yarn_state(report),
@@ -237,6 +240,8 @@ def document(report: ContainerReport, now_ms: int, facts: NodeFacts | None = Non
             "priority": report.priority,
             "pid": report.pid or None,
             "command": list(report.command),
+            "submittedAt": report.submitted_at_ms,
+            "eligibleAt": report.eligible_at_ms,
             "allocatedAt": report.allocated_at_ms,
             "queuedSince": report.queued_at_ms,
             "startedAt": report.started_at_ms,
@@ -244,6 +249,9 @@ def document(report: ContainerReport, now_ms: int, facts: NodeFacts | None = Non
             "pausedSince": report.paused_at_ms,
             "promotedAt": report.promoted_at_ms,
             "preemptions": report.preemptions,
+            "waitedSinceSubmitMs": times.since_submit if times.since_submit >= 0 else None,
+            "waitedSinceEligibleMs": times.since_eligible if times.since_eligible >= 0 else None,
+            "expectedMs": report.duration_hint_ms,
             "position": report.position,
             "cgroup": report.cgroup,
             "logDirectory": report.log_directory,
@@ -278,7 +286,7 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
     lines = [
         ("Execution-Type", report.execution_type.value),
         ("Container-Id", report.container_id),
-        ("State", _state_line(report)),
+        ("State", _state_line(report, now_ms)),
         ("YARN-State", _yarn_line(report)),
         ("Application-Id", report.application_id + (" (its master)" if report.is_am else "")),
         ("Node", report.node_id),
@@ -298,9 +306,10 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
         ("Allocated", timestamp(report.allocated_at_ms)),
         ("Queued", timestamp(report.queued_at_ms)),
         ("Started", timestamp(report.started_at_ms)),
-        ("Waited", _waited(report, now_ms)),
         ("Promoted", timestamp(report.promoted_at_ms) if report.promoted_at_ms else ""),
         ("Finished", timestamp(report.finished_at_ms)),
+        ("Waited", waited_line(waited(report, now_ms), is_am=report.is_am)),
+        ("Expected", f"{span(report.duration_hint_ms)}, as declared" if report.duration_hint_ms else ""),
         ("Logs", _log_lines(report)),
         ("Cgroup", report.cgroup or "-"),
         ("Diagnostics", report.diagnostics.strip()),
@@ -308,17 +317,22 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
     return [(name, value) for name, value in lines if value or name == "Diagnostics"]
 
 
-def _waited(report: ContainerReport, now_ms: int) -> str:
-    """How long it was, or has been, at its node before it ran; empty where it never was."""
-    if not report.queued_at_ms:
-        return ""
-    end = report.started_at_ms or report.finished_at_ms
-    waited = span(max(0, (end or now_ms) - report.queued_at_ms))
-    return waited if end else f"{waited} so far"
+def waited_line(times: Waited, *, is_am: bool = False) -> str:
+    """Both waiting times; "-" where neither is known."""
+    submit = (
+        f"{span(times.since_submit)} since its application was submitted" if times.since_submit >= 0 else "-"
+    )
+    if is_am or times.since_eligible < 0:
+        return submit
+    eligible = f"{span(times.since_eligible)} since it was eligible (asked for by its master)"
+    return f"{eligible}, {submit}" if times.since_submit >= 0 else eligible
 
 
-def _state_line(report: ContainerReport) -> str:
+def _state_line(report: ContainerReport, now_ms: int) -> str:
     state = shown_state(report)
+    if report.paused_at_ms and state == "PAUSED":
+        since = timestamp(report.paused_at_ms)
+        return f"{state} since {since} ({span(max(0, now_ms - report.paused_at_ms))})"
     if state == "QUEUED" and report.position:
         return f"{state}, number {report.position} in its queue"
     return state

@@ -8,7 +8,7 @@ from ..records.history import EventKind, HistoryEvent
 from .columns import Column
 from .text import span, timestamp
 
-_TIMES = frozenset({"at"})
+_TIMES = frozenset({"at", "submittedAt", "eligibleAt"})
 _SPANS = {"waitedMs": "waited", "ranMs": "ran"}
 _QUIET = frozenset({"pid", "cpuMs", "peakMB", "position", "was", "attempt", "finalStatus"})
 

@@ -34,9 +34,17 @@ def document(found: Explanation) -> dict[str, Any]:
         "queueLength": found.queue_length,
         "queueLimit": found.queue_limit,
         "estimatedStart": found.estimated_start_ms,
+        "estimatedLast": found.estimated_last_ms,
         "estimate": found.estimate,
+        "outlived": list(found.outlived),
+        "waitedSinceSubmitMs": _known(found.waited_since_submit_ms),
+        "waitedSinceEligibleMs": _known(found.waited_since_eligible_ms),
         "actions": [{"command": one.command, "effect": one.effect} for one in found.actions],
     }
+
+
+def _known(milliseconds: int) -> int | None:
+    return milliseconds if milliseconds >= 0 else None
 
 
 def lines(found: Explanation) -> list[str]:

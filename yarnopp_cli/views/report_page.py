@@ -76,14 +76,18 @@ def _state(app: ApplicationReport) -> str:
 
 
 def _figures(numbers: dict[str, Any], nodes: Sequence[NodeReport], *, ended: bool) -> str:
-    waited, utilisation = numbers["waitedMs"], numbers["utilisation"]
+    waited, submit, utilisation = (
+        numbers["waitedSinceEligibleMs"], numbers["waitedSinceSubmitMs"], numbers["utilisation"],
+    )  # fmt: skip
     told = (
         ("Took" if ended else "So far", span(numbers["elapsedMs"])),
         ("Containers", f"{numbers['ran']} ran of {numbers['containers']}"),
         ("Ended well", str(numbers["outcomes"]["ok"])),
         ("Preempted, shed", f"{numbers['outcomes']['preempted']}, {numbers['outcomes']['shed']}"),
-        ("Waited (median)", span(waited["median"])),
-        ("Waited (95 %, longest)", f"{span(waited['p95'])}, {span(waited['max'])}"),
+        ("Waited since eligible (median)", span(waited["median"])),
+        ("… (95 %, longest)", f"{span(waited['p95'])}, {span(waited['max'])}"),
+        ("Waited since submitted (median)", span(submit["median"])),
+        ("… (95 %, longest)", f"{span(submit['p95'])}, {span(submit['max'])}"),
         ("Ran (median)", span(numbers["ranMs"]["median"])),
         (
             "Paused",
@@ -131,7 +135,7 @@ def _table(found: Sequence[Line]) -> str:
             one.container,
             one.node,
             one.execution_type + (" (master)" if one.is_master else ""),
-            span(one.waited_ms),
+            span(one.waited_since(one.eligible)),
             span(one.spent(RUNNING)) if one.has_run else "",
             span(one.spent(PAUSED)) if one.spent(PAUSED) else "",
             span(one.cpu_ms) if one.cpu_ms else "",

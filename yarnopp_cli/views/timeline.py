@@ -31,7 +31,10 @@ class Segment:
 
 @dataclass(slots=True)
 class Line:
-    """One container's life. ``outcome`` is ok, failed, preempted, shed, aborted, or "" while it lives."""
+    """One container's life. ``outcome`` is ok, failed, preempted, shed, aborted, or "" while it lives.
+
+    ``submitted`` is when its application was, ``eligible`` when its master asked for it; 0 where that was not kept.
+    """
 
     container: str
     node: str
@@ -44,6 +47,8 @@ class Line:
     cpu_ms: int = 0
     peak_mb: int = 0
     is_master: bool = False
+    submitted: int = 0
+    eligible: int = 0
 
     def spent(self, state: str) -> int:
         """Milliseconds in a state."""
@@ -59,6 +64,13 @@ class Line:
         """From its grant to its start: on the way to its node, and in the queue there."""
         return self.spent(GRANTED) + self.spent(QUEUED)
 
+    def waited_since(self, begin: int) -> int:
+        """From ``begin`` to its start, to its end if it never ran; from its grant where ``begin`` is not known."""
+        if not begin or not self.segments:
+            return self.waited_ms
+        start = next((one.begin for one in self.segments if one.state == RUNNING), self.segments[-1].end)
+        return max(0, start - begin)
+
 
 class _Reader:
     """Builds the line of one container, event after event."""
@@ -72,6 +84,8 @@ class _Reader:
             numbers.get("memoryMB", 0),
             numbers.get("vcores", 0),
             is_master="master" in event.why,
+            submitted=numbers.get("submittedAt", 0),
+            eligible=numbers.get("eligibleAt", 0),
         )
         self._state, self._since = GRANTED, event.t
 
@@ -144,12 +158,27 @@ def load(found: Sequence[Line], execution_type: str, state: str = RUNNING) -> li
 
 
 def waits(found: Sequence[Line], execution_type: str = "") -> list[int]:
-    """How long each container that ran waited for its start, in milliseconds; masters are not counted."""
+    """How long each container that ran waited for its start since it was eligible, in milliseconds; masters are not
+    counted.
+    """
+    return [one.waited_since(one.eligible) for one in _ran(found, execution_type)]
+
+
+def _ran(found: Sequence[Line], execution_type: str = "") -> list[Line]:
     return [
-        one.waited_ms
+        one
         for one in found
         if one.has_run and not one.is_master and execution_type in ("", one.segments[-1].execution_type)
     ]
+
+
+def _spread(values: Sequence[int]) -> dict[str, int]:
+    return {
+        "median": round(statistics.median(values)) if values else 0,
+        "mean": round(statistics.mean(values)) if values else 0,
+        "p95": _percentile(values, 95),
+        "max": max(values, default=0),
+    }
 
 
 def figures(found: Sequence[Line], vcores: int) -> dict[str, Any]:
@@ -157,7 +186,7 @@ def figures(found: Sequence[Line], vcores: int) -> dict[str, Any]:
     tasks = [one for one in found if not one.is_master]
     begin = min((one.segments[0].begin for one in found if one.segments), default=0)
     end = max((one.segments[-1].end for one in found if one.segments), default=0)
-    waited = waits(found)
+    began = _ran(found)
     ran = [one.spent(RUNNING) for one in tasks if one.has_run]
     used = sum(one.spent(RUNNING) * one.vcores for one in found)
     outcomes = {
@@ -172,12 +201,9 @@ def figures(found: Sequence[Line], vcores: int) -> dict[str, Any]:
         "outcomes": outcomes,
         "pausedMs": sum(one.spent(PAUSED) for one in tasks),
         "pauses": sum(1 for one in tasks for part in one.segments if part.state == PAUSED),
-        "waitedMs": {
-            "median": round(statistics.median(waited)) if waited else 0,
-            "mean": round(statistics.mean(waited)) if waited else 0,
-            "p95": _percentile(waited, 95),
-            "max": max(waited, default=0),
-        },
+        "waitedMs": _spread([one.waited_ms for one in began]),
+        "waitedSinceEligibleMs": _spread(waits(found)),
+        "waitedSinceSubmitMs": _spread([one.waited_since(one.submitted) for one in began]),
         "ranMs": {"median": round(statistics.median(ran)) if ran else 0, "max": max(ran, default=0)},
         "utilisation": round(used / ((end - begin) * vcores), 4) if end > begin and vcores else None,
     }
@@ -201,6 +227,8 @@ def document(found: Sequence[Line]) -> list[dict[str, Any]]:
             "outcome": one.outcome,
             "exitStatus": one.exit_status,
             "waitedMs": one.waited_ms,
+            "waitedSinceEligibleMs": one.waited_since(one.eligible),
+            "waitedSinceSubmitMs": one.waited_since(one.submitted),
             "ranMs": one.spent(RUNNING),
             "pausedMs": one.spent(PAUSED),
             "cpuMs": one.cpu_ms,

@@ -1,0 +1,200 @@
+"""Why and when, asked of one real cluster: numbers that are true, estimates that come true, what promotions cost."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Yopp, wait_until
+
+pytestmark = pytest.mark.live
+
+TOLERANCE_MS = 1200
+"""By how much an estimate of equal tasks may be wrong: starting takes its time, and other tests run beside this one."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Yopp]:
+    """One cluster for all of them: 2 vcores, 1024 MB, a queue of 10. The last test ends its ResourceManager."""
+    home = Path(tempfile.mkdtemp(prefix="yo"))
+    home.chmod(0o755)
+    program = Yopp(home)
+    try:
+        program("up", "--vcores", "2", "--memory", "1024")
+        yield program
+    finally:
+        left = program.close()
+        shutil.rmtree(home, ignore_errors=True)
+    assert not left, left
+
+
+@pytest.fixture(autouse=True)
+def nothing_runs_before(cluster: Yopp) -> None:
+    cluster("app", "kill", "all", "-y", code=None)
+    wait_until(lambda: not cluster.containers(), what="it is empty")
+
+
+def submit(yopp: Yopp, *words: str) -> str:
+    return yopp("run", "-q", "-d", "--memory", "64", *words).stdout.split()[-1]
+
+
+def state(yopp: Yopp, name: str, *, app: str) -> list[dict[str, Any]]:
+    return [one for one in yopp.containers("--app", app) if one["yopp"]["state"] == name]
+
+
+def full(yopp: Yopp, app: str, queued: int) -> list[str]:
+    """Wait until two run and so many queue; the ids of those that queue, in their order."""
+    wait_until(lambda: len(state(yopp, "RUNNING", app=app)) >= 2, what="two run")
+    wait_until(lambda: len(state(yopp, "QUEUED", app=app)) == queued, what="the others queue")
+    return [
+        one["id"] for one in sorted(state(yopp, "QUEUED", app=app), key=lambda one: one["yopp"]["position"])
+    ]
+
+
+def starts_of(yopp: Yopp, app: str) -> list[int]:
+    """When its containers started, but for its master, in order."""
+    found = [one["yopp"] for one in yopp.containers("-a", "--app", app) if not one["yopp"]["am"]]
+    return sorted(one["startedAt"] for one in found)
+
+
+@pytest.mark.parametrize("basis", ["declared", "median-task-time"])
+def test_the_first_and_the_last_start_when_it_was_said(cluster: Yopp, basis: str) -> None:
+    """Six equal tasks of 2 s on two vcores: by what was declared before any has ended, by what was learned after."""
+    declared = ["--expect", "2s"] if basis == "declared" else []
+    app = submit(cluster, "-n", "6", "-O", *declared, "sleep", "2")
+    if declared:
+        full(cluster, app, 4)
+        ahead = 2
+    else:
+        wait_until(lambda: len(state(cluster, "QUEUED", app=app)) == 2, what="two have ended")
+        ahead = 4
+    found = cluster.json("explain", app)["explain"]
+    assert found["estimate"] == basis and found["outlived"] == []
+    assert (found["queueLength"], found["position"]) == (6 - ahead, 1)
+    one = cluster.json("explain", state(cluster, "QUEUED", app=app)[-1]["id"])["explain"]
+    cluster("wait", app)
+    starts = starts_of(cluster, app)
+    assert abs(starts[ahead] - found["estimatedStart"]) < TOLERANCE_MS
+    assert abs(starts[-1] - found["estimatedLast"]) < TOLERANCE_MS
+    assert abs(starts[-1] - one["estimatedStart"]) < TOLERANCE_MS
+    waited = [one["yopp"] for one in cluster.containers("-a", "--app", app) if not one["yopp"]["am"]]
+    for times in waited:
+        assert times["waitedSinceEligibleMs"] == times["startedAt"] - times["eligibleAt"]
+        assert times["waitedSinceSubmitMs"] == times["startedAt"] - times["submittedAt"]
+        assert times["submittedAt"] <= times["eligibleAt"] <= times["allocatedAt"]
+    report = cluster.json("report", app)["report"]
+    assert report["waitedSinceEligibleMs"]["max"] == max(one["waitedSinceEligibleMs"] for one in waited)
+    assert report["waitedSinceSubmitMs"]["max"] == max(one["waitedSinceSubmitMs"] for one in waited)
+
+
+def test_an_application_with_queued_containers_says_the_numbers_itself(cluster: Yopp) -> None:
+    app = submit(cluster, "-n", "14", "-O", "--expect", "60s", "sleep", "60")
+    first = full(cluster, app, 10)[0]
+    text = " ".join(cluster("explain", app).stdout.split())
+    assert "2 running, 10 queued and 2 asked for and not granted yet" in text
+    assert (
+        "as 1st of 10. Each needs 1 vcore, 64 MB; free: 0 vcores, 768 MB: it waits for a vcore, held by 2 "
+        in text
+    )
+    assert "its queue is full (10 of 10 places)" in text
+    assert "The first may start in about" in text and "the last of the 12 in about 6 min (declared 1" in text
+    assert f"`yopp container promote {first}`" in text
+    status = cluster("container", "status", first).stdout
+    assert "since it was eligible (asked for by its master)" in status and "1.0 min" not in status
+
+
+def test_promotion_says_beforehand_and_afterwards_whom_it_preempts(cluster: Yopp) -> None:
+    app = submit(cluster, "-n", "5", "-O", "sleep", "60")
+    one, two, three = full(cluster, app, 3)
+    before = cluster("container", "list", "--json").stdout.count("OPPORTUNISTIC")
+    told = cluster.json("container", "promote", "--dry-run", one)["container"]["yopp"]["dryRun"]
+    assert cluster("container", "list", "--json").stdout.count("OPPORTUNISTIC") == before, (
+        "nothing was changed"
+    )
+    [victim] = told["preempts"]
+    assert victim["how"] == "kill" and f"kill container_…_{victim['id'][-6:]}." in told["effect"]
+    promoted = cluster("container", "promote", one)
+    assert promoted.stdout == f"{one} GUARANTEED\n"
+    assert f"{victim['id']} was killed to make room (opportunistic, had run" in promoted.stderr
+    assert cluster.json("container", "status", victim["id"])["container"]["exitCode"] == -108
+    second = cluster("container", "promote", "--json", two)
+    assert '"preempted":[{"id":"container_' in second.stdout and '"waitsFor":""' in second.stdout
+    refused = cluster("container", "promote", "--timeout", "0.5s", three, code=124)
+    assert (
+        "has promised 2 of 2 vcores" in refused.stderr
+        and "to 2 guaranteed containers (oldest" in refused.stderr
+    )
+    dry = cluster("container", "promote", "--dry-run", three).stdout
+    assert "waits until a guaranteed one ends" in dry
+    assert "gives way (paused or killed)" in cluster("container", "demote", "--dry-run", two).stdout
+    master = next(one["id"] for one in cluster.containers() if one["yopp"]["am"])
+    assert "its application's master" in cluster("container", "demote", "--dry-run", master, code=1).stderr
+    assert "it is QUEUED" in cluster("container", "pause", "--dry-run", three, code=1).stderr
+
+
+def test_a_detached_job_says_that_it_runs_and_where_its_output_is(cluster: Yopp) -> None:
+    told = cluster("run", "-d", "-n", "4", "-O", "--memory", "64", "sleep", "60").stderr
+    app = cluster.json("app", "list")["apps"]["app"][-1]
+    line = told.splitlines()[-1]
+    if line.startswith("ACCEPTED"):  # a machine that is busy takes longer than people are kept
+        assert line.endswith(f": `yopp explain {app['id']}` says what it waits for")
+    else:
+        assert re.match(r"RUNNING, its master on \S+: \d running, \d queued; output under /", line)
+        assert Path(line.rpartition(" ")[2]).is_dir() and line.endswith(app["id"])
+    assert len(cluster("run", "-q", "-d", "true").stderr) == 0
+
+
+def test_pause_says_beforehand_who_starts_then(cluster: Yopp) -> None:
+    app = submit(cluster, "-n", "3", "-O", "sleep", "60")
+    [waits] = full(cluster, app, 1)
+    running = state(cluster, "RUNNING", app=app)[-1]["id"]
+    told = cluster("container", "pause", "--dry-run", running).stdout
+    assert f"With its 1 vcore, container_…_{waits[-6:]} starts, which waits in the queue" in told
+    cluster("container", "pause", running)
+    assert "PAUSED since 20" in cluster("container", "status", running).stdout
+    wait_until(
+        lambda: cluster.json("container", "status", waits)["container"]["state"] == "RUNNING",
+        what="it starts",
+    )
+    found = cluster.json("explain", app)["explain"]
+    assert "PAUSED_BY_PERSON" in [one["code"] for one in found["reasons"]]
+    assert found["actions"][0]["command"] == f"yopp container resume {running}"
+
+
+def test_a_drained_node_says_how_it_is_used_again(cluster: Yopp) -> None:
+    cluster("node", "drain", "45454")
+    app = submit(cluster, "true")
+    found = wait_until(
+        lambda: [one["code"] for one in cluster.json("explain", app)["explain"]["reasons"]], what="it waits"
+    )
+    assert found == ["AM_PENDING", "NODE_DRAINING"]
+    command = cluster.json("explain", app)["explain"]["actions"][0]["command"].split()
+    assert command[:3] == ["yopp", "node", "resume"]
+    cluster(*command[1:])
+    cluster("wait", app)
+
+
+def test_a_node_without_its_resourcemanager_is_said_to_be_alive(cluster: Yopp) -> None:
+    rm = int((cluster.run_dir / "rm.pid").read_text())
+    os.kill(rm, signal.SIGKILL)
+
+    def node() -> Any:
+        return cluster.json("status", code=4)["clusterInfo"]["yopp"]["nms"][0]
+
+    wait_until(lambda: node()["state"] == "DISCONNECTED", what="it has noticed")
+    assert node()["rmUnreachableSince"] > 0 and node()["vcores"] == 2
+    told = cluster("status", code=4)
+    assert (
+        "is alive, and cannot reach the ResourceManager since 20" in told.stdout and "NEW" not in told.stdout
+    )
+    assert "a part of a cluster runs here" in cluster().stdout
+    cluster("up")
+    assert cluster.json("status")["clusterInfo"]["yopp"]["nms"][0]["state"] == "RUNNING"
