@@ -49,7 +49,8 @@ def arguments(command: Any) -> list[str]:
     words = []
     for one in command.params:
         if one.param_type_name == "argument" and one.required:
-            words.append("1" if one.type.name.startswith("int") else "last")
+            choices = getattr(one.type, "choices", None)
+            words.append(str(choices[0]) if choices else "1" if one.type.name.startswith("int") else "last")
     return words
 
 

@@ -89,6 +89,8 @@ def container(app: int, number: int, **changes: Any) -> ContainerReport:
         position=number // 3 + 1 if state is ContainerState.SCHEDULED else 0,
         allocated_at_ms=NOW - 1000 * (number * 7 + 9),
         queued_at_ms=NOW - 1000 * (number * 7 + 8),
+        submitted_at_ms=NOW - 90_000,
+        eligible_at_ms=NOW - 1000 * (number * 7 + 10),
         started_at_ms=started,
         paused_at_ms=NOW - 4000 if state is ContainerState.PAUSED else 0,
         log_directory=f"/nonexistent/{container_id(app, number)}",

@@ -228,6 +228,7 @@ def drain(
     color: Color = None,
 ) -> int:
     """Give NODE nothing more, and wait until what it has has ended, as `yopp node drain` does."""
+    Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)  # refuses before it looks
     chosen = _the_node(node, Context.looking(conf=conf, define=define, run_dir=run_dir))
     return node_changes.drain(
         chosen, kill_after, no_wait, timeout, dry_run, True, conf, define, run_dir, json, output, quiet, verbose, color
@@ -247,6 +248,7 @@ def resume(
     color: Color = None,
 ) -> int:
     """Use a drained (or draining) NODE again, as `yopp node resume` does."""
+    Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)  # refuses before it looks
     chosen = _the_node(node, Context.looking(conf=conf, define=define, run_dir=run_dir))
     return node_changes.resume(
         chosen, dry_run, True, conf, define, run_dir, json, output, quiet, verbose, color

@@ -13,7 +13,7 @@ from dataclasses import replace
 from executor.records import ExecutionType, Resource
 
 from ..errors import EXIT_NO_SUCH, AccessDeniedError, InvalidStateError, RemoteError
-from ..records.reports import QueueReport, QueueUserReport, YarnApplicationState
+from ..records.reports import QueueAcl, QueueReport, QueueUserReport, YarnApplicationState
 from ..records.requests import ApplicationSubmissionContext
 from ..settings.queues import DEFAULT_QUEUE, CapacitySchedulerSettings, QueueSettings, mappings_of
 from .applications import RMApp
@@ -298,8 +298,8 @@ class QueueService:
                 context.settings.maximum_allocation_mb, context.settings.maximum_allocation_vcores
             ),
             acls=(
-                ("ADMINISTER_QUEUE", _acl(settings.administrators)),
-                ("SUBMIT_APPLICATIONS", _acl(settings.submitters)),
+                QueueAcl("ADMINISTER_QUEUE", _acl(settings.administrators)),
+                QueueAcl("SUBMIT_APPLICATIONS", _acl(settings.submitters)),
             ),
         )
 

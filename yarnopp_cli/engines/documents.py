@@ -124,10 +124,11 @@ def application(document: Document) -> ApplicationReport:
         containers_preempted=_whole(document, "numNonAMContainerPreempted"),
         memory_seconds=_whole(document, "memorySeconds"),
         vcore_seconds=_whole(document, "vcoreSeconds"),
-        log_directory=_text(document, "amContainerLogs"),
+        log_directory=_text(ours, "logDirectory") or _text(document, "amContainerLogs"),
         command_line=_text(ours, "command"),
         summary=_summary(ours),
         opportunistic_allocated_total=_whole(opportunistic, "allocated"),
+        promoted_total=_whole(opportunistic, "promoted"),
         guaranteed_allocated_total=_whole(_table(ours, "guaranteed"), "allocated"),
     )
     if not counts:

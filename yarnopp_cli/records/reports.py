@@ -251,6 +251,14 @@ class ContainerReport:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueAcl:
+    """Who may do something: ``names``, "*" for all."""
+
+    access_type: str
+    names: str
+
+
+@dataclass(frozen=True, slots=True)
 class QueueUserReport:
     """What one user has in a queue: guaranteed containers, living applications, opportunistic containers."""
 
@@ -268,7 +276,7 @@ class QueueReport:
     ``used_capacity`` is in percent of what the queue is guaranteed. ``guaranteed`` and ``maximum`` are what that comes
     to. ``opportunistic`` is what its applications hold beside, which no queue bounds. ``pending_containers`` are asks
     of both types, ``pending_guaranteed`` those of one. ``containers`` are guaranteed ones; masters' may have
-    ``masters_limit``. Lifetimes are in seconds, -1 for none; ``acls`` are who may do what, "*" for all.
+    ``masters_limit``. Lifetimes are in seconds, -1 for none; ``acls`` are who may do what.
     """
 
     name: str
@@ -304,7 +312,7 @@ class QueueReport:
     maximum_lifetime: int = -1
     default_lifetime: int = -1
     maximum_allocation: Resource = Resource()
-    acls: tuple[tuple[str, str], ...] = ()
+    acls: tuple[QueueAcl, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,7 +236,7 @@ def _queue_tree(queue: QueueReport, queues: Sequence[QueueReport]) -> dict[str, 
     found["maxEffectiveCapacity"] = resource_document(queue.maximum)
     found["maximumAllocation"] = resource_document(queue.maximum_allocation)
     found["queueAcls"] = {
-        "queueAcl": [{"accessType": kind, "accessControlList": names} for kind, names in queue.acls]
+        "queueAcl": [{"accessType": one.access_type, "accessControlList": one.names} for one in queue.acls]
     }
     if queue.leaf:
         found["AMResourceLimit"] = resource_document(queue.masters_limit)

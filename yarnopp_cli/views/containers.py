@@ -307,8 +307,8 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
         ("Queued", timestamp(report.queued_at_ms)),
         ("Started", timestamp(report.started_at_ms)),
         ("Promoted", timestamp(report.promoted_at_ms) if report.promoted_at_ms else ""),
-        ("Finished", timestamp(report.finished_at_ms)),
         ("Waited", waited_line(waited(report, now_ms), is_am=report.is_am)),
+        ("Finished", timestamp(report.finished_at_ms)),
         ("Expected", f"{span(report.duration_hint_ms)}, as declared" if report.duration_hint_ms else ""),
         ("Logs", _log_lines(report)),
         ("Cgroup", report.cgroup or "-"),
@@ -318,9 +318,9 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
 
 
 def waited_line(times: Waited, *, is_am: bool = False) -> str:
-    """Both waiting times; "-" where neither is known."""
+    """Both waiting times; empty where neither is known."""
     submit = (
-        f"{span(times.since_submit)} since its application was submitted" if times.since_submit >= 0 else "-"
+        f"{span(times.since_submit)} since its application was submitted" if times.since_submit >= 0 else ""
     )
     if is_am or times.since_eligible < 0:
         return submit
