@@ -120,7 +120,10 @@ def test_promotion_says_beforehand_and_afterwards_whom_it_preempts(cluster: Yopp
         "nothing was changed"
     )
     [victim] = told["preempts"]
-    assert victim["how"] == "kill" and f"kill container_…_{victim['id'][-6:]}." in told["effect"]
+    assert (
+        victim["how"] == "kill"
+        and f"kill container _{victim['id'].split('_')[-3]} _{victim['id'][-6:]}." in told["effect"]
+    )
     promoted = cluster("container", "promote", one)
     assert promoted.stdout == f"{one} GUARANTEED\n"
     assert f"{victim['id']} was killed to make room (opportunistic, had run" in promoted.stderr

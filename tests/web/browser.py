@@ -55,8 +55,10 @@ class Browser:
 
     def facts(self) -> dict[str, str]:
         """Names and values of all lists of facts, in order."""
-        names, values = self.texts(".facts dt"), self.texts(".facts dd")
-        return dict(zip(names, values, strict=True))
+        both = self.run(  # at once: the page changes under us
+            "return ['dt', 'dd'].map(tag => [...document.querySelectorAll('.facts ' + tag)].map(e => e.innerText.trim()))"
+        )
+        return dict(zip(*both, strict=True))
 
     def until(self, condition: Callable[[], Any], what: str) -> Any:
         return wait_until(condition, what=f"{what}; the page: {self.text()[:2000]}")
