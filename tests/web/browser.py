@@ -56,7 +56,8 @@ class Browser:
     def facts(self) -> dict[str, str]:
         """Names and values of all lists of facts, in order."""
         both = self.run(  # at once: the page changes under us
-            "return ['dt', 'dd'].map(tag => [...document.querySelectorAll('.facts ' + tag)].map(e => e.innerText.trim()))"
+            "const texts = tag => [...document.querySelectorAll('.facts ' + tag)].map(e => e.innerText.trim());"
+            "return ['dt', 'dd'].map(texts)"
         )
         return dict(zip(*both, strict=True))
 
