@@ -184,6 +184,7 @@ class ContainerStatus:
     0 for not queued. ``usage`` is the last measurement. ``waiting_since_ms`` is when its work began to wait, here or
     as another container elsewhere: a shed one comes back with its age. ``duration_hint_ms`` is its spec's, ``stood_ms``
     how long it stood still, paused, before it last went on: what has passed since its start, but for that, it ran.
+    ``resumed_at_ms`` is when it last went on; 0 while it stands still, and where it never did.
     """
 
     container_id: str
@@ -209,6 +210,7 @@ class ContainerStatus:
     waiting_since_ms: int = 0
     duration_hint_ms: int = 0
     stood_ms: int = 0
+    resumed_at_ms: int = 0
 
     @property
     def sub_state(self) -> ContainerSubState:

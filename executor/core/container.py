@@ -108,6 +108,8 @@ class Container:
     paused_at_ms: int = 0
     #: how long it stood still, before it last began to run
     stood_ms: int = 0
+    #: when it last went on after a pause; 0 where it stands still, or never did
+    resumed_at_ms: int = 0
     state_since_ms: int = 0
     #: when it last began to run, None while it does not
     running_since: float | None = None
@@ -127,6 +129,8 @@ class Container:
     kill_forced: bool = False
     #: a person paused it, and only a person resumes it
     held: bool = False
+    #: what was said of that
+    held_because: str = ""
     #: what it gives way to, and is not resumed before that is over: CPU or MEMORY, "" for nothing
     yields_to: str = ""
     #: to be paused as soon as it runs: it was starting or resuming when the pause was decided
@@ -220,11 +224,14 @@ class Container:
         if state is RUNNING and self.running_since is None:
             self.running_since = now
             if self.ran and self.started_at_ms:
+                self.resumed_at_ms = epoch_ms
                 self.stood_ms = max(0, epoch_ms - self.started_at_ms - round(self.ran * 1000))
         elif state in (PAUSED, DONE):
             self.ran = self.ran_seconds(now)
             self.running_since = None
         self.paused_at_ms = epoch_ms if state is PAUSED else 0
+        if state is PAUSED:
+            self.resumed_at_ms = 0
 
     def ran_seconds(self, now: float) -> float:
         """How long it has run, in seconds; time spent paused does not count."""
@@ -235,6 +242,10 @@ class Container:
         if sentence:
             joined = f"{self.diagnostics}\n{sentence}" if self.diagnostics else sentence
             self.diagnostics = joined[-maximum:]
+
+    def unsay(self, sentence: str) -> None:
+        """Take a line out of its diagnostics."""
+        self.diagnostics = "\n".join(one for one in self.diagnostics.split("\n") if one != sentence)
 
     def change(
         self,
@@ -278,6 +289,7 @@ class Container:
             waiting_since_ms=spec.waiting_since_ms or self.queued_at_ms,
             duration_hint_ms=spec.duration_hint_ms,
             stood_ms=self.stood_ms,
+            resumed_at_ms=self.resumed_at_ms,
         )
 
     def record(self) -> ContainerRecord:

@@ -17,6 +17,8 @@ KILLED_FOR_ITS_MEMORY = f"{KILLED_TO_MAKE_ROOM} Memory was short, and pausing wo
 """Where pausing was allowed, and killing was needed all the same."""
 YIELDED_TO_GUARANTEED = "Container paused: guaranteed containers use the CPU that it had on loan."
 LENT_MEMORY_IN_USE = "Container killed: other containers use the memory that it had on loan."
+RESUMED = "Container resumed: it goes on as soon as there is room."
+"""Of one that a person paused and resumed, until it runs again."""
 DEQUEUED = "Container De-queued to meet NM queuing limits."
 
 EXECUTOR_FAILURE = 125
@@ -139,14 +141,22 @@ def _limit(container: Container) -> str:
 
 def memory_reclaimed(kept: int, before: int) -> str:
     """What became of the memory of a container that was paused where memory was short; both in MiB."""
-    return (
-        f"{before - kept} MB of its {before} MB of memory were reclaimed; it gets them back when it goes on."
-    )
+    return f"{before - kept} MB of its {before} MB {_RECLAIMED}"
 
 
 def yielded_to_outside(cores: int) -> str:
     """The diagnostics of a container that is paused for the sake of processes that are not yopp's."""
     return f"Container paused: processes outside yopp want {cores} of this machine's cores."
+
+
+_RECLAIMED = "of memory were reclaimed; it gets them back when it goes on."
+_OF_A_PAUSE = ("Container paused", PAUSED_TO_MAKE_ROOM, "Container resumed", "Container gives way")
+
+
+def without_pauses(diagnostics: str) -> str:
+    """What is left to say of a container that runs again: why it stood still is no reason for how it will end."""
+    lines = diagnostics.split("\n")
+    return "\n".join(one for one in lines if not one.startswith(_OF_A_PAUSE) and not one.endswith(_RECLAIMED))
 
 
 def memory_runs_out(available: int, floor: int) -> str:

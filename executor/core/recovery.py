@@ -146,5 +146,7 @@ def restore(event: ContainerRecovered, now: float, epoch_ms: int) -> Container:
         container.running_since = now
         container.started_at_ms = container.started_at_ms or epoch_ms
         container.stood_ms = max(0, epoch_ms - container.started_at_ms - round(container.ran * 1000))
+        if record.state is ContainerState.RUNNING and record.ran_ms:
+            container.resumed_at_ms = record.state_since_ms
     container.story.append(StoryEntry(now, record.state, ContainerRecovered.__name__, container.state))
     return container

@@ -259,6 +259,7 @@ class ContainerScheduler(YieldingActions):
     def _on_resumed(self, container: Container) -> None:
         self._move(container, ContainerResumed)
         if container.state is RUNNING:
+            container.diagnostics = outcome.without_pauses(container.diagnostics)
             self._store(container)
             self._report(container)
             self._on_running(container)
@@ -340,12 +341,16 @@ class ContainerScheduler(YieldingActions):
             return  # nothing of it runs, or it is about to end
         self._dequeue(container)
         container.held = True
+        container.held_because = event.diagnostics
+        container.unsay(outcome.RESUMED)
         if container.state in (LAUNCHING, RUNNING, RESUMING) and not container.pause_wanted:
             self._pause(container, event.diagnostics)
             return
         self._say(container, event.diagnostics)
         self._store(container)
         self._start_pending()
+        if container.state is PAUSED:
+            self._report(container)
 
     def _on_resume_requested(self, container: Container) -> None:
         if not container.held:
@@ -354,9 +359,18 @@ class ContainerScheduler(YieldingActions):
         if container.pause_wanted and not container.making_room:
             container.pause_wanted = False
             container.deadlines.pop(DeadlineKind.PAUSE, None)
+        self._say_resumed(container)
         self._enqueue(container)
         self._store(container)
         self._start_pending()
+        if container.state is PAUSED:
+            self._report(container)
+
+    def _say_resumed(self, container: Container) -> None:
+        """From now on it stands still for want of room, or for what it gives way to, and not for a person."""
+        container.unsay(container.held_because)
+        if container.state is PAUSED and not container.yields_to:
+            self._say(container, outcome.RESUMED)
 
     def _on_updated(self, container: Container, event: ContainerUpdated) -> None:
         """Apply an update that is newer than what is known. One that cannot be is told in the diagnostics,

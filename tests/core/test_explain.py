@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from executor.core.outcome import RESUMED
 from executor.records import ContainerState, ExecutionType, OpportunisticContainersStatus, Resource
 from yarnopp_cli.core.estimates import (
     DECLARED,
@@ -23,6 +24,7 @@ from yarnopp_cli.core.explain_node import explain_node
 from yarnopp_cli.errors import ApplicationNotFoundError, ContainerNotFoundError, NodeNotFoundError
 from yarnopp_cli.records.explanation import ExplainRequest, Explanation, ReasonCode
 from yarnopp_cli.records.reports import ContainerReport, NodeReport, NodeState
+from yarnopp_cli.views.containers import since_ms
 
 from .rm_harness import GUARANTEED, OPPORTUNISTIC, TIMESTAMP, Cluster, asks, done, queued, status
 
@@ -307,3 +309,41 @@ def test_what_is_not_there(identifier: str, error: type[Exception]) -> None:
 def test_reason_codes_are_those_that_are_promised() -> None:
     promised = "NO_VCORES NO_MEMORY BEHIND PAUSED_FOR QUEUE_CAPACITY USER_LIMIT NO_NODE NODE_DRAINING TOO_BIG"
     assert {*promised.split(), "AM_PENDING", "NODE_LOST"} <= {code.value for code in ReasonCode}
+
+
+def test_one_that_was_resumed_and_waits_says_who_has_its_vcore() -> None:
+    held = report(2, ContainerState.PAUSED, paused_at_ms=NOW - 9000, diagnostics=RESUMED)
+    foreign = replace(run(9), container_id=f"container_{TIMESTAMP}_0036_01_000002")
+    found = explain_container(held, NodeSight(NODE, [held, run(3), foreign]), NOW)
+    assert codes(found) == ["NO_VCORES"]
+    assert found.reasons[0].text == "resumed, and waits for a vcore; held by …_000003 and 36.2"
+    assert found.reasons[0].text in found.sentence
+    assert not [one for one in found.actions if "resume" in one.command]
+    busy = replace(NODE, opportunistic=replace(NODE.opportunistic, lent_vcores=-2))
+    found = explain_container(held, NodeSight(busy, [held]), NOW)
+    assert (
+        codes(found) == ["PRESSURE"]
+        and "resumed, and waits: the rest of this machine is busy" in found.sentence
+    )
+    found = explain_container(held, NodeSight(NODE, [held, wait(5, 1, kind=GUARANTEED)]), NOW)
+    assert "resumed, and waits behind 1 guaranteed container" in found.sentence
+
+
+def test_one_that_goes_on_says_since_when_and_when_it_started() -> None:
+    one = run(1, 13_000, resumed_at_ms=NOW - 2000, stood_ms=8000)
+    found = explain_container(one, NodeSight(NODE, [one]), NOW)
+    assert "is RUNNING on h1:1 for 2.0 s, since it was resumed (started 13 s ago)" in found.sentence
+    assert found.since_ms == since_ms(one) == NOW - 2000
+
+
+def test_containers_of_other_applications_are_named_as_they_can_be_typed() -> None:
+    one = replace(
+        wait(2, 1),
+        container_id=f"container_{TIMESTAMP}_0037_01_000002",
+        application_id=f"application_{TIMESTAMP}_0037",
+    )
+    holder = replace(run(1), container_id=f"container_e03_{TIMESTAMP}_0036_01_000002")
+    found = explain_container(one, NodeSight(NODE, [holder, run(3, 3000), one]), NOW)
+    assert "(oldest 36.2," in found.sentence
+    found = explain_node(NodeSight(NODE, [holder, run(3, 3000), one]), NOW)
+    assert "First in its queue is 37.2" in found.sentence and "(oldest 36.2," in found.sentence

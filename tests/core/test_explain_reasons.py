@@ -59,7 +59,7 @@ def test_no_vcores_for_a_guaranteed_ask_says_who_has_them_and_when() -> None:
     reason = only(found, ReasonCode.NO_VCORES)
     assert (reason.resource, reason.needs, reason.free, reason.total) == ("vcores", 1, 0, 2)
     assert reason.by == tuple(one.id for one in held)
-    assert "0 of 2 are left on h1:1, 2 guaranteed containers have the rest (oldest …_000001, 5.0 s)" in (
+    assert "0 of 2 are left on h1:1, 2 guaranteed containers have the rest (oldest 1.1, 5.0 s)" in (
         found.sentence
     )
     # The two end after 5 s more; of the three, two start then and the last 2 s later.

@@ -387,9 +387,10 @@ def await_containers(
     condition: Callable[[ContainerReport], bool],
     bound: float,
     what: str,
+    why: Callable[[str], str] | None = None,
 ) -> list[ContainerReport]:
     """Ask again and again, ever more slowly, until ``condition`` holds for all. YoppError (exit 124) in the
-    end.
+    end, with what ``why`` says of the first for which it does not.
     """
     deadline = time.monotonic() + bound
     pause = 0.01
@@ -401,6 +402,7 @@ def await_containers(
         if time.monotonic() >= deadline:
             raise YoppError(
                 f"{', '.join(waiting)} did not {what} within {bound:g} s",
+                because=why(waiting[0]) if why is not None else "",
                 hint="look at it with `yopp container status`; --timeout waits longer",
                 exit_code=EXIT_TIMEOUT,
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -117,6 +118,8 @@ def resume(
     color: Color = None,
 ) -> int:
     """Let a container that `pause` stopped go on, as soon as its node has room for it."""
+    from .container_effects import why_it_waits
+
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         given = words(ids)
@@ -125,7 +128,7 @@ def resume(
             return EXIT_FAILURE
         for report in [_alive(client.container(one)) for one in named]:
             client.resume_container(report)
-        after = _finish(client, named, no_wait, timeout, _goes_on, "go on")
+        after = _finish(client, named, no_wait, timeout, _goes_on, "go on", partial(why_it_waits, client))
         _tell(client, printer, after)
     return 0
 
@@ -372,13 +375,14 @@ def _finish(
     timeout: float | None,
     condition: Callable[[ContainerReport], bool],
     what: str,
+    why: Callable[[str], str] | None = None,
 ) -> list[ContainerReport]:
     from .container import await_containers
 
     if no_wait:
         return [client.container(one) for one in named]
     bound = CHANGE_SECONDS if timeout is None else timeout
-    return await_containers(client, named, condition, bound, what)
+    return await_containers(client, named, condition, bound, what, why)
 
 
 def _tell(

@@ -168,6 +168,7 @@ class RMContainer:
             waiting_since_ms=status.waiting_since_ms,
             duration_hint_ms=status.duration_hint_ms,
             stood_ms=status.stood_ms,
+            resumed_at_ms=status.resumed_at_ms,
         )
 
 

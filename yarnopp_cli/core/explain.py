@@ -11,12 +11,25 @@ import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from executor.core.outcome import RESUMED
 from executor.records import ContainerState, ExecutionType, Resource
 
 from ..records.explanation import Explanation, Reason, ReasonCode, Suggestion
 from ..records.reports import ContainerReport, NodeReport, NodeState
 from .estimates import BY_NODE, Durations, Expected, Lane, Start, lane, starts
-from .explain_words import amount, are, begins, begun, by_type, count, held_by, ordinal, span, waited_text
+from .explain_words import (
+    amount,
+    are,
+    begins,
+    begun,
+    by_type,
+    count,
+    held_by,
+    names,
+    ordinal,
+    span,
+    waited_text,
+)  # fmt: skip
 from .waited import waited
 
 _RUNS = (ContainerState.RUNNING, ContainerState.LAUNCHING, ContainerState.PAUSING, ContainerState.KILLING)
@@ -31,6 +44,8 @@ class WhyPaused(enum.Enum):
     PERSON = "PERSON"
     PRESSURE = "PRESSURE"
     ROOM = "ROOM"
+    RESUMED = "RESUMED"
+    """A person paused it and resumed it, and there was no room any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +106,7 @@ class NodeSight:
     def line(self) -> list[ContainerReport]:
         """All that wait here and will go on by themselves, in the order in which they are likely to."""
         queue = self.queued()
-        stand = [one for one in self.paused() if why_paused(one) is WhyPaused.ROOM]
+        stand = [one for one in self.paused() if why_paused(one) in (WhyPaused.ROOM, WhyPaused.RESUMED)]
         first = [one for one in queue if one.execution_type is ExecutionType.GUARANTEED]
         return [*first, *sorted(stand, key=lambda one: one.paused_at_ms), *queue[len(first) :]]
 
@@ -112,6 +127,8 @@ def sum_of(resources: Iterable[Resource]) -> Resource:
 def why_paused(report: ContainerReport) -> WhyPaused:
     """For whose sake it stands still, by the last thing that was said of it."""
     last = report.diagnostics.strip().rpartition("\n")[2]
+    if last == RESUMED:
+        return WhyPaused.RESUMED
     if _BY_PERSON in last:
         return WhyPaused.PERSON
     return WhyPaused.PRESSURE if any(words in last for words in _UNDER_PRESSURE) else WhyPaused.ROOM
@@ -139,6 +156,8 @@ def explain_container(report: ContainerReport, sight: NodeSight | None, now_ms: 
         return _paused(report, sight, now_ms)
     since = begun(report)
     for_how_long = f" for {span(now_ms - since)}" if since else ""
+    if report.resumed_at_ms:
+        for_how_long += f", since it was resumed (started {span(now_ms - report.started_at_ms)} ago)"
     text = f"{identifier} is {report.state.value} on {report.node_id}{for_how_long}: it waits for nothing."
     if report.execution_type is ExecutionType.OPPORTUNISTIC and report.state is ContainerState.RUNNING:
         text += " Being opportunistic, it gives way when a guaranteed container needs its room."
@@ -209,7 +228,7 @@ def _queued(report: ContainerReport, sight: NodeSight, now_ms: int) -> Explanati
     if not satisfiable:
         sentence.append("It can never start there.")
     elif start is not None:
-        sentence.append(f"It {begins(start)}.")
+        sentence.append(f"It {begins(start, report.application_id)}.")
     else:
         sentence.append(f"When it starts cannot be said: {unknown_because(reasons, sight, report)}.")
     found = Explanation(
@@ -290,7 +309,7 @@ def estimated(found: Explanation, first: Start | None, last: Start | None, now_m
 def _paused(report: ContainerReport, sight: NodeSight, now_ms: int) -> Explanation:
     identifier = report.container_id
     why = " ".join(report.diagnostics.strip().rpartition("\n")[2].split())
-    since, times = report.paused_at_ms, waited(report, now_ms)
+    since, times, of = report.paused_at_ms, waited(report, now_ms), report.application_id
     sentence = f"{identifier} is PAUSED on {report.node_id} for {span(now_ms - since)}"
     start: Start | None = None
     match why_paused(report):
@@ -316,18 +335,17 @@ def _paused(report: ContainerReport, sight: NodeSight, now_ms: int) -> Explanati
             sentence += (
                 f": {why.rstrip('.') or 'it made room'}. It goes on when {count(wanted, 'vcore')} "
                 f"{are(wanted)} free ({free.vcores} now)"
-                f"{held_by([one for one in sight.running() if one.resource.vcores], now_ms)}."
+                f"{held_by([one for one in sight.running() if one.resource.vcores], now_ms, of)}."
             )
             start = estimated_start(report, sight, now_ms)
-            if start is not None:
-                sentence += f" It {begins(start, 'goes on', 'go on')}."
-            actions = []
-            if has_promise(report, sight.node):
-                actions.append(
-                    Suggestion(
-                        f"yopp container promote {identifier}", "goes on before all opportunistic ones"
-                    )
-                )
+            actions = _promotion(report, sight)
+        case WhyPaused.RESUMED:
+            reason = resumed_reason([report], sight)
+            sentence += f": {reason.text}."
+            start = estimated_start(report, sight, now_ms)
+            actions = _promotion(report, sight)
+    if start is not None:
+        sentence += f" It {begins(start, of, 'goes on', 'go on')}."
     actions.append(Suggestion(f"yopp container kill {identifier}", "ends it; its work is lost"))
     found = Explanation(
         identifier,
@@ -342,6 +360,34 @@ def _paused(report: ContainerReport, sight: NodeSight, now_ms: int) -> Explanati
         waited_since_eligible_ms=times.since_eligible,
     )
     return estimated(found, start, start, now_ms)
+
+
+def _promotion(report: ContainerReport, sight: NodeSight) -> list[Suggestion]:
+    if not has_promise(report, sight.node):
+        return []
+    command = f"yopp container promote {report.container_id}"
+    return [Suggestion(command, "goes on before all opportunistic ones")]
+
+
+def resumed_reason(waiting: Sequence[ContainerReport], sight: NodeSight) -> Reason:
+    """Why containers of one application that a person paused and resumed do not go on: who has their vcores, or what
+    is the matter with their node's machine."""
+    first, node = waiting[0], sight.node
+    needs = Resource(0, first.resource.vcores)
+    free, left = sight.free(), sight.free_for(first.execution_type)
+    if found := shortages(needs, free, node.total, sight.running(), ()):
+        lacks = needs.vcores - free.vcores
+        text = f"resumed, and {are(len(waiting), 'waits', 'wait')} for {'a vcore' if lacks == 1 else f'{lacks} vcores'}"
+        held = f"; held by {names(found[0].by, first.application_id)}" if found[0].by else ""
+        return replace(found[0], text=text + held)
+    if not needs.fits_in(left):
+        pressure = _pressure(needs, left, node.total)
+        return replace(pressure, text=f"resumed, and waits: {pressure.text}")
+    ahead = [one for one in sight.queued() if one.execution_type is ExecutionType.GUARANTEED]
+    text = "resumed, and goes on at any moment"
+    if ahead:
+        text = f"resumed, and waits behind {by_type(ahead)} that {are(len(ahead), 'waits', 'wait')} for room"
+    return Reason(ReasonCode.BEHIND, text, by=tuple(one.container_id for one in ahead[:20]))
 
 
 def _made_room(report: ContainerReport, sight: NodeSight) -> Reason:
@@ -467,11 +513,10 @@ def needs_text(
         holders = [one for one in sight.running() if (one.resource.vcores if vcores else one.resource.memory)]
         if not vcores:
             holders += sight.paused()
+        held = held_by(holders, now_ms, report.application_id)
         if report.execution_type is ExecutionType.GUARANTEED:
-            return (
-                f"{text}: it waits until opportunistic containers have made room{held_by(holders, now_ms)}."
-            )
-        return f"{text}: it waits for {' and '.join(missing)}{held_by(holders, now_ms)}."
+            return f"{text}: it waits until opportunistic containers have made room{held}."
+        return f"{text}: it waits for {' and '.join(missing)}{held}."
     if ReasonCode.PRESSURE in codes:
         return f"{text}, but not for opportunistic containers."
     if ReasonCode.BEHIND in codes:

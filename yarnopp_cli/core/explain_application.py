@@ -21,6 +21,7 @@ from .explain import (
     limit_of,
     needs_text,
     queue_reasons,
+    resumed_reason,
     unknown_because,
     ways_out,
     why_paused,
@@ -90,9 +91,11 @@ def explain_application(app: ApplicationSight, now_ms: int) -> Explanation:
         rest = sum(len(mine) for _, mine in queued[MOST_NODES:])
         parts.append(f"{rest} more queue on {count(len(queued) - MOST_NODES, 'other node')}.")
     for sight, mine in paused[:MOST_NODES]:
-        said, because = _paused_text(sight, mine)
-        parts.append(said)
-        reasons.append(because)
+        for kind in WhyPaused:
+            if alike := [one for one in mine if why_paused(one) is kind]:
+                said, because = _paused_text(sight, alike, kind)
+                parts.append(said)
+                reasons.append(because)
     if late:
         text = f"{count(len(late), 'container')} {are(len(late), 'was', 'were')} granted and not started yet"
         by = tuple(one.container_id for one in late[:20])
@@ -163,9 +166,10 @@ def _queue_text(sight: NodeSight, mine: Sequence[ContainerReport], now_ms: int) 
     node = sight.node.node_id
     where = f"{ordinal(place + 1)} of {len(queue)}"
     if len(mine) == 1:
-        head = f"One queues on {node}, {names([first.container_id])}, {where}."
+        head = f"One queues on {node}, {names([first.container_id], first.application_id)}, {where}."
     else:
-        head = f"{len(mine)} queue on {node}, the first of them, {names([first.container_id])}, as {where}."
+        named = names([first.container_id], first.application_id)
+        head = f"{len(mine)} queue on {node}, the first of them, {named}, as {where}."
     about = [
         f"{one.text[:1].upper()}{one.text[1:]}."
         for one in reasons
@@ -174,15 +178,17 @@ def _queue_text(sight: NodeSight, mine: Sequence[ContainerReport], now_ms: int) 
     return " ".join([head, needs_text(first, sight, reasons, now_ms, subject), *about]), reasons
 
 
-def _paused_text(sight: NodeSight, mine: Sequence[ContainerReport]) -> tuple[str, Reason]:
-    """Those of its containers that stand still at one node, and for whose sake."""
-    kinds = {why_paused(one) for one in mine}
+def _paused_text(sight: NodeSight, mine: Sequence[ContainerReport], why: WhyPaused) -> tuple[str, Reason]:
+    """Those of its containers that stand still at one node for the same sake."""
     text = f"{len(mine)} {are(len(mine), 'stands', 'stand')} still on {sight.node.node_id}"
     by = tuple(one.container_id for one in mine[:20])
-    if kinds == {WhyPaused.PERSON}:
+    if why is WhyPaused.PERSON:
         text += f": a person paused {are(len(mine), 'it', 'them')}"
         return f"{text}.", Reason(ReasonCode.PAUSED_BY_PERSON, text, by=by)
-    if WhyPaused.ROOM not in kinds:
+    if why is WhyPaused.RESUMED:
+        reason = resumed_reason(mine, sight)
+        return f"{text}: {reason.text}.", reason
+    if why is WhyPaused.PRESSURE:
         text += ": processes outside yopp need the room"
         return f"{text}.", Reason(ReasonCode.PRESSURE, text, by=by)
     holders = [
@@ -217,7 +223,7 @@ def _when(
         if len(ids) == total == 1:
             alone = estimated_start(queued[0][1][0], queued[0][0], now_ms)
             if alone is not None:
-                return alone, alone, f"It {begins(alone)}."
+                return alone, alone, f"It {begins(alone, app.id)}."
         if not ids and not hopeful:
             return None, None, ""  # the reasons have said that it is in vain
         if pressed or ids:
@@ -227,9 +233,9 @@ def _when(
         return None, None, f"When the next starts cannot be said: {nothing}."
     first, last = min(found, key=lambda one: one.in_ms), max(found, key=lambda one: one.in_ms)
     if total == 1:
-        return first, first, f"It {begins(first)}."
+        return first, first, f"It {begins(first, app.id)}."
     if len(found) < total:
-        return first, None, f"The first {begins(first)}; when the last does cannot be said."
+        return first, None, f"The first {begins(first, app.id)}; when the last does cannot be said."
     which = last.expected if last.expected.basis else (expected[0] if expected else Expected())
     basis = f"{rests_on(which)}; " if which.basis else ""
     begin = "at any moment" if first.in_ms == 0 else f"in about {span(first.in_ms)}"
@@ -238,7 +244,7 @@ def _when(
         last,
         (
             f"The first may start {begin}, the last of the {total} in about {span(last.in_ms)} "
-            f"({basis}estimate){later(last)}."
+            f"({basis}estimate){later(last, app.id)}."
         ),
     )
 

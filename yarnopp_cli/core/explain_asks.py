@@ -64,7 +64,7 @@ class AskReasons:
             return [Reason((draining or why)[0].code, text, by=tuple(node.node_id for node in large[:20]))]
         if ask.request.execution_type_request.execution_type is ExecutionType.OPPORTUNISTIC:
             return [_full_queues(ask, usable)]
-        return self._limited(attempt, ask) or _no_room(ask, usable, now)
+        return self._limited(attempt, ask) or _no_room(ask, usable, now, attempt.app.id)
 
     def _limited(self, attempt: RMAppAttempt, ask: Ask) -> list[Reason]:
         """The limit of its queue that stands against an ask, where one does."""
@@ -153,7 +153,7 @@ def _full_queues(ask: Ask, nodes: Sequence[RMNode]) -> Reason:
     )
 
 
-def _no_room(ask: Ask, nodes: Sequence[RMNode], now: float) -> list[Reason]:
+def _no_room(ask: Ask, nodes: Sequence[RMNode], now: float, of: str) -> list[Reason]:
     """Guaranteed containers of others have what it needs, on the node that is nearest to having it."""
     needs = ask.resource
 
@@ -180,7 +180,7 @@ def _no_room(ask: Ask, nodes: Sequence[RMNode], now: float) -> list[Reason]:
                 age = span((now - having[0].allocated_at) * 1000)
                 held = (
                     f", {len(having)} guaranteed {'containers have' if len(having) > 1 else 'container has'} the rest "
-                    f"({'oldest ' if len(having) > 1 else ''}{short(having[0].id)}, {age})"
+                    f"({'oldest ' if len(having) > 1 else ''}{short(having[0].id, of)}, {age})"
                 )
             text = f"a guaranteed container needs {amount_of}; {free} of {total} are left on {node.node_id}{held}"
             found.append(Reason(code, text, name, wanted, free, total, tuple(one.id for one in having[:20])))

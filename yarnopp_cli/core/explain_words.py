@@ -43,9 +43,14 @@ def span(milliseconds: float) -> str:
     return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
 
 
-def short(identifier: str) -> str:
-    """An id as people say it in a sentence: ``…_000009``."""
-    return "…_" + identifier.rpartition("_")[2]
+def short(identifier: str, of: str = "") -> str:
+    """A container's id as people say it in a sentence about application ``of``: ``…_000009``; of another application,
+    as it can be typed: ``36.9``.
+    """
+    parts = identifier.split("_")
+    if len(parts) < 5 or of.split("_")[1:3] == parts[-4:-2]:
+        return "…_" + parts[-1]
+    return f"{int(parts[-3])}.{int(parts[-1])}"
 
 
 def amount(resource: Resource) -> str:
@@ -58,9 +63,9 @@ def listed(parts: Sequence[str]) -> str:
     return " and ".join(part for part in (", ".join(parts[:-1]), parts[-1]) if part) if parts else ""
 
 
-def names(identifiers: Sequence[str], most: int = 3) -> str:
-    """Ids in a sentence, the first few of them."""
-    told = [short(one) for one in identifiers[:most]]
+def names(identifiers: Sequence[str], of: str = "", most: int = 3) -> str:
+    """Containers' ids in a sentence about application ``of``, the first few of them."""
+    told = [short(one, of) for one in identifiers[:most]]
     return listed([*told, f"{len(identifiers) - most} more"] if len(identifiers) > most else told)
 
 
@@ -75,7 +80,7 @@ def by_type(reports: Iterable[ContainerReport]) -> str:
     return f"{' and '.join(parts)} container{'' if len(kinds) == 1 else 's'}" if parts else ""
 
 
-def held_by(holders: Sequence[ContainerReport], now_ms: int) -> str:
+def held_by(holders: Sequence[ContainerReport], now_ms: int, of: str = "") -> str:
     """Who has what is missing: ``, held by 2 opportunistic containers (oldest …_000002, 11 s)``; "" for nobody."""
     if not holders:
         return ""
@@ -83,12 +88,12 @@ def held_by(holders: Sequence[ContainerReport], now_ms: int) -> str:
     since = begun(oldest)
     age = f", {span(now_ms - since)}" if since else ""
     word = "oldest " if len(holders) > 1 else ""
-    return f", held by {by_type(holders)} ({word}{short(oldest.container_id)}{age})"
+    return f", held by {by_type(holders)} ({word}{short(oldest.container_id, of)}{age})"
 
 
 def begun(report: ContainerReport) -> int:
     """When it began to hold what it has."""
-    return report.started_at_ms or report.queued_at_ms or report.allocated_at_ms
+    return report.resumed_at_ms or report.started_at_ms or report.queued_at_ms or report.allocated_at_ms
 
 
 def waited_text(found: Waited, verb: str = "It has waited", *, is_am: bool = False) -> str:
@@ -107,18 +112,20 @@ def rests_on(expected: Expected) -> str:
     return f"{_BASES.get(expected.basis, expected.basis)} {span(expected.ms)}"
 
 
-def begins(start: Start, verb: str = "starts", may: str = "start") -> str:
+def begins(start: Start, of: str = "", verb: str = "starts", may: str = "start") -> str:
     """When one may start: ``starts in about 20 s (median task 10 s; estimate)``."""
     late = start.outlived
     basis = f"({rests_on(start.expected)}; estimate)" if start.expected.basis else "(estimate)"
     if start.in_ms == 0:
-        why = f", as {names(late)} {are(len(late), 'has', 'have')} run longer than expected" if late else ""
+        why = (
+            f", as {names(late, of)} {are(len(late), 'has', 'have')} run longer than expected" if late else ""
+        )
         return f"may {may} at any moment{why} {basis}"
-    return f"{verb} in about {span(start.in_ms)} {basis}{later(start)}"
+    return f"{verb} in about {span(start.in_ms)} {basis}{later(start, of)}"
 
 
-def later(start: Start) -> str:
+def later(start: Start, of: str = "") -> str:
     """What may make it later: those that have outlived their time; "" for none."""
     late = start.outlived
     have = f"{are(len(late), 'has', 'have')} run longer than expected"
-    return f", later if {names(late)}, which {have}, {are(len(late), 'goes', 'go')} on" if late else ""
+    return f", later if {names(late, of)}, which {have}, {are(len(late), 'goes', 'go')} on" if late else ""

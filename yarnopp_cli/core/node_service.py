@@ -16,6 +16,7 @@ from executor.core.events import (
     ContainerUpdated,
     Event,
 )
+from executor.core.outcome import RESUMED
 from executor.core.scheduler import ContainerScheduler
 from executor.records import ContainerState, ContainerStatus
 
@@ -175,8 +176,10 @@ class ContainerService:
         container_id = request.container_id
         status = self._live_status(container_id)
         if not self._scheduler.is_held(container_id):
+            if status.state is ContainerState.PAUSED and RESUMED in status.diagnostics.splitlines():
+                return protocol.ResumeContainerResponse(status)  # a person resumed it, and it waits for room
             paused = status.state in (ContainerState.PAUSING, ContainerState.PAUSED)
-            reason = "it made room for a guaranteed container, and goes on when that has ended"
+            reason = "it made room for a guaranteed container, and goes on by itself as soon as there is room for it"
             if self._scheduler.gives_way(container_id):
                 reason = (
                     "the machine is busy with what has more right to it, and it goes on when that is over"

@@ -214,7 +214,7 @@ class ContainerReport:
     ``allocated_at_ms`` when the RM granted it. ``state`` None while it has been granted but its node has not spoken of
     it yet. ``submitted_at_ms`` is when its application was submitted, ``eligible_at_ms`` when its master asked for it:
     from then on only a lack of room keeps it waiting. Work that was shed or preempted is eligible since it was first
-    asked for. ``waiting_since_ms``, ``duration_hint_ms`` and ``stood_ms`` are as in ContainerStatus.
+    asked for. ``waiting_since_ms``, ``duration_hint_ms``, ``stood_ms`` and ``resumed_at_ms`` are as in ContainerStatus.
     """
 
     container_id: str
@@ -248,6 +248,7 @@ class ContainerReport:
     waiting_since_ms: int = 0
     duration_hint_ms: int = 0
     stood_ms: int = 0
+    resumed_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

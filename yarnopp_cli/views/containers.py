@@ -79,7 +79,7 @@ def since_ms(report: ContainerReport) -> int:
         return report.paused_at_ms or report.started_at_ms
     if report.state in (ContainerState.SCHEDULED, ContainerState.LAUNCHING):
         return report.queued_at_ms or report.allocated_at_ms
-    return report.started_at_ms or report.queued_at_ms or report.allocated_at_ms
+    return report.resumed_at_ms or report.started_at_ms or report.queued_at_ms or report.allocated_at_ms
 
 
 def time_ms(report: ContainerReport, now_ms: int) -> int:

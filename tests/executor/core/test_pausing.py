@@ -16,9 +16,10 @@ from executor.core.events import (
     RecoveryCompleted,
     UsageSampled,
 )
+from executor.core.outcome import RESUMED
 from executor.records import ContainerExitStatus, ContainerState, ContainerUsage, Resource
 
-from .world import G, O, World, a_scheduler
+from .world import EPOCH, G, O, World, a_scheduler
 
 MIB = 1 << 20
 
@@ -145,3 +146,23 @@ def test_a_paused_and_lowered_one_can_be_promoted() -> None:
         ResumeContainer,
     ]
     assert world.machine.allocated == Resource(1024 + 700, 2)
+
+
+def test_why_it_stood_still_is_not_why_it_ended_and_it_says_since_when_it_goes_on() -> None:
+    world = World(memory=2048, vcores=1)
+    world.schedule("c", O)
+    for other in ("o1", "o2"):
+        world.advance(1)
+        world.tell(ContainerPauseRequested("c", "by hand"))
+        world.schedule(other, O)
+        world.advance(1)
+        world.tell(ContainerResumeRequested("c"))
+        assert world.state("c") is ContainerState.PAUSED
+        assert world.status("c").diagnostics == RESUMED, "what it waits for now is room"
+        assert world.status("c").resumed_at_ms == 0
+        world.exit(other)
+        status = world.status("c")
+        assert (status.state, status.diagnostics) == (ContainerState.RUNNING, "")
+        assert status.resumed_at_ms == round(EPOCH * 1000) + round(world.now * 1000)
+    world.exit("c")
+    assert world.status("c").diagnostics == ""
