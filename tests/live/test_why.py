@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from yarnopp_cli.records.ids import dotted
+
 from .conftest import Yopp, wait_until
 
 pytestmark = pytest.mark.live
@@ -120,10 +122,7 @@ def test_promotion_says_beforehand_and_afterwards_whom_it_preempts(cluster: Yopp
         "nothing was changed"
     )
     [victim] = told["preempts"]
-    assert (
-        victim["how"] == "kill"
-        and f"kill container _{victim['id'].split('_')[-3]} _{victim['id'][-6:]}." in told["effect"]
-    )
+    assert victim["how"] == "kill" and f"kill container {dotted(victim['id'])}." in told["effect"]
     promoted = cluster("container", "promote", one)
     assert promoted.stdout == f"{one} GUARANTEED\n"
     assert f"{victim['id']} was killed to make room (opportunistic, had run" in promoted.stderr

@@ -114,7 +114,7 @@ def test_victims_are_the_newest_and_only_as_many_as_needed() -> None:
         container_id(1, 12),
     ]
     told = consequences.promote([waits], picture)
-    assert "container _0001 _000011, container _0001 _000012" in told and "000013" not in told
+    assert "container 1.11, container 1.12" in told and "1.13" not in told
     big = dataclasses.replace(waits, resource=Resource(512, 9))
     assert consequences.victims(big, Picture(NOW, cluster().info, (full,), (*running, big))) == []
     assert "waits until a guaranteed one ends" in consequences.promote([big], picture)
@@ -125,7 +125,7 @@ def test_what_killing_costs_is_said() -> None:
     queued, running = container(1, 2), container(1, 6)
     assert "No work is lost" in consequences.kill_containers([queued], picture)
     told = consequences.kill_containers([running], picture)
-    assert told.startswith("Kill container_…_000006 (opportunistic, running 45s, of application _0001)?")
+    assert told.startswith("Kill container 1.6 (opportunistic, running 45s, of application _0001)?")
     assert "Its work is lost" in told
     assert "master" in consequences.kill_containers([dataclasses.replace(running, is_am=True)], picture)
     assert "and 2 more" in consequences.kill_containers(

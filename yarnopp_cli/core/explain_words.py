@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from executor.records import ExecutionType, Resource
 
+from ..records.ids import dotted
 from ..records.reports import ContainerReport
 from .estimates import BY_NODE, DECLARED, OF_ALL, OF_APPLICATION, OF_NODE, Expected, Start
 from .waited import Waited
@@ -48,9 +49,7 @@ def short(identifier: str, of: str = "") -> str:
     as it can be typed: ``36.9``.
     """
     parts = identifier.split("_")
-    if len(parts) < 5 or of.split("_")[1:3] == parts[-4:-2]:
-        return "…_" + parts[-1]
-    return f"{int(parts[-3])}.{int(parts[-1])}"
+    return "…_" + parts[-1] if of.split("_")[1:3] == parts[-4:-2] else dotted(identifier)
 
 
 def amount(resource: Resource) -> str:

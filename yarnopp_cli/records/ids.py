@@ -105,6 +105,15 @@ def application_of(container_id: str) -> str:
     return str(ContainerId.parse(container_id).application_id)
 
 
+def dotted(container_id: str) -> str:
+    """A printed container id as short as it can be typed: ``36.2``, container 2 of application 36. What is no
+    container's id is left as it is."""
+    parts = container_id.split("_")
+    if len(parts) < 5 or not (parts[-3].isdecimal() and parts[-1].isdecimal()):
+        return container_id
+    return f"{int(parts[-3])}.{int(parts[-1])}"
+
+
 def _invalid(text: str, what: str, example: str) -> InvalidIdError:
     return InvalidIdError(
         f"{text!r} is not {what}",

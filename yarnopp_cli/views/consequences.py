@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from executor.core.victims import fewest
 from executor.records import ContainerState, ExecutionType, Resource
 
+from ..records.ids import dotted
 from ..records.reports import ApplicationReport, ContainerReport, NodeReport
 from .applications import counts_text
 from .cells import short_span
@@ -44,10 +45,8 @@ def _span_ms(report: ContainerReport, now_ms: int) -> int:
 
 
 def _names(reports: Sequence[ContainerReport]) -> str:
-    """Those of different applications have the same last digits, so both are said."""
-    named = ", ".join(
-        f"container {suffix(one.application_id)} {suffix(one.container_id)}" for one in reports[:_NAMED]
-    )
+    """As they can be typed: those of different applications have the same last digits."""
+    named = ", ".join(f"container {dotted(one.container_id)}" for one in reports[:_NAMED])
     return named + (f" and {len(reports) - _NAMED} more" if len(reports) > _NAMED else "")
 
 
@@ -55,7 +54,7 @@ def kill_containers(reports: Sequence[ContainerReport], picture: Picture) -> str
     """The question before containers are killed."""
     if len(reports) == 1:
         one = reports[0]
-        question = f"Kill {short_id(one.container_id)} ({_what(one, picture.taken_at_ms)})?"
+        question = f"Kill container {dotted(one.container_id)} ({_what(one, picture.taken_at_ms)})?"
     else:
         running = sum(1 for one in reports if one.started_at_ms)
         question = f"Kill {len(reports)} containers ({running} have run): {_names(reports)}?"
@@ -134,7 +133,7 @@ def promote(reports: Sequence[ContainerReport], picture: Picture) -> str:
     """The question before opportunistic containers become guaranteed."""
     first = reports[0]
     if len(reports) == 1:
-        question = f"Promote {short_id(first.container_id)} ({_what(first, picture.taken_at_ms)})?"
+        question = f"Promote container {dotted(first.container_id)} ({_what(first, picture.taken_at_ms)})?"
     else:
         question = f"Promote {len(reports)} containers: {_names(reports)}?"
     return f"{question}\n{promote_effect(reports, picture)}"
@@ -176,7 +175,7 @@ def demote(reports: Sequence[ContainerReport], picture: Picture) -> str:
     """The question before guaranteed containers become opportunistic."""
     first = reports[0]
     if len(reports) == 1:
-        question = f"Demote {short_id(first.container_id)} ({_what(first, picture.taken_at_ms)})?"
+        question = f"Demote container {dotted(first.container_id)} ({_what(first, picture.taken_at_ms)})?"
     else:
         question = f"Demote {len(reports)} containers: {_names(reports)}?"
     return f"{question}\n{demote_effect(reports)}"
@@ -212,7 +211,7 @@ def pause_effect(report: ContainerReport, picture: Picture) -> str:
         effect.append(f"Its {vcores} {'is' if report.resource.vcores == 1 else 'are'} free for others then.")
     else:
         effect.append(
-            f"With its {vcores}, {short_id(next_one.container_id)} starts, which waits in the queue."
+            f"With its {vcores}, container {dotted(next_one.container_id)} starts, which waits in the queue."
         )
     return " ".join(effect)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..records.history import EventKind, HistoryEvent
+from ..records.ids import dotted
 from .cells import ACCENT, BAD, DIM, GOOD, STRONG, WARN, Cell, TopColumn
 from .consequences import suffix
 from .events import details, subject
@@ -43,10 +44,9 @@ def clock(epoch_ms: int) -> str:
 
 
 def short_subject(event: HistoryEvent) -> str:
-    """What it happened to, its id shortened; a container with its application's number: both are needed."""
+    """What it happened to, its id shortened; a container's as it can be typed."""
     if event.container:
-        application = event.app.rpartition("_")[2]
-        return " ".join(["container", *([f"_{application}"] if application else []), suffix(event.container)])
+        return f"container {dotted(event.container)}"
     name = subject(event)
     return f"application {suffix(name)}" if name.startswith("application_") else name
 
