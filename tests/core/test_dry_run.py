@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from executor.records import OpportunisticContainersStatus, Resource
-from yarnopp_cli.core.dry_run import forecast
+from yarnopp_cli.core.dry_run import Forecast, forecast
 from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, TaskSpec
 from yarnopp_cli.records.reports import NodeReport, NodeState
 
@@ -75,3 +75,21 @@ def test_sizes_are_rounded_as_the_cluster_rounds_them() -> None:
 def test_the_queue_limit_of_the_resourcemanager_counts() -> None:
     found = forecast(job(0, 9), [node(queue_limit=5)], opportunistic=True, minimum=LEAST)
     assert told(found) == [(2, 0, 5)] and found.waiting == 2
+
+
+def test_a_detached_jobs_master_takes_its_part_of_a_node_to_the_end() -> None:
+    def found(memory: int, nodes: int = 1) -> Forecast:
+        size = Resource(memory, 1)
+        every = [node("h1:1"), node("h2:2")][:nodes]
+        return forecast(job(1, size=size), every, opportunistic=True, minimum=LEAST, master=Resource(100, 0))
+
+    vain = found(1000)
+    assert vain.impossible == 1 and told(vain) == [(0, 0, 0)]
+    assert vain.because == (
+        "its own master holds 100 MB of the 1000 MB of h1:1: ask for at most 900 MB, or run without -d"
+    )
+    assert found(900).impossible == 0 and told(found(900)) == [(1, 0, 0)]
+    assert found(1000, nodes=2).impossible == 0, "any other node that is large enough will do"
+    full = replace(node(), used=Resource(1000, 2))
+    waits = forecast(job(1), [full], opportunistic=True, minimum=LEAST, master=Resource(100, 0))
+    assert waits.waiting == 1, "with its master"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -24,9 +25,10 @@ from yarnopp_cli.core.explain_node import explain_node
 from yarnopp_cli.errors import ApplicationNotFoundError, ContainerNotFoundError, NodeNotFoundError
 from yarnopp_cli.records.explanation import ExplainRequest, Explanation, ReasonCode
 from yarnopp_cli.records.reports import ContainerReport, NodeReport, NodeState
+from yarnopp_cli.records.requests import Token
 from yarnopp_cli.views.containers import since_ms
 
-from .rm_harness import GUARANTEED, OPPORTUNISTIC, TIMESTAMP, Cluster, asks, done, queued, status
+from .rm_harness import GUARANTEED, OPPORTUNISTIC, TIMESTAMP, Cluster, Master, asks, done, queued, status
 
 NOW = TIMESTAMP + 60_000
 NODE = NodeReport(
@@ -347,3 +349,36 @@ def test_containers_of_other_applications_are_named_as_they_can_be_typed() -> No
     assert "(oldest 36.2," in found.sentence
     found = explain_node(NodeSight(NODE, [holder, run(3, 3000), one]), NOW)
     assert "First in its queue is 37.2" in found.sentence and "(oldest 36.2," in found.sentence
+
+
+def test_one_that_does_not_fit_beside_its_own_master_waits_in_vain() -> None:
+    master = replace(run(1), is_am=True, resource=Resource(128, 0))
+    one = wait(2, 1, size=Resource(4096, 1))
+    found = explain_container(one, NodeSight(NODE, [master, one]), NOW)
+    assert codes(found) == ["TOO_BIG"] and not found.satisfiable
+    why = "ts own master holds 128 MB of the 4096 MB of h1:1: ask for at most 3968 MB, or run without -d."
+    assert why in found.sentence and "It can never start there." in found.sentence
+    other = replace(master, application_id=f"application_{TIMESTAMP}_0002")
+    assert explain_container(one, NodeSight(NODE, [other, one]), NOW).satisfiable, (
+        "another's master ends some day"
+    )
+
+
+def test_an_ask_that_does_not_fit_beside_its_own_master_is_in_vain_unless_there_is_another_node() -> None:
+    cluster = Cluster()
+    node = cluster.node(total=Resource(2048, 2))
+    app_id = cluster.submit(am_resource=Resource(128, 0))
+    [to_start] = node.beat().containers_to_start
+    token = Token(**json.loads(to_start.launch_context.files["am-token.json"]))
+    attempt = to_start.launch_context.environment["APPLICATION_ATTEMPT_ID"]
+    node.beat(status(next(iter(cluster.containers().values()))))
+    master = Master(cluster, app_id, attempt, token, cluster.connection())
+    master.register()
+    master.allocate(asks(1, Resource(2048, 1)))
+    found = explain(cluster, master.app_id)
+    assert codes(found) == ["TOO_BIG"] and not found.satisfiable, found.sentence
+    assert "ts own master holds 128 MB of the 2048 MB of h1:1: ask for at most 1920 MB" in found.sentence
+    assert "yopp node resize --memory 2176 --vcores 2 h1:1" in [one.command for one in found.actions]
+    node.beat()
+    cluster.node("h2:2", total=Resource(2048, 2))
+    assert explain(cluster, master.app_id).satisfiable

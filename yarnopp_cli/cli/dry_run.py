@@ -20,15 +20,22 @@ _MINIMUM_MB = "yarn.scheduler.minimum-allocation-mb"
 _MINIMUM_VCORES = "yarn.scheduler.minimum-allocation-vcores"
 
 
-def tell(context: Context, printer: Printer, job: JobSpec) -> int:
-    """Say what would become of ``job``; the exit code: 1 where it would be refused."""
+def tell(context: Context, printer: Printer, job: JobSpec, master: Resource | None = None) -> int:
+    """Say what would become of ``job``; the exit code: 1 where it would be refused. ``master`` is the size of its
+    master in the cluster, None where that is in the client."""
     found: Forecast | None = None
     try:
         with context.client(printer) as client:
             info = client.cluster_info()
             known = info.properties
             least = Resource(int(known.get(_MINIMUM_MB, "1024")), int(known.get(_MINIMUM_VCORES, "1")))
-            found = forecast(job, client.nodes(), opportunistic=info.opportunistic_enabled, minimum=least)
+            found = forecast(
+                job,
+                client.nodes(),
+                opportunistic=info.opportunistic_enabled,
+                minimum=least,
+                master=master,
+            )
     except ConnectionFailedError:
         pass  # there is none: one would be started for it
     if printer.is_json:
@@ -77,9 +84,8 @@ def _say(printer: Printer, job: JobSpec, found: Forecast | None) -> None:
         if found.waiting:
             printer.text(f"  {found.waiting} would wait for a node with room")
         if found.impossible:
-            printer.text(
-                f"  {found.impossible} could never run: no node is large enough, or none is where they must go"
-            )
+            why = found.because or "no node is large enough, or none is where they must go"
+            printer.text(f"  {found.impossible} could never run: {why}")
         if found.later:
             printer.text(f"  {found.later} more when these have ended")
     printer.note("nothing was changed")

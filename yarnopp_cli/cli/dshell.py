@@ -437,7 +437,8 @@ def _run(request: ShellRequest, submission: Submission, context: Context, printe
     if submission.dry_run:
         from .dry_run import tell
 
-        return tell(context, printer, job)
+        master = submission.master or settings.am_resource
+        return tell(context, printer, job, master if submission.detach else None)
     options = JobOptions(
         stream=submission.follow and not (printer.ids_only or printer.is_json),
         prefixed=request.count > 1,

@@ -23,6 +23,7 @@ from ..jobs.loop import Left, MasterLoop, SignalWatch
 from ..jobs.output import OutputFollower, Sink
 from ..jobs.session import ON_DEMAND, Session
 from ..records.client_protocol import SubmitApplicationResponse
+from ..records.explanation import ReasonCode
 from ..records.jobs import JobSpec
 from ..records.reports import FINAL_STATES, ApplicationReport, FinalApplicationStatus
 from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext
@@ -381,7 +382,7 @@ def submit_detached(
     session.check_sizes(task.resource for phase in job.phases for task in phase.tasks)
     address = f"unix:{session.run_dir.rm_socket}"
     spec = json.dumps(encode(replace(job, rm_address=address)))
-    resource = options.master_resource or Resource(settings.am_memory_mb, settings.am_vcores)
+    resource = options.master_resource or settings.am_resource
     environment = daemon_environment(os.environ)
     context = replace(
         _context(job, options),
@@ -401,6 +402,8 @@ def submit_detached(
         report = session.report(application_id)
     else:
         report = None if printer.quiet else _as_it_begins(session, application_id)
+    if not printer.quiet and (never := _never(session, application_id, report)):
+        printer.note(f"warning: it waits in vain: {never}")
     session.close()
     if printer.is_json:
         printer.document({"app": _app_document(application_id, report)})
@@ -414,6 +417,17 @@ def submit_detached(
         if report is not None:
             printer.note(progress.where_text(report))
     return response
+
+
+def _never(session: Session, application_id: str, report: ApplicationReport | None) -> str:
+    """Why none of what it waits for can start on the nodes that there are, as those may change: a warning, not a
+    refusal; "" where it can."""
+    if report is None or report.state in FINAL_STATES:
+        return ""
+    found = session.explain(application_id)
+    vain = found is not None and found.waits and not found.satisfiable
+    reasons = [one.text for one in found.reasons if one.code is ReasonCode.TOO_BIG] if found and vain else []
+    return "; ".join(reasons)
 
 
 def _as_it_begins(session: Session, application_id: str) -> ApplicationReport | None:

@@ -102,7 +102,8 @@ def pi(
         from .dry_run import tell
 
         place = f"{context.run_dir.state_dir}/jobs/QuasiMonteCarlo"
-        return tell(context, printer, _plan(context, maps, samples, place, share, timeout, settings))
+        planned = _plan(context, maps, samples, place, share, timeout, settings)
+        return tell(context, printer, planned, settings.am_resource if detach else None)
     silent = printer.is_json or printer.ids_only or detach
     say: Callable[[str], None] = (lambda text: None) if silent else printer.text
     say(f"Number of Maps  = {maps}\nSamples per Map = {samples}")

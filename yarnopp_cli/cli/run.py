@@ -190,7 +190,7 @@ def run(
     if dry_run:
         from .dry_run import tell
 
-        return tell(context, printer, job)
+        return tell(context, printer, job, settings.am_resource if detach else None)
     shown = not (printer.ids_only or printer.is_json)
     options = JobOptions(stream=shown, prefixed=count > 1 and not no_prefix, plain_lines=not no_progress)
     if detach:

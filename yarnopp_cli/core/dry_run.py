@@ -14,7 +14,7 @@ from executor.records import ExecutionType, Resource
 from ..records.jobs import JobSpec, PhaseSpec, TaskSpec
 from ..records.reports import NodeReport, NodeState
 from ..records.requests import ANY
-from .explain import limit_of
+from .explain import beside_master, limit_of
 
 
 @dataclass(slots=True)
@@ -29,6 +29,7 @@ class Place:
     starts: int = 0
     preempting: int = 0
     queued: int = 0
+    master: Resource = Resource()
 
     def free(self) -> Resource:
         """What nobody has."""
@@ -37,28 +38,56 @@ class Place:
 
 @dataclass(slots=True)
 class Forecast:
-    """``waiting`` find no node yet; ``impossible`` never will; ``later`` are of phases that begin when others end."""
+    """``waiting`` find no node yet; ``impossible`` never will, ``because`` of their own master where that is why;
+    ``later`` are of phases that begin when others end.
+    """
 
     places: list[Place] = field(default_factory=list)
     waiting: int = 0
     impossible: int = 0
+    because: str = ""
     refused: str = ""
     later: int = 0
 
 
 def forecast(
-    job: JobSpec, nodes: Sequence[NodeReport], *, opportunistic: bool, minimum: Resource
+    job: JobSpec,
+    nodes: Sequence[NodeReport],
+    *,
+    opportunistic: bool,
+    minimum: Resource,
+    master: Resource | None = None,
 ) -> Forecast:
-    """Place the first phase of ``job``. ``minimum`` is the least and the step that containers are rounded up to."""
+    """Place the first phase of ``job``. ``minimum`` is the least and the step that containers are rounded up to.
+    ``master`` is the size of a detached job's master, which comes first and stays to the end.
+    """
     first, *others = job.phases
     result = Forecast([_place(node) for node in nodes if _serves(node)])
     result.later = sum(len(phase.tasks) for phase in others)
     if not opportunistic and any(task.execution_type is ExecutionType.OPPORTUNISTIC for task in first.tasks):
         result.refused = "opportunistic containers are switched off on this cluster"
         return result
+    if master is not None and not _put_master(result, _rounded(master, minimum)):
+        result.waiting = len(first.tasks)
+        return result
     for task in _in_order(first.tasks):
         _put(result, first, task, _rounded(task.resource, minimum))
     return result
+
+
+def _put_master(result: Forecast, size: Resource) -> bool:
+    """Give the master its place; False where it waits for one itself."""
+    left = [
+        one for one in result.places if size.fits_in((one.total - one.guaranteed).at_least_zero())
+    ]  # fmt: skip
+    if not left:
+        return False
+    place = max([one for one in left if size.fits_in(one.free())] or left, key=_free_share)
+    taken = (size - place.free()).at_least_zero()
+    place.opportunistic = (place.opportunistic - taken).at_least_zero()
+    place.guaranteed = place.guaranteed + size
+    place.master = size
+    return True
 
 
 def _serves(node: NodeReport) -> bool:
@@ -94,9 +123,12 @@ def _put(result: Forecast, phase: PhaseSpec, task: TaskSpec, size: Resource) -> 
         (name != ANY and one.node_id.endswith(name))
     ]  # fmt: skip
     large = [one for one in admitted if size.fits_in(one.total)]
-    if not large:
+    beside = [beside_master(size, one.master, one.total, one.node_id) for one in large]
+    if all(beside):
         result.impossible += 1
+        result.because = next((one.text for one in beside if one is not None), result.because)
         return
+    large = [one for one, why in zip(large, beside, strict=True) if why is None]
     roomy = [one for one in large if size.fits_in(one.free())]
     if task.execution_type is ExecutionType.GUARANTEED:
         left = [one for one in large if size.fits_in((one.total - one.guaranteed).at_least_zero())]

@@ -210,12 +210,12 @@ def _not_started(report: ContainerReport, node: NodeReport, now_ms: int) -> Expl
 
 
 def _queued(report: ContainerReport, sight: NodeSight, now_ms: int) -> Explanation:
-    identifier, node, needs = report.container_id, sight.node, report.resource
+    identifier, node = report.container_id, sight.node
     queue = sight.queued()
     ids = [one.container_id for one in queue]
     position = ids.index(identifier) + 1 if identifier in ids else report.position
     reasons = queue_reasons(report, sight, ids[: max(0, position - 1)])
-    satisfiable = needs.fits_in(node.total)
+    satisfiable = never_here(report, sight) is None
     times = waited(report, now_ms)
     since = report.queued_at_ms or report.allocated_at_ms
     first = f"{identifier} is QUEUED on {node.node_id} for {span(now_ms - since)}"
@@ -258,8 +258,8 @@ _ABOUT_NODE = (
 def queue_reasons(report: ContainerReport, sight: NodeSight, ahead: Sequence[str]) -> list[Reason]:
     """Why one that queues does not start: what is missing, who is before it, what is the matter with its node."""
     node, needs = sight.node, report.resource
-    if not needs.fits_in(node.total):
-        return [too_big(needs, [node.total], node.node_id)]
+    if (never := never_here(report, sight)) is not None:
+        return [never]
     free = sight.free()
     reasons = shortages(needs, free, node.total, sight.running(), sight.paused())
     if not reasons and not needs.fits_in(left := sight.free_for(report.execution_type)):
@@ -463,6 +463,36 @@ def too_big(needs: Resource, totals: Sequence[Resource], where: str) -> Reason:
     )
 
 
+def beside_master(needs: Resource, master: Resource, total: Resource, where: str) -> Reason | None:
+    """Why a container never fits on ``where`` beside its own application's master, which lives for as long as it; None
+    where it does, or where the node is too small even without it."""
+    left = (total - master).at_least_zero()
+    if needs.fits_in(left) or not needs.fits_in(total):
+        return None
+    memory = needs.memory > left.memory
+    holds, all_of, most = (
+        (f"{master.memory} MB", f"{total.memory} MB", f"{left.memory} MB")
+        if memory
+        else (count(master.vcores, "vcore"), count(total.vcores, "vcore"), count(left.vcores, "vcore"))
+    )
+    text = (
+        f"its own master holds {holds} of the {all_of} of {where}: ask for at most {most}, or run without -d"
+    )
+    if memory:
+        return Reason(ReasonCode.TOO_BIG, text, "memoryMB", needs.memory, left.memory, total.memory)
+    return Reason(ReasonCode.TOO_BIG, text, "vcores", needs.vcores, left.vcores, total.vcores)
+
+
+def never_here(report: ContainerReport, sight: NodeSight) -> Reason | None:
+    """Why one that waits at a node can never start there: too large for it, or for what its own master leaves of it."""
+    node = sight.node
+    if not report.resource.fits_in(node.total):
+        return too_big(report.resource, [node.total], node.node_id)
+    of = report.application_id
+    master = sum_of(one.resource for one in sight.live if one.is_am and one.application_id == of)
+    return None if report.is_am else beside_master(report.resource, master, node.total, node.node_id)
+
+
 def unusable(node: NodeReport) -> list[Reason]:
     """Why a node takes nothing new, or does not move; nothing where it works."""
     if node.state in (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED):
@@ -500,6 +530,8 @@ def needs_text(
     text = f"{who} needs {amount(needs)}; free: {amount(free)}"
     codes = {reason.code for reason in reasons}
     if ReasonCode.TOO_BIG in codes:
+        if needs.fits_in(sight.node.total):
+            return f"{text}. " + " ".join(f"{one.text[:1].upper()}{one.text[1:]}." for one in reasons)
         return f"{text}, and the node has no more than {amount(sight.node.total)}."
     missing = []
     if ReasonCode.NO_VCORES in codes:

@@ -20,8 +20,10 @@ from .explain import (
     estimated_start,
     limit_of,
     needs_text,
+    never_here,
     queue_reasons,
     resumed_reason,
+    sum_of,
     unknown_because,
     ways_out,
     why_paused,
@@ -110,6 +112,7 @@ def explain_application(app: ApplicationSight, now_ms: int) -> Explanation:
     outstanding = sum(one.number for one in app.asked)
     waits = bool(queued or paused or late or reasons or outstanding)
     impossible = [any(one.code in _NEVER for one in ask.reasons) for ask in app.asked]
+    impossible += [never_here(one, sight) is not None for sight, mine in queued for one in mine]
     first, last, said = _when(app, queued, now_ms)
     parts.append(said)
     times = _longest(app, queued, now_ms) if waits else None
@@ -125,7 +128,7 @@ def explain_application(app: ApplicationSight, now_ms: int) -> Explanation:
         app.state,
         " ".join(part for part in parts if part),
         since_ms=app.since_ms,
-        satisfiable=not (impossible and all(impossible) and not queued),
+        satisfiable=not (impossible and all(impossible)),
         waits=waits,
         reasons=tuple(reasons),
         position=place[0],
@@ -332,7 +335,10 @@ def _actions(
     if ReasonCode.TOO_BIG in codes and nodes:
         wanted = [one for one in app.asked if any(why.code is ReasonCode.TOO_BIG for why in one.reasons)]
         largest = max(nodes.values(), key=lambda node: node.total)
-        found += [enlarge(largest, one.resource) for one in wanted[:1]]
+        master = sum_of(one.resource for one in app.containers if one.is_am)
+        for one in wanted[:1]:
+            beside = one.resource.fits_in(largest.total)  # so it is its own master that is in the way
+            found.append(enlarge(largest, one.resource + master if beside else one.resource))
     limited = [one.queue for one in app.asked if one.limited]
     if limited:
         found.append(Suggestion(f"yopp queue status {limited[0]}", "shows who uses its queue"))

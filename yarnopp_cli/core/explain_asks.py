@@ -15,7 +15,7 @@ from . import queues
 from .applications import RMAppAttempt
 from .asks import Ask, admits
 from .context import RMContext
-from .explain import limit_of, too_big, unusable
+from .explain import beside_master, limit_of, too_big, unusable
 from .explain_words import amount, count, listed, short, span
 from .nodes import RMNode
 
@@ -31,7 +31,10 @@ class AskReasons:
         return [
             node
             for node in self._context.nodes.values()
-            if node.usable and admits(ask, node.place, attempt.blacklist) and ask.resource.fits_in(node.total)
+            if node.usable
+            and admits(ask, node.place, attempt.blacklist)
+            and ask.resource.fits_in(node.total)
+            and _own_master(attempt, ask, node) is None
         ]
 
     def limited(self, attempt: RMAppAttempt, ask: Ask) -> bool:
@@ -56,6 +59,9 @@ class AskReasons:
             only = len(admitted) == 1
             where = f"the only node for it, {admitted[0].node_id}," if only else "the largest node for it"
             return [too_big(ask.resource, [node.total for node in admitted], where)]
+        beside = [_own_master(attempt, ask, node) for node in large]
+        if all(beside):
+            return [one for one in beside[:1] if one is not None]
         usable = [node for node in large if node.usable]
         if not usable:
             why = [one for node in large for one in unusable(node.report(0.0))]
@@ -96,6 +102,15 @@ class AskReasons:
                 )
                 return [_at_limit(ReasonCode.AM_PENDING, text, need, leaf.masters_used, limit)]
         return []
+
+
+def _own_master(attempt: RMAppAttempt, ask: Ask, node: RMNode) -> Reason | None:
+    """Why an ask never fits on a node beside its own application's master; None where it does, or the master is
+    elsewhere."""
+    master = attempt.am_container
+    if master is None or master.node is not node or ask is attempt.am_ask:
+        return None
+    return beside_master(ask.resource, master.resource, node.total, node.node_id)
 
 
 def _at_limit(code: ReasonCode, text: str, need: Resource, used: Resource, limit: Resource) -> Reason:

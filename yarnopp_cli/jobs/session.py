@@ -32,6 +32,7 @@ from ..records.client_protocol import (
     SubmitApplicationResponse,
     WaitForNodesRequest,
 )
+from ..records.explanation import ExplainRequest, ExplainResponse, Explanation
 from ..records.reports import ApplicationReport, ClusterInfo, NodeState
 from ..records.requests import ANY, ApplicationSubmissionContext
 from ..rpc.blocking import Connection
@@ -205,6 +206,16 @@ class Session:
         except YoppError:
             return None
         return found.applications[0] if found.applications else None
+
+    def explain(self, application_id: str) -> Explanation | None:
+        """Why the application waits, as the RM sees it; None if it cannot be asked."""
+        if self.connection is None:
+            return None
+        try:
+            found: ExplainResponse = self.connection.call("explain", ExplainRequest(application_id))
+        except YoppError:
+            return None
+        return found.explanation
 
     def leave(self, info: ClusterInfo) -> None:
         """Let go of the cluster; wait, within bounds, for an on-demand one that ends with this job."""

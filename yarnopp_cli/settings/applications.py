@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from executor.light import dataclass
+from executor.records import Resource
 from executor.settings import setting
 
 
@@ -87,3 +88,8 @@ class ApplicationSettings:
         True,
         doc="A job with no cluster running starts one for itself, which ends with its last job.",
     )
+
+    @property
+    def am_resource(self) -> Resource:
+        """What the master of a detached job gets."""
+        return Resource(self.am_memory_mb, self.am_vcores)

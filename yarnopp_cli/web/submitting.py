@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from executor.records import Resource
-
 from ..core.submission import Submission, read
 from ..launching import daemon_environment
 from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext
@@ -31,7 +29,7 @@ def context(
     wanted = read(body, shell_program=program, max_preemptions=settings.max_preemptions)
     resource = wanted.resource
     if wanted.job is not None and not body.get("resource"):
-        resource = Resource(settings.am_memory_mb, settings.am_vcores)
+        resource = settings.am_resource
     return ApplicationSubmissionContext(
         application_id=wanted.application_id,
         name=wanted.name,
