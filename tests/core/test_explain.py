@@ -382,3 +382,21 @@ def test_an_ask_that_does_not_fit_beside_its_own_master_is_in_vain_unless_there_
     node.beat()
     cluster.node("h2:2", total=Resource(2048, 2))
     assert explain(cluster, master.app_id).satisfiable
+
+
+def test_what_others_took_says_nothing_of_one_that_has_run_much_longer() -> None:
+    other = f"application_{TIMESTAMP}_0002"
+    short = [replace(ended(number, 0.01), application_id=other) for number in (20, 21)]
+    one = wait(4, 1)
+    sight = NodeSight(NODE, [run(1, 12_000), run(2, 12_000), one], short)
+    found = explain_container(one, sight, NOW)
+    assert found.estimated_start_ms == 0 and found.outlived == ()
+    why = "…_000001 has run 12 s, and its node's median is 0.0 s; `yopp run --expect 30s …` helps"
+    assert f"When it starts cannot be said: {why}." in found.sentence
+    assert explain_node(sight, NOW).estimated_start_ms == 0
+    declared = replace(sight, live=[run(1, 12_000, duration_hint_ms=15_000), run(2, 12_000), one])
+    assert explain_container(one, declared, NOW).estimated_start_ms == NOW + 3000, (
+        "of one of them it is known"
+    )
+    a_little = replace(sight, live=[run(1, 500), run(2, 500), one])
+    assert "may start at any moment" in explain_container(one, a_little, NOW).sentence

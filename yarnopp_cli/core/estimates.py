@@ -2,7 +2,8 @@
 
 What a container's creator declared goes before what was measured: the median of its application's containers that
 have ended, else that of those on its node, else that of all. What is left of one that runs is that less what it has
-run; one that has outlived it may end at any moment, and is named.
+run; one that has outlived it may end at any moment, and is named. Of one that has run for much longer than other
+applications' containers do, nothing is known.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from ..records.reports import ContainerReport
 
 MOST_STEPS = 200_000
 """Looks at waiting containers that an estimate takes, at most: beyond that it says nothing."""
+
+BEYOND_MS = 1000
+"""Twice the median of others and this much more: who has run longer is none of their kind."""
 
 DECLARED = "declared"
 OF_APPLICATION = "median-task-time"
@@ -84,6 +88,11 @@ def ran_ms(report: ContainerReport, now_ms: int) -> int:
     return max(0, until - report.started_at_ms - report.stood_ms)
 
 
+def beyond(one: ContainerReport, expected: Expected, now_ms: int) -> bool:
+    """Whether it has run so much longer than other applications' containers do that their median says nothing of it."""
+    return expected.basis in (OF_NODE, OF_ALL) and ran_ms(one, now_ms) > 2 * expected.ms + BEYOND_MS
+
+
 # -- lanes ------------------------------------------------------------------------------------------------
 
 
@@ -141,11 +150,13 @@ def lane(
     durations: Durations,
     now_ms: int,
 ) -> Lane:
-    """A node as its containers are now. Masters, and what nothing is known of, are taken to go on for ever."""
+    """A node as its containers are now. Masters, what nothing is known of, and what is beyond all that is known
+    are taken to go on for ever.
+    """
     found = Lane(node_id, free)
     for one in running:
         expected = durations.of(one)
-        if not one.is_am and expected.ms:
+        if not one.is_am and expected.ms and not beyond(one, expected, now_ms):
             ran = ran_ms(one, now_ms)
             late = one.container_id if ran > expected.ms else ""
             left = 0 if one.state is ContainerState.KILLING else max(0, expected.ms - ran)

@@ -16,7 +16,18 @@ from executor.records import ContainerState, ExecutionType, Resource
 
 from ..records.explanation import Explanation, Reason, ReasonCode, Suggestion
 from ..records.reports import ContainerReport, NodeReport, NodeState
-from .estimates import BY_NODE, Durations, Expected, Lane, Start, lane, starts
+from .estimates import (
+    BY_NODE,
+    OF_NODE,
+    Durations,
+    Expected,
+    Lane,
+    Start,
+    beyond,
+    lane,
+    ran_ms,
+    starts,
+)
 from .explain_words import (
     amount,
     are,
@@ -27,6 +38,7 @@ from .explain_words import (
     held_by,
     names,
     ordinal,
+    short,
     span,
     waited_text,
 )  # fmt: skip
@@ -230,7 +242,7 @@ def _queued(report: ContainerReport, sight: NodeSight, now_ms: int) -> Explanati
     elif start is not None:
         sentence.append(f"It {begins(start, report.application_id)}.")
     else:
-        sentence.append(f"When it starts cannot be said: {unknown_because(reasons, sight, report)}.")
+        sentence.append(f"When it starts cannot be said: {unknown_because(reasons, sight, report, now_ms)}.")
     found = Explanation(
         identifier,
         "container",
@@ -281,10 +293,24 @@ def _pressure(needs: Resource, left: Resource, total: Resource) -> Reason:
     return Reason(ReasonCode.PRESSURE, text, "memoryMB", needs.memory, left.memory, total.memory)
 
 
-def unknown_because(reasons: Sequence[Reason], sight: NodeSight, report: ContainerReport) -> str:
+def beyond_text(sight: NodeSight, of: str, now_ms: int) -> str:
+    """Which container on a node has run beyond all that is known; "" for none."""
+    durations = Durations(sight.finished)
+    for one in sorted(sight.running(), key=begun):
+        expected = durations.of(one)
+        if not one.is_am and beyond(one, expected, now_ms):
+            where = "its node's median" if expected.basis == OF_NODE else "the median in this cluster"
+            ran = f"{short(one.container_id, of)} has run {span(ran_ms(one, now_ms))}"
+            return f"{ran}, and {where} is {span(expected.ms)}; `yopp run --expect 30s …` helps"
+    return ""
+
+
+def unknown_because(reasons: Sequence[Reason], sight: NodeSight, report: ContainerReport, now_ms: int) -> str:
     """Why there is no estimate."""
     if any(one.code is ReasonCode.PRESSURE for one in reasons) or sight.pressed():
         return "that is up to the rest of this machine"
+    if told := beyond_text(sight, report.application_id, now_ms):
+        return told
     if not Durations(sight.finished).of(report).ms:
         return (
             "nothing like it has ended yet, and nobody declared how long it runs (`yopp run --expect 30s …`)"

@@ -15,6 +15,7 @@ from .estimates import Durations, Expected, Lane, Pool, Start, lane, starts
 from .explain import (
     NodeSight,
     WhyPaused,
+    beyond_text,
     enlarge,
     estimated,
     estimated_start,
@@ -231,7 +232,14 @@ def _when(
             return None, None, ""  # the reasons have said that it is in vain
         if pressed or ids:
             sight, mine = (queued[0][0], queued[0][1][0]) if queued else (pressed[0], app.containers[0])
-            return None, None, f"When the next starts cannot be said: {unknown_because((), sight, mine)}."
+            return (
+                None,
+                None,
+                f"When the next starts cannot be said: {unknown_because((), sight, mine, now_ms)}.",
+            )
+        for sight in app.sights:
+            if told := beyond_text(sight, app.id, now_ms):
+                return None, None, f"When the next starts cannot be said: {told}."
         nothing = "nothing like them has ended yet, and nobody declared how long they run (`yopp run --expect 30s …`)"
         return None, None, f"When the next starts cannot be said: {nothing}."
     first, last = min(found, key=lambda one: one.in_ms), max(found, key=lambda one: one.in_ms)
