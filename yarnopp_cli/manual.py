@@ -45,6 +45,8 @@ TITLES: dict[type, str] = {
 }
 """The headings of the settings classes."""
 
+_OF_JOBS = ("MS", "TIME")
+"""How the times of a job's own --timeout are called: that stops the job, not only its command."""
 COMMON_OPTIONS = frozenset(
     {
         "--conf",
@@ -216,7 +218,7 @@ def _command_blocks(name: str, command: Any, context: Any, common: dict[str, str
         if record is None:  # hidden
             continue
         tag, sentence = re.sub(r" \[(\w+(?:\|\w+)+)\]$", r" <\1>", record[0]), " ".join(record[1].split())
-        if COMMON_OPTIONS.intersection(parameter.opts) and parameter.metavar != "MS":  # Hadoop's --timeout
+        if COMMON_OPTIONS.intersection(parameter.opts) and parameter.metavar not in _OF_JOBS:
             common.setdefault(tag, sentence)
         else:
             blocks.append(Tagged(tag, (sentence,)))

@@ -35,7 +35,11 @@ EXIT_CODES: tuple[Tagged, ...] = (
     ),
     _entry(str(errors.EXIT_NOT_PERMITTED), "Not permitted."),
     _entry(str(errors.EXIT_CONFIGURATION), "The configuration is wrong."),
-    _entry(str(errors.EXIT_TIMEOUT), "The time of `--timeout` has passed."),
+    _entry(
+        str(errors.EXIT_TIMEOUT),
+        """The time of `--timeout` has passed. Of `run`, `dshell` and `pi` that is the job's own: it is stopped. Other
+        commands only stop waiting, and what they waited for goes on; `wait --timeout T --kill` kills it.""",
+    ),
     _entry(str(errors.EXIT_CANNOT_START), "A container could not be started."),
     _entry(str(errors.EXIT_NOT_EXECUTABLE), "The command is not executable."),
     _entry(str(errors.EXIT_NOT_FOUND), "The command was not found."),

@@ -125,7 +125,7 @@ def restore(event: ContainerRecovered, now: float, epoch_ms: int) -> Container:
         pid=record.pid,
         process_start=record.process_start,
         cgroup=event.cgroup,
-        usage=event.usage,
+        usage=UNMEASURED if where is Standing.QUEUED else event.usage,
         exit_code=record.exit_code,
         diagnostics=record.diagnostics,
         held=record.held and where is Standing.PAUSED,

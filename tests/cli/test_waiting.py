@@ -129,3 +129,15 @@ def test_what_there_is_not_is_66(cli: Cli, cluster: Cluster) -> None:
     assert cli("wait", app_id(77)).code == 66
     assert cli("wait", container_id(7, 7)).code == 66
     assert cli("wait").code == 2
+
+
+def test_kill_ends_what_is_not_there_in_time(cli: Cli, cluster: Cluster) -> None:
+    ended = cli("wait", "1", "2", "--timeout", "30ms", "--kill")
+    assert ended.code == 124 and "killed" in ended.err
+    assert [one.application_id for one in cluster.asked("forceKillApplication")] == [app_id(2)], "1 was there"
+    stopped = cli("wait", "2.1", "--for", "DONE", "--timeout", "30ms", "--kill")
+    assert stopped.code == 124
+    assert cluster.asked("stopContainers")[-1].container_ids == (container_id(2, 1),)
+    assert cli("wait", "2", "--for", "RUNNING", "--timeout", "30ms", "--kill").code == 0
+    assert cli("wait", "2", "--kill").code == 2
+    assert len(cluster.asked("forceKillApplication")) == 1

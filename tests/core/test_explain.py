@@ -222,7 +222,8 @@ def test_nodes() -> None:
     assert "1 guaranteed and 1 opportunistic" in found.sentence and found.queue_length == 1
     assert codes(found) == ["NO_VCORES"]
     silent = replace(NODE, connected=False)
-    assert codes(explain_node(NodeSight(silent, []), NOW)) == ["NODE_UNUSABLE"]
+    found = explain_node(NodeSight(silent, []), NOW)
+    assert codes(found) == ["NODE_UNUSABLE"] and " h1:1 is silent." in found.sentence
 
 
 # -- the ResourceManager's answers ---------------------------------------------------------------------------
@@ -400,3 +401,16 @@ def test_what_others_took_says_nothing_of_one_that_has_run_much_longer() -> None
     )
     a_little = replace(sight, live=[run(1, 500), run(2, 500), one])
     assert "may start at any moment" in explain_container(one, a_little, NOW).sentence
+
+
+def test_since_when_a_node_is_in_its_state() -> None:
+    cluster = Cluster()
+    node = cluster.node()
+    cluster.at(5)
+    node.beat()
+    assert explain(cluster, "h1:1").since_ms == TIMESTAMP
+    cluster.at(7)
+    node.beat(healthy=False)
+    cluster.at(9)
+    node.beat(healthy=False)
+    assert explain(cluster, "h1:1").since_ms == TIMESTAMP + 7000

@@ -119,7 +119,7 @@ TimeoutMs = Annotated[
         "--timeout",
         metavar="MS",
         parser=milliseconds,
-        help="End it after so many ms (or 90s, 5m); 0 for never.",
+        help="Stop the job itself after so many ms (or 90s, 5m); 0 for never; exit 124.",
     ),
 ]
 MasterMemory = Annotated[

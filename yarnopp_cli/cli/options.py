@@ -170,6 +170,17 @@ Timeout = Annotated[
         help="Give up after this time: 90s, 5m, 2h. [env: YOPP_TIMEOUT]",
     ),
 ]
+JobTimeout = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="TIME",
+        parser=duration,
+        envvar="YOPP_TIMEOUT",
+        show_envvar=False,
+        help="Stop the job itself after this time: 90s, 5m, 2h; exit 124. [env: YOPP_TIMEOUT]",
+    ),
+]
 Yes = Annotated[bool, typer.Option("-y", "--yes", help="Answer yes to every question.")]
 ExitCode = Annotated[
     ExitRule,

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 HOLD_SECONDS = 30.0
 """How long one call lets the ResourceManager hold its answer."""
+OUT_OF_TIME = "Killed: it had not got there when the time of `yopp wait --timeout --kill` had passed."
 _SLOWEST_POLL = 0.25
 _APP_ORDER = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
 _CONTAINER_ORDER = ("ALLOCATED", "QUEUED", "LAUNCHING", "RUNNING")
@@ -74,6 +75,9 @@ def wait(
     ] = None,
     exit_code: ExitCode = ExitRule.highest,
     timeout: Timeout = None,
+    kill: Annotated[
+        bool, typer.Option("--kill", help="When the time of --timeout has passed, kill what is not there.")
+    ] = False,
     conf: Conf = None,
     define: Define = None,
     run_dir: RunDirOption = None,
@@ -87,8 +91,10 @@ def wait(
     --exit-code says).
 
     Ctrl-C only stops waiting. With --for the code is 0 once the state is reached; --timeout ends with 124, with
-    --json after a document of how far they have come.
+    --json after a document of how far they have come. They go on then, unless --kill is given.
     """
+    if kill and timeout is None:
+        raise UsageError("--kill goes with --timeout only", because="it kills what is not there by then")
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     target = target_of(state)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
@@ -99,6 +105,9 @@ def wait(
         some_containers = containers(client, of_containers) if of_containers else []
         waiting = _Waiting(client, some_apps, some_containers, any_of_them, target)
         seen = waiting.until(None if timeout is None else time.monotonic() + timeout)
+        there = [one for one in seen if one.reached]
+        if kill and not (there if any_of_them else len(there) == len(seen)):
+            waiting.kill([one.id for one in seen if not one.reached])
     done = [one for one in seen if one.reached]
     if not (any(one.reached for one in seen) if any_of_them else len(done) == len(seen)):
         if not printer.for_people and not quiet:  # how far they have come is an answer, too
@@ -107,7 +116,9 @@ def wait(
         raise YoppError(
             f"{', '.join(missing)} did not get there within {timeout:g} s",
             because=", ".join(f"{one.id} is {one.state}" for one in seen if not one.reached),
-            hint="it goes on; `yopp wait` again, or `yopp app kill`",
+            hint="killed, as --kill says: `yopp logs` shows how far it came"
+            if kill
+            else "it goes on; `yopp wait` again, or --kill",
             exit_code=EXIT_TIMEOUT,
         )
     code = code_of(done, target, exit_code)
@@ -183,6 +194,14 @@ class _Waiting:
             if self._containers:
                 time.sleep(min(pause, remaining))
                 pause = min(pause * 1.5, _SLOWEST_POLL)
+
+    def kill(self, named: list[str]) -> None:
+        """End those; what has ended meanwhile is left as it is."""
+        for one in named:
+            if one in self._apps:
+                self._client.kill_application(one, OUT_OF_TIME)
+            else:
+                self._client.stop_container(self._client.container(one), OUT_OF_TIME)
 
     def _see_apps(self, hold: float) -> list[Seen]:
         if not self._apps:

@@ -64,7 +64,7 @@ class AdminService:
         if node.state is NodeState.DECOMMISSIONED:
             return
         if node.state is not NodeState.DECOMMISSIONING:
-            node.state = NodeState.DECOMMISSIONING
+            node.enter(NodeState.DECOMMISSIONING, now)
             context.draining[node.node_id] = node
             context.monitor.remove(node.node_id)
             numbers = {"containers": len(node.containers)}
@@ -88,7 +88,7 @@ class AdminService:
             del context.draining[node.node_id]
             context.deadlines.clear(("drain", node.node_id))
             if node.state is NodeState.DECOMMISSIONING:
-                node.state = NodeState.DECOMMISSIONED
+                node.enter(NodeState.DECOMMISSIONED, now)
                 context.scheduler.remove_node(node)
                 context.history.add(EventKind.NODE_DRAINED, node=node.node_id)
                 context.waiters_dirty = True
@@ -121,7 +121,7 @@ class AdminService:
             context.scheduler.add_node(node)
         context.draining.pop(node.node_id, None)
         context.deadlines.clear(("drain", node.node_id))
-        node.state = NodeState.RUNNING
+        node.enter(NodeState.RUNNING, now)
         if node.usable:
             context.monitor.update(node.load)
         context.scheduler.dirty = context.waiters_dirty = True

@@ -34,6 +34,7 @@ from .explain_words import (
     begins,
     begun,
     by_type,
+    capital,
     count,
     held_by,
     names,
@@ -205,7 +206,7 @@ def _not_started(report: ContainerReport, node: NodeReport, now_ms: int) -> Expl
         f"and its {'node' if report.is_am else 'master'} has not started it yet."
     )
     reasons = [Reason(ReasonCode.AM_PENDING, "it has not been started at its node yet"), *unusable(node)]
-    text += "".join(f" {one.text[:1].upper()}{one.text[1:]}." for one in reasons[1:])
+    text += "".join(f" {capital(one.text)}." for one in reasons[1:])
     times = waited(report, now_ms)
     return Explanation(
         report.container_id,
@@ -233,7 +234,7 @@ def _queued(report: ContainerReport, sight: NodeSight, now_ms: int) -> Explanati
     first = f"{identifier} is QUEUED on {node.node_id} for {span(now_ms - since)}"
     sentence = [f"{first}, {ordinal(position)} of {len(queue)}." if position else f"{first}."]
     sentence.append(needs_text(report, sight, reasons, now_ms))
-    sentence += [f"{one.text[:1].upper()}{one.text[1:]}." for one in reasons if one.code in _ABOUT_NODE]
+    sentence += [f"{capital(one.text)}." for one in reasons if one.code in _ABOUT_NODE]
     sentence.append(limit_text(node))
     sentence.append(waited_text(times, is_am=report.is_am))
     start = estimated_start(report, sight, now_ms) if satisfiable else None
@@ -557,7 +558,7 @@ def needs_text(
     codes = {reason.code for reason in reasons}
     if ReasonCode.TOO_BIG in codes:
         if needs.fits_in(sight.node.total):
-            return f"{text}. " + " ".join(f"{one.text[:1].upper()}{one.text[1:]}." for one in reasons)
+            return f"{text}. " + " ".join(f"{capital(one.text)}." for one in reasons)
         return f"{text}, and the node has no more than {amount(sight.node.total)}."
     missing = []
     if ReasonCode.NO_VCORES in codes:

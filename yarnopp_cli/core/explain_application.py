@@ -29,7 +29,19 @@ from .explain import (
     ways_out,
     why_paused,
 )
-from .explain_words import are, begins, count, later, listed, names, ordinal, rests_on, span, waited_text
+from .explain_words import (
+    are,
+    begins,
+    capital,
+    count,
+    later,
+    listed,
+    names,
+    ordinal,
+    rests_on,
+    span,
+    waited_text,
+)
 from .waited import Waited, waited
 
 MOST_NODES = 3
@@ -105,10 +117,10 @@ def explain_application(app: ApplicationSight, now_ms: int) -> Explanation:
         reasons.append(Reason(ReasonCode.AM_PENDING, text, by=by))
         parts.append(f"{text}: that is its master's to do.")
     if app.master is not None:
-        parts.append(f"{app.master.text[:1].upper()}{app.master.text[1:]}.")
+        parts.append(f"{capital(app.master.text)}.")
     for ask in app.asked:
         fresh = [one for one in ask.reasons if one not in reasons]
-        parts += [f"{one.text[:1].upper()}{one.text[1:]}." for one in fresh]
+        parts += [f"{capital(one.text)}." for one in fresh]
         reasons += fresh
     outstanding = sum(one.number for one in app.asked)
     waits = bool(queued or paused or late or reasons or outstanding)
@@ -175,7 +187,7 @@ def _queue_text(sight: NodeSight, mine: Sequence[ContainerReport], now_ms: int) 
         named = names([first.container_id], first.application_id)
         head = f"{len(mine)} queue on {node}, the first of them, {named}, as {where}."
     about = [
-        f"{one.text[:1].upper()}{one.text[1:]}."
+        f"{capital(one.text)}."
         for one in reasons
         if one.code in (ReasonCode.NODE_DRAINING, ReasonCode.NODE_UNUSABLE, ReasonCode.PRESSURE)
     ]

@@ -8,7 +8,7 @@ from ..records.explanation import Explanation, Reason, ReasonCode, Suggestion
 from ..records.reports import NodeReport, NodeState
 from .estimates import BY_NODE, Durations, Expected, Start, starts
 from .explain import NodeSight, estimated, limit_of, limit_text, shortages, unusable
-from .explain_words import amount, are, begins, by_type, held_by, short, span
+from .explain_words import amount, are, begins, by_type, capital, held_by, short, span
 from .waited import waited
 
 
@@ -27,7 +27,7 @@ def explain_node(sight: NodeSight, now_ms: int) -> Explanation:
         limit_text(node),
     ]
     reasons = _node_reasons(sight)
-    sentence += [f"{one.text[:1].upper()}{one.text[1:]}." for one in reasons]
+    sentence += [f"{capital(one.text)}." for one in reasons]
     first = last = None
     if queue:
         head = queue[0]
@@ -52,7 +52,7 @@ def explain_node(sight: NodeSight, now_ms: int) -> Explanation:
         "node",
         node.state.value,
         " ".join(sentence),
-        since_ms=node.last_heartbeat_ms,
+        since_ms=node.state_since_ms,
         satisfiable=node.state in (NodeState.RUNNING, NodeState.UNHEALTHY, NodeState.DECOMMISSIONING),
         waits=bool(queue),
         reasons=tuple(reasons),

@@ -52,6 +52,11 @@ def short(identifier: str, of: str = "") -> str:
     return "…_" + parts[-1] if of.split("_")[1:3] == parts[-4:-2] else dotted(identifier)
 
 
+def capital(text: str) -> str:
+    """A text as the beginning of a sentence; an id, as a node's, is left as it is."""
+    return text if ":" in text.partition(" ")[0] else text[:1].upper() + text[1:]
+
+
 def amount(resource: Resource) -> str:
     """``1 vcore, 512 MB``."""
     return f"{count(resource.vcores, 'vcore')}, {resource.memory} MB"

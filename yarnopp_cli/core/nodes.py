@@ -51,9 +51,10 @@ class RMNode:
     """One registered node. ``load`` is its opportunistic side, ``used`` what guaranteed containers have of
     it.
 
-    ``last_contact`` is in seconds, monotonic. ``response_id`` numbers the answers to its heartbeats from 0
-    at each registration, ``sent_here`` is the last one on this connection. ``unregistered`` nodes will not
-    come back by themselves. ``resized``: its size is the RM's word, and no longer its own.
+    ``last_contact`` and ``state_since``, when it came into its state, are in seconds, monotonic. ``response_id``
+    numbers the answers to its heartbeats from 0 at each registration, ``sent_here`` is the last one on this
+    connection. ``unregistered`` nodes will not come back by themselves. ``resized``: its size is the RM's word, and
+    no longer its own.
     """
 
     node_id: str
@@ -64,6 +65,7 @@ class RMNode:
     connection_id: int
     last_contact: float
     state: NodeState = NodeState.RUNNING
+    state_since: float = 0.0
     connected: bool = True
     unregistered: bool = False
     shutdown_told: bool = False
@@ -86,6 +88,11 @@ class RMNode:
     to_cleanup: Mailbox[str] = field(default_factory=Mailbox)
     to_update: Mailbox[ContainerToUpdate] = field(default_factory=Mailbox)
     applications_to_cleanup: Mailbox[str] = field(default_factory=Mailbox)
+
+    def enter(self, state: NodeState, now: float) -> None:
+        """It is in a state from now on, unless it was."""
+        if state is not self.state:
+            self.state, self.state_since = state, now
 
     @property
     def total(self) -> Resource:
@@ -230,6 +237,7 @@ class RMNode:
             containers_utilization=self.containers_utilization,
             queue_limit=self.queue_limit,
             last_heartbeat_ms=int((self.last_contact + wall_offset) * 1000),
+            state_since_ms=int((self.state_since + wall_offset) * 1000),
             health_report=self.health_report,
             version=registration.version,
             connected=self.connected,
@@ -249,4 +257,4 @@ def new_node(request: RegisterNodeManagerRequest, secret: str, connection_id: in
         total=request.resource,
         status=request.opportunistic,
     )
-    return RMNode(request.node_id, secret, place, request, load, connection_id, now)
+    return RMNode(request.node_id, secret, place, request, load, connection_id, now, state_since=now)

@@ -66,7 +66,7 @@ class ResourceTrackerService:
             context.nodes[request.node_id] = node
         else:
             node = known
-            self._take_back(node, request, secret, call.connection_id)
+            self._take_back(node, request, secret, call.connection_id, now)
         context.scheduler.add_node(node)
         to_cleanup = self._reconcile(node, request, now)
         node.load.recompute()
@@ -110,7 +110,12 @@ class ResourceTrackerService:
         return ""
 
     def _take_back(
-        self, node: RMNode, request: RegisterNodeManagerRequest, secret: str, connection_id: int
+        self,
+        node: RMNode,
+        request: RegisterNodeManagerRequest,
+        secret: str,
+        connection_id: int,
+        now: float,
     ) -> None:
         """A known node registers again: a new life of its process, or a resync of the same one."""
         context = self._context
@@ -125,7 +130,8 @@ class ResourceTrackerService:
         node.connected, node.unregistered, node.shutdown_told = True, False, False
         node.resized = False
         # A drained node stays out of use until somebody resumes it.
-        node.state = NodeState.DECOMMISSIONING if node.state in _DRAINED else NodeState.RUNNING
+        state = NodeState.DECOMMISSIONING if node.state in _DRAINED else NodeState.RUNNING
+        node.enter(state, now)
         if node.state is NodeState.DECOMMISSIONING:
             context.draining[node.node_id] = node
         node.restart()
@@ -219,7 +225,7 @@ class ResourceTrackerService:
         node.health_report = request.health_report
         state = NodeState.RUNNING if request.healthy else NodeState.UNHEALTHY
         if state is not node.state and node.state not in _DRAINED:
-            node.state = state
+            node.enter(state, now)
             kind = EventKind.NODE_HEALTHY if request.healthy else EventKind.NODE_UNHEALTHY
             self._note(node, kind, request.health_report)
             self._context.waiters_dirty = True
@@ -371,7 +377,7 @@ class ResourceTrackerService:
         context.draining.pop(node.node_id, None)
         context.deadlines.clear(("drain", node.node_id))
         self._note(node, EventKind.NODE_LOST if lost else EventKind.NODE_REMOVED, why)
-        node.state = state
+        node.enter(state, now)
         self._disconnect(node)
         context.deadlines.clear(("node", node.node_id))
         for container in list(node.containers.values()):

@@ -205,6 +205,7 @@ class NodeReport:
     version: str = ""
     connected: bool = True
     pid: int = 0
+    state_since_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
