@@ -348,3 +348,36 @@ def test_since_takes_a_duration_or_a_time() -> None:
     for wrong in ("soon", "2026-13-01", "0001-01-01", "-5"):
         with pytest.raises(typer.BadParameter):
             moment(wrong)
+
+
+def test_follow_says_what_is_asked_for_and_not_granted_yet(cli: Cli, logged: Cluster) -> None:
+    running = application(
+        3, summary=JobSummary(total=1), unmanaged=True, pending_containers=1, opportunistic_pending=0
+    )
+    logged.applications.append(running)
+
+    def end() -> None:
+        wait_for(lambda: len(logged.asked("getContainers")) >= 4)
+        logged.applications[-1] = dataclasses.replace(
+            running, state=YarnApplicationState.FINISHED, final_status=FinalApplicationStatus.SUCCEEDED
+        )
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    ended = cli("logs", "-f", "3")
+    thread.join(10)
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err == "waiting: 1 asked for and not granted yet\n", "once"
+
+
+def test_follow_tells_the_masters_lines_from_those_of_the_only_container(cli: Cli, logged: Cluster) -> None:
+    write(logged.run_dir, 3, 1, stderr=b"task 1 FAILED\n")
+    log = write(logged.run_dir, 3, 2, b"hello\n")
+    ended = {"state": ContainerState.DONE, "exit_status": 3, "exit_code": 3, "started_at_ms": 5}
+    logged.containers += [container(3, 1, is_am=True, **ended), container(3, 2, **ended)]
+    failed = application(
+        3, state=YarnApplicationState.FINISHED, final_status=FinalApplicationStatus.FAILED,
+        summary=JobSummary(total=1, completed=1, exit_code=3), log_directory=str(log.parent),
+    )  # fmt: skip
+    logged.applications.append(failed)
+    assert sorted(cli("logs", "-f", "3").out.splitlines()) == ["[am] task 1 FAILED", "hello"]

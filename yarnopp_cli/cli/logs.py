@@ -63,7 +63,7 @@ class Target:
     ``expected`` is how many containers will have output, 2 or more if that is not known to be one. ``reticent``
     are masters whose stderr, a log of their own doings, is of no interest while their job goes well. ``client``
     None means that it is on disk only and that nothing more will come. ``directories`` are those of
-    applications and containers, by id.
+    applications and containers, by id. ``asked`` containers are asked for and not granted yet.
     """
 
     container_ids: list[str] = field(default_factory=list)
@@ -72,6 +72,7 @@ class Target:
     directories: dict[str, str] = field(default_factory=dict)
     masters_only: bool = False
     waiting: list[str] = field(default_factory=list)
+    asked: int = 0
     code: int = 0
     expected: int = 0
     masters: set[str] = field(default_factory=set)
@@ -96,6 +97,7 @@ class Target:
         reports: list[ContainerReport] = [client.container(one) for one in self.container_ids]
         codes = [shell_code(report) for report in reports]
         self.expected = len(reports)
+        self.asked = 0
         ended = all(not is_live(report) for report in reports)
         for app in self.application_ids:
             report = client.application(app)
@@ -103,6 +105,8 @@ class Target:
                 self.directories[app] = report.log_directory
             ended = ended and report.state in FINAL_STATES
             codes.append(app_view.exit_code(report))
+            if report.state not in FINAL_STATES:
+                self.asked += report.pending_containers
             self.expected += report.summary.total if report.summary is not None else 2
             of_app = client.container_reports(GetContainersRequest(application_id=app, finished=True))
             masters = {one.container_id for one in of_app if one.is_am}
@@ -190,7 +194,8 @@ def logs(
 ) -> int:
     """Print what containers wrote: of one container, or of all those of an application, numbered.
 
-    What a master logs (its stderr) is left out while its job goes well: --am or --stderr shows it.
+    What a master logs (its stderr) is left out while its job goes well. If the job fails, -f shows it at the end, in
+    one block: before that it was not known to matter. --am or --stderr shows it from the first, as it comes.
 
     With -f, Ctrl-C only stops watching. Output of a cluster that has ended is found too.
     """
@@ -324,9 +329,9 @@ class _Reader:
             if not self._printed and not self._printer.is_json:
                 self._printer.note("no output" if ended else "no output yet (-f waits for it)")
             return
-        asked = time.monotonic()
+        asked, looks = time.monotonic(), 0
         while True:
-            self._say_waiting()
+            self._say_waiting(looks)
             moved = self._print(alone, ended=ended)
             if ended:
                 return
@@ -334,7 +339,7 @@ class _Reader:
                 time.sleep(_POLL_SECONDS)
             if time.monotonic() - asked >= _ASK_SECONDS:
                 directories, ended = self._target.look()
-                asked = time.monotonic()
+                asked, looks = time.monotonic(), looks + 1
                 self._open(directories, first=False)
 
     def _is_alone(self, directories: dict[str, str], *, follow: bool) -> bool:
@@ -349,6 +354,10 @@ class _Reader:
             if any(stream.size() for stream in streams_of(one, directory, self._names(one)))
         ]
         return len(written) <= 1
+
+    def _is_beside(self, stream: Stream) -> bool:
+        """Whether it is a master's, who speaks beside the one container that is all of its job."""
+        return stream.container_id in self._target.masters and len({one for one, _ in self._streams}) > 1
 
     def _names(self, container_id: str) -> tuple[str, ...]:
         """Which streams of a container are shown."""
@@ -372,12 +381,19 @@ class _Reader:
                 number = "am" if container_id in self._target.masters else container_id.rpartition("_")[2]
                 self._numbers.setdefault(container_id, number.lstrip("0"))
 
-    def _say_waiting(self) -> None:
-        waiting = len(self._target.waiting)
-        if waiting and not self._told_waiting and not self._printed:
+    def _say_waiting(self, looks: int) -> None:
+        """What is not there yet, once; of what is asked for only where it was not granted by the second look."""
+        waiting, asked = len(self._target.waiting), self._target.asked
+        if self._printed or self._told_waiting or not (waiting or (asked and looks)):
+            return
+        parts = []
+        if waiting:
             what = self._target.waiting[0] if waiting == 1 else f"{waiting} containers"
-            self._printer.note(f"waiting: {what} {'is' if waiting == 1 else 'are'} still queued")
-            self._told_waiting = True
+            parts.append(f"{what} {'is' if waiting == 1 else 'are'} still queued")
+        if asked:
+            parts.append(f"{asked} asked for and not granted yet")
+        self._printer.note(f"waiting: {', '.join(parts)}")
+        self._told_waiting = True
 
     def _print(self, alone: bool, *, ended: bool) -> bool:
         """Print what is new of every stream; whether there was anything."""
@@ -385,14 +401,15 @@ class _Reader:
         raw = alone and plain and not self._style.timestamps and not is_terminal_out()
         moved = False
         for stream in self._streams.values():
-            if raw:
+            lone = alone and not self._is_beside(stream)
+            if raw and lone:
                 for block in stream.read():
                     self._printer.raw(block)
                     moved = True
                 continue
             lines: list[bytes] = []
             for line in stream.lines(ended=ended):
-                lines.append(self._line(stream, line, alone))
+                lines.append(self._line(stream, line, lone))
                 moved = True
                 if len(lines) >= _BATCH:
                     self._printer.raw(b"".join(lines))
