@@ -141,3 +141,11 @@ def test_kill_ends_what_is_not_there_in_time(cli: Cli, cluster: Cluster) -> None
     assert cli("wait", "2", "--for", "RUNNING", "--timeout", "30ms", "--kill").code == 0
     assert cli("wait", "2", "--kill").code == 2
     assert len(cluster.asked("forceKillApplication")) == 1
+
+
+def test_all_where_nothing_lives_says_so(cli: Cli, cluster: Cluster) -> None:
+    cluster.applications.clear()
+    ended = cli("wait", "all")
+    assert (ended.code, ended.out, ended.err) == (0, "", "nothing lives: there is nothing to wait for\n")
+    ended = cli("app", "kill", "all", "-y")
+    assert (ended.code, ended.err) == (0, "nothing lives: there is no live application to kill\n")

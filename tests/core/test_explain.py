@@ -309,6 +309,16 @@ def test_what_is_not_there(identifier: str, error: type[Exception]) -> None:
         explain(Cluster(), identifier)
 
 
+def test_why_an_id_of_another_cluster_is_not_known() -> None:
+    for name in ("application_1_0001", "container_1_0001_01_000001"):
+        with pytest.raises((ApplicationNotFoundError, ContainerNotFoundError)) as caught:
+            explain(Cluster(), name)
+        assert "another start of this one" in caught.value.because
+    with pytest.raises(ApplicationNotFoundError) as caught:
+        explain(Cluster(), f"application_{TIMESTAMP}_0009")
+    assert "none of that number" in caught.value.because
+
+
 def test_reason_codes_are_those_that_are_promised() -> None:
     promised = "NO_VCORES NO_MEMORY BEHIND PAUSED_FOR QUEUE_CAPACITY USER_LIMIT NO_NODE NODE_DRAINING TOO_BIG"
     assert {*promised.split(), "AM_PENDING", "NODE_LOST"} <= {code.value for code in ReasonCode}

@@ -48,6 +48,20 @@ def test_what_cannot_be_run_has_dockers_codes(here: Path, command: str, code: in
     assert caught.value.because and caught.value.hint
 
 
+def test_a_script_whose_interpreter_is_not_there_is_said_to_be_one(here: Path) -> None:
+    script = here / "bi"
+    script.write_text("#!/nosuch/interpreter -x\necho hello\n")
+    script.chmod(0o755)
+    with pytest.raises(YoppError) as caught:
+        commands.find_command("./bi", {}, str(here))
+    assert caught.value.exit_code == 127
+    assert caught.value.because == "its first line names /nosuch/interpreter, and there is no such file"
+    script.chmod(0o644)
+    with pytest.raises(YoppError) as caught:
+        commands.find_command("./bi", {}, str(here))
+    assert caught.value.hint == f"chmod +x {here}/bi"
+
+
 def test_text_that_is_not_utf8_is_refused_and_variables_are_left_out() -> None:
     odd = os.fsdecode(b"caf\xe9")
     with pytest.raises(UsageError) as caught:

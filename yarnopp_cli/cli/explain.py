@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ..errors import NodeNotFoundError, YoppError
+from ..errors import NodeNotFoundError, UsageError, YoppError
 from ..records.explanation import Explanation
 from ..views import explanation as view
 from ..views.text import timestamp
@@ -80,5 +80,11 @@ def _explain(client: YarnClient, word: str) -> Explanation:
         try:
             node = nodes(client.nodes(), [word])[0].node_id
         except NodeNotFoundError:
+            if any(word in (one.name, one.path) for one in client.queues()):
+                raise UsageError(
+                    f"{word} is a queue",
+                    because="applications, containers and nodes are explained",
+                    hint=f"yopp queue status {word}",
+                ) from None
             raise problem from None
         return explain(client, node)

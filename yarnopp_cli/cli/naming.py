@@ -69,6 +69,10 @@ def agreed(
 ) -> bool:
     """Whether a change of ``named`` may go on: it is asked for where ``all`` was said. Raises UsageError where
     nobody can be asked."""
+    if ALL in given and not named:
+        printer.note(
+            f"{'nothing lives: ' if what.startswith('live') else ''}there is no {what} to {verb.lower()}"
+        )
     if ALL not in given or not named:
         return True
     several = f"all {len(named)} {what}s" if len(named) > 1 else f"the only {what}, {named[0]}"

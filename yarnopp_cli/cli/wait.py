@@ -108,8 +108,10 @@ def wait(
         there = [one for one in seen if one.reached]
         if kill and not (there if any_of_them else len(there) == len(seen)):
             waiting.kill([one.id for one in seen if not one.reached])
+    if not seen:
+        printer.note("nothing lives: there is nothing to wait for")
     done = [one for one in seen if one.reached]
-    if not (any(one.reached for one in seen) if any_of_them else len(done) == len(seen)):
+    if seen and not (any(one.reached for one in seen) if any_of_them else len(done) == len(seen)):
         if not printer.for_people and not quiet:  # how far they have come is an answer, too
             print_seen(printer, seen, EXIT_TIMEOUT)
         missing = [one.id for one in seen if not one.reached]

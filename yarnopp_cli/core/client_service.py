@@ -372,6 +372,7 @@ class ClientRMService:
         ApplicationId.parse(application_id)
         raise ApplicationNotFoundError(
             f"Application with id '{application_id}' doesn't exist in RM.",
+            because=self._context.why_unknown(application_id),
             hint="yopp app list -a",
             sought=application_id,
         )
@@ -381,6 +382,7 @@ class ClientRMService:
         if found is None:
             raise ContainerNotFoundError(
                 f"Container with id '{container_id}' doesn't exist in RM.",
+                because=self._context.why_unknown(container_id),
                 hint="yopp ps -a",
                 sought=container_id,
             )

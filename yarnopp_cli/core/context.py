@@ -155,6 +155,13 @@ class RMContext:
         """``now`` as people's time, epoch milliseconds."""
         return int((now + self.identity.wall_offset) * 1000)
 
+    def why_unknown(self, identifier: str) -> str:
+        """Why there is no application or container of an id."""
+        ours = str(self.identity.cluster_timestamp)
+        if ours in identifier.split("_"):
+            return "none of that number is known: it never was, or it ended long ago"
+        return f"it is of another cluster, or of another start of this one: the ids of this one have {ours}"
+
     def reply(self, call_id: int, response: Any) -> None:
         """Answer a call."""
         self.out.append(Reply(call_id, response))

@@ -41,7 +41,10 @@ class ExplainService:
             app = context.applications.get(name)
             if app is None:
                 raise ApplicationNotFoundError(
-                    f"Application with id '{name}' doesn't exist in RM.", hint="yopp app list -a", sought=name
+                    f"Application with id '{name}' doesn't exist in RM.",
+                    because=context.why_unknown(name),
+                    hint="yopp app list -a",
+                    sought=name,
                 )
             explanation = self._application(app, now)
         else:
@@ -77,6 +80,7 @@ class ExplainService:
         if found is None:
             raise ContainerNotFoundError(
                 f"Container with id '{container_id}' doesn't exist in RM.",
+                because=context.why_unknown(container_id),
                 hint="yopp ps -a",
                 sought=container_id,
             )

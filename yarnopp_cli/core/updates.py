@@ -143,6 +143,7 @@ class ContainerUpdates:
             )
         raise ContainerNotFoundError(
             f"Container with id '{container_id}' doesn't exist in RM.",
+            because=self._context.why_unknown(container_id),
             hint="yopp ps -a",
             sought=container_id,
         )

@@ -62,7 +62,7 @@ def find_command(command: str, environment: Mapping[str, str], directory: str) -
     if not command:
         raise _not_found(command, "its name is empty")
     if "/" in command:
-        path = os.path.join(directory, command)
+        path = os.path.join(directory, command.removeprefix("./"))
         _check_executable(command, path)
         return path
     blocked = ""
@@ -92,6 +92,24 @@ def _check_executable(command: str, path: str) -> None:
         raise _not_executable(command, "it is a directory", "name the program in it")
     if not os.access(path, os.X_OK):
         raise _not_executable(command, "its execute permission is not set", f"chmod +x {path}")
+    if (interpreter := _interpreter(path)) and not os.path.exists(interpreter):
+        raise YoppError(
+            f"cannot execute {command}",
+            because=f"its first line names {interpreter}, and there is no such file",
+            hint="install that, or mend the line",
+            exit_code=EXIT_NOT_FOUND,
+        )
+
+
+def _interpreter(path: str) -> str:
+    """What the first line of a script names as its interpreter, "" for none that can be read, or that is relative."""
+    try:
+        with open(path, "rb") as file:
+            first = file.read(256).partition(b"\n")[0]
+    except OSError:
+        return ""
+    words = first[2:].split() if first.startswith(b"#!") else []
+    return os.fsdecode(words[0]) if words and words[0].startswith(b"/") else ""
 
 
 def _not_found(command: str, because: str) -> YoppError:
