@@ -160,6 +160,9 @@ def test_priority_decides_who_is_served_first() -> None:
     node.beat(done(one))
     assert len(late.allocate().allocated) == 1 and not early.allocate().allocated
     assert cluster.app(late.app_id).priority == 10
+    told = cluster.ask(UpdateApplicationPriorityRequest(late.app_id, 99_999))
+    assert told.application.priority == cluster.app(late.app_id).priority == 10, "the cluster's highest"
+    assert cluster.app(cluster.submit(priority=11)).priority == 10
     with pytest.raises(InvalidStateError):
         cluster.ask(UpdateApplicationPriorityRequest(late.app_id, -1))
     first.finish()

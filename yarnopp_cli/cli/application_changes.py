@@ -179,6 +179,11 @@ def priority(
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         one = one_of(applications(client, [application]), application)
         report = client.update_priority(one, value, dry_run=dry_run)
+    if report.priority < value:
+        printer.note(
+            f"{value} is more than the cluster's highest priority, {report.priority} "
+            "(yarn.cluster.max-application-priority): that is taken"
+        )
     _show(
         printer,
         report,

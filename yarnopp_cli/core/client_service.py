@@ -245,7 +245,7 @@ class ClientRMService:
         self._queues.prioritise(
             app, request.priority, call.user, privileged=call.uid == 0, dry_run=request.dry_run
         )
-        report = replace(app.report(now), priority=request.priority)
+        report = replace(app.report(now), priority=self._queues.capped(request.priority))
         self._context.reply(call.call_id, UpdateApplicationPriorityResponse(report))
 
     def get_info(self, call: CallReceived, now: float) -> None:

@@ -51,7 +51,7 @@ class QueueService:
         if seconds > 0 and not 0 < timeout <= seconds * 1000:
             timeout = seconds * 1000
         priority = submission.priority or settings.default_application_priority
-        return leaf, replace(submission, queue=leaf.label, timeout_ms=timeout, priority=priority)
+        return leaf, replace(submission, queue=leaf.label, timeout_ms=timeout, priority=self.capped(priority))
 
     def _mapped(self, queue: str, user: str) -> str:
         """The queue by the mappings, where these have a say."""
@@ -151,6 +151,10 @@ class QueueService:
         app.context = replace(app.context, queue=leaf.label)
         self._context.scheduler.dirty = True
 
+    def capped(self, priority: int) -> int:
+        """A priority as it is taken: no higher than the cluster's highest."""
+        return min(priority, self._context.settings.max_application_priority)
+
     def prioritise(
         self, app: RMApp, priority: int, user: str, *, privileged: bool, dry_run: bool = False
     ) -> None:
@@ -165,7 +169,7 @@ class QueueService:
         self._check_administrator(app, user, privileged=privileged)
         if dry_run:
             return
-        app.context = replace(app.context, priority=priority)
+        app.context = replace(app.context, priority=self.capped(priority))
         self._context.scheduler.dirty = True
         self._context.opportunistic_dirty = True
 

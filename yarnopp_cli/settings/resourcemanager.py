@@ -197,6 +197,13 @@ class ResourceManagerSettings:
         at_least=0,
         doc="How many ended applications the RM remembers.",
     )
+    max_application_priority: int = setting(
+        "yarn.cluster.max-application-priority",
+        10,
+        at_least=0,
+        doc="""The highest priority of an application; a higher one that is asked for is lowered to it, as in YARN.
+        YARN's own default of 0 would leave no priorities at all.""",
+    )
     max_retained_containers: int = setting(
         "yopp.resourcemanager.max-retained-containers",
         10_000,
