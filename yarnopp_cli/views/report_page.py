@@ -24,9 +24,9 @@ h1{font-size:1.35rem;margin:0 0 .2rem;overflow-wrap:anywhere}h2{font-size:1.05re
 svg text{fill:currentColor}
 p,figcaption{color:var(--soft);margin:.2rem 0}figure{margin:0}svg{width:100%;height:auto;display:block}
 code{overflow-wrap:anywhere}
-dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(11rem,1fr));gap:.8rem;margin:1rem 0}
+dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(13rem,1fr));gap:.8rem;margin:1rem 0}
 summary{cursor:pointer;color:var(--soft);margin:.3rem 0}
-@media(max-width:700px){figure{overflow-x:auto}figure svg{width:44rem}figcaption{position:sticky;left:0}}
+@media(max-width:700px){dl{grid-template-columns:1fr 1fr}figure{overflow-x:auto}figure svg{width:44rem}figcaption{position:sticky;left:0}}
 dl div{display:flex;flex-direction:column;justify-content:space-between}
 dt{color:var(--soft);font-size:.85rem}dd{margin:0;font-size:1.1rem}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.85rem;width:100%}
