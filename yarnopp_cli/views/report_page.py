@@ -26,7 +26,8 @@ p,figcaption{color:var(--soft);margin:.2rem 0}figure{margin:0}svg{width:100%;hei
 code{overflow-wrap:anywhere}
 dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(13rem,1fr));gap:.8rem;margin:1rem 0}
 summary{cursor:pointer;color:var(--soft);margin:.3rem 0}
-@media(max-width:700px){dl{grid-template-columns:1fr 1fr}figure{overflow-x:auto}figure svg{width:44rem}figcaption{position:sticky;left:0}}
+@media(max-width:700px){dl{grid-template-columns:1fr 1fr}}
+@media(max-width:700px){figure{overflow-x:auto}figure svg{width:44rem}figcaption{position:sticky;left:0}}
 dl div{display:flex;flex-direction:column;justify-content:space-between}
 dt{color:var(--soft);font-size:.85rem}dd{margin:0;font-size:1.1rem}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.85rem;width:100%}
@@ -103,7 +104,7 @@ def _figures(numbers: dict[str, Any], nodes: Sequence[NodeReport], *, ended: boo
 
 
 def _spread(waits: dict[str, int]) -> str:
-    return ", ".join(span(waits[name]) for name in ("median", "p95", "max"))
+    return ", ".join(span(waits[name]).replace(" ", "\u00a0") for name in ("median", "p95", "max"))
 
 
 def _paused(times: int, milliseconds: int) -> str:
