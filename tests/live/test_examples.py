@@ -135,8 +135,10 @@ class Stage:
         )
         if line == "yopp down":  # which asks where something lives
             yopp("app", "kill", "all", "-y")
-        if line in ("yopp nm stop", "yopp nm restart", "yopp nm resume"):  # which are for the only node
+        if line in ("yopp nm stop", "yopp nm restart"):  # which are for the only node
             yopp("nm", "stop", "45455")
+        if line == "yopp nm resume":  # which is for the only one that is drained
+            yopp("nm", "drain", "45455", "--no-wait")
         if "refresh-queues --conf" in line:  # whose queues are others than those of the jobs
             yopp("app", "kill", "all", "-y")
         if re.search(r"appattempt_| 3\b", line):

@@ -168,7 +168,8 @@ def test_a_node_is_drained_and_used_again_by_nm(two: Yopp) -> None:
     two("app", "kill", "all", "-y")
     node = two("node", "list", "-q").stdout.split()[-1]
     assert two("nm", "drain", node.rpartition(":")[2], "--timeout", "20").stdout == f"{node} DECOMMISSIONED\n"
-    assert two("nm", "resume", node).stdout == f"{node} RUNNING\n"
+    assert two("nm", "resume").stdout == f"{node} RUNNING\n", "the drained one of both"
+    assert "which node?" in two("nm", "resume", code=2).stderr
     assert "2 vcores" in two("node", "resource", node, "--vcores", "2").stdout
 
 

@@ -229,7 +229,7 @@ def drain(
 ) -> int:
     """Give NODE nothing more, and wait until what it has has ended, as `yopp node drain` does."""
     Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)  # refuses before it looks
-    chosen = _the_node(node, Context.looking(conf=conf, define=define, run_dir=run_dir))
+    chosen = _the_node(node, Context.looking(conf=conf, define=define, run_dir=run_dir), "drain")
     return node_changes.drain(
         chosen, kill_after, no_wait, timeout, dry_run, True, conf, define, run_dir, json, output, quiet, verbose, color
     )  # fmt: skip
@@ -249,24 +249,32 @@ def resume(
 ) -> int:
     """Use a drained (or draining) NODE again, as `yopp node resume` does."""
     Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)  # refuses before it looks
-    chosen = _the_node(node, Context.looking(conf=conf, define=define, run_dir=run_dir))
+    chosen = _the_node(node, Context.looking(conf=conf, define=define, run_dir=run_dir), "resume")
     return node_changes.resume(
         chosen, dry_run, True, conf, define, run_dir, json, output, quiet, verbose, color
     )  # fmt: skip
 
 
-def _the_node(node: str | None, context: Context) -> list[str]:
-    """The node that was named, or the only one. Raises UsageError."""
+_DRAINED = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
+
+
+def _the_node(node: str | None, context: Context, verb: str) -> list[str]:
+    """The node that was named, or the only one that is meant: to ``resume``, of several, the drained one.
+
+    Raises UsageError.
+    """
     if node is not None:
         return [node]
     with context.client() as client:
-        known = [
-            one.node_id for one in client.nodes() if one.state not in (NodeState.LOST, NodeState.SHUTDOWN)
-        ]
+        there = [one for one in client.nodes() if one.state not in (NodeState.LOST, NodeState.SHUTDOWN)]
+    known = [one.node_id for one in there]
+    drained = [one.node_id for one in there if one.state in _DRAINED]
+    if verb == "resume" and drained:
+        known = drained
     if len(known) != 1:
         raise UsageError(
             "which node?",
             because=f"there are {len(known)}: {', '.join(known)}" if known else "there is none",
-            hint=f"yopp nm drain {known[0]}" if known else "yopp nm start",
+            hint=f"yopp nm {verb} {known[0]}" if known else "yopp nm start",
         )
     return known
