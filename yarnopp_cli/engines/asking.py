@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 
 Thing = TypeVar("Thing")
 Answer = TypeVar("Answer")
@@ -25,7 +26,7 @@ def ask_each(
     """
     until = time.monotonic() + seconds
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
-    answered: queue.SimpleQueue[tuple[int, Answer | BaseException]] = queue.SimpleQueue()
+    answered: queue.SimpleQueue[tuple[int, Answer | None, BaseException | None]] = queue.SimpleQueue()
     for index in range(len(things)):
         waiting.put(index)
 
@@ -35,20 +36,21 @@ def ask_each(
                 index = waiting.get_nowait()
             except queue.Empty:
                 return
+            answer: Answer | None = None
             try:
-                answered.put((index, ask(things[index])))
-            except BaseException as error:
-                answered.put((index, error))
+                answer = ask(things[index])
+            finally:
+                answered.put((index, answer, sys.exc_info()[1]))
 
     for _ in range(min(threads, len(things))):
         threading.Thread(target=work, daemon=True).start()
     found: dict[int, Answer] = {}
     while len(found) < len(things):
         try:
-            index, answer = answered.get(timeout=max(0.0, until - time.monotonic()))
+            index, answer, error = answered.get(timeout=max(0.0, until - time.monotonic()))
         except queue.Empty:
             break
-        if isinstance(answer, BaseException):
-            raise answer
-        found[index] = answer
+        if error is not None:
+            raise error
+        found[index] = cast(Answer, answer)
     return [found[index] if index in found else late(thing) for index, thing in enumerate(things)]
