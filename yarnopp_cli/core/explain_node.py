@@ -42,7 +42,7 @@ def explain_node(sight: NodeSight, now_ms: int) -> Explanation:
         if first is not None:
             sentence.append(f"It {begins(first)}{_last_text(last, len(queue))}.")
     newcomer = node.opportunistic.estimated_queue_wait_ms
-    if node.state is NodeState.RUNNING and newcomer > 0:
+    if node.state is NodeState.RUNNING and node.connected and newcomer > 0:
         sentence.append(
             f"A further opportunistic container would wait about {span(newcomer)} (the node's estimate)."
         )

@@ -112,7 +112,7 @@ def dotted(container_id: str) -> str:
     parts = container_id.split("_")
     if len(parts) < 5 or not (parts[-3].isdecimal() and parts[-1].isdecimal()):
         return container_id
-    return f"{int(parts[-3])}.{int(parts[-1])}"
+    return ".".join(parts[place].lstrip("0") or "0" for place in (-3, -1))
 
 
 def _invalid(text: str, what: str, example: str) -> InvalidIdError:

@@ -83,6 +83,15 @@ def test_queued_ones_stay_in_their_places_and_new_ones_come_after() -> None:
         assert world.state(starting) is ContainerState.RUNNING
 
 
+def test_one_that_queues_has_used_nothing_whatever_was_measured() -> None:
+    found = Finding(usage=ContainerUsage(memory_bytes=200_000, cpu_seconds=0.01))
+    world = World(memory=512)
+    records = [a_record("RUNNING", "busy", 1), a_record("SCHEDULED", "c", 2)]
+    world.tell(*reconcile(records, {"busy": ALIVE, "c": found}))
+    assert world.state("c") is ContainerState.SCHEDULED
+    assert world.status("c").usage == ContainerUsage()
+
+
 def test_a_running_one_runs_on_and_its_end_is_seen() -> None:
     world = World()
     started = round(EPOCH * 1000) - 5000
