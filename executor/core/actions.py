@@ -178,6 +178,7 @@ class ContainerActions(ContainerBook):
 
     def _pause(self, container: Container, diagnostics: str = "") -> None:
         """Pause it, as soon as it runs if it does not yet."""
+        container.unsay(diagnostics)  # as the last line, and once
         self._say(container, diagnostics)
         if self._settings.paused_memory == "release":
             container.gives_memory = container.allocated.memory
@@ -230,6 +231,8 @@ class ContainerActions(ContainerBook):
     def _settle(self, container: Container, end: outcome.Outcome) -> None:
         """It has ended: what it held is free, and it lives no longer."""
         container.exit_status, container.exit_code = end.exit_status, end.exit_code
+        if container.kill_status is None and end.exit_status >= 0:
+            container.diagnostics = outcome.without_pauses(container.diagnostics)
         self._say(container, end.sentence)
         container.finished_at_ms = self._epoch_ms
         container.deadlines.clear()

@@ -245,7 +245,8 @@ class Container:
 
     def unsay(self, sentence: str) -> None:
         """Take a line out of its diagnostics."""
-        self.diagnostics = "\n".join(one for one in self.diagnostics.split("\n") if one != sentence)
+        if sentence:
+            self.diagnostics = "\n".join(one for one in self.diagnostics.split("\n") if one != sentence)
 
     def change(
         self,

@@ -154,7 +154,7 @@ _OF_A_PAUSE = ("Container paused", PAUSED_TO_MAKE_ROOM, "Container resumed", "Co
 
 
 def without_pauses(diagnostics: str) -> str:
-    """What is left to say of a container that runs again: why it stood still is no reason for how it will end."""
+    """What is left to say of a container that ended by itself: why it stood still is no reason for how it ended."""
     lines = diagnostics.split("\n")
     return "\n".join(one for one in lines if not one.startswith(_OF_A_PAUSE) and not one.endswith(_RECLAIMED))
 

@@ -259,7 +259,7 @@ class ContainerScheduler(YieldingActions):
     def _on_resumed(self, container: Container) -> None:
         self._move(container, ContainerResumed)
         if container.state is RUNNING:
-            container.diagnostics = outcome.without_pauses(container.diagnostics)
+            container.unsay(outcome.RESUMED)
             self._store(container)
             self._report(container)
             self._on_running(container)
@@ -343,6 +343,7 @@ class ContainerScheduler(YieldingActions):
         container.held = True
         container.held_because = event.diagnostics
         container.unsay(outcome.RESUMED)
+        container.unsay(event.diagnostics)
         if container.state in (LAUNCHING, RUNNING, RESUMING) and not container.pause_wanted:
             self._pause(container, event.diagnostics)
             return

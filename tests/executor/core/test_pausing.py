@@ -16,7 +16,7 @@ from executor.core.events import (
     RecoveryCompleted,
     UsageSampled,
 )
-from executor.core.outcome import RESUMED
+from executor.core.outcome import PAUSED_TO_MAKE_ROOM, RESUMED
 from executor.records import ContainerExitStatus, ContainerState, ContainerUsage, Resource
 
 from .world import EPOCH, G, O, World, a_scheduler
@@ -166,3 +166,15 @@ def test_why_it_stood_still_is_not_why_it_ended_and_it_says_since_when_it_goes_o
         assert status.resumed_at_ms == round(EPOCH * 1000) + round(world.now * 1000)
     world.exit("c")
     assert world.status("c").diagnostics == ""
+
+
+def test_who_made_room_twice_and_ended_well_has_nothing_to_explain() -> None:
+    world = World(memory=2048, vcores=1, use_pause_for_preemption=True)
+    world.schedule("o", O)
+    for guaranteed in ("g1", "g2"):
+        world.schedule(guaranteed, G)
+        assert world.status("o").diagnostics == PAUSED_TO_MAKE_ROOM, "once"
+        world.exit(guaranteed)
+    assert world.state("o") is ContainerState.RUNNING
+    world.exit("o")
+    assert (world.status("o").exit_status, world.status("o").diagnostics) == (0, "")
