@@ -141,7 +141,9 @@ def _limit(container: Container) -> str:
 
 def memory_reclaimed(kept: int, before: int) -> str:
     """What became of the memory of a container that was paused where memory was short; both in MiB."""
-    return f"{before - kept} MB of its {before} MB {_RECLAIMED}"
+    return (
+        f"{before - kept} MB of its {before} MB of memory were reclaimed; it gets them back when it goes on."
+    )
 
 
 def yielded_to_outside(cores: int) -> str:
@@ -149,14 +151,12 @@ def yielded_to_outside(cores: int) -> str:
     return f"Container paused: processes outside yopp want {cores} of this machine's cores."
 
 
-_RECLAIMED = "of memory were reclaimed; it gets them back when it goes on."
 _OF_A_PAUSE = ("Container paused", PAUSED_TO_MAKE_ROOM, "Container resumed", "Container gives way")
 
 
 def without_pauses(diagnostics: str) -> str:
     """What is left to say of a container that ended by itself: why it stood still is no reason for how it ended."""
-    lines = diagnostics.split("\n")
-    return "\n".join(one for one in lines if not one.startswith(_OF_A_PAUSE) and not one.endswith(_RECLAIMED))
+    return "\n".join(one for one in diagnostics.split("\n") if not one.startswith(_OF_A_PAUSE))
 
 
 def memory_runs_out(available: int, floor: int) -> str:
