@@ -189,6 +189,30 @@ def test_only_200_and_202_are_success(fake: Fake, status: int, code: int) -> Non
     )
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "message", "code"),
+    [  # as a ResourceManager of Hadoop 3.4.2 says it
+        (400, b"App in KILLED state cannot be moved.", "App in KILLED state cannot be moved.", 1),
+        (
+            503,
+            b'{"RemoteException":{"exception":"UndeclaredThrowableException",'
+            b'"javaClassName":"java.lang.reflect.UndeclaredThrowableException"}}',
+            "UndeclaredThrowableException",
+            1,
+        ),
+    ],
+)
+def test_refused_changes_say_why(fake: Fake, status: int, body: bytes, message: str, code: int) -> None:
+    fake.replies["/apps/application_1_0001/queue"] = (
+        status,
+        {"Content-Type": "application/json;charset=utf-8"},
+        body,
+    )
+    with pytest.raises(RefusedError) as told:
+        Rest([fake.url], "ada").call("PUT", "/apps/application_1_0001/queue", body={"queue": "x"})
+    assert (told.value.message, told.value.exit_code) == (message, code)
+
+
 HTML = b"<html><body>Welcome to the proxy</body></html>"
 
 

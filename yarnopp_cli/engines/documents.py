@@ -67,7 +67,12 @@ _NODE_STATES = {
 
 
 def members(document: Document, plural: str, singular: str) -> list[Document]:
-    """The objects of ``{"apps": {"app": […]}}``: none for null, and one where YARN leaves the brackets away."""
+    """The objects of ``{"apps": {"app": […]}}``: none for null, and one where YARN leaves the brackets away.
+
+    YARN leaves the outer name away, too, where it answers with a bare set: an attempt's containers.
+    """
+    if plural not in document and isinstance(document.get(singular), list | dict):
+        document = {plural: document}
     outer = document.get(plural)
     if outer is None or outer == "":
         return []
