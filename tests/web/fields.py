@@ -142,7 +142,7 @@ def refusals(rm: str, nm: str, places: Mapping[str, str]) -> dict[str, dict[str,
             except ValueError:
                 document = {}
                 facts["text"] = body.decode()
-            if set(document) == {"RemoteException"}:
+            if "RemoteException" in document:
                 facts |= {key: document["RemoteException"].get(key) for key in ("exception", "javaClassName")}
                 facts["message"] = document["RemoteException"].get("message")
         found[name] = facts

@@ -83,9 +83,7 @@ def test_history_of_a_pi_job_that_succeeded(web: WebCluster) -> None:
     assert of_job["REDUCE_INPUT_RECORDS"]["reduceCounterValue"] == 8
     assert of_job["TOTAL_LAUNCHED_MAPS"]["totalCounterValue"] == 4
     # What the RM says of the same containers is the same.
-    held = web.rm.get(f"/ws/v1/cluster/apps/{app['id']}/appattempts/1/containers").json["containers"][
-        "container"
-    ]
+    held = web.rm.get(f"/ws/v1/cluster/apps/{app['id']}/appattempts/1/containers").json["container"]
     assert {one["containerId"] for one in held} >= {attempt["assignedContainerId"]}
     assert of_job["MILLIS_MAPS"]["totalCounterValue"] == sum(one["elapsedTime"] for one in maps)
     page = web.rm.get(f"/cluster/app/{app['id']}").body.decode()
