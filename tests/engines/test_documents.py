@@ -168,7 +168,9 @@ def test_the_exit_code_that_hadoops_shell_tells() -> None:
     found = documents.application(ended)
     assert applications.exit_code(found) == 7
     # that of a master is not its job's
-    other = documents.application({**ended, "diagnostics": "AM Container exited with  exitCode: 7\nExit code: 7"})
+    other = documents.application(
+        {**ended, "diagnostics": "AM Container exited with  exitCode: 7\nExit code: 7"}
+    )
     assert applications.exit_code(other) == 1
 
 

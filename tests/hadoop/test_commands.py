@@ -37,7 +37,9 @@ def test_it_is_reached_and_shown(there: Yopp) -> None:
 
 
 def test_a_job_ends_as_its_command_does(there: Yopp) -> None:
-    ended = there("run", "-n", "2", "-O", "-e", "TOLD=x y", "--", "sh", "-c", 'test "$TOLD" = "x y" && sleep 1')
+    ended = there(
+        "run", "-n", "2", "-O", "-e", "TOLD=x y", "--", "sh", "-c", 'test "$TOLD" = "x y" && sleep 1'
+    )
     assert "2 opportunistic" in ended.stderr and "SUCCEEDED, exit 0" in ended.stderr
     assert "FAILED, exit 7" in there("run", "--", "sh", "-c", "exit 7", code=7).stderr
     assert "was killed" in there("run", "--timeout", "4s", "sleep", "600", code=124).stderr
@@ -60,13 +62,21 @@ def test_a_live_job_is_seen_and_steered(there: Yopp) -> None:
     def of(state: str) -> list[str]:
         return there("ps", "-q", "--app", app, "--type", "O", "--state", state).stdout.split()
 
-    wait_until(lambda: len(of("RUNNING")) + len(of("QUEUED")) == 6 and of("QUEUED"), 60, "six tasks, some queued")
+    wait_until(
+        lambda: len(of("RUNNING")) + len(of("QUEUED")) == 6 and of("QUEUED"), 60, "six tasks, some queued"
+    )
     running = of("RUNNING")
-    assert "6 opportunistic" in there("node", "status", "all").stdout or sum(
-        one["numRunningOpportContainers"] + one["numQueuedContainers"]
-        for one in there.json("node", "list")["nodes"]["node"]
-    ) == 6
-    lines = wait_until(lambda: sorted(there("logs", "--no-prefix", app).stdout.splitlines()), what="they wrote")
+    assert (
+        "6 opportunistic" in there("node", "status", "all").stdout
+        or sum(
+            one["numRunningOpportContainers"] + one["numQueuedContainers"]
+            for one in there.json("node", "list")["nodes"]["node"]
+        )
+        == 6
+    )
+    lines = wait_until(
+        lambda: sorted(there("logs", "--no-prefix", app).stdout.splitlines()), what="they wrote"
+    )
     assert all(line.startswith("it's ä  $HOME 🙂 ") for line in lines)
     assert "OPPORTUNISTIC" in there("container", "status", running[0]).stdout
     assert there("app", "priority", app, "5").stdout == f"{app} has priority 5\n"

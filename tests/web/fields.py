@@ -159,5 +159,7 @@ def titles(rm: str) -> list[str]:
     """The columns' titles of ``/cluster/nodes``."""
     page = request(rm, "GET", "/cluster/nodes", accept="text/html")[2].decode()
     table = page[page.index('id="nodes"') if 'id="nodes"' in page else page.index("<table") :]
-    heads = re.findall(r"<th\b[^>]*>(.*?)(?=<th\b|</t[hr]>|</thead>)", table.partition("<tbody")[0], re.DOTALL)
+    heads = re.findall(
+        r"<th\b[^>]*>(.*?)(?=<th\b|</t[hr]>|</thead>)", table.partition("<tbody")[0], re.DOTALL
+    )
     return [" ".join(re.sub(r"<[^>]*>", " ", one).split()) for one in heads]

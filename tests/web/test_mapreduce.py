@@ -130,7 +130,7 @@ def test_yarn_api_client_application_master_of_a_living_pi_job(web: WebCluster) 
     assert attempt["id"] == task.replace("task_", "attempt_") + "_0" and attempt["rack"] == "/default-rack"
     container = attempt["assignedContainerId"]
     known = web.rm.get(f"/ws/v1/cluster/apps/{app}/appattempts/1/containers/{container}").json["container"]
-    assert known["startedTime"] == attempt["startTime"] and known["containerState"] == "RUNNING"
+    assert known["startedTime"] == str(attempt["startTime"]) and known["containerState"] == "RUNNING"
     assert master.task_attempt(app, job, task, attempt["id"]).data["taskAttempt"]["state"] == "RUNNING"
     assert master.task_attempt_state(app, job, task, attempt["id"]).data == {"state": "RUNNING"}
     counters = wait_until(lambda: _counters(master.task_attempt_counters(app, job, task, attempt["id"]).data))

@@ -93,7 +93,10 @@ def test_ours_has_what_yarns_has(web: WebCluster) -> None:
     for name, facts in YARN["refusals"].items():
         mine, status = refused[name], OTHER_STATUS.get(name, (facts["status"], ""))[0]
         assert mine["status"] == status, (name, facts, mine)
-        if facts["exception" if "exception" in facts else "status"] in ("NotFoundException", "BadRequestException"):
+        if facts["exception" if "exception" in facts else "status"] in (
+            "NotFoundException",
+            "BadRequestException",
+        ):
             if name not in OTHER_STATUS:
                 assert (mine["exception"], mine["javaClassName"]) == (
                     facts["exception"],

@@ -329,8 +329,8 @@ def _application_or_attempt(engine: YarnEngine, word: str) -> str:
 
 def _containers(engine: YarnEngine, printer: Printer, filters: Filters) -> Listing:
     if filters.application:
-        found = _merged([engine.attempt_containers(one) for one in _attempts(engine, filters.application)])
-        return engine.in_truth(found, engine.nodes(states_of(ALIVE)).reports)
+        listing = _merged([engine.attempt_containers(one) for one in _attempts(engine, filters.application)])
+        return engine.in_truth(listing, engine.nodes(states_of(ALIVE)).reports)
     alive = engine.nodes(states_of(ALIVE)).reports
     if filters.node:
         one = node_named(alive, filters.node)

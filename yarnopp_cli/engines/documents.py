@@ -157,7 +157,7 @@ def application(document: Document) -> ApplicationReport:
 
 
 def _summary(ours: Document, diagnostics: str) -> JobSummary | None:
-    """What the master of a yopp cluster's job counted, and its exit code; of a failed shell of Hadoop's what it says."""
+    """What a job's master counted, and its exit code; of a failed shell of Hadoop's what its diagnostics say."""
     if not (counted := _table(ours, "summary")):
         if not (said := _SHELL_FAILED.match(diagnostics)):
             return None
