@@ -93,15 +93,12 @@ def test_ours_has_what_yarns_has(web: WebCluster) -> None:
     for name, facts in YARN["refusals"].items():
         mine, status = refused[name], OTHER_STATUS.get(name, (facts["status"], ""))[0]
         assert mine["status"] == status, (name, facts, mine)
-        if facts["exception" if "exception" in facts else "status"] in (
-            "NotFoundException",
-            "BadRequestException",
+        if (
+            facts.get("exception") in ("NotFoundException", "BadRequestException")
+            and name not in OTHER_STATUS
         ):
-            if name not in OTHER_STATUS:
-                assert (mine["exception"], mine["javaClassName"]) == (
-                    facts["exception"],
-                    facts["javaClassName"],
-                ), name
+            named = {key: mine[key] for key in ("exception", "javaClassName")}
+            assert named == {key: facts[key] for key in named}, name
 
     beans = fields.beans(rm.url) | fields.beans(nm.url)
     name = "Hadoop:service=ResourceManager,name=OpportunisticSchedulerMetrics"
