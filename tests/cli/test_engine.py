@@ -145,7 +145,7 @@ def test_a_dry_run_shows_what_would_be_submitted(cli: Cli) -> None:
         "-u",
     )
     command = json.loads(ended.out)["am-container-spec"]["commands"]["command"]
-    assert command.startswith("printf '%s' 'date -u' > shellCommands; {{JAVA_HOME}}/bin/java ")
+    assert command.startswith("printf '%b' '\\0000\\0007date -u' > shellCommands; {{JAVA_HOME}}/bin/java ")
     assert (
         "--container_type OPPORTUNISTIC --container_memory 512 --container_vcores 1 --num_containers 2 "
         in command

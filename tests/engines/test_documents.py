@@ -138,6 +138,42 @@ def test_containers_of_both_daemons() -> None:
     assert of_rm.execution_type is ExecutionType.GUARANTEED and containers.shell_code(of_rm) == 3
 
 
+def test_an_attempts_containers_as_hadoop_lists_them() -> None:
+    # 3.4.2: without an object around the list, numbers as texts, no execution type
+    one = {
+        "containerId": "container_1795334710414_0010_01_000001", "allocatedMB": "256", "allocatedVCores": "1",
+        "assignedNodeId": "localhost:41173", "priority": "0", "startedTime": "1795335087626", "finishedTime": "0",
+        "elapsedTime": "15443", "containerExitStatus": "0", "containerState": "RUNNING",
+        "nodeHttpAddress": "http://localhost:46767", "nodeId": "localhost:41173", "exposedPorts": "",
+    }  # fmt: skip
+    assert documents.members({"container": [one, one]}, "containers", "container") == [one, one]
+    assert documents.members({"container": one}, "containers", "container") == [one]
+    found = documents.container(one)
+    assert (found.node_id, found.state, found.exit_code) == (
+        "localhost:41173",
+        ContainerState.RUNNING,
+        None,
+    )
+    assert (found.resource, found.started_at_ms) == (Resource(256, 1), 1795335087626)
+
+
+def test_the_exit_code_that_hadoops_shell_tells() -> None:
+    said = (
+        "Application Failure: desired = 2, completed = 2, allocated = 2, failed = 1, diagnostics = "
+        "[2026-11-22 08:09:20.714]Exception from container-launch.\nContainer id: "
+        "container_1795334710414_0007_01_000002\nExit code: 7\n\n[2026-11-22 08:09:20.719]Container exited with a "
+        "non-zero exit code 7. Error file: prelaunch.err.\n"
+    )
+    ended = {**APP, "state": "FINISHED", "finalStatus": "FAILED", "diagnostics": said}
+    found = documents.application(ended)
+    assert applications.exit_code(found) == 7
+    # that of a master is not its job's
+    other = documents.application(
+        {**ended, "diagnostics": "AM Container exited with  exitCode: 7\nExit code: 7"}
+    )
+    assert applications.exit_code(other) == 1
+
+
 def test_an_attempt_before_it_had_a_full_id() -> None:
     found = documents.attempt({"id": 2, "startTime": 7, "containerId": "c", "nodeId": "n:1"}, APP["id"])
     assert found.attempt_id == "appattempt_1765400000000_0007_000002"

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from executor.records import ContainerState, ExecutionType
 from yarnopp_cli.engines import rest
 from yarnopp_cli.engines.rest import RefusedError, Rest
 from yarnopp_cli.engines.yarn import YarnEngine, expiry
@@ -22,7 +23,7 @@ from yarnopp_cli.errors import (
     ContainerNotFoundError,
     YoppError,
 )
-from yarnopp_cli.records.reports import NodeReport, NodeState
+from yarnopp_cli.records.reports import ApplicationAttemptReport, NodeReport, NodeState
 
 INFO = {"clusterInfo": {"state": "STARTED", "haState": "ACTIVE", "resourceManagerVersion": "3.4.1"}}
 Reply = tuple[int, dict[str, str], bytes]
@@ -188,6 +189,30 @@ def test_only_200_and_202_are_success(fake: Fake, status: int, code: int) -> Non
     assert told.value.message == (
         "not so" if status != 204 else f"{fake.url}/ws/v1/cluster/info answered 204"
     )
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "message", "code"),
+    [  # as a ResourceManager of Hadoop 3.4.2 says it
+        (400, b"App in KILLED state cannot be moved.", "App in KILLED state cannot be moved.", 1),
+        (
+            503,
+            b'{"RemoteException":{"exception":"UndeclaredThrowableException",'
+            b'"javaClassName":"java.lang.reflect.UndeclaredThrowableException"}}',
+            "UndeclaredThrowableException",
+            1,
+        ),
+    ],
+)
+def test_refused_changes_say_why(fake: Fake, status: int, body: bytes, message: str, code: int) -> None:
+    fake.replies["/apps/application_1_0001/queue"] = (
+        status,
+        {"Content-Type": "application/json;charset=utf-8"},
+        body,
+    )
+    with pytest.raises(RefusedError) as told:
+        Rest([fake.url], "ada").call("PUT", "/apps/application_1_0001/queue", body={"queue": "x"})
+    assert (told.value.message, told.value.exit_code) == (message, code)
 
 
 HTML = b"<html><body>Welcome to the proxy</body></html>"
@@ -433,3 +458,29 @@ def test_nodes_that_do_not_answer_are_told_and_none_at_all_is_an_error(fake: Fak
     with pytest.raises(ConnectionFailedError, match="cannot reach"):
         engine.containers_of([bad, bad])
     assert engine.containers_of([]) == ([], [])
+
+
+def test_type_and_state_are_the_nodes(fake: Fake) -> None:
+    # Hadoop's ResourceManager tells no type, and calls RUNNING what waits at its node
+    one = {"containerId": "container_1_0001_01_000002", "containerState": "RUNNING", "nodeId": "n:1"}
+    fake.replies["/apps/application_1_0001/appattempts/appattempt_1_0001_000001/containers"] = as_json(
+        {"container": [one]}
+    )
+    there = {"id": one["containerId"], "state": "SCHEDULED", "executionType": "OPPORTUNISTIC"}
+    fake.replies["/ws/v1/node/containers"] = as_json({"containers": {"container": [there]}})
+    engine = YarnEngine(Rest([fake.url], "ada"))
+    told = engine.attempt_containers(ApplicationAttemptReport("appattempt_1_0001_000001", ""))
+    node = NodeReport("n:1", NodeState.RUNNING, "", fake.url[7:])
+    [found] = engine.in_truth(told, [node]).reports
+    assert (found.execution_type, found.state) == (ExecutionType.OPPORTUNISTIC, ContainerState.SCHEDULED)
+    assert engine.in_truth(told, []).reports == told.reports
+
+
+def test_a_queued_container_has_no_logs_yet(fake: Fake) -> None:
+    said = "java.lang.Exception: Container is not yet running. Current state is SCHEDULED"
+    path = "/ws/v1/node/containers/container_1_0001_01_000002/logs"
+    fake.replies[path] = as_json(
+        {"RemoteException": {"exception": "WebApplicationException", "message": said}}, 503
+    )
+    node = NodeReport("n:1", NodeState.RUNNING, "", fake.url[7:])
+    assert YarnEngine(Rest([fake.url], "ada")).log_files(node, "container_1_0001_01_000002") == []

@@ -36,7 +36,8 @@ def test_the_document_of_a_plain_job() -> None:
     found = body(job, APPLICATION)
     assert found["am-container-spec"] == {
         "commands": {
-            "command": "printf '%s' 'sleep' > shellCommands; printf '%s' '10' > shellArgs; "
+            "command": "printf '%b' '\\0000\\0005sleep' > shellCommands; "
+            "printf '%b' '\\0000\\000210' > shellArgs; "
             "{{JAVA_HOME}}/bin/java -Xmx256m "
             "org.apache.hadoop.yarn.applications.distributedshell.ApplicationMaster "
             "--container_type OPPORTUNISTIC --container_memory 10 --container_vcores 1 --num_containers 10 "
@@ -103,15 +104,24 @@ def as_a_nodemanager(line: str, log_dir: Path) -> list[str]:
     return ["bash", "-c", f'exec /bin/bash -c "{line}"']
 
 
+def as_java_reads(file: Path) -> str:
+    """What the master's ``readUTF`` makes of a file, or fails as it would."""
+    data = file.read_bytes()
+    assert int.from_bytes(data[:2], "big") == len(data) - 2
+    assert 0 not in data[2:] and max(data[2:]) < 0xF0, "no character beyond UTF-16's units"
+    units = data[2:].decode("utf-8", "surrogatepass")
+    return units.encode("utf-16", "surrogatepass").decode("utf-16")
+
+
 def through_hadoop(job: ShellJob, where: Path) -> str:
     """What the containers of a job print, after all the layers of shells that Hadoop puts between."""
     line = command(job)
     assert f" {MASTER} " in line
     written = line[: line.index("{{JAVA_HOME}}")] + "true"
     subprocess.run(as_a_nodemanager(written, where), cwd=where, check=True, timeout=20)
-    task = (where / "shellCommands").read_text()
+    task = as_java_reads(where / "shellCommands")
     if (where / "shellArgs").exists():
-        task += " " + (where / "shellArgs").read_text()
+        task += " " + as_java_reads(where / "shellArgs")
     ended = subprocess.run(
         as_a_nodemanager(f"{task} 1><LOG_DIR>/stdout", where), cwd=where, check=False, timeout=20
     )
@@ -138,7 +148,7 @@ def through_hadoop(job: ShellJob, where: Path) -> str:
             "<CPS>",
             "!x",
         ),
-        ("line\nbreak", "tab\t", "äöü€", "*", ";", "&", "|", "(", "#"),
+        ("line\nbreak", "tab\t", "äöü€", "🙂", "*", ";", "&", "|", "(", "#"),
     ],
 )
 def test_words_arrive_as_they_were_typed(argv: tuple[str, ...], tmp_path: Path) -> None:

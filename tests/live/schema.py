@@ -87,14 +87,14 @@ APP = {
     **dict.fromkeys(
         (
             "user", "name", "queue", "trackingUI", "trackingUrl", "diagnostics",
-            "applicationType", "applicationTags", "priority", "amContainerLogs", "amHostHttpAddress", "amRPCAddress",
+            "applicationType", "applicationTags", "amContainerLogs", "amHostHttpAddress", "amRPCAddress",
             "masterNodeId", "logAggregationStatus", "appNodeLabelExpression", "amNodeLabelExpression",
         ),
         str,
     ),
     **dict.fromkeys(
         (
-            "clusterId", "elapsedTime", "allocatedMB", "allocatedVCores",
+            "clusterId", "elapsedTime", "priority", "allocatedMB", "allocatedVCores",
             "reservedMB", "reservedVCores", "runningContainers", "memorySeconds", "vcoreSeconds",
             "preemptedResourceMB", "preemptedResourceVCores", "numNonAMContainerPreempted", "numAMContainerPreempted",
             "preemptedMemorySeconds", "preemptedVcoreSeconds",

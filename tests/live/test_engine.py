@@ -63,7 +63,7 @@ def test_a_job_runs_there_and_its_words_arrive(remote: Remote) -> None:
     ]
     app = remote.json("app", "status", "last")["app"]
     assert (app["name"], app["yopp"]["opportunistic"]["allocated"]) == ("three", 3)
-    containers = remote.json("container", "list", "-a", "--app", "last")["containers"]["container"]
+    containers = remote.json("container", "list", "-a", "--app", "last")["container"]
     assert [one["executionType"] for one in containers] == ["GUARANTEED", *["OPPORTUNISTIC"] * 3]
 
 
@@ -134,7 +134,7 @@ def test_a_live_job_is_steered(remote: Remote) -> None:
     assert remote("app", "priority", app, "5").stdout == f"{app} has priority 5\n"
     assert remote("app", "queue", app, "default").stdout == f"{app} is in queue default\n"
     assert "may live until" in remote("app", "lifetime", "last", "1h").stdout
-    assert remote.json("app", "status", app)["app"]["priority"] == "5"
+    assert remote.json("app", "status", app)["app"]["priority"] == 5
     assert remote("wait", app, "--timeout", "0.1", code=124).stdout == ""
     [task] = [one for one in remote("ps", "-q").stdout.split() if one.endswith("_000003")]
     assert "GRACEFUL_SHUTDOWN" in remote("container", "signal", "-s", "TERM", task).stdout

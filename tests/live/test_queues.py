@@ -71,7 +71,7 @@ def test_queues_refuse_and_jobs_move(yopp: Yopp) -> None:
     shown = queues(yopp)
     assert (shown["dev"]["resourcesUsed"]["vCores"], shown["prod"]["resourcesUsed"]["vCores"]) == (0, 1)
     assert shown["prod"]["users"]["user"][0]["numActiveApplications"] == 1
-    assert yopp.json("app", "priority", job, "4")["app"]["priority"] == "4"
+    assert yopp.json("app", "priority", job, "4")["app"]["priority"] == 4
     yopp("app", "kill", job)
     bad = yopp(
         "config", "check", "--conf", str(SAMPLE), "-Dyarn.scheduler.capacity.root.dev.capacity=40", code=78

@@ -75,9 +75,7 @@ def test_yarn_api_client_resource_manager_reads(web: WebCluster) -> None:
     containers = wait_until(
         lambda: [
             one
-            for one in rm.cluster_application_attempt_containers(application, attempt_id).data["containers"][
-                "container"
-            ]
+            for one in rm.cluster_application_attempt_containers(application, attempt_id).data["container"]
             if one["containerState"] == "RUNNING"
         ][1:]
     )

@@ -86,7 +86,7 @@ def test_metrics_count_what_happens(web: WebCluster) -> None:
     nm_bean = bean(
         web.nm.get("/jmx?qry=Hadoop:service=NodeManager,name=NodeManagerMetrics"), "NodeManagerMetrics"
     )
-    assert nm_bean["RunningOpportunisticContainers"] == 2 and nm_bean["QueuedOpportunisticContainers"] == 4
+    assert nm_bean["RunningOpportunisticContainers"] == 2 and nm_bean["ContainersOpportunisticQueued"] == 4
     assert nm_bean["AllocatedOpportunisticGB"] == 1 and nm_bean["AllocatedOpportunisticVCores"] == 2
     for site in (web.rm, web.nm):
         assert lint(site.get("/metrics").body.decode()) == []

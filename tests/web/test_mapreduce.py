@@ -83,9 +83,7 @@ def test_history_of_a_pi_job_that_succeeded(web: WebCluster) -> None:
     assert of_job["REDUCE_INPUT_RECORDS"]["reduceCounterValue"] == 8
     assert of_job["TOTAL_LAUNCHED_MAPS"]["totalCounterValue"] == 4
     # What the RM says of the same containers is the same.
-    held = web.rm.get(f"/ws/v1/cluster/apps/{app['id']}/appattempts/1/containers").json["containers"][
-        "container"
-    ]
+    held = web.rm.get(f"/ws/v1/cluster/apps/{app['id']}/appattempts/1/containers").json["container"]
     assert {one["containerId"] for one in held} >= {attempt["assignedContainerId"]}
     assert of_job["MILLIS_MAPS"]["totalCounterValue"] == sum(one["elapsedTime"] for one in maps)
     page = web.rm.get(f"/cluster/app/{app['id']}").body.decode()
@@ -132,7 +130,7 @@ def test_yarn_api_client_application_master_of_a_living_pi_job(web: WebCluster) 
     assert attempt["id"] == task.replace("task_", "attempt_") + "_0" and attempt["rack"] == "/default-rack"
     container = attempt["assignedContainerId"]
     known = web.rm.get(f"/ws/v1/cluster/apps/{app}/appattempts/1/containers/{container}").json["container"]
-    assert known["startedTime"] == attempt["startTime"] and known["containerState"] == "RUNNING"
+    assert known["startedTime"] == str(attempt["startTime"]) and known["containerState"] == "RUNNING"
     assert master.task_attempt(app, job, task, attempt["id"]).data["taskAttempt"]["state"] == "RUNNING"
     assert master.task_attempt_state(app, job, task, attempt["id"]).data == {"state": "RUNNING"}
     counters = wait_until(lambda: _counters(master.task_attempt_counters(app, job, task, attempt["id"]).data))

@@ -329,7 +329,8 @@ def _application_or_attempt(engine: YarnEngine, word: str) -> str:
 
 def _containers(engine: YarnEngine, printer: Printer, filters: Filters) -> Listing:
     if filters.application:
-        return _merged([engine.attempt_containers(one) for one in _attempts(engine, filters.application)])
+        listing = _merged([engine.attempt_containers(one) for one in _attempts(engine, filters.application)])
+        return engine.in_truth(listing, engine.nodes(states_of(ALIVE)).reports)
     alive = engine.nodes(states_of(ALIVE)).reports
     if filters.node:
         one = node_named(alive, filters.node)
@@ -384,7 +385,7 @@ def container_details(printer: Printer, found: Sequence[Listing]) -> None:
                 ("Node", one.node_id),
                 ("User", one.user),
                 ("Needs", f"{one.resource.memory} MB, {one.resource.vcores} vcores"),
-                ("Exit", str(listing.documents[0].get("exitCode", ""))),
+                ("Exit", "-" if one.exit_code is None else str(one.exit_code)),
                 ("Logs", one.log_directory),
                 ("Diagnostics", one.diagnostics),
             ]

@@ -21,7 +21,6 @@ from .masters import distributedshell as shell
 SHELL_MASTER = "org.apache.hadoop.yarn.applications.distributedshell.ApplicationMaster"
 LARGEST = 2**31 - 1
 _VARIABLE = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}", re.ASCII)
-_OCTAL = re.compile(r"\\0([01][0-7]{2})")
 """What `yopp run` writes for the characters that a shell would change on their way to a cluster."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
@@ -205,10 +204,20 @@ def _master_line(command: str) -> tuple[dict[str, str], list[str]]:
             if statement[1] == "%s":
                 files[statement[4]] = statement[2]
             elif statement[1] == "%b":
-                files[statement[4]] = _OCTAL.sub(lambda found: chr(int(found[1], 8)), statement[2])
+                files[statement[4]] = _printed(statement[2])
         elif len(statement) == 4 and statement[0] == "echo" and statement[2] == ">":
             files[statement[3]] = statement[1]
     raise UsageError("the master's command does not start it")
+
+
+def _printed(text: str) -> str:
+    """What ``printf %b`` writes, read as Hadoop's master reads it (Java's ``readUTF``) where it is of that form."""
+    octal = rb"\\0([0-7]{1,3})"
+    data = re.sub(octal, lambda found: bytes([int(found[1], 8) & 255]), text.encode("utf-8", "replace"))
+    if int.from_bytes(data[:2], "big") != len(data) - 2:
+        return data.decode("utf-8", "replace")
+    units = data[2:].replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
+    return units.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _assignments(words: list[str]) -> dict[str, str]:

@@ -40,6 +40,12 @@ Document = Mapping[str, Any]
 EnumT = TypeVar("EnumT", bound=enum.StrEnum)
 _MIB = 1 << 20
 _INVALID_EXIT = -1000
+_SHELL_FAILED = re.compile(
+    r"Application Failure: desired = (\d{1,9}), completed = (\d{1,9}), allocated = \d+, failed = (\d{1,9}), "
+    r"diagnostics = .{,2000}?Exit code: (\d{1,3})\b",
+    re.DOTALL,
+)
+"""How Hadoop's distributed shell says how its first failed container ended."""
 _LOG_HEAD = re.compile(rb"\n*Container: [^\n]*\n(?:[^\n]*\n){0,5}?LogLength:(\d{1,18})\nLogContents:\n")
 _LOG_END = b"End of LogType:"
 _NODE_STATES = {
@@ -67,7 +73,12 @@ _NODE_STATES = {
 
 
 def members(document: Document, plural: str, singular: str) -> list[Document]:
-    """The objects of ``{"apps": {"app": […]}}``: none for null, and one where YARN leaves the brackets away."""
+    """The objects of ``{"apps": {"app": […]}}``: none for null, and one where YARN leaves the brackets away.
+
+    YARN leaves the outer name away, too, where it answers with a bare set: an attempt's containers.
+    """
+    if plural not in document and isinstance(document.get(singular), list | dict):
+        document = {plural: document}
     outer = document.get(plural)
     if outer is None or outer == "":
         return []
@@ -126,7 +137,7 @@ def application(document: Document) -> ApplicationReport:
         vcore_seconds=_whole(document, "vcoreSeconds"),
         log_directory=_text(ours, "logDirectory") or _text(document, "amContainerLogs"),
         command_line=_text(ours, "command"),
-        summary=_summary(ours),
+        summary=_summary(ours, _text(document, "diagnostics")),
         opportunistic_allocated_total=_whole(opportunistic, "allocated"),
         promoted_total=_whole(opportunistic, "promoted"),
         guaranteed_allocated_total=_whole(_table(ours, "guaranteed"), "allocated"),
@@ -145,10 +156,13 @@ def application(document: Document) -> ApplicationReport:
     )
 
 
-def _summary(ours: Document) -> JobSummary | None:
-    """What the master of a yopp cluster's job counted, and its exit code."""
+def _summary(ours: Document, diagnostics: str) -> JobSummary | None:
+    """What a job's master counted, and its exit code; of a failed shell of Hadoop's what its diagnostics say."""
     if not (counted := _table(ours, "summary")):
-        return None
+        if not (said := _SHELL_FAILED.match(diagnostics)):
+            return None
+        total, completed, failed, code = (int(one) for one in said.groups())
+        return JobSummary(total=total, completed=completed, failed=failed, exit_code=code)
     return JobSummary(
         total=_whole(counted, "total"),
         completed=_whole(counted, "completed"),

@@ -40,6 +40,8 @@ REDIRECTS: Final = 5
 _BLOCK: Final = 256 * 1024
 _REFRESH = re.compile(r"\s*\d+\s*;\s*url\s*=\s*(\S+)\s*", re.IGNORECASE)
 _STANDBY = b"standby RM"
+_FAILED_THERE = "UndeclaredThrowableException"
+"""What YARN answers, with 503 and without a reason, where it tried to do a change and could not: an unknown queue."""
 _Query = Sequence[tuple[str, str]]
 
 
@@ -360,7 +362,7 @@ def _checked(status: int, headers: Mapping[str, str], content: bytes, url: str) 
         return Answer(status, content, url, headers.get("content-type", ""))
     if status == 401:
         raise _unauthorised(headers, url)
-    said = _exception_of(content)
+    said, named = _exception_of(content, headers.get("content-type", ""))
     message, exit_code, hint = f"{bare(url)} answered {status}", 1, ""
     if status == 404:
         exit_code = EXIT_NO_SUCH
@@ -368,7 +370,8 @@ def _checked(status: int, headers: Mapping[str, str], content: bytes, url: str) 
         exit_code = EXIT_NOT_PERMITTED
         hint = "HADOOP_USER_NAME says who you are to a cluster without Kerberos"
     elif status >= 500:
-        exit_code = EXIT_UNREACHABLE if status in (502, 503, 504) else 1
+        unreachable = status in (502, 503, 504) and named != _FAILED_THERE
+        exit_code = EXIT_UNREACHABLE if unreachable else 1
         hint = "its log says more"
     reason = http.client.responses.get(status, "")
     raise RefusedError(
@@ -399,11 +402,25 @@ def _unauthorised(headers: Mapping[str, str], url: str) -> YoppError:
     )
 
 
-def _exception_of(content: bytes) -> str:
-    """The message of YARN's RemoteException, "" where there is none."""
+def _exception_of(content: bytes, content_type: str) -> tuple[str, str]:
+    """What YARN says is wrong, and the name of its exception; "" for what it does not say.
+
+    Refused changes answer with a bare sentence instead of a RemoteException, whatever type they call it.
+    """
     try:
-        message = json.loads(content)["RemoteException"]["message"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return ""
-    first = str(message or "").strip().partition("\n")[0]
-    return re.sub(r"^(?:[a-z]\w*\.)+[A-Z]\w*: ", "", first)[:500]
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        text = content[:2000].decode("utf-8", "replace").strip()
+        plain = content_type.partition(";")[0].strip().lower() in ("application/json", "text/plain")
+        return (_sentence(text) if plain and text[:1] not in ("<", "{", "[") else ""), ""
+    try:
+        found = document["RemoteException"]
+        name = str(found.get("exception") or "").strip()
+        return _sentence(str(found.get("message") or "").strip() or name), name
+    except (KeyError, TypeError, AttributeError):
+        return "", ""
+
+
+def _sentence(text: str) -> str:
+    """The first line, without the exceptions' names before it."""
+    return re.sub(r"^(?:[a-z]\w*\.)+[A-Z]\w*: ", "", text.partition("\n")[0])[:500]

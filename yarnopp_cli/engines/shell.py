@@ -1,7 +1,8 @@
 """A job for YARN: the body of a submission that starts Hadoop's own distributed shell ApplicationMaster. Pure.
 
 Nothing is uploaded: the command is written into the files ``shellCommands`` and ``shellArgs`` that this master reads in
-its directory, by the shell that starts it, and the master's jar is on the nodes' class path as Hadoop ships it.
+its directory, by the shell that starts it, and the master's jar is on the nodes' class path as Hadoop ships it. These
+files are as Java's ``DataInput.readUTF`` wants them: two bytes of length, then text in which no byte is 0.
 
 A NodeManager puts a command between double quotes into a script of its own, and expands ``{{X}}`` and ``<LOG_DIR>`` in
 it first; the master hands its command to the next NodeManager in the same way. So what a shell would change on the way
@@ -18,6 +19,8 @@ from typing import Any, Final
 
 from executor.light import dataclass
 from executor.records import ExecutionType, Resource
+
+from ..errors import UsageError
 
 MASTER: Final = "org.apache.hadoop.yarn.applications.distributedshell.ApplicationMaster"
 CLASSPATH: Final = "<CPS>".join(
@@ -37,7 +40,9 @@ CLASSPATH: Final = "<CPS>".join(
     )
 )
 """What YARN's clients give a master where nobody set ``yarn.application.classpath``."""
-_TOUCHED = re.compile(r"[\x00-\x1f\x7f\"$`\\'{}<>]")
+LARGEST_FILE: Final = 65535
+"""Bytes that ``readUTF`` can read."""
+_TOUCHED = re.compile(rb"[\x00-\x1f\x7f-\xff\"$`\\'{}<>]")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+=-]*", re.ASCII)
 
 
@@ -127,16 +132,31 @@ def command(job: ShellJob) -> str:
     return "; ".join([*statements, " ".join(words)])
 
 
-def escaped(text: str) -> str:
-    """``text`` for ``printf %b`` between single quotes: what a shell or YARN would change as octal escapes."""
-    return _TOUCHED.sub(lambda found: f"\\0{ord(found[0]):03o}", text)
+def escaped(data: bytes) -> str:
+    """``data`` for ``printf %b`` between single quotes: what a shell or YARN would change as octal escapes."""
+    return _TOUCHED.sub(lambda found: b"\\0%03o" % found[0][0], data).decode("ascii")
+
+
+def java_text(text: str) -> bytes:
+    """``text`` as Java's ``DataOutput.writeUTF`` writes it: its length, then UTF-16's units in UTF-8 each.
+
+    Raises UsageError for one that is too long for it.
+    """
+    units = text.encode("utf-16-be", "surrogatepass")
+    alone = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
+    data = b"".join(chr(one).encode("utf-8", "surrogatepass") if one else b"\xc0\x80" for one in alone)
+    if len(data) > LARGEST_FILE:
+        raise UsageError(
+            f"the command has {len(data)} bytes",
+            because=f"Hadoop's distributed shell reads {LARGEST_FILE} of it at most",
+            hint="a script that stands on the nodes",
+        )
+    return len(data).to_bytes(2, "big") + data
 
 
 def _written(text: str, name: str) -> str:
-    """A statement that writes ``text`` into a file."""
-    if _TOUCHED.search(text):
-        return f"printf '%b' '{escaped(text)}' > {name}"
-    return f"printf '%s' '{text}' > {name}"
+    """A statement that writes ``text`` into a file of the master's."""
+    return f"printf '%b' '{escaped(java_text(text))}' > {name}"
 
 
 def _command_line(job: ShellJob) -> tuple[str, dict[str, str]]:
@@ -148,10 +168,10 @@ def _command_line(job: ShellJob) -> tuple[str, dict[str, str]]:
     plain = {name: value for name, value in job.environment.items() if _PLAIN.fullmatch(value)}
     others = {name: value for name, value in job.environment.items() if name not in plain}
     line = shlex.join(job.argv) if job.argv else job.line
-    unsafe = bool(job.argv) and re.search(r"[\x00-\x1f\x7f\"$`\\]|\{\{|<", line) is not None
+    unsafe = bool(job.argv) and re.search(r"[^\x20-\x7e]|[\"$`\\]|\{\{|<", line) is not None
     if not others and not unsafe:
         return line, plain
     # With arguments behind it, the script's last command must be the one that takes them.
     take = ' "$@"' if job.arguments else ""
     script = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in others.items())
-    return f"bash <(printf %b '{escaped(script + line + take)}')", plain
+    return f"bash <(printf %b '{escaped((script + line + take).encode('utf-8', 'surrogateescape'))}')", plain

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import urllib.parse
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from executor.light import dataclass
@@ -179,6 +180,24 @@ class YarnEngine:
             raise _no_application(error, application_id) from None
         return self._listing(answer, "containers", "container", documents.container)
 
+    def in_truth(self, listing: Listing, nodes: Sequence[NodeReport]) -> Listing:
+        """The ResourceManager's containers with the execution type and the state that their nodes know.
+
+        It tells no type itself, and calls all that live RUNNING, those in a node's queue too.
+        """
+        if not listing.documents or any("executionType" in one for one in listing.documents):
+            return listing
+        wanted = {one.node_id for one in listing.reports}
+        told = self.containers_of([one for one in nodes if one.node_id in wanted])[0]
+        known = {one.container_id: one for found in told for one in found.reports}
+        reports = [
+            replace(one, execution_type=there.execution_type, state=there.state)
+            if (there := known.get(one.container_id))
+            else one
+            for one in listing.reports
+        ]
+        return Listing(reports, listing.documents, listing.body)
+
     def node_containers(self, node: NodeReport) -> Listing:
         """What a NodeManager knows of its containers."""
         answer = self.rest.get(f"{self.node_url(node)}/containers")
@@ -247,6 +266,8 @@ class YarnEngine:
         try:
             answer = self.rest.get(f"{self.node_url(node)}/containers/{container_id}/logs")
         except RefusedError as error:
+            if "not yet running" in error.message:  # it waits in its node's queue
+                return []
             raise _no_container(error, container_id) from None
         found = answer.document()
 

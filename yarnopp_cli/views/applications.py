@@ -197,7 +197,7 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
         "clusterId": _cluster_timestamp(app.application_id),
         "applicationType": app.application_type,
         "applicationTags": ",".join(app.tags),
-        "priority": str(app.priority),
+        "priority": app.priority,
         "startedTime": app.submitted_at_ms or app.started_at_ms,
         "launchTime": app.started_at_ms,
         "finishedTime": app.finished_at_ms,
@@ -357,6 +357,7 @@ def attempt_document(attempt: ApplicationAttemptReport) -> dict[str, Any]:
         "blacklistedNodes": ", ".join(attempt.blacklist),
         "nodesBlacklistedBySystem": "",
         "appAttemptId": attempt.attempt_id,
+        "exportPorts": "null",  # the very word, where YARN has none
         "appAttemptState": attempt.state,
         "diagnosticsInfo": attempt.diagnostics,
     }

@@ -139,6 +139,8 @@ def metrics(
             "containersPending": sum(one.pending_containers for one in applications),
             "totalMB": info.total.memory,
             "totalVirtualCores": info.total.vcores,
+            "utilizedMB": sum(one.node_utilization.memory_bytes for one in running) >> 20,
+            "utilizedVirtualCores": round(sum(one.node_utilization.cpu for one in running)),
             "utilizedMBPercent": _mean_percent(running, memory=True),
             "utilizedVirtualCoresPercent": _mean_percent(running, memory=False),
             "rmSchedulerBusyPercent": busy_percent,
@@ -284,16 +286,16 @@ def container_document(report: ContainerReport, http_address: str, now_ms: int) 
     base = f"http://{http_address}" if http_address else ""
     return {
         "containerId": report.container_id,
-        "allocatedMB": report.resource.memory,
-        "allocatedVCores": report.resource.vcores,
+        "allocatedMB": str(report.resource.memory),  # numbers as texts, here alone, as Hadoop writes them
+        "allocatedVCores": str(report.resource.vcores),
         "assignedNodeId": report.node_id,
-        "priority": report.priority,
-        "startedTime": started,
-        "finishedTime": report.finished_at_ms,
-        "elapsedTime": max(0, (report.finished_at_ms or now_ms) - started) if started else 0,
+        "priority": str(report.priority),
+        "startedTime": str(started),
+        "finishedTime": str(report.finished_at_ms),
+        "elapsedTime": str(max(0, (report.finished_at_ms or now_ms) - started) if started else 0),
         "diagnosticsInfo": report.diagnostics,
         "logUrl": f"{base}/node/containerlogs/{report.container_id}/{report.user}" if base else "",
-        "containerExitStatus": report.exit_status,
+        "containerExitStatus": str(report.exit_status),
         "containerState": "COMPLETE" if ended else "RUNNING" if report.started_at_ms else "NEW",
         "nodeHttpAddress": base,
         "nodeId": report.node_id,
@@ -303,6 +305,7 @@ def container_document(report: ContainerReport, http_address: str, now_ms: int) 
                 {"key": "vcores", "value": str(report.resource.vcores)},
             ]
         },
+        "exposedPorts": "",
         "executionType": report.execution_type.value,
     }
 
@@ -310,6 +313,6 @@ def container_document(report: ContainerReport, http_address: str, now_ms: int) 
 def container_documents(
     reports: Sequence[ContainerReport], http_addresses: dict[str, str], now_ms: int
 ) -> dict[str, Any]:
-    """YARN's answer to ``GET …/appattempts/{attempt}/containers``; as there, none at all is null."""
+    """YARN's answer to ``GET …/appattempts/{attempt}/containers``: as there, a list without an object around it."""
     listed = [container_document(one, http_addresses.get(one.node_id, ""), now_ms) for one in reports]
-    return {"containers": {"container": listed} if listed else None}
+    return {"container": listed}

@@ -51,7 +51,7 @@ def cluster_beans(
             "AggregateOffSwitchOContainersAllocated": opportunistic.off_switch,
             "AllocateLatencyOQuantilesNumOps": opportunistic.waits,
             **{
-                f"AllocateLatencyOQuantiles{percent}thPercentileLatency": opportunistic.percentiles()[percent]
+                f"AllocateLatencyOQuantiles{percent}thPercentileTime": opportunistic.percentiles()[percent]
                 for percent in PERCENTILES
             },
         },
@@ -112,8 +112,8 @@ def node_beans(
             "AllocatedOpportunisticGB": -(-told.memory_used // 1024),
             "AllocatedOpportunisticVCores": told.vcores_used,
             "RunningOpportunisticContainers": told.running,
-            "QueuedOpportunisticContainers": told.queued,
-            "QueuedGuaranteedContainers": max(0, told.wait_queue_length - told.queued),
+            "ContainersOpportunisticQueued": told.queued,
+            "ContainersGuaranteedQueued": max(0, told.wait_queue_length - told.queued),
             "NodeUsedMemGB": info.node_utilization.memory_bytes >> 30,
             "NodeUsedVMemGB": 0,
             "NodeCpuUtilization": round(info.node_utilization.cpu, 3),

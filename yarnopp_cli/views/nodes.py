@@ -127,8 +127,8 @@ def document(node: NodeReport) -> dict[str, Any]:
         "usedVirtualCoresOpport": opportunistic.vcores_used,
         "numQueuedContainers": opportunistic.queued,
         "nodeLabels": list(node.labels),
-        "allocationTags": None,  # as YARN where there are none: containers cannot be tagged here, nor nodes
-        "nodeAttributesInfo": None,
+        "allocationTags": {},  # as YARN where there are none: containers cannot be tagged here, nor nodes
+        "nodeAttributesInfo": {},
         "resourceUtilization": {
             "nodePhysicalMemoryMB": node.node_utilization.memory_bytes // _MIB,
             "nodeVirtualMemoryMB": 0,

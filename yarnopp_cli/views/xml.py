@@ -17,6 +17,8 @@ def to_xml(document: dict[str, Any]) -> str:
     if len(items) != 1:
         items = {"response": items}
     ((name, value),) = items.items()
+    if name == "container" and isinstance(value, list):  # which has an object around it in XML only
+        name, value = "containers", {name: value}
     if isinstance(value, list):
         value = {"item": value}
     inner = _content(value)

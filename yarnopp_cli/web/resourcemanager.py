@@ -248,12 +248,14 @@ class ClusterApi:
         return web.Response(status=202, headers={"Location": place})
 
     async def set_state(self, request: web.Request) -> web.StreamResponse:
-        """Kill it: KILLED is the only state that can be asked for. 202 as it begins, 200 where it had ended."""
+        """Kill it: KILLED is the only other state that can be asked for. 202 as it begins, 200 where it had ended."""
         body = await json_body(request)
         wanted = body.get("state")
         if not isinstance(wanted, str) or wanted not in set(YarnApplicationState):
             raise bad_request(f"Invalid target state: {str(wanted)[:100]}")
         report = await self._application(request)
+        if wanted == report.state:
+            return respond(request, {"state": wanted})
         if wanted != YarnApplicationState.KILLED:
             raise bad_request("Only 'KILLED' is allowed as a target state.")
         if report.state in (YarnApplicationState.FINISHED, YarnApplicationState.FAILED):
@@ -325,7 +327,7 @@ class ClusterApi:
             return str(ApplicationAttemptId(application, int(word)))
         attempt = ApplicationAttemptId.parse(word)
         if str(attempt.application_id) != report.application_id:
-            raise bad_request(f"appAttemptId: {attempt} is not of {report.application_id}")
+            raise not_found("appId and appAttemptId don't match")
         if attempt.attempt_id > report.attempts:
             raise not_found(f"app attempt with id: {attempt} not found")
         return str(attempt)
