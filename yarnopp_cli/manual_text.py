@@ -44,7 +44,11 @@ EXIT_CODES: tuple[Tagged, ...] = (
         """Only of `dshell` with `YOPP_HADOOP_EXIT=1`, which ends as Hadoop's client does: 0, 2 where the job did not
         succeed, 1 for an exception, 255 for wrong usage.""",
     ),
-    _entry("128+N", "Ended by signal N. 137 is also a container over its memory limit, and 130 is Ctrl-C."),
+    _entry(
+        "128+N",
+        """Ended by signal N. 137 is also a container over its memory limit, and 130 is Ctrl-C: the first asks a job in
+        the foreground to stop, the second has the ResourceManager kill it at once; it ends KILLED.""",
+    ),
 )
 """Exit codes; a test compares their numbers with those of the errors."""
 

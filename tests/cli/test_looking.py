@@ -10,6 +10,7 @@ import pytest
 
 from executor.records import ContainerState, ExecutionType, Resource
 from yarnopp_cli.records.reports import (
+    FINAL_STATES,
     FinalApplicationStatus,
     QueueReport,
     QueueUserReport,
@@ -50,6 +51,21 @@ def test_no_rows_are_null_in_json_as_in_yarn_and_a_note_in_a_table(cli: Cli, clu
     assert (ended.code, ended.out) == (0, "")
     assert "no containers" in ended.err
     assert cli("ps", "-q").err == ""
+
+
+def test_a_list_that_is_empty_for_its_filters_or_limit_says_so(cli: Cli, cluster: Cluster) -> None:
+    more = " (-a shows ended ones)\n"
+    assert cli("ps", "--limit", "0").err == "no containers shown: --limit is 0\n"
+    assert cli("app", "list", "--limit", "0").err == "no applications shown: --limit is 0\n"
+    assert cli("ps", "--user", "nobody").err == f"no live containers match{more}"
+    assert cli("ps", "-a", "--user", "nobody").err == "no containers match\n"
+    cluster.applications = [one for one in cluster.applications if one.state in FINAL_STATES]
+    assert cli("app", "list", "--type", "SPARK").err == f"no live applications match{more}"
+    refused = cli("app", "list", "--type", "O")
+    assert refused.code == 2
+    assert "applicationType" in refused.err and "`yopp ps --type O` lists containers" in refused.err
+    cluster.containers, cluster.applications = [], []
+    assert cli("ps").err == f"no containers live{more}"
 
 
 def test_node_status_by_id_port_and_last(cli: Cli, cluster: Cluster) -> None:

@@ -187,7 +187,7 @@ def _put(
 
 
 def _put_nowhere(result: Forecast, phase: PhaseSpec, size: Resource, nodes: Sequence[NodeReport]) -> None:
-    """No node that takes something new is large enough: it waits for one that is drained or away, where there is one."""
+    """Where none that takes something new is large enough, it waits for one that is drained or away, if any is."""
     away = [
         one
         for one in nodes
