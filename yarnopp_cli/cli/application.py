@@ -265,6 +265,7 @@ def _await_end(client: YarnClient, named: list[str], bound: float) -> None:
         if time.monotonic() >= deadline:
             raise YoppError(
                 f"{', '.join(living)} did not end within {bound:g} s",
+                because="an application ends when its containers have, which have some time after SIGTERM",
                 hint="look at it with `yopp app status`; --timeout waits longer",
                 exit_code=EXIT_TIMEOUT,
             )

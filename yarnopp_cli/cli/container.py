@@ -413,6 +413,7 @@ def await_containers(
         if time.monotonic() >= deadline:
             raise YoppError(
                 f"{', '.join(waiting)} did not {what} within {bound:g} s",
+                because="the time that was given to it has passed",
                 hint="look at it with `yopp container status`; --timeout waits longer",
                 exit_code=EXIT_TIMEOUT,
             )

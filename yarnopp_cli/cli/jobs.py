@@ -314,7 +314,11 @@ def run_foreground(session: Session, job: JobSpec, printer: Printer, options: Jo
     response = session.submit(_context(job, options))
     warn_of_ignored(session, printer)
     if response.am_token is None:
-        raise YoppError("the ResourceManager gave no token for a master in the client")
+        raise YoppError(
+            "the ResourceManager gave no token for a master in the client",
+            because="only an unmanaged application has its master in the client",
+            hint="`yopp doctor` compares the versions of what runs",
+        )
     if printer.ids_only:
         printer.text(response.application_id)
     master = JobMaster(job, response.attempt_id, response.am_token)

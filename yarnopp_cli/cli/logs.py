@@ -285,7 +285,10 @@ def _on_disk(context: Context, named: Sequence[str], error: YoppError, masters_o
             one = container(every, word)
             if one not in every:
                 raise ContainerNotFoundError(
-                    f"no container {word}", because=f"there is no output of it in {log_dir}", sought=word
+                    f"no container {word}",
+                    because=f"there is no output of it in {log_dir}",
+                    hint="`yopp ps -a` shows those this cluster knows",
+                    sought=word,
                 )
             target.container_ids.append(one)
             target.directories[one] = os.path.join(log_dir, every[one], one)
@@ -293,7 +296,10 @@ def _on_disk(context: Context, named: Sequence[str], error: YoppError, masters_o
         app = application(known, word)
         if app not in known:
             raise ApplicationNotFoundError(
-                f"no application {word}", because=f"there is no output of it in {log_dir}", sought=word
+                f"no application {word}",
+                because=f"there is no output of it in {log_dir}",
+                hint="`yopp app list -a` shows those this cluster knows",
+                sought=word,
             )
         target.application_ids.append(app)
         target.directories[app] = os.path.join(log_dir, app)
@@ -462,5 +468,6 @@ def _copy(printer: Printer, target: Target, out: str, names: tuple[str, ...]) ->
                 ) from None
             copied += 1
     if not copied:
-        raise UsageError("there is no output to copy", hint="yopp ps -a")
+        printer.note("nothing was copied: nothing has been written yet")
+        return
     printer.note(f"{copied} files copied to {out}")

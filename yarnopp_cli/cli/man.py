@@ -62,6 +62,7 @@ def _page(name: str) -> Page:
     if wanted not in COMMANDS:
         raise YoppError(
             f"no manual page for {name}",
+            because="no command is called that",
             hint="name a command (`yopp --help` lists them), or yarn-site.toml",
             sought=name,
             exit_code=EXIT_NO_SUCH,

@@ -167,7 +167,10 @@ def status(
     chosen = [one for one in seen.nodes if port is None or one.port == port]
     if port is not None and seen.nodes and not chosen:
         raise NodeNotFoundError(
-            f"no node {node}", hint="`yopp nm status` lists those of this cluster", sought=node or ""
+            f"no node {node}",
+            because="no NodeManager of this run directory has that port",
+            hint="`yopp nm status` lists those of this cluster",
+            sought=node or "",
         )
     if printer.is_json:
         printer.document(cluster_document(seen))

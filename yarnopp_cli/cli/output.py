@@ -136,6 +136,7 @@ class Printer:
             if chosen not in FORMS:
                 raise UsageError(
                     f"YOPP_OUTPUT is {chosen!r}, which is no output format",
+                    because="it stands for -o where neither -o nor --json is given",
                     hint=f"use one of {', '.join(FORMS)}",
                 )
             if chosen not in forms:

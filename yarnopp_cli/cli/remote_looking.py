@@ -279,7 +279,9 @@ def attempt_status(engine: YarnEngine, printer: Printer, values: Values) -> None
         ][-1:]
         if not chosen:
             raise ApplicationNotFoundError(
-                f"no attempt {word}", hint=f"`yopp attempt list {owner}` shows those there are"
+                f"no attempt {word}",
+                because=f"{owner} has none of that number",
+                hint=f"`yopp attempt list {owner}` shows those there are",
             )
         document = {"appAttempt": chosen[0][1]}
         found.append(
@@ -341,7 +343,11 @@ def _containers(engine: YarnEngine, printer: Printer, filters: Filters) -> Listi
     if filters.node:
         one = node_named(alive, filters.node)
         if one is None:
-            raise UsageError(f"node {filters.node} does not run", hint="`yopp node status` says more")
+            raise UsageError(
+                f"node {filters.node} does not run",
+                because="only NodeManagers that run tell of their containers",
+                hint="`yopp node status` says more",
+            )
         return engine.node_containers(one)
     found, failed = engine.containers_of(alive)
     for node_id, error in failed:

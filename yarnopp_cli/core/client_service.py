@@ -217,7 +217,10 @@ class ClientRMService:
         if request.node_id:
             if request.node_id not in context.nodes:
                 raise NodeNotFoundError(
-                    f"Node {request.node_id} doesn't exist", hint="yopp node list", sought=request.node_id
+                    f"Node {request.node_id} doesn't exist",
+                    because="none of that id has registered",
+                    hint="yopp node list",
+                    sought=request.node_id,
                 )
             found = [container for container in found if container.node.node_id == request.node_id]
         found.sort(key=lambda container: container.sequence)
@@ -372,6 +375,7 @@ class ClientRMService:
         ApplicationId.parse(application_id)
         raise ApplicationNotFoundError(
             f"Application with id '{application_id}' doesn't exist in RM.",
+            because="no application that this cluster remembers has that id",
             hint="yopp app list -a",
             sought=application_id,
         )
@@ -381,6 +385,7 @@ class ClientRMService:
         if found is None:
             raise ContainerNotFoundError(
                 f"Container with id '{container_id}' doesn't exist in RM.",
+                because="no container that this cluster remembers has that id",
                 hint="yopp ps -a",
                 sought=container_id,
             )

@@ -47,7 +47,12 @@ class ExplainService:
         else:
             node = context.nodes.get(name)
             if node is None:
-                raise NodeNotFoundError(f"Node {name} doesn't exist", hint="yopp node list", sought=name)
+                raise NodeNotFoundError(
+                    f"Node {name} doesn't exist",
+                    because="none of that id has registered",
+                    hint="yopp node list",
+                    sought=name,
+                )
             explanation = explain_node(self._sight(node, self._finished()), context.ms(now))
         context.reply(call.call_id, ExplainResponse(explanation))
 
@@ -77,6 +82,7 @@ class ExplainService:
         if found is None:
             raise ContainerNotFoundError(
                 f"Container with id '{container_id}' doesn't exist in RM.",
+                because="no container that this cluster remembers has that id",
                 hint="yopp ps -a",
                 sought=container_id,
             )
