@@ -210,7 +210,9 @@ SITE_SYNTAX: tuple[Block, ...] = (
 SITE_XML: tuple[Block, ...] = (
     _says(
         """A `yarn-site.xml` or `mapred-site.xml` of Hadoop is read too. Properties in it that mean nothing
-        to yopp are ignored with a warning, as are the addresses of that cluster's ResourceManager. A value
+        to yopp are ignored with a warning, as are the addresses of that cluster's ResourceManager. One whose name is to
+        within a letter or two that of a property here, or is like one in `yarn.resourcemanager.*` or
+        `yarn.nodemanager.*`, is told of with what was probably meant by every command that reads the file. A value
         that is `final` there cannot be changed by a later file, only by a `-D`. Of several directories the
         first is used. A DOCTYPE and `xi:include` are refused."""
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -417,3 +418,24 @@ def test_a_node_that_has_gone_has_nothing_to_say(cluster: Cluster) -> None:
     from yarnopp_cli.rundir import RunDir
 
     assert weaker_limits(RunDir.of(str(cluster.run_dir)), 45999) == ()
+
+
+BAD_SITE = """<configuration><property><name>yarn.resourcemanager.adress</name><value>x:1</value></property>
+<property><name>yarn.log-aggregation-enable</name><value>true</value></property></configuration>"""
+
+
+def test_files_that_are_named_are_checked_and_slips_in_them_told_once(
+    cli: Cli, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "bad.xml"
+    site.write_text(BAD_SITE)
+    for words in (("ps",), ("status",), ("app", "list")):
+        told = cli("--conf", str(site), *words).err
+        assert told.count("did you mean yarn.resourcemanager.address?") == 1 and "log-aggregation" not in told
+        assert "did you mean" not in cli("--conf", str(site), *words, "-q").err
+    monkeypatch.setenv("YOPP_CONF", str(site))
+    assert "did you mean yarn.resourcemanager.address?" in cli("ps").err
+    monkeypatch.setenv("YOPP_CONF", "/nosuch")
+    for words in (("ps", "-q"), ("status",), ("config", "path"), ("node", "list")):
+        ended = cli(*words)
+        assert (ended.code, ended.err.splitlines()[0]) == (78, "error: /nosuch: cannot read this file"), words

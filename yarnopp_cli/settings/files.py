@@ -109,6 +109,11 @@ def read_file(path: str) -> Reading:
     return read_toml(text, path)
 
 
+def check_file(path: str) -> None:
+    """Raises ConfigurationError for a file that cannot be read; what is in it does not matter."""
+    _content(path)
+
+
 def _exists(path: str) -> bool:
     # A home that may not be entered (sudo -u with HOME kept) holds no site for this user.
     try:
