@@ -164,7 +164,7 @@ def _check_types(client: YarnClient, wanted: tuple[str, ...]) -> None:
                 raise UsageError(
                     f"--type has no {harmless(word)}",
                     because="--type of applications is YARN's applicationType, not the type of an execution",
-                    hint=f"{', '.join(known) or 'YARN, YOPP'}; `yopp ps --type {word}` lists containers",
+                    hint=f"{', '.join(known) or 'YARN, MAPREDUCE'}; `yopp ps --type {word}` lists containers",
                 )
 
 
