@@ -84,6 +84,8 @@ def test_every_error_that_is_made_has_all_three(file: Path) -> None:
         ("container -signal 1.1 BAD", 2),
         ("container signal --signal BAD 1.1", 2),
         ("man nosuch", 66),
+        ("man container nosuch", 66),
+        ("man run nosuch", 66),
         ("config get nosuch", 78),
         ("config check /nosuch", 78),
         ("logs nosuch", 66),

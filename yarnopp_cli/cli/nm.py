@@ -60,8 +60,16 @@ def _port(node: str | None) -> int | None:
     return None if node is None else port_of(node)
 
 
+NewNode = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[NODE]", help="Its port, or its name as in `yopp node list`. [default: all that are missing]"
+    ),
+]
+
+
 def start(
-    node: Node = None,
+    node: NewNode = None,
     memory: Memory = None,
     vcores: Vcores = None,
     conf: Conf = None,

@@ -352,7 +352,11 @@ class Printer:
         if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
             raise UsageError(question, because="there is no terminal to ask at", hint="say -y to mean yes")
         _talk(f"{harmless(question)} [y/N] ")
-        answer = sys.stdin.readline()
+        try:
+            answer = sys.stdin.readline()
+        except KeyboardInterrupt:
+            _talk("\n")
+            raise
         if not answer:
             _talk("\n")
         return answer.strip().lower() in ("y", "yes")

@@ -132,6 +132,8 @@ def summary_document(summary: JobSummary) -> dict[str, Any]:
         "preempted": summary.preempted,
         "promoted": summary.promoted,
         "upgraded": summary.upgraded,
+        "awaited": summary.awaited,
+        "waited": summary.waited,
         "waitMsTotal": summary.wait_ms_total,
         "waitMsMax": summary.wait_ms_max,
     }
@@ -325,7 +327,8 @@ def summary_text(summary: JobSummary) -> str:
     """What became of a job's containers, in one line."""
     mean = summary.wait_ms_total / summary.completed if summary.completed else 0
     return (
-        f"{summary.opportunistic} opportunistic, {summary.guaranteed} guaranteed; {summary.queued} queued, "
+        f"{summary.opportunistic} opportunistic, {summary.guaranteed} guaranteed; "
+        f"{summary.awaited} waited to be granted, {summary.queued} queued, "
         f"{summary.preempted} preempted, {summary.promoted} promoted; "
         f"waited {span(mean)} on average, {span(summary.wait_ms_max)} at most"
     )
