@@ -328,9 +328,9 @@ def summary_text(summary: JobSummary) -> str:
     mean = summary.wait_ms_total / summary.completed if summary.completed else 0
     return (
         f"{summary.opportunistic} opportunistic, {summary.guaranteed} guaranteed; "
-        f"{summary.awaited} waited to be granted, {summary.queued} queued, "
+        f"{summary.awaited} of them after a wait to be granted, {summary.queued} of them after a queue, "
         f"{summary.preempted} preempted, {summary.promoted} promoted; "
-        f"waited {span(mean)} on average, {span(summary.wait_ms_max)} at most"
+        f"waited {span(mean)} on average, {span(summary.wait_ms_max)} at most, from asked to started"
     )
 
 

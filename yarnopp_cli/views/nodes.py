@@ -10,7 +10,7 @@ from executor.records import OpportunisticContainersStatus
 from ..records.reports import NodeReport
 from .cluster import resource_document
 from .columns import Column
-from .text import megabytes, timestamp
+from .text import megabytes, timestamp, vcores
 
 _MIB = 1 << 20
 
@@ -196,9 +196,9 @@ def fields(node: NodeReport) -> list[tuple[str, str]]:
         ("Memory-Capacity", f"{node.total.memory}MB"),
         (
             "CPU-Used",
-            f"{node.used.vcores} vcores guaranteed, {opportunistic.vcores_used} vcores opportunistic",
+            f"{vcores(node.used.vcores)} guaranteed, {vcores(opportunistic.vcores_used)} opportunistic",
         ),
-        ("CPU-Capacity", f"{node.total.vcores} vcores"),
+        ("CPU-Capacity", vcores(node.total.vcores)),
         ("Node-Labels", ",".join(node.labels)),
         (
             "Resource Utilization by Node",

@@ -9,7 +9,7 @@ from executor.records import Resource
 
 from ..records.reports import QueueReport, QueueUserReport
 from .columns import Column
-from .text import megabytes
+from .text import megabytes, vcores
 
 COLUMNS: tuple[Column[QueueReport], ...] = (
     Column("queue", "QUEUE", lambda queue: queue.name),
@@ -154,4 +154,4 @@ def fields(queue: QueueReport) -> list[tuple[str, str]]:
 
 
 def _shown(resource: Resource) -> str:
-    return f"{resource.memory} MB, {resource.vcores} vcores"
+    return f"{resource.memory} MB, {vcores(resource.vcores)}"

@@ -61,7 +61,7 @@ def shorten(text: str, cells: int) -> str:
         if used > cells:
             break
         kept.append(character)
-    return "".join(kept) + "…"
+    return "".join(kept).rstrip("…") + "…"
 
 
 def wrapped(text: str, cells: int, lines: int) -> list[tuple[int, int, bool]]:
@@ -86,6 +86,11 @@ def wrapped(text: str, cells: int, lines: int) -> list[tuple[int, int, bool]]:
             found.append((begin, end, False))
             begin = end
     return found
+
+
+def vcores(number: int) -> str:
+    """``1 vcore``, ``2 vcores``."""
+    return f"{number} vcore{'' if number == 1 else 's'}"
 
 
 def repeats(lines: Sequence[str]) -> list[str]:
