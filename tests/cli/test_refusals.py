@@ -26,6 +26,7 @@ OTHERS = {
     "AssertionError",
     "OSError",
     "TypeError",
+    "PermissionError",
     "OutputClosedError",
     "UpdateContainerError",
 }
