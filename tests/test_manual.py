@@ -215,3 +215,11 @@ def test_yopp_man_at_a_terminal_goes_through_the_pager(
     assert copy.exists() == paged
     if paged:
         assert copy.read_text() == text
+
+
+def test_the_page_of_one_command_of_a_group_begins_at_its_part(capsys: pytest.CaptureFixture[str]) -> None:
+    from yarnopp_cli.cli.app import run
+
+    assert run(["man", "container", "pause"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("  yopp container pause [OPTIONS] ID...")

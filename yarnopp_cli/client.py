@@ -119,6 +119,7 @@ class YarnClient:
                 return report
         raise ApplicationNotFoundError(
             f"no application {application_id}",
+            because="this cluster knows none of that id",
             hint="`yopp app list -a` shows those this cluster knows",
             sought=application_id,
         )
@@ -318,6 +319,7 @@ class YarnClient:
                 return report
         raise ContainerNotFoundError(
             f"no container {container_id}",
+            because="neither its ResourceManager nor a node knows it",
             hint="`yopp container list -a` shows those this cluster knows",
             sought=container_id,
         )
@@ -329,6 +331,7 @@ class YarnClient:
                 return report
         raise NodeNotFoundError(
             f"no node {node_id}",
+            because="none of that id has registered",
             hint="`yopp node list -a` shows those this cluster knows",
             sought=node_id,
         )
@@ -403,7 +406,11 @@ class YarnClient:
     ) -> Any:
         """One call of a node. Raises ConnectionFailedError, or what it refused."""
         if not node.address:
-            raise ConnectionFailedError(f"node {node.node_id} has told no address")
+            raise ConnectionFailedError(
+                f"node {node.node_id} has told no address",
+                because="it has not registered since the ResourceManager started",
+                hint="`yopp node list -a` shows when it was heard of",
+            )
         if node.node_id not in self._nodes:
             self._nodes[node.node_id] = Connection(node.address, peer=f"node {node.node_id}")
         return self._call(self._nodes[node.node_id], method, request, timeout=timeout)

@@ -48,7 +48,11 @@ EXIT_CODES: tuple[Tagged, ...] = (
         """Only of `dshell` with `YOPP_HADOOP_EXIT=1`, which ends as Hadoop's client does: 0, 2 where the job did not
         succeed, 1 for an exception, 255 for wrong usage.""",
     ),
-    _entry("128+N", "Ended by signal N. 137 is also a container over its memory limit, and 130 is Ctrl-C."),
+    _entry(
+        "128+N",
+        """Ended by signal N. 137 is also a container over its memory limit, and 130 is Ctrl-C: the first asks a job in
+        the foreground to stop, the second has the ResourceManager kill it at once; it ends KILLED.""",
+    ),
 )
 """Exit codes; a test compares their numbers with those of the errors."""
 
@@ -210,7 +214,9 @@ SITE_SYNTAX: tuple[Block, ...] = (
 SITE_XML: tuple[Block, ...] = (
     _says(
         """A `yarn-site.xml` or `mapred-site.xml` of Hadoop is read too. Properties in it that mean nothing
-        to yopp are ignored with a warning, as are the addresses of that cluster's ResourceManager. A value
+        to yopp are ignored with a warning, as are the addresses of that cluster's ResourceManager. One whose name is to
+        within a letter or two that of a property here, or is like one in `yarn.resourcemanager.*` or
+        `yarn.nodemanager.*`, is told of with what was probably meant by every command that reads the file. A value
         that is `final` there cannot be changed by a later file, only by a `-D`. Of several directories the
         first is used. A DOCTYPE and `xi:include` are refused."""
     ),

@@ -192,7 +192,9 @@ class RunDir:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, UnicodeDecodeError) as error:
-            raise YoppError(f"cannot read {path}", because=_reason(error)) from None
+            raise YoppError(
+                f"cannot read {path}", because=_reason(error), hint="`ls -l` says whose it is"
+            ) from None
 
     def daemons(self) -> tuple[Daemon, ...]:
         """The living daemons, the RM first, then the NMs by port."""

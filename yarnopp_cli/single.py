@@ -70,7 +70,11 @@ def start_nms(
     run_dir.prepare()
     with run_dir.lock(timeout):
         if run_dir.daemon("rm") is None:
-            raise ConnectionFailedError("no ResourceManager runs here", hint="`yopp rm start`, or `yopp up`")
+            raise ConnectionFailedError(
+                "no ResourceManager runs here",
+                because="nobody holds its pid file",
+                hint="`yopp rm start`, or `yopp up`",
+            )
         plan = read_plan(run_dir) or Plan()
         chosen = _choose(configuration, run_dir, plan, port, Wish(None, memory, vcores))
         run_dir.remove_leftovers()
@@ -145,7 +149,10 @@ def port_of(text: str) -> int:
     digits = text.rpartition(":")[2].removeprefix("nm-")
     if not digits.isascii() or not digits.isdigit() or not 0 < int(digits) < 65536:
         raise NodeNotFoundError(
-            f"no node {text!r}", hint="name it as `yopp node list` does, or by its port", sought=text
+            f"no node {text!r}",
+            because="no NodeManager of this run directory has that name",
+            hint="name it as `yopp node list` does, or by its port",
+            sought=text,
         )
     return int(digits)
 

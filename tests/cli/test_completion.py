@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from executor.records import ContainerState, ExecutionType
 from yarnopp_cli.cli.completion import complete
 
 from .fake import Cluster, app_id, container_id
@@ -36,6 +37,22 @@ ROOT = Path(__file__).resolve().parent.parent.parent
         (["run", "-n", "3", "sl"], []),
         (["--vers"], ["--version"]),
         (["application", "st"], ["status"]),
+        (["-o", "js"], ["json", "jsonl"]),
+        (["ps", "-o", "t"], ["table", "tsv"]),
+        (["-o", "json", "expl"], ["explain"]),
+        (["ps", "--color", ""], ["auto", "always", "never"]),
+        (["ps", "--state", "PAU"], ["PAUSING", "PAUSED"]),
+        (["ps", "--state", "RUNNING,QUE"], ["RUNNING,QUEUED"]),
+        (["nodes", "--state", "decommissionin"], ["DECOMMISSIONING"]),
+        (["container", "list", "--type", ""], ["GUARANTEED", "OPPORTUNISTIC"]),
+        (["app", "list", "--type", "Y"], ["YARN"]),
+        (["ps", "--sort", "-mem"], ["-memory"]),
+        (["node", "list", "--columns", "id,sta"], ["id,state"]),
+        (["events", "--kind", "NodeL"], ["NodeLost"]),
+        (["wait", "--for", "r"], ["RUNNING"]),
+        (["run", "--exit-code", ""], ["highest", "first", "any"]),
+        (["engine", "use", ""], ["local", "yarn"]),
+        (["run", "-n", ""], []),
     ],
 )
 def test_words_that_need_no_cluster(run_dir: Path, typed: list[str], wanted: list[str]) -> None:
@@ -54,6 +71,20 @@ def test_live_ids(cluster: Cluster) -> None:
     assert app_id(2) in complete(["wait", ""]) and container_id(2, 1) in complete(["wait", ""])
     assert "host1:45454" in complete(["ps", "--node", "h"])
     assert complete(["explain", "host1:4"])[0].startswith("host1:4")
+
+
+def test_containers_that_a_command_can_do_nothing_to_are_not_offered(cluster: Cluster) -> None:
+    every = cluster.containers
+    live = [one for one in every if not one.finished_at_ms]
+    for verb, wanted in (
+        ("promote", [one for one in live if one.execution_type is ExecutionType.OPPORTUNISTIC]),
+        ("demote", [one for one in live if one.execution_type is ExecutionType.GUARANTEED and not one.is_am]),
+        ("pause", [one for one in live if one.state is ContainerState.RUNNING]),
+        ("resume", [one for one in live if one.state is ContainerState.PAUSED]),
+    ):
+        offered = [word for word in complete(["container", verb, ""]) if word != "last"]
+        assert sorted(offered) == sorted(one.container_id for one in wanted), verb
+        assert len(wanted) < len(every)
 
 
 def test_where_no_cluster_is_nothing_is_said(cli: Cli) -> None:

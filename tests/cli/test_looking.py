@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from executor.records import ContainerState, ExecutionType, Resource
 from yarnopp_cli.records.reports import (
+    FINAL_STATES,
     FinalApplicationStatus,
     QueueReport,
     QueueUserReport,
@@ -50,6 +52,21 @@ def test_no_rows_are_null_in_json_as_in_yarn_and_a_note_in_a_table(cli: Cli, clu
     assert (ended.code, ended.out) == (0, "")
     assert "no containers" in ended.err
     assert cli("ps", "-q").err == ""
+
+
+def test_a_list_that_is_empty_for_its_filters_or_limit_says_so(cli: Cli, cluster: Cluster) -> None:
+    more = " (-a shows ended ones)\n"
+    assert cli("ps", "--limit", "0").err == "no containers shown: --limit is 0\n"
+    assert cli("app", "list", "--limit", "0").err == "no applications shown: --limit is 0\n"
+    assert cli("ps", "--user", "nobody").err == f"no live containers match{more}"
+    assert cli("ps", "-a", "--user", "nobody").err == "no containers match\n"
+    cluster.applications = [one for one in cluster.applications if one.state in FINAL_STATES]
+    assert cli("app", "list", "--type", "SPARK").err == f"no live applications match{more}"
+    refused = cli("app", "list", "--type", "O")
+    assert refused.code == 2
+    assert "applicationType" in refused.err and "`yopp ps --type O` lists containers" in refused.err
+    cluster.containers, cluster.applications = [], []
+    assert cli("ps").err == f"no containers live{more}"
 
 
 def test_node_status_by_id_port_and_last(cli: Cli, cluster: Cluster) -> None:
@@ -401,3 +418,24 @@ def test_a_node_that_has_gone_has_nothing_to_say(cluster: Cluster) -> None:
     from yarnopp_cli.rundir import RunDir
 
     assert weaker_limits(RunDir.of(str(cluster.run_dir)), 45999) == ()
+
+
+BAD_SITE = """<configuration><property><name>yarn.resourcemanager.adress</name><value>x:1</value></property>
+<property><name>yarn.log-aggregation-enable</name><value>true</value></property></configuration>"""
+
+
+def test_files_that_are_named_are_checked_and_slips_in_them_told_once(
+    cli: Cli, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "bad.xml"
+    site.write_text(BAD_SITE)
+    for words in (("ps",), ("status",), ("app", "list")):
+        told = cli("--conf", str(site), *words).err
+        assert told.count("did you mean yarn.resourcemanager.address?") == 1 and "log-aggregation" not in told
+        assert "did you mean" not in cli("--conf", str(site), *words, "-q").err
+    monkeypatch.setenv("YOPP_CONF", str(site))
+    assert "did you mean yarn.resourcemanager.address?" in cli("ps").err
+    monkeypatch.setenv("YOPP_CONF", "/nosuch")
+    for words in (("ps", "-q"), ("status",), ("config", "path"), ("node", "list")):
+        ended = cli(*words)
+        assert (ended.code, ended.err.splitlines()[0]) == (78, "error: /nosuch: cannot read this file"), words

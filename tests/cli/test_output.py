@@ -178,6 +178,15 @@ def test_questions_need_a_terminal_or_yes(
         assert printer.confirm("Sure?", yes=False) is meant
     assert "[y/N]" in capsys.readouterr().err
 
+    class Interrupted(io.StringIO):
+        def readline(self, *_: object) -> str:  # type: ignore[override]
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("sys.stdin", Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        printer.confirm("Sure?", yes=False)
+    assert capsys.readouterr().err.endswith("[y/N] \n")
+
 
 def test_a_stdout_that_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     read, write = os.pipe()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from executor.records import OpportunisticContainersStatus, Resource
+from executor.records import ContainerState, ExecutionType, OpportunisticContainersStatus, Resource
 from yarnopp_cli.core.dry_run import Forecast, forecast
+from yarnopp_cli.records.explanation import ReasonCode
 from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, TaskSpec
-from yarnopp_cli.records.reports import NodeReport, NodeState
+from yarnopp_cli.records.reports import ContainerReport, NodeReport, NodeState
 
 from .rm_harness import GUARANTEED, OPPORTUNISTIC
 
@@ -93,3 +94,64 @@ def test_a_detached_jobs_master_takes_its_part_of_a_node_to_the_end() -> None:
     full = replace(node(), used=Resource(1000, 2))
     waits = forecast(job(1), [full], opportunistic=True, minimum=LEAST, master=Resource(100, 0))
     assert waits.waiting == 1, "with its master"
+
+
+def waiter(number: int, state: ContainerState, diagnostics: str = "") -> ContainerReport:
+    return ContainerReport(
+        f"container_1_0001_01_{number:06d}",
+        "application_1_0001",
+        "h1:1",
+        ExecutionType.OPPORTUNISTIC,
+        LEAST,
+        state=state,
+        diagnostics=diagnostics,
+        queued_at_ms=number,
+    )
+
+
+PAUSED = [
+    waiter(number, ContainerState.PAUSED, "Container paused: processes outside yopp need the CPU")
+    for number in (1, 2)
+]
+QUEUED = [waiter(number, ContainerState.SCHEDULED) for number in (3, 4)]
+
+
+def test_what_waits_there_already_goes_first_and_the_machine_may_be_busy() -> None:
+    status = OpportunisticContainersStatus(queued=2, paused=2, queue_capacity=10, lent_vcores=-2)
+    busy = replace(node(), opportunistic=status)
+    found = forecast(job(opportunistic=3), [busy], [*PAUSED, *QUEUED], opportunistic=True, minimum=LEAST)
+    assert told(found) == [(0, 0, 3)] and found.places[0].ahead == 2
+    codes = [one.code for one in found.places[0].reasons]
+    assert codes == [ReasonCode.PRESSURE, ReasonCode.BEHIND]
+    # the machine is quiet again: those that had to give way go on before what comes now
+    quiet = replace(busy, opportunistic=replace(status, lent_vcores=0))
+    found = forecast(job(opportunistic=3), [quiet], [*PAUSED, *QUEUED], opportunistic=True, minimum=LEAST)
+    assert told(found) == [(0, 0, 3)]
+    # and so do those that queue
+    found = forecast(job(opportunistic=3), [quiet], [PAUSED[0], QUEUED[0]], opportunistic=True, minimum=LEAST)
+    assert told(found) == [(0, 0, 3)]
+    found = forecast(job(opportunistic=3), [quiet], [QUEUED[0]], opportunistic=True, minimum=LEAST)
+    assert told(found) == [(1, 0, 2)] and found.places[0].reasons == ()
+
+
+def test_paused_ones_keep_their_memory_and_what_is_lent_is_room() -> None:
+    kept = replace(
+        node(total=Resource(200, 2)), opportunistic=OpportunisticContainersStatus(queue_capacity=1)
+    )
+    found = forecast(job(opportunistic=1), [kept], PAUSED, opportunistic=True, minimum=LEAST)
+    assert told(found) == [(0, 0, 1)] and found.places[0].reasons[0].code is ReasonCode.NO_MEMORY
+    lent = replace(node(), opportunistic=OpportunisticContainersStatus(queue_capacity=1, lent_vcores=1))
+    found = forecast(job(opportunistic=4), [lent], [], opportunistic=True, minimum=LEAST)
+    assert told(found) == [(3, 0, 1)]
+
+
+def test_a_drained_node_is_not_one_that_is_too_small() -> None:
+    drained = replace(node(), state=NodeState.DECOMMISSIONED)
+    found = forecast(job(2), [drained], [], opportunistic=True, minimum=LEAST)
+    assert (found.impossible, found.waiting, found.held) == (0, 2, 2)
+    assert found.unusable[0].text == "h1:1 has been drained: nothing new comes there"
+    assert found.unusable[0].code is ReasonCode.NODE_DRAINING
+    large = forecast(job(1, size=Resource(5000, 1)), [drained], [], opportunistic=True, minimum=LEAST)
+    assert large.impossible == 1 and not large.held
+    lost = replace(node(), state=NodeState.LOST)
+    assert forecast(job(1), [lost], [], opportunistic=True, minimum=LEAST).impossible == 1

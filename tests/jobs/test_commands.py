@@ -125,6 +125,11 @@ def test_who_waited_and_for_how_long() -> None:
         "ran 8 opportunistic, 2 guaranteed, 4 queued (waited 2.0 s on average, 3.0 s at most), "
         "1 preempted and asked for again"
     )
+    awaited = JobSummary(guaranteed=3, queued=2, awaited=1, waited=3, wait_ms_total=3300, wait_ms_max=3000)
+    assert progress.summary_line(awaited) == (
+        "ran 0 opportunistic, 3 guaranteed, 1 waited to be granted, 2 queued (waited 1.1 s on average, 3.0 s at most), "
+        "0 preempted"
+    )
     assert progress.summary_line(JobSummary(guaranteed=1)) == ""
     assert "0 queued, 0 preempted" in progress.summary_line(JobSummary(guaranteed=1), always=True)
 

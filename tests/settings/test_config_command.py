@@ -120,9 +120,12 @@ def test_path(capfd: pytest.CaptureFixture[str], write: Write, monkeypatch: pyte
     out, err = capfd.readouterr()
     assert out == f"{site}\n"
     assert site in err and "/etc/yopp/yarn-site.toml" in err
-    monkeypatch.setenv("YOPP_CONF", "/a:/b")
+    other = write("b.toml", "")
+    monkeypatch.setenv("YOPP_CONF", f"{site}:{other}")
     assert run(["config", "path", "--json"]) == 0
-    assert json.loads(capfd.readouterr().out)["path"]["read"] == ["/a", "/b"]
+    assert json.loads(capfd.readouterr().out)["path"]["read"] == [site, other]
+    monkeypatch.setenv("YOPP_CONF", f"{site}:/nosuch")
+    assert run(["config", "path"]) == 78
 
 
 def test_nothing_is_made_by_looking(tmp_path: object, capfd: pytest.CaptureFixture[str]) -> None:

@@ -96,7 +96,11 @@ def test_hadoops_capacity_scheduler_xml_and_the_command_line(load_with: Load, wr
     ("define", "message", "hint"),
     [
         (f"{ROOT}.prod.capacitty=1", "unknown property", f"did you mean {ROOT}.prod.capacity?"),
-        (f"{ROOT}.prod.priority=1", "unknown property", "`yopp config show --all`"),
+        (
+            f"{ROOT}.prod.priority=1",
+            "unknown property",
+            "`yopp config show -a | grep yarn.scheduler.capacity.`",
+        ),
         ("yarn.scheduler.capacity.node-locality-delay=1", "unknown property", "`yopp config"),
         (f"{ROOT}.pr od.capacity=1", "unknown property", ""),
     ],

@@ -318,3 +318,8 @@ def test_lines_of_keys_past_all_that_looks_like_keys() -> None:
 def test_a_key_inside_an_inline_table_has_the_line_of_the_table(load_with: Load, write: Write) -> None:
     path = write("site.toml", "\n\nyarn = { scheduler = { maximum-allocation-mb = 9000 } }")
     assert load_with([path]).origin(NAME) == f"{path}:3"
+
+
+def test_the_namespace_alone_is_no_likeness(problems_of: Problems) -> None:
+    (problem,) = problems_of(defines=["yarn.nodemanager.nosuch=1"])
+    assert problem.hint == "`yopp config show -a | grep yarn.nodemanager.` lists those that there are"

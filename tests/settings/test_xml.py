@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from yarnopp_cli.settings.loading import misspelt
 from yarnopp_cli.settings.rules import OPPORTUNISTIC, QUEUE_LENGTH
 
 from .conftest import Load, Problems, Write
@@ -187,3 +188,26 @@ def test_another_encoding_that_the_file_declares(load_with: Load, write: Write) 
     )
     path = write("a.xml", text.encode("latin-1"))
     assert load_with([path]).value("yarn.nodemanager.log-dirs") == "/café"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("yarn.resourcemanager.adress", "yarn.resourcemanager.address"),
+        ("yarn.nodemanager.recovery.enable", "yarn.nodemanager.recovery.enabled"),
+        ("yarn.nodemanager.resource.memory-gb", "yarn.nodemanager.resource.memory-mb"),
+        ("yarn.nodemanager.log-dir", "yarn.nodemanager.log-dirs"),
+        ("yarn.resourcemanager.hostname", ""),
+        ("yarn.nodemanager.aux-services", ""),
+        ("yarn.log-aggregation-enable", ""),
+        ("dfs.replication", ""),
+    ],
+)
+def test_a_name_that_is_nearly_ours_is_told_and_hadoops_others_are_not(
+    load_with: Load, write: Write, name: str, meant: str
+) -> None:
+    path = write("yarn-site.xml", site(f"<name>{name}</name><value>1</value>"))
+    told = misspelt(load_with([path]).warnings)
+    assert [line.partition(": ")[2] for line in told] == (
+        [f"unknown property {name} is ignored; did you mean {meant}?"] if meant else []
+    )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from textual import events
 from textual.widgets import OptionList
 
-from executor.records import ContainerState, ExecutionType
+from executor.records import ContainerState, ExecutionType, Resource
 from yarnopp_cli.errors import InvalidStateError
 from yarnopp_cli.records.history import EventKind
-from yarnopp_cli.records.reports import NodeState
+from yarnopp_cli.records.reports import ContainerReport, NodeState
+from yarnopp_cli.tui.actions import _POSSIBLE, refusal
 from yarnopp_cli.tui.dialogs import Confirm, TextDialog
 from yarnopp_cli.tui.screens.containers import ContainersScreen
 from yarnopp_cli.tui.screens.detail import DetailScreen
@@ -624,3 +626,21 @@ def test_whatever_is_open_a_terminal_of_any_size_is_harmless(keys: tuple[str, ..
         await driver.sees("Containers (12)", "_000012")
 
     drive(body)
+
+
+def test_a_master_cannot_be_demoted_here_either() -> None:
+    master = ContainerReport(
+        container_id(1, 1),
+        app_id(1),
+        "h1:1",
+        ExecutionType.GUARANTEED,
+        Resource(128, 0),
+        state=ContainerState.RUNNING,
+        is_am=True,
+    )
+    assert not _POSSIBLE["demote"](master) and _POSSIBLE["demote"](replace(master, is_am=False))
+    told = refusal("demote", master)
+    assert told == f"{container_id(1, 1)} cannot be updated: it is its application's master"
+    assert (
+        refusal("demote", replace(master, is_am=False)) == "only a live guaranteed container can be demoted"
+    )

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import EXIT_TIMEOUT, YoppError
+from executor.records import ExecutionType
+
+from ..errors import EXIT_TIMEOUT, UsageError, YoppError
 from ..records.client_protocol import GetApplicationsRequest
 from ..records.reports import FINAL_STATES, ApplicationReport, YarnApplicationState
 from ..views import applications as view
+from ..views.text import harmless
 from .context import Context
 from .filters import QueueFilter, UserFilter, applications_on, comma_words, node_id, queues_below
-from .listing import Documents, chosen, repeat, show, words_of
+from .listing import Documents, chosen, empty_text, repeat, show, words_of
 from .naming import agreed, applications, words
 from .options import (
     Color,
@@ -125,6 +128,7 @@ def list_applications(
         there: frozenset[str] = frozenset()
         queues = queues_below(client, queue) if queue else None
         on = node_id(client, node)
+        _check_types(client, request.application_types)
 
         def passes(report: ApplicationReport) -> bool:
             return (queues is None or report.queue in queues) and (not on or report.application_id in there)
@@ -140,12 +144,28 @@ def list_applications(
                 Documents(lambda apps: view.documents(apps, now), lambda app: view.document(app, now)),
                 choice,
                 identity=lambda app: app.application_id,
-                empty="no applications"
-                if not request.live_only
-                else "no applications live (-a shows ended ones)",
+                empty=empty_text(
+                    "applications",
+                    choice,
+                    narrowed=bool(states or kind or tag or user or queue or node or name),
+                    live_only=request.live_only,
+                ),
             )
 
         repeat(printer, watch, once)
+
+
+def _check_types(client: YarnClient, wanted: tuple[str, ...]) -> None:
+    """Raises UsageError for the type of an execution where no application is of a type of that name."""
+    for word in wanted:
+        if any(one.value.startswith(word.upper()) for one in ExecutionType):
+            known = sorted({one.application_type for one in client.applications()})
+            if word.upper() not in (one.upper() for one in known):
+                raise UsageError(
+                    f"--type has no {harmless(word)}",
+                    because="--type of applications is YARN's applicationType, not the type of an execution",
+                    hint=f"{', '.join(known) or 'YARN, MAPREDUCE'}; `yopp ps --type {word}` lists containers",
+                )
 
 
 def status(
@@ -245,6 +265,7 @@ def _await_end(client: YarnClient, named: list[str], bound: float) -> None:
         if time.monotonic() >= deadline:
             raise YoppError(
                 f"{', '.join(living)} did not end within {bound:g} s",
+                because="an application ends when its containers have, which have some time after SIGTERM",
                 hint="look at it with `yopp app status`; --timeout waits longer",
                 exit_code=EXIT_TIMEOUT,
             )

@@ -70,7 +70,9 @@ def lifetime(
     seconds = 0.0 if length.lower() == "unlimited" else duration(length)
     if not seconds and length.lower() != "unlimited":
         raise UsageError(
-            "no time is left to live", hint="`yopp app kill` ends it now; `unlimited` lifts a bound"
+            "no time is left to live",
+            because=f"{length!r} is no time at all",
+            hint="`yopp app kill` ends it now; `unlimited` lifts a bound",
         )
     expires = now_ms() + round(seconds * 1000) if seconds else 0
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:

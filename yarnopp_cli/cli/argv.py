@@ -143,10 +143,15 @@ def _with_early(early: list[str], words: list[str]) -> list[str]:
 def _jar(rest: list[str]) -> list[str]:
     """``jar X.jar PROGRAM ARGS``: the two programs of Hadoop's own jars that the document runs."""
     if not rest or rest[0].startswith("-"):
-        raise UsageError("jar needs the name of a jar file", hint="yopp pi 50 100, or yopp dshell --help")
+        raise UsageError(
+            "jar needs the name of a jar file",
+            because="nothing, or an option, follows it",
+            hint="yopp pi 50 100, or yopp dshell --help",
+        )
     if len(rest) < 2:
         raise UsageError(
             f"jar {rest[0]} needs the name of a program in it",
+            because="a jar of Hadoop's has several programs",
             hint="pi, or org.apache.hadoop.yarn.applications.distributedshell.Client",
         )
     program, arguments = rest[1], rest[2:]
@@ -219,6 +224,7 @@ def _daemon(rest: list[str]) -> list[str]:
     if len(rest) < 2 or rest[0] not in ("start", "stop", "status") or rest[1] not in _DAEMONS:
         raise UsageError(
             "--daemon takes start, stop or status, and resourcemanager or nodemanager",
+            because="it is YARN's way to start and end one daemon",
             hint="yopp up starts both, yopp down ends them",
         )
     return [_DAEMONS[rest[1]], rest[0], *rest[2:]]
@@ -241,7 +247,9 @@ class _Words:
         """The value of an option. Raises UsageError if there is none."""
         if self._index >= len(self._words):
             raise UsageError(
-                f"yopp {self.command}: {option} needs a value", hint=f"yopp {self.command} --help"
+                f"yopp {self.command}: {option} needs a value",
+                because="nothing follows it",
+                hint=f"yopp {self.command} --help",
             )
         self._index += 1
         return self._words[self._index - 1]
@@ -367,7 +375,9 @@ def _map(command: str, words: list[str]) -> list[str]:
         if ours[0] in _FIRST:
             if verb:
                 raise UsageError(
-                    f"yopp {command}: {option} and -{verb[0]} exclude each other", hint="type one of them"
+                    f"yopp {command}: {option} and -{verb[0]} exclude each other",
+                    because="each is a command of its own",
+                    hint="type one of them",
                 )
             target = verb
         target += [one for one in ours if one]
@@ -379,7 +389,9 @@ def _map(command: str, words: list[str]) -> list[str]:
             source.values()
     if command in ("app", "attempt", "container", "node", "queue") and not verb:
         raise UsageError(
-            f"yopp {command}: {_first_option(table, words)} needs -list", hint=f"yopp {command} list --help"
+            f"yopp {command}: {_first_option(table, words)} needs -list",
+            because="that option narrows a list, and no list is asked for",
+            hint=f"yopp {command} list --help",
         )
     return [command, *_finished(command, verb, others)]
 
@@ -394,7 +406,11 @@ def _finished(command: str, verb: list[str], others: list[str]) -> list[str]:
             typed = {"queue": "-changeQueue", "priority": "-updatePriority", "lifetime": "-updateLifetime"}[
                 verb[0]
             ]
-            raise UsageError(f"yopp app: {typed} needs -appId", hint=f"yopp app {verb[0]} --help")
+            raise UsageError(
+                f"yopp app: {typed} needs -appId",
+                because="it changes one application, which is to be named",
+                hint=f"yopp app {verb[0]} --help",
+            )
         others.remove(named[0])
         verb = [verb[0], named[0], *verb[2:]]
     if command == "container" and verb[:1] == ["signal"]:
@@ -421,7 +437,11 @@ def _log_words(words: list[str]) -> list[str]:
     if end < len(words) and words[end] in ("ALL", ".*"):
         names, end = {"stdout", "stderr"}, end + 1
     if not names <= {"stdout", "stderr"} or not names:
-        raise UsageError("a container's log files are stdout and stderr", hint="-log_files stdout")
+        raise UsageError(
+            "a container's log files are stdout and stderr",
+            because="nothing else of it is kept",
+            hint="-log_files stdout",
+        )
     chosen = [f"--{name}" for name in sorted(names)] if len(names) == 1 else []
     return [*words[:at], *chosen, *words[end:]]
 
@@ -430,7 +450,11 @@ def _yarn_signal(name: str) -> str:
     """YARN's SignalContainerCommand as a signal."""
     known = {"OUTPUT_THREAD_DUMP": "QUIT", "GRACEFUL_SHUTDOWN": "TERM", "FORCEFUL_SHUTDOWN": "KILL"}
     if name not in known:
-        raise UsageError(f"{name!r} is none of YARN's signals", hint=f"use one of {', '.join(known)}")
+        raise UsageError(
+            f"{name!r} is none of YARN's signals",
+            because="`-signal` takes YARN's SignalContainerCommand; `yopp container signal` takes those of Linux",
+            hint=f"use one of {', '.join(known)}",
+        )
     return known[name]
 
 

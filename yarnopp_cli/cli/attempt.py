@@ -141,6 +141,7 @@ def status(
             if not matching:
                 raise ApplicationNotFoundError(
                     f"no attempt {word}",
+                    because=f"{wanted.application_id} has none of that number",
                     hint=f"`yopp attempt list {wanted.application_id}` shows those there are",
                     sought=str(wanted),
                 )

@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import itertools
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ..errors import YoppError
-from .options import Format, Json, Output, examples, new_typer
+from .option_values import completed, without_values
+from .options import EngineName, Format, Json, Output, examples, new_typer
 from .output import WORDS, Printer
 from .table import ALIASES, COMMANDS
+
+if TYPE_CHECKING:
+    from ..records.reports import ContainerReport
 
 SECONDS = 0.25
 """How long the cluster has to tell its ids."""
@@ -39,6 +44,13 @@ _TAKES = {
 _ANY = {"wait": ("app", "container"), "logs": ("app", "container"), "explain": ("app", "container", "node")}
 _ANY |= {"stats": ("app", "container", "node"), "report": ("app",), "metrics": ("node",)}
 _OPTIONS = {"--app": ("app",), "--container": ("container",), "--node": ("node",), "--queue": ("queue",)}
+# To whom a command of `container` can do anything at all, by what is known of each without importing records.
+_FITTING: dict[str, Callable[[ContainerReport], bool]] = {
+    "pause": lambda one: one.state is not None and one.state.value == "RUNNING",
+    "resume": lambda one: one.state is not None and one.state.value in ("PAUSING", "PAUSED"),
+    "promote": lambda one: one.execution_type.value == "OPPORTUNISTIC",
+    "demote": lambda one: one.execution_type.value == "GUARANTEED" and not one.is_am,
+}
 
 BASH = """\
 _yopp() {
@@ -136,7 +148,12 @@ def complete(typed: list[str]) -> list[str]:
     *before, last = typed
     if before and before[-1] in _OPTIONS:
         return _starting(_ids(_OPTIONS[before[-1]], before), last)
-    path = [word for word in before if not word.startswith("-")]
+    path = without_values(before)
+    if before and before[-1].startswith("-"):
+        named = [*ALIASES.get(path[0], (path[0],)), *path[1:]] if path else []
+        values = completed(named, before[-1], last, _command)
+        if values is not None:
+            return values
     if not path:
         return _options_of([], last) if last.startswith("-") else _starting([*COMMANDS, *ALIASES], last)
     name, *more = (*ALIASES.get(path[0], (path[0],)), *path[1:])
@@ -146,9 +163,11 @@ def complete(typed: list[str]) -> list[str]:
         return _options_of([name, *more], last)
     if COMMANDS[name].group and not more:
         return _starting(_subcommands(name), last)
+    if name == "engine" and more == ["use"]:
+        return _starting([one.value for one in EngineName], last)
     kinds = _kinds(name, more)
     if kinds:
-        found = _ids(kinds, before)
+        found = _ids(kinds, before, _FITTING.get(more[0]) if name == "container" else None)
         return _starting(["last", *found] if found and "queue" not in kinds else found, last)
     if name == "config" and more and more[0] in ("get", "set", "show"):
         return _starting(_properties(), last) if more[0] == "show" or len(more) == 1 else []
@@ -208,8 +227,10 @@ def _options_of(path: list[str], last: str) -> list[str]:
     return _starting([name for name in (*named, "--help") if name.startswith("--") or last == "-"], last)
 
 
-def _ids(kinds: tuple[str, ...], before: list[str]) -> list[str]:
-    """Live ids, newest first; nothing where no cluster answers in time."""
+def _ids(
+    kinds: tuple[str, ...], before: list[str], fits: Callable[[ContainerReport], bool] | None = None
+) -> list[str]:
+    """Live ids, newest first, of containers those that ``fits``; nothing where no cluster answers in time."""
     from ..records.client_protocol import GetApplicationsRequest, GetContainersRequest
     from .context import Context
 
@@ -227,7 +248,7 @@ def _ids(kinds: tuple[str, ...], before: list[str]) -> list[str]:
                 found += [one.application_id for one in reversed(apps)]
             if "container" in kinds:
                 every = client.container_reports(GetContainersRequest())
-                found += [one.container_id for one in reversed(every)]
+                found += [one.container_id for one in reversed(every) if fits is None or fits(one)]
             if "node" in kinds:
                 found += [one.node_id for one in client.nodes()]
             if "queue" in kinds:

@@ -159,10 +159,13 @@ def path(
     quiet: Quiet = False,
 ) -> None:
     """Print the configuration files that yopp reads, and on stderr those that it looks for."""
-    from ..settings.files import candidate_sites, chosen_files
+    from ..settings.files import candidate_sites, check_file, chosen_files
 
     printer = Printer.of(output=output, json=json, quiet=quiet)
     read = chosen_files(conf or (), os.environ)
+    if conf or os.environ.get("YOPP_CONF"):
+        for one in read:
+            check_file(one)
     candidates = candidate_sites(os.environ)
     if printer.is_json:
         printer.document({"path": {"read": read, "candidates": list(candidates)}})

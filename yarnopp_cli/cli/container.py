@@ -30,7 +30,7 @@ from . import container_changes, shell
 from .application import now_ms
 from .context import Context
 from .filters import NameFilter, NodeFilter, QueueFilter, TagFilter, UserFilter, applications_with, node_id
-from .listing import Choice, Documents, chosen, repeat, show, words_of
+from .listing import Choice, Documents, chosen, empty_text, repeat, show, words_of
 from .naming import agreed, application, containers, of_application, words
 from .options import (
     Color,
@@ -119,6 +119,18 @@ class Filters:
     def ended_too(self) -> bool:
         """Whether containers that have ended are wanted."""
         return self.every or bool(_ENDED & set(self.states))
+
+    @property
+    def narrow(self) -> bool:
+        """Whether it leaves out more than what has ended."""
+        return bool(
+            self.states
+            or self.kind
+            or self.application
+            or self.node
+            or self.user
+            or self.applications is not None
+        )
 
     def pass_(self, report: ContainerReport) -> bool:
         """Whether this one is wanted."""
@@ -235,7 +247,7 @@ def _show(printer: Printer, client: YarnClient, filters: Filters, choice: Choice
         ),
         choice,
         identity=lambda report: report.container_id,
-        empty="no containers" if filters.ended_too else "no containers live (-a shows ended ones)",
+        empty=empty_text("containers", choice, narrowed=filters.narrow, live_only=not filters.ended_too),
     )
 
 
@@ -402,7 +414,7 @@ def await_containers(
         if time.monotonic() >= deadline:
             raise YoppError(
                 f"{', '.join(waiting)} did not {what} within {bound:g} s",
-                because=why(waiting[0]) if why is not None else "",
+                because=why(waiting[0]) if why is not None else "the time that was given to it has passed",
                 hint="look at it with `yopp container status`; --timeout waits longer",
                 exit_code=EXIT_TIMEOUT,
             )

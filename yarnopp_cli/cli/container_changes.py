@@ -202,7 +202,11 @@ def resize(
     """Give a container more or less memory or vcores while it runs; its limits change with them."""
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     if memory is None and vcores is None:
-        raise UsageError("no new size was given", hint="--memory 2G, --vcores 2, or both")
+        raise UsageError(
+            "no new size was given",
+            because="a resize needs memory, vcores or both",
+            hint="--memory 2G, --vcores 2, or both",
+        )
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         given = words(ids)
         named = containers(client, given, every=is_live)
@@ -287,7 +291,9 @@ def _change_type(
 def _of_no_master(report: ContainerReport) -> ContainerReport:
     if report.is_am:
         raise InvalidStateError(
-            f"{report.container_id} cannot be updated", because="it is its application's master"
+            f"{report.container_id} cannot be updated",
+            because="it is its application's master",
+            hint=f"`yopp app kill {report.application_id}` ends it with its application",
         )
     return report
 
@@ -300,7 +306,9 @@ def _foretell_pause(client: YarnClient, printer: Printer, named: Sequence[str]) 
     for one in reports:
         if one.state is not ContainerState.RUNNING:
             raise InvalidStateError(
-                f"{one.container_id} would not be paused", because=f"it is {view.shown_state(one)}"
+                f"{one.container_id} would not be paused",
+                because=f"it is {view.shown_state(one)}",
+                hint=f"`yopp explain {one.container_id}` says what it does",
             )
     foretell(printer, "pause", reports, picture_of(client))
 
@@ -322,7 +330,11 @@ def _update(
     def has_happened(report: ContainerReport) -> bool:
         _still_alive(report)
         if report.version < response.version and _last_line(report).startswith(_REFUSED_BY_NODE):
-            raise InvalidStateError(f"{container_id} is not updated", because=_last_line(report))
+            raise InvalidStateError(
+                f"{container_id} is not updated",
+                because=_last_line(report),
+                hint=f"`yopp explain {container_id}` says what it has and its node",
+            )
         return report.version >= response.version
 
     what = "get room on its node for that" if response.pending else "change"
@@ -352,14 +364,20 @@ def _alive(report: ContainerReport) -> ContainerReport:
 def _still_alive(report: ContainerReport) -> None:
     if not view.is_live(report):
         raise InvalidStateError(
-            f"{report.container_id} has ended meanwhile", because=report.diagnostics.strip()
+            f"{report.container_id} has ended meanwhile",
+            because=report.diagnostics.strip(),
+            hint=f"`yopp container status {report.container_id}` shows how",
         )
 
 
 def _is_paused(report: ContainerReport) -> bool:
     _still_alive(report)
     if report.state is ContainerState.RUNNING and _last_line(report).startswith(_NOT_PAUSED):
-        raise InvalidStateError(f"{report.container_id} still runs", because=_last_line(report))
+        raise InvalidStateError(
+            f"{report.container_id} still runs",
+            because=_last_line(report),
+            hint=f"`yopp container status {report.container_id}` shows it as it is now",
+        )
     return report.state is ContainerState.PAUSED
 
 

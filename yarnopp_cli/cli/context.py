@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ class Context:
     run_dir: RunDir
     conf: tuple[str, ...]
     define: tuple[str, ...]
+    looks: bool = False
 
     @classmethod
     def of(
@@ -47,13 +48,27 @@ class Context:
         define: Sequence[str] | None = None,
         run_dir: str | None = None,
     ) -> Context:
-        """As ``of``, for commands that need no property: what is named is still checked, but nothing else is
-        read.
+        """As ``of``, for commands that need no property: what is named (by YOPP_CONF too) is still checked, but
+        nothing else is read.
         """
-        context = cls.of(conf=conf, define=define, run_dir=run_dir)
-        if conf or define:
+        context = replace(cls.of(conf=conf, define=define, run_dir=run_dir), looks=True)
+        if context.names_files or define:
             _ = context.configuration
         return context
+
+    @property
+    def names_files(self) -> bool:
+        """Whether the command line or YOPP_CONF names files."""
+        return bool(self.conf or os.environ.get("YOPP_CONF"))
+
+    def warn_of_slips(self, printer: Printer) -> None:
+        """Say which names in the files that were named are nearly those of properties. Others say it by themselves,
+        with all other warnings."""
+        if self.looks and self.names_files and not printer.quiet:
+            from ..settings.loading import misspelt
+
+            for line in misspelt(self.configuration.warnings):
+                printer.warn(line)
 
     @cached_property
     def configuration(self) -> Configuration:
@@ -70,6 +85,8 @@ class Context:
         from ..client import YarnClient
 
         self.run_dir.check()
+        if printer is not None:
+            self.warn_of_slips(printer)
         if printer is None or not printer.verbose:
             return YarnClient(self.run_dir.rm_socket)
         printer.note(f"run directory {self.run_dir.path}")

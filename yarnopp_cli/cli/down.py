@@ -27,7 +27,8 @@ KeepContainers = Annotated[
     bool,
     typer.Option(
         "--keep-containers",
-        help="Leave containers running, until the next `yopp up` or `yopp down` deals with them.",
+        help="Leave containers running. The next `yopp up` starts a ResourceManager that knows nothing of them, "
+        "and ends them; so does `yopp down`.",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Kill daemons that do not end when they are asked to.")]

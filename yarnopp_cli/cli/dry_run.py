@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from executor.records import Resource
 
-from ..core.dry_run import Forecast, forecast
+from ..core.dry_run import Forecast, Place, forecast
 from ..errors import EXIT_FAILURE, ConnectionFailedError
 from ..jobs.progress import kinds_text
+from ..records.explanation import Reason, ReasonCode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..records.jobs import JobSpec
     from .context import Context
     from .output import Printer
@@ -29,9 +32,11 @@ def tell(context: Context, printer: Printer, job: JobSpec, master: Resource | No
             info = client.cluster_info()
             known = info.properties
             least = Resource(int(known.get(_MINIMUM_MB, "1024")), int(known.get(_MINIMUM_VCORES, "1")))
+            nodes = client.nodes()
             found = forecast(
                 job,
-                client.nodes(),
+                nodes,
+                client.containers(nodes=nodes),
                 opportunistic=info.opportunistic_enabled,
                 minimum=least,
                 master=master,
@@ -58,10 +63,19 @@ def _document(job: JobSpec, found: Forecast | None) -> dict[str, Any]:
         "nodes": []
         if found is None
         else [
-            {"node": one.node_id, "starts": one.starts, "preempting": one.preempting, "queued": one.queued}
+            {
+                "node": one.node_id,
+                "starts": one.starts,
+                "preempting": one.preempting,
+                "queued": one.queued,
+                "ahead": one.ahead,
+                "reasons": [reason.code.value for reason in one.reasons],
+            }
             for one in found.places
         ],
         "waiting": found.waiting if found is not None else 0,
+        "held": found.held if found is not None else 0,
+        "heldReasons": [] if found is None else [reason.code.value for reason in found.unusable],
         "impossible": found.impossible if found is not None else 0,
         "later": found.later if found is not None else 0,
     }
@@ -80,9 +94,13 @@ def _say(printer: Printer, job: JobSpec, found: Forecast | None) -> None:
         printer.text(f"  would be refused: {found.refused}")
     else:
         for one in found.places:
-            printer.text(f"  {one.node_id}: {_what(one.starts, one.preempting, one.queued)}")
-        if found.waiting:
-            printer.text(f"  {found.waiting} would wait for a node with room")
+            printer.text(f"  {one.node_id}: {_what(one)}")
+            for reason in one.reasons:
+                printer.text(f"    {reason.text}")
+        if found.waiting > found.held:
+            printer.text(f"  {found.waiting - found.held} would wait for a node with room")
+        if found.held:
+            printer.text(f"  {found.held} would wait: {held_text(found.unusable)}")
         if found.impossible:
             why = found.because or "no node is large enough, or none is where they must go"
             printer.text(f"  {found.impossible} could never run: {why}")
@@ -91,10 +109,18 @@ def _say(printer: Printer, job: JobSpec, found: Forecast | None) -> None:
     printer.note("nothing was changed")
 
 
-def _what(starts: int, preempting: int, queued: int) -> str:
-    parts = [f"{starts} would start at once"] if starts else []
-    if preempting:
-        parts[0] += f" ({preempting} of them take room from opportunistic containers)"
-    if queued:
-        parts.append(f"{queued} would queue")
+def held_text(reasons: Sequence[Reason]) -> str:
+    """Why nodes take nothing new, and what makes those that are drained take it again."""
+    told = "; ".join(reason.text for reason in reasons[:3])
+    drained = [name for one in reasons if one.code is ReasonCode.NODE_DRAINING for name in one.by]
+    return f"{told} (`yopp node resume {drained[0]}`)" if drained else told
+
+
+def _what(place: Place) -> str:
+    parts = [f"{place.starts} would start at once"] if place.starts else []
+    if place.preempting:
+        parts[0] += f" ({place.preempting} of them take room from opportunistic containers)"
+    if place.queued:
+        behind = f", behind {place.ahead} there" if place.ahead else ""
+        parts.append(f"{place.queued} would queue{behind}")
     return ", ".join(parts) or "none"

@@ -137,7 +137,11 @@ def test(
     if chosen.name == LOCAL:
         return _test_local(printer, Context.of(conf=conf, define=define, run_dir=run_dir), chosen)
     if not chosen.addresses:
-        raise UsageError("no ResourceManager is named", hint="--rm http://rm:8088, or YOPP_RM")
+        raise UsageError(
+            "no ResourceManager is named",
+            because="yarn works through the REST API of a cluster's ResourceManager",
+            hint="--rm http://rm:8088, or YOPP_RM",
+        )
     answers, problems = [], []
     for address in chosen.addresses:
         try:
@@ -255,7 +259,11 @@ def use(
     printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
     named = addresses([one for text in rm or () for one in text.split(",")])
     if name is EngineName.local and named:
-        raise UsageError("the local engine has no --rm", hint="yopp engine use yarn --rm URL")
+        raise UsageError(
+            "the local engine has no --rm",
+            because="it finds its cluster in the run directory",
+            hint="yopp engine use yarn --rm URL",
+        )
     before = choose(YARN, None, conf=conf, define=None, environ={**os.environ, RM_VARIABLE: ""})
     if name is EngineName.yarn and not (named or before.addresses):
         raise UsageError(

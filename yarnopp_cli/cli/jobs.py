@@ -22,11 +22,12 @@ from ..jobs import progress
 from ..jobs.loop import Left, MasterLoop, SignalWatch
 from ..jobs.output import OutputFollower, Sink
 from ..jobs.session import ON_DEMAND, Session
-from ..records.client_protocol import SubmitApplicationResponse
+from ..records.client_protocol import KillApplicationRequest, SubmitApplicationResponse
 from ..records.explanation import ReasonCode
 from ..records.jobs import JobSpec
 from ..records.reports import FINAL_STATES, ApplicationReport, FinalApplicationStatus
 from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext
+from ..rpc.blocking import Connection
 from ..rpc.plain import encode
 from ..settings.applications import ApplicationSettings
 from ..settings.resourcemanager import ResourceManagerSettings
@@ -42,6 +43,8 @@ BEGIN_SECONDS = 2.0
 """How long a detached job is looked at, to say whether it runs and where."""
 """How often the progress line is drawn anew on a terminal, and a plain one written elsewhere."""
 
+KILL_SECONDS = 2.0
+"""How long the second Ctrl-C waits for the ResourceManager."""
 BAR_CELLS = 24
 EXIT_READER_GONE = 141
 JOB_FILE = "job.json"
@@ -128,7 +131,7 @@ class JobConsole:
 
     def stopping(self, reason: str) -> None:
         """Say that the job is being stopped."""
-        self.say(f"{reason}: stopping the job (Ctrl-C again to leave it to the cluster)")
+        self.say(f"{reason}: stopping the job (Ctrl-C again kills it at once)")
 
     def stop_wanted(self) -> StopRequested | None:
         """A job whose reader has gone (``| head``) ends, as it would in a pipe of the shell's."""
@@ -307,12 +310,16 @@ def command_line() -> str:
 def run_foreground(session: Session, job: JobSpec, printer: Printer, options: JobOptions) -> Outcome:
     """Submit the job with this client as its master, and see it through. Raises YoppError.
 
-    Interrupted twice, it leaves at once (exit 130) and the RM ends the job.
+    Interrupted twice, it has the RM kill the job at once, and leaves (exit 130).
     """
     response = session.submit(_context(job, options))
     warn_of_ignored(session, printer)
     if response.am_token is None:
-        raise YoppError("the ResourceManager gave no token for a master in the client")
+        raise YoppError(
+            "the ResourceManager gave no token for a master in the client",
+            because="only an unmanaged application has its master in the client",
+            hint="`yopp doctor` compares the versions of what runs",
+        )
     if printer.ids_only:
         printer.text(response.application_id)
     master = JobMaster(job, response.attempt_id, response.am_token)
@@ -327,12 +334,7 @@ def run_foreground(session: Session, job: JobSpec, printer: Printer, options: Jo
         except Left:
             console.close()
             session.close()
-            raise YoppError(
-                f"left {response.application_id}: the cluster ends what is left of it",
-                because="interrupted twice",
-                hint="`yopp ps` shows what is still running",
-                exit_code=EXIT_INTERRUPTED,
-            ) from None
+            raise killed_at_once(session.run_dir.rm_socket, response.application_id) from None
         finally:
             console.close()
     report = session.report(response.application_id) if printer.is_json or end.error else None
@@ -343,6 +345,29 @@ def run_foreground(session: Session, job: JobSpec, printer: Printer, options: Jo
         console.say_end(end, options)
         console.check_output(end)
     return Outcome(end, response, report, console.tasks)
+
+
+def killed_at_once(rm_socket: str, application_id: str) -> YoppError:
+    """Have the RM kill an application whose client has no more patience; what is to be said of it.
+
+    Where the RM does not answer in KILL_SECONDS the client leaves all the same: the RM ends what has lost its client.
+    """
+    shows = f"`yopp app status {application_id}` and `yopp logs {application_id}` show how it ended"
+    request = KillApplicationRequest(application_id, "interrupted twice by Ctrl-C")
+    try:
+        with Connection(rm_socket, timeout=KILL_SECONDS) as connection:
+            connection.call("forceKillApplication", request, timeout=KILL_SECONDS)
+    except YoppError as problem:
+        because = f"interrupted twice, and {problem.message}"
+        return YoppError(
+            f"left {application_id}: the cluster ends what is left of it",
+            because=because,
+            hint=shows,
+            exit_code=EXIT_INTERRUPTED,
+        )
+    return YoppError(
+        f"killed {application_id}", because="interrupted twice", hint=shows, exit_code=EXIT_INTERRUPTED
+    )
 
 
 def _context(job: JobSpec, options: JobOptions) -> ApplicationSubmissionContext:

@@ -87,6 +87,15 @@ def show(
     printer.listing(ordered, shown, documents=documents.every, document=one, identity=identity, empty=empty)
 
 
+def empty_text(things: str, choice: Choice, *, narrowed: bool, live_only: bool = False) -> str:
+    """What is said where no row is left: there are none only where neither filters nor the limit are why."""
+    if choice.limit == 0:
+        return f"no {things} shown: --limit is 0"
+    live = " live" if live_only else ""
+    more = " (-a shows ended ones)" if live_only else ""
+    return f"no{live} {things} match{more}" if narrowed else f"no {things}{live}{more}"
+
+
 def repeat(printer: Printer, seconds: float | None, once: Callable[[], None]) -> None:
     """Run ``once``; with ``seconds``, again and again until Ctrl-C: in place on a terminal, else with the time before
     each table."""

@@ -290,7 +290,10 @@ def _on_disk(context: Context, named: Sequence[str], error: YoppError, masters_o
             one = container(every, word)
             if one not in every:
                 raise ContainerNotFoundError(
-                    f"no container {word}", because=f"there is no output of it in {log_dir}", sought=word
+                    f"no container {word}",
+                    because=f"there is no output of it in {log_dir}",
+                    hint="`yopp ps -a` shows those this cluster knows",
+                    sought=word,
                 )
             target.container_ids.append(one)
             target.directories[one] = os.path.join(log_dir, every[one], one)
@@ -298,7 +301,10 @@ def _on_disk(context: Context, named: Sequence[str], error: YoppError, masters_o
         app = application(known, word)
         if app not in known:
             raise ApplicationNotFoundError(
-                f"no application {word}", because=f"there is no output of it in {log_dir}", sought=word
+                f"no application {word}",
+                because=f"there is no output of it in {log_dir}",
+                hint="`yopp app list -a` shows those this cluster knows",
+                sought=word,
             )
         target.application_ids.append(app)
         target.directories[app] = os.path.join(log_dir, app)
@@ -479,5 +485,6 @@ def _copy(printer: Printer, target: Target, out: str, names: tuple[str, ...]) ->
                 ) from None
             copied += 1
     if not copied:
-        raise UsageError("there is no output to copy", hint="yopp ps -a")
+        printer.note("nothing was copied: nothing has been written yet")
+        return
     printer.note(f"{copied} files copied to {out}")

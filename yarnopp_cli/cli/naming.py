@@ -49,11 +49,17 @@ def words(given: Sequence[str]) -> list[str]:
             continue
         if is_terminal(sys.stdin):
             raise UsageError(
-                "- means ids from standard input, which is a terminal", hint="yopp app list -q | …"
+                "- means ids from standard input, which is a terminal",
+                because="nothing is piped into it",
+                hint="yopp app list -q | …",
             )
         named += sys.stdin.buffer.read().decode("utf-8", "backslashreplace").split()
     if not named:
-        raise UsageError("no id was given", hint="name one, or `last`")
+        raise UsageError(
+            "no id was given",
+            because="standard input was empty" if "-" in given else "the command names none",
+            hint="name one, or `last`",
+        )
     split = [one for word in named for one in (word.split(",") if _NUMBERS.fullmatch(word) else [word])]
     return list(dict.fromkeys(split))
 

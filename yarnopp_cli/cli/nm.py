@@ -60,8 +60,16 @@ def _port(node: str | None) -> int | None:
     return None if node is None else port_of(node)
 
 
+NewNode = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[NODE]", help="Its port, or its name as in `yopp node list`. [default: all that are missing]"
+    ),
+]
+
+
 def start(
-    node: Node = None,
+    node: NewNode = None,
     memory: Memory = None,
     vcores: Vcores = None,
     conf: Conf = None,
@@ -167,7 +175,10 @@ def status(
     chosen = [one for one in seen.nodes if port is None or one.port == port]
     if port is not None and seen.nodes and not chosen:
         raise NodeNotFoundError(
-            f"no node {node}", hint="`yopp nm status` lists those of this cluster", sought=node or ""
+            f"no node {node}",
+            because="no NodeManager of this run directory has that port",
+            hint="`yopp nm status` lists those of this cluster",
+            sought=node or "",
         )
     if printer.is_json:
         printer.document(cluster_document(seen))

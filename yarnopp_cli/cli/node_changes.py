@@ -174,7 +174,11 @@ def resize(
     """
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     if memory is None and vcores is None:
-        raise UsageError("no new size was given", hint="--memory 4G, --vcores 8, or both")
+        raise UsageError(
+            "no new size was given",
+            because="a resize needs memory, vcores or both",
+            hint="--memory 4G, --vcores 8, or both",
+        )
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
         found = []
         given = words(ids)

@@ -136,6 +136,7 @@ class Printer:
             if chosen not in FORMS:
                 raise UsageError(
                     f"YOPP_OUTPUT is {chosen!r}, which is no output format",
+                    because="it stands for -o where neither -o nor --json is given",
                     hint=f"use one of {', '.join(FORMS)}",
                 )
             if chosen not in forms:
@@ -351,7 +352,11 @@ class Printer:
         if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
             raise UsageError(question, because="there is no terminal to ask at", hint="say -y to mean yes")
         _talk(f"{harmless(question)} [y/N] ")
-        answer = sys.stdin.readline()
+        try:
+            answer = sys.stdin.readline()
+        except KeyboardInterrupt:
+            _talk("\n")
+            raise
         if not answer:
             _talk("\n")
         return answer.strip().lower() in ("y", "yes")

@@ -169,7 +169,11 @@ def _share(percent: int | None, settings: ApplicationSettings) -> int:
     if percent is None:
         return settings.num_opportunistic_maps_percent
     if not 0 <= percent <= 100:
-        raise UsageError(f"--opportunistic-percent {percent}: a percentage is between 0 and 100")
+        raise UsageError(
+            f"--opportunistic-percent {percent}: a percentage is between 0 and 100",
+            because="so many of a hundred maps are opportunistic",
+            hint="--opportunistic-percent 40",
+        )
     return percent
 
 

@@ -89,6 +89,7 @@ def app_kill(engine: YarnEngine, printer: Printer, values: Values) -> int:
     if late and not values["no_wait"]:
         raise YoppError(
             f"{', '.join(late)} did not end within {bound:g} s",
+            because="the time that was given to it has passed",
             hint="look at it with `yopp app status`; --timeout waits longer",
             exit_code=EXIT_TIMEOUT,
         )
@@ -131,7 +132,11 @@ def app_lifetime(engine: YarnEngine, printer: Printer, values: Values) -> None:
         )
     seconds = duration(length)
     if not seconds:
-        raise UsageError("no time is left to live", hint="`yopp app kill` ends it now")
+        raise UsageError(
+            "no time is left to live",
+            because=f"{length!r} is no time at all",
+            hint="`yopp app kill` ends it now",
+        )
     one = application_id(engine, values["application"])
     expires = now_ms() + round(seconds * 1000)
     engine.limit_lifetime(one, expires)

@@ -49,7 +49,11 @@ def run(engine: YarnEngine, printer: Printer, values: Values) -> int:
     memory, vcores, retries = values["memory"], values["vcores"], values["retries"]
     check_counts(values["count"], vcores, memory)
     if retries < 0:
-        raise UsageError(f"--retries {retries} makes no sense", hint="--retries 3")
+        raise UsageError(
+            f"--retries {retries} makes no sense",
+            because="nothing can be tried less than once",
+            hint="--retries 3",
+        )
     check_text(values["command"], "the argument")
     check_text([values["name"]], "the name")
     job = ShellJob(

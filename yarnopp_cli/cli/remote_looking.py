@@ -29,7 +29,7 @@ from .application import now_ms
 from .container import STATES as CONTAINER_STATES
 from .container import Filters, execution_type
 from .filters import named_queue
-from .listing import Choice, Documents, repeat, show, words_of
+from .listing import Choice, Documents, empty_text, repeat, show, words_of
 from .naming import ALL, is_container, nodes, one_of, words
 from .output import Printer, is_terminal_out
 from .remote import Values
@@ -228,7 +228,11 @@ def app_list(engine: YarnEngine, printer: Printer, values: Values) -> None:
             printer, listing, ("apps", "app"),
             known_columns(application_view.columns(now), "app", listing.ours), values, rows=rows,
             identity=lambda app: app.application_id,
-            empty="no applications" if states != LIVE_STATES else "no applications live (-a shows ended ones)",
+            empty=empty_text(
+                "applications", Choice(limit=values["limit"]),
+                narrowed=bool(filters[1:] or values["name"] or (states and states != LIVE_STATES)),
+                live_only=states == LIVE_STATES,
+            ),
         )  # fmt: skip
 
     repeat(printer, values["watch"], once)
@@ -275,7 +279,9 @@ def attempt_status(engine: YarnEngine, printer: Printer, values: Values) -> None
         ][-1:]
         if not chosen:
             raise ApplicationNotFoundError(
-                f"no attempt {word}", hint=f"`yopp attempt list {owner}` shows those there are"
+                f"no attempt {word}",
+                because=f"{owner} has none of that number",
+                hint=f"`yopp attempt list {owner}` shows those there are",
             )
         document = {"appAttempt": chosen[0][1]}
         found.append(
@@ -317,7 +323,10 @@ def container_list(engine: YarnEngine, printer: Printer, values: Values) -> None
             printer, listing, ("containers", "container"),
             known_columns(container_view.columns(now), "container", listing.ours), values,
             rows=None if len(rows) == len(listing.reports) else rows, identity=lambda one: one.container_id,
-            empty="no containers" if filters.ended_too else "no containers live (-a shows ended ones)",
+            empty=empty_text(
+                "containers", Choice(limit=values["limit"]), narrowed=filters.narrow,
+                live_only=not filters.ended_too,
+            ),
         )  # fmt: skip
 
     repeat(printer, values["watch"], once)
@@ -335,7 +344,11 @@ def _containers(engine: YarnEngine, printer: Printer, filters: Filters) -> Listi
     if filters.node:
         one = node_named(alive, filters.node)
         if one is None:
-            raise UsageError(f"node {filters.node} does not run", hint="`yopp node status` says more")
+            raise UsageError(
+                f"node {filters.node} does not run",
+                because="only NodeManagers that run tell of their containers",
+                hint="`yopp node status` says more",
+            )
         return engine.node_containers(one)
     found, failed = engine.containers_of(alive)
     for node_id, error in failed:

@@ -152,6 +152,7 @@ def _read(path: str) -> list[str]:
         raise YoppError(
             f"cannot read {path}",
             because=(error.strerror or str(error)).lower(),
+            hint="name a file of node ids, one a line",
             exit_code=EXIT_CONFIGURATION,
         ) from None
     return [word for line in lines for word in line]

@@ -134,6 +134,7 @@ def _place(report: ContainerReport) -> Place:
     except OSError:
         raise InvalidStateError(
             f"{report.container_id} has ended meanwhile",
+            because="its process is no more",
             hint="`yopp ps` shows what lives",
             exit_code=EXIT_FAILURE,
         ) from None

@@ -38,6 +38,7 @@ def status(
 
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     context = Context.looking(conf=conf, define=define, run_dir=run_dir)
+    context.warn_of_slips(printer)
     return report(printer, inspect_cluster(context.run_dir))
 
 

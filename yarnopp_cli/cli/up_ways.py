@@ -103,7 +103,9 @@ def begin_behind(context: Context, wish: Wish, words: Sequence[str]) -> str | No
             os.close(log)
     except OSError as error:
         raise YoppError(
-            "the cluster was not started", because=(error.strerror or str(error)).lower()
+            "the cluster was not started",
+            because=(error.strerror or str(error)).lower(),
+            hint="`yopp doctor` looks at what this host allows",
         ) from None
     process.returncode = 0  # it is not ours to wait for
     return path

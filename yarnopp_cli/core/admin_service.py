@@ -48,7 +48,9 @@ class AdminService:
         for node in nodes:
             if node.state in _GONE:
                 raise InvalidStateError(
-                    f"{node.node_id} cannot be drained", because=f"it is {node.state.value}"
+                    f"{node.node_id} cannot be drained",
+                    because=f"it is {node.state.value}",
+                    hint="`yopp node list` shows those that run",
                 )
         containers = sum(len(node.containers) for node in nodes)
         if not request.dry_run:
@@ -133,15 +135,23 @@ class AdminService:
         context, node, size = self._context, self._node(request.node_id), request.resource
         settings = context.settings
         if node.state in _GONE:
-            raise InvalidStateError(f"{node.node_id} has no size", because=f"it is {node.state.value}")
+            raise InvalidStateError(
+                f"{node.node_id} has no size",
+                because=f"it is {node.state.value}",
+                hint="`yopp node list` shows those that run",
+            )
         least = Resource(settings.minimum_allocation_mb, max(1, settings.minimum_allocation_vcores))
         if not least.fits_in(size):
             raise InvalidResourceRequestError(
-                f"a node of {size} could run nothing", because=f"the smallest container has {least}"
+                f"a node of {size} could run nothing",
+                because=f"the smallest container has {least}",
+                hint=f"ask for {least.memory} MB and {least.vcores} vcores at least",
             )
         if not size.fits_in(LARGEST_NODE):
             raise InvalidResourceRequestError(
-                f"no node is as large as {size}", because=f"the largest that can be said is {LARGEST_NODE}"
+                f"no node is as large as {size}",
+                because=f"the largest that can be said is {LARGEST_NODE}",
+                hint="`yopp doctor` says what this host has",
             )
         was = node.total
         report = node.report(context.identity.wall_offset)
@@ -173,4 +183,9 @@ class AdminService:
     def _node(self, node_id: str) -> RMNode:
         if (node := self._context.nodes.get(node_id)) is not None:
             return node
-        raise NodeNotFoundError(f"Node {node_id} doesn't exist", hint="yopp node list", sought=node_id)
+        raise NodeNotFoundError(
+            f"Node {node_id} doesn't exist",
+            because="none of that id has registered",
+            hint="yopp node list",
+            sought=node_id,
+        )

@@ -32,7 +32,9 @@ class ApplicationUpdates:
         moment = request.expires_at_ms / 1000 - context.identity.wall_offset
         if request.expires_at_ms > 0 and moment <= now:
             raise InvalidStateError(
-                "the expiry time is in the past", because="an application cannot end before now"
+                "the expiry time is in the past",
+                because="an application cannot end before now",
+                hint="name a time that is to come; `yopp app kill` ends it now",
             )
         report = replace(app.report(now), timeout_at_ms=max(0, request.expires_at_ms))
         if not request.dry_run and request.expires_at_ms <= 0:

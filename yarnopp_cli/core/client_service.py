@@ -217,7 +217,10 @@ class ClientRMService:
         if request.node_id:
             if request.node_id not in context.nodes:
                 raise NodeNotFoundError(
-                    f"Node {request.node_id} doesn't exist", hint="yopp node list", sought=request.node_id
+                    f"Node {request.node_id} doesn't exist",
+                    because="none of that id has registered",
+                    hint="yopp node list",
+                    sought=request.node_id,
                 )
             found = [container for container in found if container.node.node_id == request.node_id]
         found.sort(key=lambda container: container.sequence)

@@ -50,7 +50,12 @@ class ExplainService:
         else:
             node = context.nodes.get(name)
             if node is None:
-                raise NodeNotFoundError(f"Node {name} doesn't exist", hint="yopp node list", sought=name)
+                raise NodeNotFoundError(
+                    f"Node {name} doesn't exist",
+                    because="none of that id has registered",
+                    hint="yopp node list",
+                    sought=name,
+                )
             explanation = explain_node(self._sight(node, self._finished()), context.ms(now))
         context.reply(call.call_id, ExplainResponse(explanation))
 

@@ -153,7 +153,11 @@ class ContainerService:
         """A signal to every process of a live container. Raises YoppError where there is none."""
         status = self._live_status(request.container_id)
         if not 1 <= request.signal <= 64:
-            raise InvalidStateError(f"{request.signal} is no signal", because="signals are 1 to 64")
+            raise InvalidStateError(
+                f"{request.signal} is no signal",
+                because="signals are 1 to 64",
+                hint="`yopp container signal --signal TERM` ends it in order",
+            )
         self._pass(ContainerSignalRequested(request.container_id, request.signal))
         return protocol.SignalContainerResponse(status)
 
@@ -163,10 +167,16 @@ class ContainerService:
         status = self._live_status(container_id)
         if status.state is ContainerState.SCHEDULED:
             raise InvalidStateError(
-                f"container {container_id} cannot be paused", because="it waits in a queue"
+                f"container {container_id} cannot be paused",
+                because="it waits in a queue",
+                hint=f"`yopp container kill {container_id}` takes it out of the queue",
             )
         if status.state is ContainerState.KILLING:
-            raise InvalidStateError(f"container {container_id} cannot be paused", because="it is being ended")
+            raise InvalidStateError(
+                f"container {container_id} cannot be paused",
+                because="it is being ended",
+                hint=f"`yopp container status {container_id}` shows its end",
+            )
         if not self._scheduler.is_held(container_id):
             self._pass(ContainerPauseRequested(container_id, request.diagnostics or BY_PERSON))
         return protocol.PauseContainerResponse(self._status_now(container_id))
@@ -203,5 +213,9 @@ class ContainerService:
         if status is None:
             raise node_calls.not_here(container_id, self._node_id)
         if status.state is ContainerState.DONE:
-            raise InvalidStateError(f"container {container_id} has ended")
+            raise InvalidStateError(
+                f"container {container_id} has ended",
+                because="what has ended cannot be changed",
+                hint=f"`yopp container status {container_id}` shows how it ended",
+            )
         return status

@@ -116,6 +116,7 @@ class ContainerUpdates:
             raise InvalidStateError(
                 f"{fault}: container {container.id} is not updated",
                 because=_explained(fault, container, wish),
+                hint=f"`yopp container status {container.id}` and `yopp node status {container.node.node_id}` show why",
             )
         pending = False
         if update is not None:
@@ -139,7 +140,9 @@ class ContainerUpdates:
     def _refuse_ended(self, container_id: str) -> None:
         if container_id in self._context.containers.finished:
             raise InvalidStateError(
-                f"{INVALID_CONTAINER_ID}: container {container_id} is not updated", because="it has ended"
+                f"{INVALID_CONTAINER_ID}: container {container_id} is not updated",
+                because="it has ended",
+                hint=f"`yopp container status {container_id}` shows how it ended",
             )
         raise ContainerNotFoundError(
             f"Container with id '{container_id}' doesn't exist in RM.",

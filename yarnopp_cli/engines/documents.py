@@ -173,6 +173,8 @@ def _summary(ours: Document, diagnostics: str) -> JobSummary | None:
         preempted=_whole(counted, "preempted"),
         promoted=_whole(counted, "promoted"),
         upgraded=_whole(counted, "upgraded"),
+        awaited=_whole(counted, "awaited"),
+        waited=_whole(counted, "waited"),
         wait_ms_total=_whole(counted, "waitMsTotal"),
         wait_ms_max=_whole(counted, "waitMsMax"),
         exit_code=_whole(ours, "exit", -1),

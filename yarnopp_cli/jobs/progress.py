@@ -104,14 +104,17 @@ def end_line(status: FinalApplicationStatus, seconds: float, tally: Tally, diagn
 
 def summary_line(summary: JobSummary, *, always: bool = False) -> str:
     """Which types ran, who queued and for how long, who was preempted; "" where there is nothing to tell."""
-    told = summary.queued or summary.preempted or summary.promoted or summary.upgraded
+    told = summary.queued or summary.awaited or summary.preempted or summary.promoted or summary.upgraded
     if not (always or told):
         return ""
     parts = [f"ran {summary.opportunistic} opportunistic, {summary.guaranteed} guaranteed"]
-    if summary.queued:
-        mean = summary.wait_ms_total / summary.queued / 1000
-        longest = summary.wait_ms_max / 1000
-        parts.append(f"{summary.queued} queued (waited {mean:.1f} s on average, {longest:.1f} s at most)")
+    waited = summary.waited or summary.queued
+    if waited:
+        mean, longest = summary.wait_ms_total / waited / 1000, summary.wait_ms_max / 1000
+        first = f"{summary.awaited} waited to be granted, " if summary.awaited else ""
+        parts.append(
+            f"{first}{summary.queued} queued (waited {mean:.1f} s on average, {longest:.1f} s at most)"
+        )
     else:
         parts.append("0 queued")
     parts.append(f"{summary.preempted} preempted" + (" and asked for again" if summary.preempted else ""))

@@ -33,7 +33,7 @@ from ..records.client_protocol import (
     WaitForNodesRequest,
 )
 from ..records.explanation import ExplainRequest, ExplainResponse, Explanation
-from ..records.reports import ApplicationReport, ClusterInfo, NodeState
+from ..records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
 from ..records.requests import ANY, ApplicationSubmissionContext
 from ..rpc.blocking import Connection
 from ..rundir import RunDir
@@ -49,6 +49,22 @@ NODES_SECONDS = 2.0
 """How long a job waits for the first node before it says that there is none."""
 GONE_SECONDS = 3.0
 """How long the prompt waits for an on-demand cluster to be gone."""
+_DRAINED = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
+
+
+def why_no_node(nodes: Iterable[NodeReport]) -> str:
+    """Why a job waits where no node takes anything new, and what to type."""
+    there = list(nodes)
+    drained = [one.node_id for one in there if one.state in _DRAINED and one.connected]
+    if drained:
+        names = f"{drained[0]} is" if len(drained) == 1 else f"{', '.join(drained[:5])} are"
+        return f"{names} drained, so the job waits: `yopp node resume {drained[0]}`"
+    if bad := [one for one in there if one.state is NodeState.UNHEALTHY]:
+        because = f" ({bad[0].health_report})" if bad[0].health_report else ""
+        return (
+            f"{bad[0].node_id} is unhealthy{because}, so the job waits: `yopp node status {bad[0].node_id}`"
+        )
+    return "no NodeManager is running, so the job waits: `yopp up` starts it again"
 
 
 @dataclass(slots=True)
@@ -128,7 +144,8 @@ class Session:
         if connection.call("waitForNodes", request, timeout=NODES_SECONDS + GONE_SECONDS).satisfied:
             info = connection.call("getClusterInfo", GetClusterInfoRequest()).info
             return dataclasses.replace(response, info=info)
-        self.note("warning: no NodeManager is running, so the job waits: `yopp up` starts it again")
+        nodes: GetClusterNodesResponse = connection.call("getClusterNodes", GetClusterNodesRequest())
+        self.note(f"warning: {why_no_node(nodes.nodes)}")
         return response
 
     def abandon(self) -> None:

@@ -115,9 +115,18 @@ def dotted(container_id: str) -> str:
     return ".".join(parts[place].lstrip("0") or "0" for place in (-3, -1))
 
 
+_LISTS = {
+    "an application id": "yopp app list -a",
+    "an application attempt id": "yopp attempt list APPLICATION",
+    "a container id": "yopp ps -a",
+    "a node id": "yopp node list -a",
+}
+
+
 def _invalid(text: str, what: str, example: str) -> InvalidIdError:
     return InvalidIdError(
         f"{text!r} is not {what}",
         because=f"{what} looks like {example}",
+        hint=f"`{_LISTS[what]}` shows those this cluster knows",
         sought=text if "container" in what else "",
     )

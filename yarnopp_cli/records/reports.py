@@ -70,8 +70,9 @@ class JobSummary:
     ``total`` tasks; ``completed`` ended for good (``failed`` of them not with 0); ``guaranteed`` and ``opportunistic``
     say in which type the completed ones ran; ``queued`` how many waited in a node's queue before they ran;
     ``upgraded`` how many asked for an opportunistic container and were given a guaranteed one;
-    ``preempted`` how often one was killed, shed or refused and asked for again; ``wait_ms_total`` and
-    ``wait_ms_max`` from arrival at the node to the start, over completed ones. ``exit_code`` is the job's.
+    ``preempted`` how often one was killed, shed or refused and asked for again; ``awaited`` how
+    many waited to be granted; ``waited`` how many did either, and ``wait_ms_total`` and ``wait_ms_max`` how long these
+    waited for both, from when they were last asked for to the start, over completed ones. ``exit_code`` is the job's.
     """
 
     total: int = 0
@@ -87,6 +88,8 @@ class JobSummary:
     wait_ms_total: int = 0
     wait_ms_max: int = 0
     exit_code: int = -1
+    awaited: int = 0
+    waited: int = 0
 
 
 @dataclass(frozen=True, slots=True)

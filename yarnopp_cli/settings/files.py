@@ -109,6 +109,11 @@ def read_file(path: str) -> Reading:
     return read_toml(text, path)
 
 
+def check_file(path: str) -> None:
+    """Raises ConfigurationError for a file that cannot be read; what is in it does not matter."""
+    _content(path)
+
+
 def _exists(path: str) -> bool:
     # A home that may not be entered (sudo -u with HOME kept) holds no site for this user.
     try:
@@ -123,10 +128,18 @@ def _content(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
             if stat.S_ISCHR(os.fstat(file.fileno()).st_mode) and path != os.devnull:
-                raise ConfigurationError(f"{shown}: not a configuration file", because="it is a device")
+                raise ConfigurationError(
+                    f"{shown}: not a configuration file",
+                    because="it is a device",
+                    hint="yopp config check FILE reads one; `yopp man yarn-site.toml` tells of the form",
+                )
             content = file.read(LARGEST_FILE + 1)
     except ValueError as error:  # a NUL in the path
-        raise ConfigurationError(f"{shown}: cannot read this file", because=str(error)) from None
+        raise ConfigurationError(
+            f"{shown}: cannot read this file",
+            because=str(error),
+            hint="name a file or directory that can be read",
+        ) from None
     except OSError as error:
         hint = {
             errno.ENOENT: "see `yopp config path` for the files that yopp looks for",
@@ -136,6 +149,8 @@ def _content(path: str) -> bytes:
         raise ConfigurationError(f"{shown}: cannot read this file", because=because, hint=hint) from None
     if len(content) > LARGEST_FILE:
         raise ConfigurationError(
-            f"{shown}: not a configuration file", because=f"it has more than {LARGEST_FILE} bytes"
+            f"{shown}: not a configuration file",
+            because=f"it has more than {LARGEST_FILE} bytes",
+            hint="yopp config check FILE reads one; `yopp man yarn-site.toml` tells of the form",
         )
     return content

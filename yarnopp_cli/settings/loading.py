@@ -8,7 +8,7 @@ since every real one does."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from executor.settings import Property
@@ -268,9 +268,41 @@ def unknown_property(name: str, origin: str = "") -> UnknownPropertyError:
     if name == STATE_DIR_VARIABLE:
         hint = "the state directory follows from the run directory: see --run-dir and YOPP_RUN_DIR"
     else:
-        hint = f"did you mean {near}?" if near else "`yopp config show --all` lists every property"
+        hint = f"did you mean {near}?" if near else _where_to_look(name)
     where = f"{origin}: " if origin else ""
     return UnknownPropertyError(f"{where}unknown property {printable_path(name)}", because=because, hint=hint)
+
+
+def _where_to_look(name: str) -> str:
+    """How one finds the property that was meant by a name that is like none."""
+    known, among = name.split("."), "`yopp config show -a"
+    for length in range(len(known) - 1, 0, -1):
+        beginning = ".".join(known[:length]) + "."
+        if any(one.startswith(beginning) for one in PROPERTIES):
+            return f"{among} | grep {beginning}` lists those that there are"
+    return "`yopp config show --all` lists every property"
+
+
+def misspelt(warnings: Iterable[str]) -> list[str]:
+    """Those of a configuration's warnings that speak of a name that is nearly one of ours."""
+    return [line for line in warnings if _MEANT in line]
+
+
+_MEANT = " is ignored; did you mean "
+# Of these nearly all of YARN's own are declared or refused here.
+_KNOWN_WHOLE = ("yarn.resourcemanager.", "yarn.nodemanager.")
+
+
+def _meant(name: str) -> str | None:
+    """The property of ours that one in Hadoop's file is nearly: to within a letter or two of it all, or of what
+    stands behind the namespaces that are known here. Hadoop's files rightly hold much that is not ours."""
+    near = nearest(name, PROPERTIES, cutoff=0.93)
+    head = next((one for one in _KNOWN_WHOLE if name.startswith(one)), "")
+    if near is None and head:
+        tails = [one.removeprefix(head) for one in (*PROPERTIES, *REFUSED) if one.startswith(head)]
+        tail = nearest(name.removeprefix(head), tails, cutoff=0.8)
+        near = head + tail if tail else None
+    return near
 
 
 class _Layers:
@@ -315,12 +347,12 @@ class _Layers:
             self.problems.append(unknown_property(entry.name, entry.origin))
             return
         self.strangers[entry.name] = str(entry.value)
-        near = nearest(entry.name, PROPERTIES, cutoff=0.93)
+        near = _meant(entry.name)
         if near is None:
             ignored.append(entry.name)
         else:
             name = printable(entry.name)
-            self.warnings.append(f"{entry.origin}: unknown property {name} is ignored; did you mean {near}?")
+            self.warnings.append(f"{entry.origin}: unknown property {name}{_MEANT}{near}?")
 
     def _set_aside(self, entry: Entry) -> bool:
         if not entry.from_xml or entry.name not in OF_ANOTHER_CLUSTER or not entry.value:

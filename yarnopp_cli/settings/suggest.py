@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 LONGEST_SHOWN = 80
 _LONGEST_COMPARED = 200
+LIKE = 0.6
+"""difflib's ratio from which on what differs of two names is taken for a slip."""
 
 
 def nearest(name: str, names: Iterable[str], *, cutoff: float = 0.7) -> str | None:
@@ -18,13 +20,23 @@ def nearest(name: str, names: Iterable[str], *, cutoff: float = 0.7) -> str | No
     known = list(names)
     # YARN's names differ in case nowhere, people's do.
     found = difflib.get_close_matches(name.lower(), known, n=1, cutoff=cutoff)
-    if found:
+    if found and is_like(name.lower(), found[0].lower()):
         return found[0]
     # A right last part under a wrong head ("nodemanager.resource.memory-mb") is far by ratio and near to a
     # reader.
     tail = name.lower().rsplit(".", 2)[-2:]
     same = [candidate for candidate in known if candidate.split(".")[-len(tail) :] == tail]
     return same[0] if len(same) == 1 else None
+
+
+def is_like(name: str, other: str) -> bool:
+    """Whether two names are like each other also without the leading parts that they share: these say nothing."""
+    import difflib
+
+    one, two = name.split("."), other.split(".")
+    while len(one) > 1 and len(two) > 1 and one[0] == two[0]:
+        one, two = one[1:], two[1:]
+    return difflib.SequenceMatcher(None, ".".join(one), ".".join(two)).ratio() >= LIKE
 
 
 def printable(text: str) -> str:

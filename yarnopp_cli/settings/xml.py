@@ -108,12 +108,15 @@ def read_xml(content: bytes, path: str) -> Reading:
         problem = ConfigurationError(
             f"{shown}:{error.lineno}:{error.offset + 1}: not an XML document",
             because=expat.ErrorString(error.code),
+            hint="mend it there; `yopp config check FILE` reads it again",
         )
     except (
         ValueError,
         LookupError,
     ) as error:  # an encoding that Python's codecs do not know, or cannot use here
-        problem = ConfigurationError(f"{shown}: not an XML document", because=printable_path(str(error)))
+        problem = ConfigurationError(
+            f"{shown}: not an XML document", because=printable_path(str(error)), hint="save it in UTF-8"
+        )
     else:
         return reader.reading
     return Reading(problem)

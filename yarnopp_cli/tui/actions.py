@@ -44,7 +44,7 @@ _POSSIBLE: dict[str, Callable[[ContainerReport], bool]] = {
     PAUSE: lambda one: one.state is ContainerState.RUNNING,
     RESUME: lambda one: one.state in (ContainerState.PAUSED, ContainerState.PAUSING),
     PROMOTE: lambda one: is_live(one) and one.execution_type is ExecutionType.OPPORTUNISTIC,
-    DEMOTE: lambda one: is_live(one) and one.execution_type is ExecutionType.GUARANTEED,
+    DEMOTE: lambda one: is_live(one) and one.execution_type is ExecutionType.GUARANTEED and not one.is_am,
 }
 _NEEDS = {
     KILL: "it has ended",
@@ -53,6 +53,13 @@ _NEEDS = {
     PROMOTE: "only a live opportunistic container can be promoted",
     DEMOTE: "only a live guaranteed container can be demoted",
 }
+
+
+def refusal(action: str, report: ContainerReport) -> str:
+    """Why an action cannot be for a container; of a master in the words of `yopp container demote`."""
+    if action == DEMOTE and report.is_am and is_live(report):
+        return f"{report.container_id} cannot be updated: it is its application's master"
+    return _NEEDS[action]
 
 
 def question(action: str, reports: Sequence[ContainerReport], picture: Picture) -> str:
@@ -119,7 +126,9 @@ class ContainerActions(TopScreen):
         possible = [one for one in current if _POSSIBLE[action](one)]
         if not possible:
             if current:
-                self.notify(_NEEDS[action], title=f"cannot {action}", severity="warning", markup=False)
+                self.notify(
+                    refusal(action, current[0]), title=f"cannot {action}", severity="warning", markup=False
+                )
             return
         text = question(action, possible, picture)
         if not text:

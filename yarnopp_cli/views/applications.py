@@ -132,6 +132,8 @@ def summary_document(summary: JobSummary) -> dict[str, Any]:
         "preempted": summary.preempted,
         "promoted": summary.promoted,
         "upgraded": summary.upgraded,
+        "awaited": summary.awaited,
+        "waited": summary.waited,
         "waitMsTotal": summary.wait_ms_total,
         "waitMsMax": summary.wait_ms_max,
     }
@@ -326,8 +328,9 @@ def summary_text(summary: JobSummary) -> str:
     mean = summary.wait_ms_total / summary.completed if summary.completed else 0
     return (
         f"{summary.opportunistic} opportunistic, {summary.guaranteed} guaranteed; "
-        f"{summary.queued} of them after a queue, {summary.preempted} preempted, {summary.promoted} promoted; "
-        f"in a node's queue for {span(mean)} on average, {span(summary.wait_ms_max)} at most"
+        f"{summary.awaited} of them after a wait to be granted, {summary.queued} of them after a queue, "
+        f"{summary.preempted} preempted, {summary.promoted} promoted; "
+        f"waited {span(mean)} on average, {span(summary.wait_ms_max)} at most, from asked to started"
     )
 
 

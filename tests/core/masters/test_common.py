@@ -117,6 +117,22 @@ def test_what_is_granted_is_started_in_one_call_a_node() -> None:
     assert contexts[0].command == ("true",)
 
 
+def test_the_wait_for_a_grant_counts_as_the_wait_at_a_node_does() -> None:
+    script, ids = begin(job(2))
+    assert script.news(completed=(ended(ids[0], 0, wait_ms=700),)) is not None
+    task = script.master._by_container[ids[1]]
+    assert (task.asked_at, task.ask_wait_ms) == (0.0, 0)
+    late = Script(job(1), now=10.0)
+    late.now = 13.0
+    (one,), commands = late.grant(asks_of(late.first))
+    (start,) = only(m.StartContainers, commands)
+    late.tell(m.ContainersStarted(start, StartContainersResponse((one,))))
+    late.news(completed=(ended(one, 0, wait_ms=700),))
+    summary = late.master.tally.summary()
+    assert (summary.awaited, summary.queued, summary.waited) == (1, 1, 1)
+    assert (summary.wait_ms_total, summary.wait_ms_max) == (3700, 3700)
+
+
 def test_one_allocate_call_is_always_waiting_and_a_second_one_only_with_something_to_say() -> None:
     script = Script(job(2))
     ids, commands = script.grant(asks_of(script.first))
@@ -311,6 +327,7 @@ def test_stop_ends_what_lives_withdraws_what_is_asked_and_says_killed() -> None:
     commands = script.news(completed=(ended(grant.id, -105, exit_code=143),))
     (last,) = only(m.Allocate, commands)
     assert last.request.summary is not None and last.request.summary.exit_code == 130
+    assert last.request.progress == 0.0, "what was stopped is not done"
     (kill,) = only(m.Kill, commands)
     assert (kill.request.application_id, kill.request.diagnostics) == ("application_1_0001", "interrupted")
     end = end_of(script)

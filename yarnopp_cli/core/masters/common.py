@@ -181,8 +181,9 @@ class JobMaster:
         ):
             self._finish()
         if self.stage in (Stage.WORKING, Stage.STOPPING):
-            progress = self.tally.ended / self.tally.total if self.tally.total else 0.0
-            allocate = self._rm.allocate(progress, self.tally.summary())
+            summary = self.tally.summary()  # what was stopped is not done
+            progress = summary.completed / self.tally.total if self.tally.total else 0.0
+            allocate = self._rm.allocate(progress, summary)
             if allocate is not None:
                 self._out.append(allocate)
         commands, self._out = self._out, []
@@ -207,6 +208,7 @@ class JobMaster:
             self._move(task, TaskState.ASKED)
         self._rm.asks.add(due, now)
         for task in due:
+            task.asked_at = now
             if task.first_asked < 0:
                 task.first_asked = now
 
@@ -238,7 +240,7 @@ class JobMaster:
             return
         self._rm.acknowledge(response)
         for container in response.allocated:
-            self._on_granted(container)
+            self._on_granted(container, now)
         for container_id in response.queued:
             self._on_news(container_id, TaskState.QUEUED)
         for container_id in response.started:
@@ -257,7 +259,7 @@ class JobMaster:
             if sentence := self._nodes.sentence(node):
                 self._out.append(m.Notice(sentence))
 
-    def _on_granted(self, container: Container) -> None:
+    def _on_granted(self, container: Container, now: float) -> None:
         if container.id in self._seen:
             return
         self._seen.add(container.id)
@@ -269,6 +271,7 @@ class JobMaster:
         if task.phase.number_by_allocation:
             task.shown_number = self._launches
         task.container = container
+        task.ask_wait_ms = max(0, round((now - task.asked_at) * 1000))
         task.upgraded = task.execution_type is not container.execution_type
         self._by_container[container.id] = task
         if self.job.map_reduce is not None:

@@ -67,7 +67,8 @@ class Conversation:
 
     def last_word(self, summary: JobSummary) -> m.Allocate:
         """An allocate call that is not to be held, so that the RM has the final counts."""
-        return self._allocate(1.0, summary, 0)
+        done = summary.completed / summary.total if summary.total else 1.0
+        return self._allocate(done, summary, 0)
 
     def _allocate(self, progress: float, summary: JobSummary, wait_ms: int) -> m.Allocate:
         self.in_flight += 1

@@ -32,7 +32,7 @@ doubled each time, up to the longest.
 
 NOTICEABLE_WAIT_MS = 250
 """A container that waited this long at its node queued, even if no news of that reached the master in
-between.
+between; one that was granted so long after it was asked for waited for its grant.
 """
 
 _CODES = {
@@ -86,6 +86,8 @@ class Task:
     start_failures: int = 0
     not_before: float = 0.0
     first_asked: float = -1.0
+    asked_at: float = 0.0
+    ask_wait_ms: int = 0
     exit_code: int | None = None
     exit_status: int = int(ContainerExitStatus.INVALID)
     diagnostics: str = ""
@@ -140,11 +142,17 @@ class Task:
         return min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** min(doublings, 10))
 
     def note_wait(self, status: ContainerStatus) -> None:
-        """Learn from an ended container how long it waited at its node."""
+        """Learn from an ended container how long it waited: for its grant, and then at its node."""
         if status.queued_at_ms and status.started_at_ms:
-            self.wait_ms = max(0, status.started_at_ms - status.queued_at_ms)
-            if self.wait_ms >= NOTICEABLE_WAIT_MS:
+            at_node = max(0, status.started_at_ms - status.queued_at_ms)
+            self.wait_ms = at_node + (self.ask_wait_ms if self.has_awaited else 0)
+            if at_node >= NOTICEABLE_WAIT_MS:
                 self.has_queued = True
+
+    @property
+    def has_awaited(self) -> bool:
+        """Whether its container was not granted at once."""
+        return self.ask_wait_ms >= NOTICEABLE_WAIT_MS
 
 
 class Tally:
@@ -163,7 +171,9 @@ class Tally:
         self.failures: list[TaskReport] = []
         self._by_type = dict.fromkeys(ExecutionType, 0)
         self._queued = 0
+        self._awaited = 0
         self._upgraded = 0
+        self._waited = 0
         self._wait_total = 0
         self._wait_max = 0
 
@@ -180,8 +190,10 @@ class Tally:
         if task.container is not None and state is not TaskState.KILLED:
             self._by_type[task.container.execution_type] += 1
             self._upgraded += task.upgraded
-            if task.has_queued:  # what others took to be launched is no waiting
-                self._queued += 1
+            if task.has_queued or task.has_awaited:  # what others took to be launched is no waiting
+                self._queued += task.has_queued
+                self._awaited += task.has_awaited
+                self._waited += 1
                 self._wait_total += task.wait_ms
                 self._wait_max = max(self._wait_max, task.wait_ms)
 
@@ -207,6 +219,8 @@ class Tally:
             guaranteed=self._by_type[ExecutionType.GUARANTEED],
             opportunistic=self._by_type[ExecutionType.OPPORTUNISTIC],
             queued=self._queued,
+            awaited=self._awaited,
+            waited=self._waited,
             preempted=self.preempted,
             promoted=self.promoted,
             upgraded=self._upgraded,
