@@ -14,9 +14,10 @@ import typer
 from executor.records import ContainerState
 from yarnopp_cli.cli.app import build
 from yarnopp_cli.cli.naming import is_container
+from yarnopp_cli.records import container_protocol as nm
 from yarnopp_cli.records.reports import NodeState, QueueReport
 
-from .fake import Cluster, app_id, container, container_id
+from .fake import Cluster, app_id, container, container_id, node
 
 Cli = Callable[..., Any]
 
@@ -240,3 +241,16 @@ def test_completion_offers_last_only_where_there_is_something(cli: Cli, cluster:
         path.unlink()
     assert cli("completion", "words", "app", "kill", "").out == ""
     assert cli("completion", "words", "--run-dir", "/nowhere", "logs", "l").out == ""
+
+
+def test_metrics_of_all_leave_out_a_node_that_does_not_answer(cli: Cli, cluster: Cluster) -> None:
+    counts = dict.fromkeys(("launched", "completed", "failed", "killed"), 0)
+    cluster.nm.handlers["getNodeFigures"] = lambda _: nm.GetNodeFiguresResponse(counts)
+    cluster.nodes = [node(cluster.run_dir, "host1:45455"), node(cluster.run_dir)]
+    ended = cli("metrics", "all")
+    assert ended.code == 0
+    assert 'node="host1:45454"' in ended.out and "host1:45455" not in ended.out
+    assert ended.err == "warning: node host1:45455 is not running: its figures are left out\n"
+    assert cli("metrics", "45455").code == 69
+    cluster.nodes = cluster.nodes[:1]
+    assert cli("metrics", "all").code == 69

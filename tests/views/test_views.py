@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from executor.records import ContainerState, ExecutionType, Resource, ResourceUtilization
 from executor.settings import ExecutorSettings
+from yarnopp_cli.records.history import EventKind, HistoryEvent
 from yarnopp_cli.records.reports import ContainerReport, NodeReport, NodeState
 from yarnopp_cli.views import containers, nodes, text
+from yarnopp_cli.views import events as events_view
 from yarnopp_cli.views.columns import Column, choose, default_columns, sort
 
 REPORT = ContainerReport(
@@ -153,3 +155,11 @@ def test_a_nodes_figures_are_percentages_of_what_the_machine_has() -> None:
     silent = dataclasses.replace(report, connected=False)
     assert nodes.state_text(silent) == "RUNNING (silent)"
     assert nodes.document(silent)["state"] == "RUNNING"
+
+
+def test_an_event_is_one_line_whatever_the_names_hold() -> None:
+    submitted = HistoryEvent(
+        1, 1765400000000, EventKind.APPLICATION_SUBMITTED, words={"name": "a\tb\n     2  forged\x1b[2J"}
+    )
+    assert events_view.line(submitted).endswith("  a\\tb\\n     2  forged\\e[2J")
+    assert "\n" not in events_view.line(submitted, wide=True)

@@ -50,7 +50,7 @@ HADOOP_EXIT = "YOPP_HADOOP_EXIT"
 HADOOP_FAILED = 2
 DEFAULT_TIMEOUT_MS = 600_000
 LARGEST_SCRIPT = 4 * 1024 * 1024
-_RESOURCE = re.compile(r"(\d+)\s*([kmgtp]?)(?:i?b?)?", re.ASCII | re.IGNORECASE)
+_RESOURCE = re.compile(r"(\d{1,18})\s*([kmgtp]?)(?:i?b?)?", re.ASCII | re.IGNORECASE)
 
 WITHOUT_MEANING = {
     "jar": "",  # YARN insists on it; here there is nothing to ship

@@ -184,7 +184,7 @@ def _beginning(text: str | None) -> tuple[int, int]:
     """The number and the time after which to begin; 0 where it does not count. Raises UsageError."""
     if text is None:
         return 0, 0
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.isdigit() and len(text) < 19:
         return int(text), 0
     if _ISO.match(text):
         from datetime import datetime

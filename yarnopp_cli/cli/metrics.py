@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import UsageError
+from ..errors import ConnectionFailedError, UsageError
 from ..records import container_protocol as nm
 from ..records.reports import NodeReport, NodeState
 from ..views import cluster as cluster_view
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 BUSY_SECONDS = 0.1
 """For how long it is measured how busy the ResourceManager is."""
+NODE_SECONDS = 5.0
+"""How long a node has for each of its answers: one that stands still is not waited for as long as the RM."""
 _LIVE = (NodeState.RUNNING, NodeState.UNHEALTHY, NodeState.DECOMMISSIONING)
 
 
@@ -64,7 +66,7 @@ def metrics(
         if named:
             every = [one for one in client.nodes() if one.state in _LIVE or named != ["all"]]
             chosen = nodes(every, named) if every else []
-            samples, beans = _of_nodes(client, chosen)
+            samples, beans = _of_nodes(client, chosen, printer if "all" in named else None)
         else:
             samples, beans = _of_cluster(client)
     if printer.is_json:
@@ -91,24 +93,44 @@ def _of_cluster(client: YarnClient) -> _Found:
     return samples, jmx.cluster_beans(found, every, counted, process)
 
 
-def _of_nodes(client: YarnClient, chosen: Sequence[NodeReport]) -> _Found:
+def _of_nodes(client: YarnClient, chosen: Sequence[NodeReport], printer: Printer | None) -> _Found:
+    """The figures of these nodes. With a ``printer`` those that do not answer are told of there and left out; where
+    none answers it is an error."""
     samples: list[prometheus.Sample] = []
     beans: list[dict[str, Any]] = []
+    silent: list[ConnectionFailedError] = []
     for node in chosen:
-        info = client.node_info(node)
-        figures: nm.GetNodeFiguresResponse = client.node_call(
-            node, "getNodeFigures", nm.GetNodeFiguresRequest()
-        )
-        every = nm.GetContainerStatusesRequest(finished=True)
-        found: nm.GetContainerStatusesResponse = client.node_call(node, "getContainerStatuses", every)
-        process = process_figures(info.pid)
-        samples += prometheus.of_node(info, found.statuses, figures.counts)
-        samples += prometheus.of_process("nodemanager", process, node=info.node_id)
-        told = jmx.node_beans(info, found.statuses, figures.counts, process)
+        try:
+            found, told = _of_node(client, node)
+        except ConnectionFailedError as error:
+            silent.append(error)
+            if printer is None or len(silent) == len(chosen):
+                raise
+            continue
+        samples += found
         if len(chosen) > 1:  # Hadoop's names do not tell two nodes of one host apart
-            told = [{**one, "tag.Node": info.node_id} for one in told]
+            told = [{**one, "tag.Node": node.node_id} for one in told]
         beans += told
+    for silence in silent:
+        if printer is not None:
+            printer.warn(f"{silence.message}: its figures are left out")
     return samples, beans
+
+
+def _of_node(client: YarnClient, node: NodeReport) -> _Found:
+    info: nm.GetNodeInfoResponse
+    figures: nm.GetNodeFiguresResponse
+    found: nm.GetContainerStatusesResponse
+    every = nm.GetContainerStatusesRequest(finished=True)
+    info = client.node_call(node, "getNodeInfo", nm.GetNodeInfoRequest(), timeout=NODE_SECONDS)
+    figures = client.node_call(node, "getNodeFigures", nm.GetNodeFiguresRequest(), timeout=NODE_SECONDS)
+    found = client.node_call(node, "getContainerStatuses", every, timeout=NODE_SECONDS)
+    process = process_figures(info.pid)
+    samples = [
+        *prometheus.of_node(info, found.statuses, figures.counts),
+        *prometheus.of_process("nodemanager", process, node=info.node_id),
+    ]
+    return samples, jmx.node_beans(info, found.statuses, figures.counts, process)
 
 
 def busy_percent(pid: int) -> int:

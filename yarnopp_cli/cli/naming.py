@@ -131,14 +131,14 @@ def _range(word: str) -> tuple[int | None, int, int] | None:
     match = _RANGE.fullmatch(word)
     if match is None:
         return None
-    first, last = int(match[2]), int(match[4])
+    first, last = _whole(match[2]), _whole(match[4])
     if last < first or (match[3] and match[3] != match[1]):
         raise UsageError(
             f"{word} is no range",
             because="it ends before it begins" if last < first else "it is of two applications",
             hint="1-3 are numbers 1 to 3, 3.2-5 are containers 2 to 5 of application 3",
         )
-    return int(match[1]) if match[1] else None, first, last
+    return _whole(match[1]) if match[1] else None, first, last
 
 
 def application(known: Iterable[str], word: str) -> str:
@@ -152,7 +152,7 @@ def application(known: Iterable[str], word: str) -> str:
     ids = list(known)
     if word == "last" and ids:
         return ids[-1]
-    matches = [one for one in ids if _number(one) == int(word)] if word.isdecimal() else _ending(ids, word)
+    matches = [one for one in ids if _number(one) == _whole(word)] if word.isdecimal() else _ending(ids, word)
     missing = ApplicationNotFoundError(
         f"no application {harmless(word)}" if word != "last" else "there is no application yet",
         because=_known(ids, "application"),
@@ -199,10 +199,10 @@ def container(known: Iterable[str], word: str) -> str:
     if word == "last" and ids:
         return ids[-1]
     if dotted := _DOTTED.fullmatch(word):
-        wanted = (int(dotted[1]), int(dotted[2]))
+        wanted = (_whole(dotted[1]), _whole(dotted[2]))
         matches = [one for one in ids if (_application_number(one), _number(one)) == wanted]
     elif word.isdecimal():
-        matches = [one for one in ids if _number(one) == int(word)]
+        matches = [one for one in ids if _number(one) == _whole(word)]
     else:
         matches = _ending(ids, word)
     missing = ContainerNotFoundError(
@@ -278,6 +278,13 @@ class _Lazy:
         if self._ids is None:
             self._ids = self._ask()
         return iter(self._ids)
+
+
+def _whole(digits: str) -> int:
+    """The number that was typed; one above that of any id where it has more digits than an id's may have, which
+    Python need not read."""
+    significant = digits.lstrip("0") or "0"
+    return int(significant) if len(significant) < 20 else 10**19
 
 
 def _number(identifier: str) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..records.history import EventKind, HistoryEvent
 from .columns import Column
-from .text import span, timestamp, vcores
+from .text import harmless, span, timestamp, vcores
 
 _TIMES = frozenset({"at", "submittedAt", "eligibleAt"})
 _SPANS = {"waitedMs": "waited", "ranMs": "ran"}
@@ -80,6 +80,6 @@ def line(event: HistoryEvent, *, wide: bool = False) -> str:
     if wide:
         named = (("node", event.node), ("app", event.app), ("container", event.container))
         told = "  ".join([*filter(None, [told]), *(f"{key}={value}" for key, value in named if value)])
-    return f"{event.seq:>6}  {timestamp(event.t)}  {event.kind.value:<{_KIND_WIDTH}}  {subject(event)}" + (
-        f"  {told}" if told else ""
-    )
+    begin = f"{event.seq:>6}  {timestamp(event.t)}  {event.kind.value:<{_KIND_WIDTH}}  {subject(event)}"
+    # A name may hold a line's end, and what follows it would look like an event.
+    return harmless(f"{begin}  {told}" if told else begin)
