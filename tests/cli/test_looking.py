@@ -233,7 +233,7 @@ def test_applications_move_and_have_priorities(cli: Cli, cluster: Cluster) -> No
     assert cli("app", "priority", "2", "7").out == f"{identifier} has priority 7\n"
     assert (
         json.loads(cli("app", "-updatePriority", "3", "-appId", identifier, "--json").out)["app"]["priority"]
-        == "3"
+        == 3
     )
     assert cluster.asked("updateApplicationPriority")[-1].priority == 3
     assert cli("app", "queue", "99", "q").code == 66

@@ -94,7 +94,11 @@ def wait(
     --json after a document of how far they have come. They go on then, unless --kill is given.
     """
     if kill and timeout is None:
-        raise UsageError("--kill goes with --timeout only", because="it kills what is not there by then")
+        raise UsageError(
+            "--kill goes with --timeout only",
+            because="it kills what is not there by then",
+            hint="`yopp wait last --timeout 5m --kill`, or `yopp app kill last` now",
+        )
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     target = target_of(state)
     with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
