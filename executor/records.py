@@ -125,7 +125,8 @@ class ContainerSpec:
     """All an executor needs to run one container (YARN's ``ContainerLaunchContext`` and the facts of its token).
 
     ``command`` is an argument vector, executed without a shell. ``environment`` is what the container's creator
-    asked for; the executor adds YARN's own variables. ``working_directory`` None means the container's private
+    asked for; the executor adds YARN's own variables, and with ``own_account`` leaves HOME, USER and LOGNAME as they
+    are in ``environment``, which YARN forces. ``working_directory`` None means the container's private
     directory, which is removed at its end. ``files`` are written into that private directory first
     (name -> text, mode 0700), as YARN localises a script. ``log_directory`` None means one under the executor's
     log directory; standard output and error go to ``stdout`` and ``stderr`` in it. ``timeout_ms`` bounds the
@@ -149,6 +150,7 @@ class ContainerSpec:
     timeout_ms: int = 0
     duration_hint_ms: int = 0
     waiting_since_ms: int = 0
+    own_account: bool = False
 
 
 @dataclass(frozen=True, slots=True)

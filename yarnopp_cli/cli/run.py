@@ -6,14 +6,16 @@ what people type after docker and srun. A command in containers, its output here
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Annotated
 
 import typer
 
+from executor.linux.environment import OWNED
 from executor.records import ExecutionType, Resource
 
-from ..core.masters.run import RunOptions, plan
+from ..core.masters.run import COUNT_VARIABLE, NUMBER_VARIABLE, RunOptions, plan
 from ..errors import UsageError
 from ..jobs.commands import check_directory, check_text, find_command, portable_environment
 from ..records.requests import ANY
@@ -56,7 +58,12 @@ Memory = Annotated[
 Vcores = Annotated[int | None, typer.Option("--vcores", metavar="V", help="Vcores of each.")]
 Environment = Annotated[
     list[str] | None,
-    typer.Option("-e", "--env", metavar="K=V", help="Set a variable for it (repeatable)."),
+    typer.Option(
+        "-e",
+        "--env",
+        metavar="K=V",
+        help="Set a variable for it (repeatable), HOME and PATH too; not what its node tells it (CONTAINER_ID, PWD, …).",
+    ),
 ]
 Directory = Annotated[
     str | None, typer.Option("-C", "--cwd", metavar="DIR", help="Where it runs. [default: here]")
@@ -239,7 +246,9 @@ def surroundings(env: list[str] | None, cwd: str | None, printer: Printer) -> tu
     kept, dropped = portable_environment(os.environ)
     if dropped:
         printer.warn(f"not passed on, as they are not UTF-8: {', '.join(sorted(dropped))}")
-    kept.update(assignments(env or []))
+    asked = assignments(env or [])
+    refuse_owned(asked)
+    kept.update(asked)
     try:
         here = os.getcwd() if cwd is None else cwd
     except OSError as error:
@@ -247,6 +256,18 @@ def surroundings(env: list[str] | None, cwd: str | None, printer: Printer) -> tu
             "this directory cannot be used", because=error.strerror or "", hint="name one with --cwd"
         ) from None
     return kept, check_directory(here)
+
+
+def refuse_owned(asked: Iterable[str]) -> None:
+    """Raise UsageError for a variable that tells a container of itself, so that only its node can know it."""
+    hints = {"PWD": "--cwd names the directory"}
+    for name in asked:
+        if name in (*OWNED, NUMBER_VARIABLE, COUNT_VARIABLE):
+            raise UsageError(
+                f"--env cannot set {name}",
+                because="by that variable each container learns of itself from its node",
+                hint=hints.get(name, "choose another name"),
+            )
 
 
 def assignments(words: list[str]) -> dict[str, str]:

@@ -90,6 +90,7 @@ def spec_of(grant: Grant, context: ContainerLaunchContext, log_dir: str) -> Cont
         timeout_ms=max(context.timeout_ms, 0),
         duration_hint_ms=max(context.duration_hint_ms, 0),
         waiting_since_ms=grant.waiting_since_ms,
+        own_account=context.own_account,
     )
 
 
