@@ -213,6 +213,13 @@ class ContainerStatus:
     stood_ms: int = 0
 
     @property
+    def was_shed(self) -> bool:
+        """Whether its node gave it up before it ever ran: YARN has one exit status for that and for preemption."""
+        return (
+            self.exit_status == ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER and not self.started_at_ms
+        )
+
+    @property
     def sub_state(self) -> ContainerSubState:
         """YARN's sub-state."""
         return SUB_STATES[self.state]

@@ -25,6 +25,9 @@ def test_words_tell_paused_from_running_and_count_preemptions() -> None:
     text = states_text(tally(paused=2, preempted=3, RUNNING=5, QUEUED=4, SUCCEEDED=1))
     assert text == "3 running, 2 paused, 4 queued, 1 ok, 3 preempted"
     assert states_text(tally(RUNNING=1)) == "1 running"
+    some = tally(preempted=3, RUNNING=1)
+    some.shed = 2
+    assert states_text(some) == "1 running, 1 preempted, 2 shed"
     assert states_text(tally(paused=9, RUNNING=1)) == "1 paused", (
         "news of pauses may be older than those of ends"
     )

@@ -62,7 +62,7 @@ Environment = Annotated[
         "-e",
         "--env",
         metavar="K=V",
-        help="Set a variable for it (repeatable), HOME and PATH too; not what its node tells it (CONTAINER_ID, PWD, …).",
+        help="Set a variable for it (repeatable), HOME too; not what its node tells it (CONTAINER_ID, PWD, …).",
     ),
 ]
 Directory = Annotated[

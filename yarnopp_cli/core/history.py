@@ -153,8 +153,8 @@ class EventHistory:
         kind = EventKind.CONTAINER_COMPLETED
         if status.exit_status < 0:
             kind = _ENDS.get(ContainerExitStatus(status.exit_status), kind)
-        if kind is EventKind.CONTAINER_SHED and status.started_at_ms:
-            kind = EventKind.CONTAINER_PREEMPTED  # YARN has one exit status for both
+        if kind is EventKind.CONTAINER_SHED and not status.was_shed:
+            kind = EventKind.CONTAINER_PREEMPTED
         self.add(
             kind,
             node=node,

@@ -142,6 +142,7 @@ def application(document: Document) -> ApplicationReport:
         containers_done=_whole(counts, "done"),
         containers_failed=_whole(counts, "failed"),
         containers_preempted=_whole(counts, "preempted"),
+        containers_shed=_whole(counts, "shed"),
     )
 
 
@@ -157,6 +158,7 @@ def _summary(ours: Document) -> JobSummary | None:
         opportunistic=_whole(counted, "opportunistic"),
         queued=_whole(counted, "queued"),
         preempted=_whole(counted, "preempted"),
+        shed=_whole(counted, "shed"),
         promoted=_whole(counted, "promoted"),
         upgraded=_whole(counted, "upgraded"),
         wait_ms_total=_whole(counted, "waitMsTotal"),

@@ -64,7 +64,7 @@ def _counted(tally: Tally) -> dict[str, int]:
     counts = {word: sum(tally.counts[state] for state in states) for word, states in _WORDS}
     paused = min(tally.paused, counts["running"])
     ordered = {"running": counts.pop("running") - paused, "paused": paused, **counts}
-    return {**ordered, "preempted": tally.preempted}
+    return {**ordered, "preempted": tally.preempted - tally.shed, "shed": tally.shed}
 
 
 def bar(tally: Tally, cells: int) -> list[tuple[str, str]]:
@@ -114,7 +114,9 @@ def summary_line(summary: JobSummary, *, always: bool = False) -> str:
         parts.append(f"{summary.queued} queued (waited {mean:.1f} s on average, {longest:.1f} s at most)")
     else:
         parts.append("0 queued")
-    parts.append(f"{summary.preempted} preempted" + (" and asked for again" if summary.preempted else ""))
+    again = {"preempted": summary.preempted - summary.shed, "shed": summary.shed}
+    told_again = [f"{number} {word}" for word, number in again.items() if number]
+    parts.append(f"{' and '.join(told_again)} and asked for again" if told_again else "0 preempted")
     if summary.promoted:
         parts.append(f"{summary.promoted} promoted")
     if summary.upgraded:

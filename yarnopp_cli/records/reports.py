@@ -70,7 +70,8 @@ class JobSummary:
     ``total`` tasks; ``completed`` ended for good (``failed`` of them not with 0); ``guaranteed`` and ``opportunistic``
     say in which type the completed ones ran; ``queued`` how many waited in a node's queue before they ran;
     ``upgraded`` how many asked for an opportunistic container and were given a guaranteed one;
-    ``preempted`` how often one was killed, shed or refused and asked for again; ``wait_ms_total`` and
+    ``preempted`` how often one was killed, shed or refused and asked for again, ``shed`` how many of these had never
+    run; ``wait_ms_total`` and
     ``wait_ms_max`` from arrival at the node to the start, over completed ones. ``exit_code`` is the job's.
     """
 
@@ -82,6 +83,7 @@ class JobSummary:
     opportunistic: int = 0
     queued: int = 0
     preempted: int = 0
+    shed: int = 0
     promoted: int = 0
     upgraded: int = 0
     wait_ms_total: int = 0
@@ -145,6 +147,7 @@ class ApplicationReport:
     containers_done: int = 0
     containers_failed: int = 0
     containers_preempted: int = 0
+    containers_shed: int = 0
     pending_containers: int = 0
     opportunistic_allocated_total: int = 0
     guaranteed_allocated_total: int = 0

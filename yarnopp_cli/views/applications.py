@@ -56,7 +56,8 @@ def counts_text(report: ApplicationReport) -> str:
         (report.pending_containers, "pending"),
         (done, "done"),
         (report.containers_failed, "failed"),
-        (report.containers_preempted, "preempted"),
+        (report.containers_preempted - report.containers_shed, "preempted"),
+        (report.containers_shed, "shed"),
     )
     return ", ".join(f"{number} {word}" for number, word in counted if number) or "none"
 
@@ -130,6 +131,7 @@ def summary_document(summary: JobSummary) -> dict[str, Any]:
         "opportunistic": summary.opportunistic,
         "queued": summary.queued,
         "preempted": summary.preempted,
+        "shed": summary.shed,
         "promoted": summary.promoted,
         "upgraded": summary.upgraded,
         "waitMsTotal": summary.wait_ms_total,
@@ -241,6 +243,7 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
                 "done": app.containers_done,
                 "failed": app.containers_failed,
                 "preempted": app.containers_preempted,
+                "shed": app.containers_shed,
             },
             "exit": exit_code(app),
             "opportunistic": {
@@ -326,7 +329,7 @@ def summary_text(summary: JobSummary) -> str:
     mean = summary.wait_ms_total / summary.completed if summary.completed else 0
     return (
         f"{summary.opportunistic} opportunistic, {summary.guaranteed} guaranteed; {summary.queued} queued, "
-        f"{summary.preempted} preempted, {summary.promoted} promoted; "
+        f"{summary.preempted - summary.shed} preempted, {summary.shed} shed, {summary.promoted} promoted; "
         f"waited {span(mean)} on average, {span(summary.wait_ms_max)} at most"
     )
 

@@ -351,6 +351,7 @@ class JobMaster:
     def _on_preempted(self, task: Task, status: ContainerStatus, now: float) -> None:
         task.preemptions += 1
         self.tally.preempted += 1
+        self.tally.shed += status.was_shed
         if task.preemptions > self.job.max_preemptions:
             task.exit_code = EXIT_TRY_AGAIN
             task.diagnostics = (

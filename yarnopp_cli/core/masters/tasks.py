@@ -157,6 +157,7 @@ class Tally:
         self.counts = dict.fromkeys(TaskState, 0)
         self.counts[TaskState.WAITING] = total
         self.preempted = 0
+        self.shed = 0
         self.paused = 0
         self.promoted = 0
         self.worst_code = 0
@@ -208,6 +209,7 @@ class Tally:
             opportunistic=self._by_type[ExecutionType.OPPORTUNISTIC],
             queued=self._queued,
             preempted=self.preempted,
+            shed=self.shed,
             promoted=self.promoted,
             upgraded=self._upgraded,
             wait_ms_total=self._wait_total,
