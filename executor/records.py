@@ -185,7 +185,9 @@ class ContainerStatus:
     was asked for it, else that of the shim above it. ``position`` is its place in its queue, 1 the head,
     0 for not queued. ``usage`` is the last measurement. ``waiting_since_ms`` is when its work began to wait, here or
     as another container elsewhere: a shed one comes back with its age. ``duration_hint_ms`` is its spec's, ``stood_ms``
-    how long it stood still, paused, before it last went on: what has passed since its start, but for that, it ran.
+    how long it stood still, paused, before it last went on or ended: what has passed since its start, but for that,
+    it ran. ``stood_for`` is for what it was last paused: LOAD of processes outside, MEMORY, GUARANTEED containers, or
+    a PERSON; "" where it never was, or nobody remembers.
     """
 
     container_id: str
@@ -211,6 +213,7 @@ class ContainerStatus:
     waiting_since_ms: int = 0
     duration_hint_ms: int = 0
     stood_ms: int = 0
+    stood_for: str = ""
 
     @property
     def was_shed(self) -> bool:

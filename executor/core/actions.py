@@ -179,6 +179,7 @@ class ContainerActions(ContainerBook):
     def _pause(self, container: Container, diagnostics: str = "") -> None:
         """Pause it, as soon as it runs if it does not yet."""
         self._say(container, diagnostics)
+        container.stood_for = outcome.cause_of_pause(diagnostics) or container.stood_for
         if self._settings.paused_memory == "release":
             container.gives_memory = container.allocated.memory
         container.pause_wanted = container.state is not RUNNING

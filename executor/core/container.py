@@ -108,6 +108,8 @@ class Container:
     paused_at_ms: int = 0
     #: how long it stood still, before it last began to run
     stood_ms: int = 0
+    #: for what it was last paused (``ContainerStatus``)
+    stood_for: str = ""
     state_since_ms: int = 0
     #: when it last began to run, None while it does not
     running_since: float | None = None
@@ -224,6 +226,8 @@ class Container:
         elif state in (PAUSED, DONE):
             self.ran = self.ran_seconds(now)
             self.running_since = None
+        if state is DONE and self.started_at_ms and (self.paused_at_ms or self.stood_ms):
+            self.stood_ms = max(0, epoch_ms - self.started_at_ms - round(self.ran * 1000))
         self.paused_at_ms = epoch_ms if state is PAUSED else 0
 
     def ran_seconds(self, now: float) -> float:
@@ -278,6 +282,7 @@ class Container:
             waiting_since_ms=spec.waiting_since_ms or self.queued_at_ms,
             duration_hint_ms=spec.duration_hint_ms,
             stood_ms=self.stood_ms,
+            stood_for=self.stood_for,
         )
 
     def record(self) -> ContainerRecord:

@@ -147,7 +147,9 @@ class EventHistory:
             numbers["exitCode"] = status.exit_code
         if status.started_at_ms:
             usage = status.usage
-            numbers["ranMs"] = max(0, status.finished_at_ms - status.started_at_ms)
+            numbers["ranMs"] = max(0, status.finished_at_ms - status.started_at_ms - status.stood_ms)
+            if status.stood_ms:
+                numbers["pausedMs"] = status.stood_ms
             numbers["cpuMs"] = round(usage.cpu_seconds * 1000)
             numbers["peakMB"] = usage.memory_peak_bytes >> 20
         kind = EventKind.CONTAINER_COMPLETED

@@ -164,6 +164,9 @@ def _summary(ours: Document) -> JobSummary | None:
         wait_ms_total=_whole(counted, "waitMsTotal"),
         wait_ms_max=_whole(counted, "waitMsMax"),
         exit_code=_whole(ours, "exit", -1),
+        paused=_whole(counted, "paused"),
+        paused_ms_total=_whole(counted, "pausedMsTotal"),
+        paused_for=_text(counted, "pausedFor"),
     )
 
 

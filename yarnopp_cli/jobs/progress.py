@@ -19,6 +19,7 @@ from ..records.reports import (
     JobSummary,
     YarnApplicationState,
 )
+from ..views.applications import pauses_text
 
 SHOWN_FAILURES = 10
 
@@ -104,7 +105,7 @@ def end_line(status: FinalApplicationStatus, seconds: float, tally: Tally, diagn
 
 def summary_line(summary: JobSummary, *, always: bool = False) -> str:
     """Which types ran, who queued and for how long, who was preempted; "" where there is nothing to tell."""
-    told = summary.queued or summary.preempted or summary.promoted or summary.upgraded
+    told = summary.queued or summary.preempted or summary.promoted or summary.upgraded or summary.paused
     if not (always or told):
         return ""
     parts = [f"ran {summary.opportunistic} opportunistic, {summary.guaranteed} guaranteed"]
@@ -117,6 +118,8 @@ def summary_line(summary: JobSummary, *, always: bool = False) -> str:
     again = {"preempted": summary.preempted - summary.shed, "shed": summary.shed}
     told_again = [f"{number} {word}" for word, number in again.items() if number]
     parts.append(f"{' and '.join(told_again)} and asked for again" if told_again else "0 preempted")
+    if summary.paused:
+        parts.append(pauses_text(summary))
     if summary.promoted:
         parts.append(f"{summary.promoted} promoted")
     if summary.upgraded:

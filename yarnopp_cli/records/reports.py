@@ -71,7 +71,8 @@ class JobSummary:
     say in which type the completed ones ran; ``queued`` how many waited in a node's queue before they ran;
     ``upgraded`` how many asked for an opportunistic container and were given a guaranteed one;
     ``preempted`` how often one was killed, shed or refused and asked for again, ``shed`` how many of these had never
-    run; ``wait_ms_total`` and
+    run; ``paused`` how many stood still for ``paused_ms_total`` together, most of it for ``paused_for``
+    (``ContainerStatus.stood_for``), over those that ended; ``wait_ms_total`` and
     ``wait_ms_max`` from arrival at the node to the start, over completed ones. ``exit_code`` is the job's.
     """
 
@@ -89,6 +90,9 @@ class JobSummary:
     wait_ms_total: int = 0
     wait_ms_max: int = 0
     exit_code: int = -1
+    paused: int = 0
+    paused_ms_total: int = 0
+    paused_for: str = ""
 
 
 @dataclass(frozen=True, slots=True)

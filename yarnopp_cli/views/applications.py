@@ -136,6 +136,9 @@ def summary_document(summary: JobSummary) -> dict[str, Any]:
         "upgraded": summary.upgraded,
         "waitMsTotal": summary.wait_ms_total,
         "waitMsMax": summary.wait_ms_max,
+        "paused": summary.paused,
+        "pausedMsTotal": summary.paused_ms_total,
+        "pausedFor": summary.paused_for,
     }
 
 
@@ -331,7 +334,21 @@ def summary_text(summary: JobSummary) -> str:
         f"{summary.opportunistic} opportunistic, {summary.guaranteed} guaranteed; {summary.queued} queued, "
         f"{summary.preempted - summary.shed} preempted, {summary.shed} shed, {summary.promoted} promoted; "
         f"waited {span(mean)} on average, {span(summary.wait_ms_max)} at most"
+        + (f"; {pauses_text(summary)}" if summary.paused else "")
     )
+
+
+_PAUSED_FOR = {
+    "LOAD": ", by load of processes outside yopp",
+    "MEMORY": ", for want of memory",
+    "GUARANTEED": ", to make room for guaranteed containers",
+    "PERSON": ", as a person asked for",
+}
+
+
+def pauses_text(summary: JobSummary) -> str:
+    """How many containers stood still, how long together, and for what: ``2 paused, 80 s in all, by load of …``."""
+    return f"{summary.paused} paused, {span(summary.paused_ms_total)} in all{_PAUSED_FOR.get(summary.paused_for, '')}"
 
 
 ATTEMPT_COLUMNS: tuple[Column[ApplicationAttemptReport], ...] = (

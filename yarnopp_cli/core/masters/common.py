@@ -329,6 +329,7 @@ class JobMaster:
             return
         del self._by_container[status.container_id]
         task.note_wait(status)
+        self.tally.note_pauses(status)
         task.exit_status = status.exit_status
         task.diagnostics = status.diagnostics
         if self.stage is not Stage.WORKING:
