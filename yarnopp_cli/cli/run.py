@@ -31,8 +31,10 @@ from .options import (
     Json,
     NoProgress,
     Output,
+    Queue,
     Quiet,
     RunDirOption,
+    Tags,
     Timeout,
     Verbose,
     duration,
@@ -87,7 +89,14 @@ Promote = Annotated[
 Enforce = Annotated[bool, typer.Option("--enforce", help="No other execution type than the one asked for.")]
 NoPrefix = Annotated[bool, typer.Option("--no-prefix", help="Do not mark lines with the container's number.")]
 Node = Annotated[str, typer.Option("--node", metavar="N", help="Run on this node only.")]
-Priority = Annotated[int, typer.Option("--priority", metavar="P", help="A smaller number goes first.")]
+Priority = Annotated[
+    int,
+    typer.Option(
+        "--priority",
+        metavar="P",
+        help="Of these containers: a smaller number goes first (of applications a larger one: `app priority`).",
+    ),
+]
 Expected = Annotated[
     float | None,
     typer.Option(
@@ -119,6 +128,8 @@ def run(
     env: Environment = None,
     cwd: Directory = None,
     name: Name = "",
+    queue: Queue = "default",
+    tag: Tags = None,
     timeout: Timeout = None,
     container_timeout: TimeLimit = None,
     retries: Retries = 0,
@@ -199,7 +210,13 @@ def run(
 
         return tell(context, printer, job)
     shown = not (printer.ids_only or printer.is_json)
-    options = JobOptions(stream=shown, prefixed=count > 1 and not no_prefix, plain_lines=not no_progress)
+    options = JobOptions(
+        stream=shown,
+        prefixed=count > 1 and not no_prefix,
+        plain_lines=not no_progress,
+        queue=queue,
+        tags=tags(tag),
+    )
     if detach:
         submit_detached(session, job, printer, options, settings)
         return 0
@@ -268,6 +285,11 @@ def refuse_owned(asked: Iterable[str]) -> None:
                 because="by that variable each container learns of itself from its node",
                 hint=hints.get(name, "choose another name"),
             )
+
+
+def tags(given: list[str] | None) -> tuple[str, ...]:
+    """The tags of an application, each once: options, and commas within one."""
+    return tuple(dict.fromkeys(one.strip() for text in given or () for one in text.split(",") if one.strip()))
 
 
 def assignments(words: list[str]) -> dict[str, str]:
