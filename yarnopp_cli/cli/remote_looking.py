@@ -363,6 +363,9 @@ def container_status(engine: YarnEngine, printer: Printer, values: Values) -> No
     container_details(printer, [engine.container(one) for one in container_ids(engine, values["ids"])])
 
 
+_LIMITS_UNTOLD = "not known: YARN's REST API does not tell them"
+
+
 def container_details(printer: Printer, found: Sequence[Listing]) -> None:
     """Everything about containers."""
     now = now_ms()
@@ -375,6 +378,7 @@ def container_details(printer: Printer, found: Sequence[Listing]) -> None:
             printer.text("")
         one: ContainerReport = listing.reports[0]
         pairs = container_view.fields(one, now, None)
+        pairs = [(key, _LIMITS_UNTOLD if key == "Limits" else value) for key, value in pairs]
         if not listing.ours:  # those that a NodeManager tells
             pairs = [
                 ("Container-Id", one.container_id),
