@@ -132,7 +132,8 @@ class ContainerSpec:
     log directory; standard output and error go to ``stdout`` and ``stderr`` in it. ``timeout_ms`` bounds the
     running time, 0 for none. ``duration_hint_ms`` is the expected running time where the creator knows it, else 0.
     ``waiting_since_ms`` (epoch milliseconds) is when its work began to wait, where that was before it came here: it
-    queues before all that came later than that. 0 where it begins to wait here.
+    queues before all that came later than that. 0 where it begins to wait here. ``least_vcores`` is how many vcores a
+    guaranteed one weighs at least on the processors, however few it is accounted with.
     """
 
     container_id: str
@@ -151,6 +152,7 @@ class ContainerSpec:
     duration_hint_ms: int = 0
     waiting_since_ms: int = 0
     own_account: bool = False
+    least_vcores: int = 0
 
 
 @dataclass(frozen=True, slots=True)
