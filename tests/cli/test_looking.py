@@ -263,7 +263,7 @@ def test_queues_as_yarn_shows_them(cli: Cli, cluster: Cluster) -> None:
     assert document["yopp"]["guaranteed"] == {"memory": 700, "vCores": 1}
     assert cli("queue", "list", "-q").out == "root\nprod\n"
     text = cli("queue", "status", "prod").out
-    assert "70.00% (700 MB, 1 vcores)" in text and "User ada" in text
+    assert "70.00% (700 MB, 1 vcore)" in text and "User ada" in text
 
 
 def test_kill_returns_when_it_has_happened(cli: Cli, cluster: Cluster) -> None:

@@ -10,6 +10,7 @@ from yarnopp_cli.core.masters.messages import TaskState
 from yarnopp_cli.core.masters.tasks import Tally
 from yarnopp_cli.jobs.progress import bar, states_text, where_text
 from yarnopp_cli.records.reports import ApplicationReport, FinalApplicationStatus, YarnApplicationState
+from yarnopp_cli.views.text import number_of
 
 
 def tally(paused: int = 0, preempted: int = 0, **counts: int) -> Tally:
@@ -60,3 +61,7 @@ def test_where_a_job_that_was_just_submitted_is() -> None:
     assert where_text(runs) == "RUNNING, its master on h:1: 2 running, 8 queued; output under /l/a"
     ended = replace(runs, state=YarnApplicationState.FINISHED, final_status=FinalApplicationStatus.SUCCEEDED)
     assert where_text(ended) == "FINISHED SUCCEEDED already"
+
+
+def test_numbers_and_what_they_count() -> None:
+    assert [number_of(number, "vcore") for number in (0, 1, 2)] == ["0 vcores", "1 vcore", "2 vcores"]

@@ -15,6 +15,7 @@ from ..records.reports import ContainerReport
 from ..records.requests import ContainerUpdateType, UpdateContainerRequest
 from ..views import containers as view
 from ..views.containers import is_live
+from ..views.text import number_of
 from .context import Context
 from .naming import agreed, containers, words
 from .options import (
@@ -229,7 +230,12 @@ def resize(
                     client, printer, one, ContainerUpdateType.INCREASE_RESOURCE, no_wait, timeout, size=wanted
                 )
         after = [client.container(one) for one in named]
-        _tell(client, printer, after, lambda one: f"{one.resource.memory} MB, {one.resource.vcores} vcores")
+        _tell(
+            client,
+            printer,
+            after,
+            lambda one: f"{one.resource.memory} MB, {number_of(one.resource.vcores, 'vcore')}",
+        )
     return 0
 
 

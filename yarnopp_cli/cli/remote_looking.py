@@ -24,7 +24,7 @@ from ..views import containers as container_view
 from ..views import nodes as node_view
 from ..views import queues as queue_view
 from ..views.columns import Column
-from ..views.text import harmless, timestamp
+from ..views.text import harmless, number_of, timestamp
 from .application import now_ms
 from .container import STATES as CONTAINER_STATES
 from .container import Filters, execution_type
@@ -387,7 +387,7 @@ def container_details(printer: Printer, found: Sequence[Listing]) -> None:
                 ("Application", one.application_id),
                 ("Node", one.node_id),
                 ("User", one.user),
-                ("Needs", f"{one.resource.memory} MB, {one.resource.vcores} vcores"),
+                ("Needs", f"{one.resource.memory} MB, {number_of(one.resource.vcores, 'vcore')}"),
                 ("Exit", str(listing.documents[0].get("exitCode", ""))),
                 ("Logs", one.log_directory),
                 ("Diagnostics", one.diagnostics),

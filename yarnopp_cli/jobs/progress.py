@@ -20,6 +20,7 @@ from ..records.reports import (
     YarnApplicationState,
 )
 from ..views.applications import pauses_text
+from ..views.text import number_of
 
 SHOWN_FAILURES = 10
 
@@ -88,7 +89,7 @@ def bar(tally: Tally, cells: int) -> list[tuple[str, str]]:
 
 def first_line(application_id: str, job: JobSpec, nodes: int, states: str) -> str:
     """Said once the job is under way."""
-    where = f"{nodes} node{'' if nodes == 1 else 's'}"
+    where = number_of(nodes, "node")
     return f"{application_id}  {kinds_text(job)} on {where}" + (f": {states}" if states else "")
 
 

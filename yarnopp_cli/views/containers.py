@@ -21,7 +21,7 @@ from ..core.waited import Waited, waited
 from ..errors import EXIT_TRY_AGAIN
 from ..records.reports import ContainerReport
 from .columns import Column
-from .text import megabytes, span, timestamp
+from .text import megabytes, number_of, span, timestamp
 
 _MIB = 1 << 20
 _INVALID = int(ContainerExitStatus.INVALID)
@@ -293,7 +293,7 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
         ("Node", report.node_id),
         ("Command", command_text(report)),
         ("Pid", str(report.pid or "-")),
-        ("Resource", f"{report.resource.memory} MB, {report.resource.vcores} vcores"),
+        ("Resource", f"{report.resource.memory} MB, {number_of(report.resource.vcores, 'vcore')}"),
         ("Limits", _limits_line(report, facts)),
         (
             "CPU-Used",

@@ -10,7 +10,7 @@ from executor.records import OpportunisticContainersStatus
 from ..records.reports import NodeReport
 from .cluster import resource_document
 from .columns import Column
-from .text import megabytes, timestamp
+from .text import megabytes, number_of, timestamp
 
 _MIB = 1 << 20
 
@@ -203,9 +203,10 @@ def fields(node: NodeReport) -> list[tuple[str, str]]:
         ("Memory-Capacity", f"{node.total.memory}MB"),
         (
             "CPU-Used",
-            f"{node.used.vcores} vcores guaranteed, {opportunistic.vcores_used} vcores opportunistic",
+            f"{number_of(node.used.vcores, 'vcore')} guaranteed, "
+            f"{number_of(opportunistic.vcores_used, 'vcore')} opportunistic",
         ),
-        ("CPU-Capacity", f"{node.total.vcores} vcores"),
+        ("CPU-Capacity", number_of(node.total.vcores, "vcore")),
         ("Node-Labels", ",".join(node.labels)),
         (
             "Resource Utilization by Node",

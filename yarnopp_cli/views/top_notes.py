@@ -12,7 +12,7 @@ from .containers import command_text, exit_text, is_live, shown_state
 from .events import details, subject
 from .nodes import state_text
 from .picture import Picture
-from .text import timestamp
+from .text import number_of, timestamp
 from .waiting import is_waiting, reason
 
 Told = tuple[Cell, ...]
@@ -28,7 +28,12 @@ def of_node(node: NodeReport, picture: Picture) -> Told:
     status = node.opportunistic
     if node.state is NodeState.DECOMMISSIONING:
         left = node.num_containers + status.running + status.queued
-        told.append(Cell(f", gets nothing new; {left} containers are left", WARN))
+        told.append(
+            Cell(
+                f", gets nothing new; {number_of(left, 'container')} {'is' if left == 1 else 'are'} left",
+                WARN,
+            )
+        )
     elif node.state is NodeState.DECOMMISSIONED:
         told.append(Cell(", drained: `n` uses it again", DIM))
     if not node.connected and node.state is NodeState.RUNNING:
@@ -41,7 +46,7 @@ def of_node(node: NodeReport, picture: Picture) -> Told:
         told.append(Cell(f"  {status.queued} of {status.queue_capacity} queued{asked}"))
         if status.paused:
             told.append(Cell(f"  {status.paused} paused", WARN))
-        total = f"  {node.total.vcores} vcores, {node.total.memory} MB"
+        total = f"  {number_of(node.total.vcores, 'vcore')}, {node.total.memory} MB"
         told.append(Cell(total + (f", labels {','.join(node.labels)}" if node.labels else ""), DIM))
     return tuple(told)
 
