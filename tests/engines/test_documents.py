@@ -183,3 +183,9 @@ def test_what_a_container_wrote_without_hadoops_frame() -> None:
         assert documents.log_text(text) == text
     # the end of a longer file: its length is that of the whole
     assert documents.log_text(HEAD + times % 9999 + b"the end" + end) == b"the end"
+
+
+@pytest.mark.parametrize("number", [10**400, -(10**400), float("inf"), float("nan"), 1e300])
+def test_a_number_that_no_counter_reaches_is_none(number: float) -> None:
+    found = documents.application({**APP, "priority": number, "progress": number, "startedTime": number})
+    assert (found.priority, found.progress, found.submitted_at_ms) == (0, 0.0, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import socket
@@ -293,6 +294,79 @@ def test_what_trickles_is_cut_off(fake: Fake) -> None:
             Rest([fake.url], "ada", seconds=0.3).call("GET", "/info")
     finally:
         gone.set()
+
+
+@pytest.mark.parametrize(
+    ("begin", "again"),
+    [
+        (b"", b"H"),
+        (b"HTTP/1.1 200 OK\r\n", b"X"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n", b"X: y\r\n"),
+        (b"HTTP/1.1 200 OK\r\n\r\n{", b" "),
+    ],
+    ids=["status line", "headers", "interim answers", "size of a chunk", "trailer", "body without a length"],
+)
+def test_whatever_part_of_an_answer_trickles_its_time_is_bounded(begin: bytes, again: bytes) -> None:
+    gone = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def speak() -> None:
+            peer, _ = server.accept()
+            with peer, contextlib.suppress(OSError):
+                peer.recv(1000)
+                peer.sendall(begin)
+                while not gone.wait(0.02):
+                    peer.sendall(again)
+
+        thread = threading.Thread(target=speak)
+        thread.start()
+        # If it is not bounded it ends, too: the peer goes away, and what is said then is something else.
+        giving_up = threading.Timer(5, gone.set)
+        giving_up.start()
+        try:
+            with pytest.raises(ConnectionFailedError) as told:
+                Rest([f"http://127.0.0.1:{server.getsockname()[1]}"], "ada", seconds=0.2).call("GET", "/info")
+            assert "in time" in told.value.because and not gone.is_set()
+        finally:
+            gone.set()
+            giving_up.cancel()
+            thread.join()
+
+
+@pytest.mark.parametrize("header", ["Location", "Refresh"])
+@pytest.mark.parametrize(
+    "place", ["http://[", "http://a..b/", f"http://{'a' * 300}/", "http://1:x/", "http:///x"]
+)
+def test_who_sends_on_to_no_address_is_told_of(fake: Fake, header: str, place: str) -> None:
+    told = place if header == "Location" else f"3; url={place}"
+    fake.replies["/info"] = (307 if header == "Location" else 200, {header: told}, b"")
+    with pytest.raises((ConnectionFailedError, RefusedError)):
+        Rest([fake.url], "ada").call("GET", "/info")
+
+
+@pytest.mark.parametrize("address", ["http://[", "ftp://n:1", "a..b:1", "n:x", "//", "n 1", "é\x1b:1"])
+def test_a_node_whose_web_address_is_none_does_not_answer(fake: Fake, address: str) -> None:
+    fake.replies["/ws/v1/node/containers"] = as_json({"containers": None})
+    good = NodeReport("good:1", NodeState.RUNNING, "", fake.url[7:])
+    strange = NodeReport("strange:1", NodeState.RUNNING, "", address)
+    found, failed = YarnEngine(Rest([], "ada")).containers_of([strange, good])
+    assert (len(found), [name for name, _ in failed]) == (1, ["strange:1"])
+
+
+def test_nodes_that_hang_have_a_time_together_and_nobody_waits_for_their_threads(fake: Fake) -> None:
+    before = set(threading.enumerate())
+    fake.replies["/ws/v1/node/containers"] = as_json({"containers": None})
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as silent:
+        hanging = f"127.0.0.1:{silent.getsockname()[1]}"
+        nodes = [NodeReport(f"n:{number}", NodeState.RUNNING, "", hanging) for number in range(40)]
+        nodes.insert(3, NodeReport("good:1", NodeState.RUNNING, "", fake.url[7:]))
+        found, failed = YarnEngine(Rest([], "ada", seconds=0.1)).containers_of(nodes)
+        asked = {one for one in set(threading.enumerate()) - before if one.name.endswith("(work)")}
+        assert len(found) == 1 and len(failed) == 40
+        assert "too many others" in failed[-1][1].because
+        assert all(one.daemon for one in asked)
 
 
 def test_the_calls_that_change_something(fake: Fake) -> None:

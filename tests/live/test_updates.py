@@ -57,7 +57,7 @@ def test_promote_demote_and_resize_a_running_one(cluster: Yopp) -> None:
     node = cluster.json("node", "list")["nodes"]["node"][0]
     assert (node["usedMemoryMB"], node["usedVirtualCores"]) == (200, 1), "the RM counts it as guaranteed"
     assert "GUARANTEED already" in cluster("container", "promote", name).stderr
-    assert cluster("container", "resize", "--memory", "300M", name).stdout == f"{name} 300 MB, 1 vcores\n"
+    assert cluster("container", "resize", "--memory", "300M", name).stdout == f"{name} 300 MB, 1 vcore\n"
     assert limits(documents(cluster)[name])["memory"] == 300
     cluster("container", "resize", "--memory", "150", "--vcores", "2", name)
     assert limits(documents(cluster)[name])["memory"] == 150

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from yarnopp_cli.cli import config_changes
 from yarnopp_cli.cli.app import run
 from yarnopp_cli.settings.editing import with_values
 from yarnopp_cli.settings.files import SHIPPED_SITE
@@ -144,6 +145,71 @@ def test_set_in_a_named_file_keeps_its_mode_and_follows_its_link(tmp_path: Path,
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     assert run(["config", "set", MAPS, "7", "--conf", str(link), "--dry-run"]) == 0
     assert "= 6" in Path(path).read_text()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link to a pipe", "device", "socket"])
+@pytest.mark.parametrize("words", [["set", MAPS, "6"], ["set", "--dry-run", MAPS, "6"], ["import", "SITE"]])
+def test_what_is_no_regular_file_is_never_replaced(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], write: Write, kind: str, words: list[str]
+) -> None:
+    place = tmp_path / "place.toml"
+    if kind == "device":
+        try:
+            os.mknod(place, 0o600 | stat.S_IFCHR, os.makedev(1, 3))  # as /dev/null, which was replaced once
+        except PermissionError:
+            pytest.skip("only root makes devices")
+    elif kind == "socket":
+        os.mknod(place, 0o600 | stat.S_IFSOCK)
+    else:
+        os.mkfifo(place)
+    before = os.stat(place)
+    named = place
+    if kind.startswith("link"):
+        named = tmp_path / "link.toml"
+        named.symlink_to(place)
+    given_ = [write("yarn-site.xml", SITE) if word == "SITE" else word for word in words]
+    assert run(["config", *given_, "--conf", str(named)]) == 1
+    said = f"error: cannot write {place}\n  because: it is no regular file\n"
+    assert said in capfd.readouterr().err
+    after = os.stat(place)
+    assert (after.st_ino, after.st_mode, after.st_rdev) == (before.st_ino, before.st_mode, before.st_rdev)
+
+
+def test_dev_null_is_refused_before_anything_is_opened_for_writing(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: object) -> None:
+        raise AssertionError("it would have been written")
+
+    monkeypatch.setattr(config_changes, "_write", forbidden)
+    assert run(["config", "set", MAPS, "6", "--conf", os.devnull]) == 1
+    assert "it is no regular file" in capfd.readouterr().err
+
+
+def test_a_file_that_may_not_be_written_to_is_left(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, write: Write
+) -> None:
+    path = write("mine.toml", f"{MAPS} = 5\n")
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda one, mode: one != path and may(one, mode))  # root may everything
+    assert run(["config", "set", MAPS, "6", "--conf", path]) == 1
+    assert f"cannot write {path}" in capfd.readouterr().err
+    assert Path(path).read_text() == f"{MAPS} = 5\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_root_leaves_a_users_file_to_the_user(write: Write) -> None:
+    path = write("theirs.toml", f"{MAPS} = 5\n")
+    os.chown(path, 65534, 65533)
+    assert run(["config", "set", MAPS, "6", "--conf", path]) == 0
+    assert (os.stat(path).st_uid, os.stat(path).st_gid) == (65534, 65533)
+    assert Path(path).read_text() == f"{MAPS} = 6\n"
+
+
+def test_a_value_that_is_no_text_is_refused(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run(["config", "set", "yarn.resourcemanager.webapp.address", "\udcff:8088"]) == 78
+    assert "not UTF-8" in capfd.readouterr().err
+    assert not site_of(tmp_path).exists()
 
 
 # ---- import

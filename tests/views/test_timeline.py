@@ -132,3 +132,22 @@ def test_the_page_executes_nothing_that_it_is_told() -> None:
     text = page(app, (), [line], timeline.figures([line], 1), [(evil, evil, "<svg></svg>")], [evil])
     assert "<script" not in text and "\x1b" not in text
     assert text.startswith("<!DOCTYPE html>") and "http" not in text.replace("http-equiv", "")
+
+
+def test_the_page_says_each_waiting_time_since_when_and_as_what() -> None:
+    line = timeline.Line(
+        "c", "n", O, 1, 1, [Segment(QUEUED, 5000, 9000, O), Segment(RUNNING, 9000, 10_000, O)],
+        submitted=1000, eligible=3000,
+    )  # fmt: skip
+    app = ApplicationReport(
+        "a", "job", "me", "default", "YOPP", YarnApplicationState.RUNNING, FinalApplicationStatus.UNDEFINED
+    )
+    text = page(app, (), [line], timeline.figures([line], 1), ())
+    assert (
+        "<dt>Waited since eligible: median, 95 %, longest</dt><dd>6.0 s, 6.0 s, 6.0 s</dd>"
+        in text.replace("\u00a0", " ")
+    )
+    assert (
+        "<dt>Waited since submitted: median, 95 %, longest</dt><dd>8.0 s, 8.0 s, 8.0 s</dd>"
+        in text.replace("\u00a0", " ")
+    )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -79,6 +81,12 @@ def set_(
     known = declared(key)
     if known is None:
         raise unknown_property(key)
+    if not value.isprintable() and any("\ud800" <= one <= "\udfff" for one in value):
+        raise InvalidPropertyError(
+            f"{key} cannot be set",
+            because="the value is not UTF-8, and a file of TOML is",
+            hint="type it in UTF-8",
+        )
     try:
         # A variable is kept as it was typed: what it stands for may change.
         wanted: Value = value if "${" in value else from_text(known, value)
@@ -279,6 +287,7 @@ def change(
     from ..settings.editing import with_values
 
     path = os.path.realpath(_target(context))
+    _check_place(path)
     with _directory(os.path.dirname(path), create=not dry_run):
         site = _site(context)
         text = with_values(site.text, values)
@@ -325,6 +334,24 @@ def _tried(context: Context, path: str, text: str) -> Configuration:
     return found.renamed(trial, path)
 
 
+def _check_place(path: str) -> None:
+    """Raise YoppError where something stands that is not to be replaced: a device, say, or a file that is read-only."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+    if not stat.S_ISREG(found.st_mode):
+        raise YoppError(
+            f"cannot write {path}",
+            because="it is no regular file",
+            hint="--conf names another file",
+        )
+    if not os.access(path, os.W_OK):
+        raise _cannot_write(path, PermissionError(errno.EACCES, "it may not be written to"))
+
+
 @contextmanager
 def _directory(path: str, *, create: bool) -> Iterator[None]:
     """Hold a directory against another change of a file in it. Raises YoppError where it cannot be used."""
@@ -345,14 +372,17 @@ def _directory(path: str, *, create: bool) -> Iterator[None]:
 
 
 def _write(path: str, text: str) -> None:
-    """All of the file or nothing, with the mode that it has. Raises YoppError."""
+    """All of the file or nothing, with the mode and the owner that it has. Raises YoppError."""
     temporary = ""
     try:
-        mode = os.stat(path).st_mode & 0o7777 if os.path.exists(path) else 0o644
+        before = os.stat(path) if os.path.exists(path) else None
+        mode = 0o644 if before is None else stat.S_IMODE(before.st_mode)
         descriptor, temporary = tempfile.mkstemp(prefix=".yarn-site-", dir=os.path.dirname(path))
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
             file.write(text)
             file.flush()
+            if before is not None and os.geteuid() == 0:  # who is root changes a user's file for that user
+                os.fchown(file.fileno(), before.st_uid, before.st_gid)
             os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
         os.replace(temporary, path)

@@ -15,7 +15,7 @@ from ..records.reports import ContainerReport
 from ..records.requests import ContainerUpdateType, UpdateContainerRequest
 from ..views import containers as view
 from ..views.containers import is_live
-from ..views.text import number_of
+from ..views.text import vcores as vcores_of
 from .context import Context
 from .naming import agreed, containers, words
 from .options import (
@@ -231,10 +231,7 @@ def resize(
                 )
         after = [client.container(one) for one in named]
         _tell(
-            client,
-            printer,
-            after,
-            lambda one: f"{one.resource.memory} MB, {number_of(one.resource.vcores, 'vcore')}",
+            client, printer, after, lambda one: f"{one.resource.memory} MB, {vcores_of(one.resource.vcores)}"
         )
     return 0
 

@@ -112,7 +112,8 @@ def _page(
         (
             "Waiting",
             "The share of the containers that ran, and had started so long after they were eligible: from when their "
-            "master asked for them." + _unstarted(found),
+            "master asked for them, or for the same work first where it was preempted or shed."
+            + _unstarted(found),
             plots.waits_svg(found),
         ),
     ]

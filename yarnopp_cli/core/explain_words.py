@@ -110,7 +110,9 @@ def rests_on(expected: Expected) -> str:
 def begins(start: Start, verb: str = "starts", may: str = "start") -> str:
     """When one may start: ``starts in about 20 s (median task 10 s; estimate)``."""
     late = start.outlived
-    basis = f"({rests_on(start.expected)}; estimate)" if start.expected.basis else "(estimate)"
+    rests = rests_on(start.expected) if start.expected.basis else ""
+    marked = start.expected.basis == BY_NODE  # says itself that it is one
+    basis = f"({rests})" if marked else f"({rests}; estimate)" if rests else "(estimate)"
     if start.in_ms == 0:
         why = f", as {names(late)} {are(len(late), 'has', 'have')} run longer than expected" if late else ""
         return f"may {may} at any moment{why} {basis}"

@@ -389,7 +389,10 @@ def _number(document: Document, key: str, default: float = 0.0) -> float:
     try:
         if isinstance(value, bool | dict | list):
             raise ValueError
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:  # a whole number of hundreds of digits
+            return default
         if number != number or abs(number) > 2**63:  # Java writes NaN and infinities as texts
             return default
         return number

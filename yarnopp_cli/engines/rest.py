@@ -7,9 +7,12 @@ of text; the next address is asked where it does not say where to.
 
 from __future__ import annotations
 
+import functools
 import http.client
+import io
 import json
 import re
+import socket
 import ssl
 import time
 import urllib.parse
@@ -110,7 +113,8 @@ class Rest:
         self.address = ""
         """The base URL of the ResourceManager that answered last."""
         self._user = user
-        self._seconds = seconds
+        self.seconds = seconds
+        """That one answer may take."""
         self._trace = trace
         self._trace_bodies = trace_bodies
 
@@ -148,7 +152,7 @@ class Rest:
 
     def _follow(self, method: str, url: str, query: _Query, body: Any, anybody: bool) -> Answer:
         """One request, and where it is sent on to. Raises _NotThereError where nothing has been done."""
-        until = time.monotonic() + self._seconds
+        until = time.monotonic() + self.seconds
         for _ in range(REDIRECTS + 1):
             status, headers, content = self._request(method, url, query, body, until)
             onward = _onward(status, headers, url)
@@ -184,7 +188,7 @@ class Rest:
     def _request(
         self, method: str, url: str, query: _Query, body: Any, until: float
     ) -> tuple[int, Mapping[str, str], bytes]:
-        parts = urllib.parse.urlsplit(url)
+        parts = _split(url)
         pairs = dict([*urllib.parse.parse_qsl(parts.query, keep_blank_values=True), *query])
         pairs.setdefault("user.name", self._user)
         target = f"{parts.path or '/'}?{urllib.parse.urlencode(pairs, safe=',:/')}"
@@ -196,15 +200,15 @@ class Rest:
         if sent is not None:
             headers["Content-Type"] = "application/json"
         begin = time.perf_counter()
-        connection = _connection(parts, max(0.1, until - time.monotonic()))
+        connection = _connection(parts, until)
         under_way = False
         try:
             connection.connect()
             under_way = method != "GET"
             connection.request(method, target, sent, headers)
             response = connection.getresponse()
-            content = _content(connection, response, url, until)
-        except (OSError, http.client.HTTPException) as error:
+            content = _content(response, url)
+        except (OSError, http.client.HTTPException, UnicodeError) as error:
             because = _reason(error)
             if under_way:
                 raise ConnectionFailedError(
@@ -235,29 +239,72 @@ class _NotThereError(Exception):
     """Nobody is there who could do it, and nothing has been done."""
 
 
-def _connection(parts: urllib.parse.SplitResult, seconds: float) -> http.client.HTTPConnection:
-    host = parts.hostname or ""
+class _Until(io.RawIOBase):
+    """What comes from a socket until a moment: a timeout of the socket's own begins anew with every byte."""
+
+    def __init__(self, connected: socket.socket, until: float) -> None:
+        super().__init__()
+        self._socket, self._until = connected, until
+        self._below = connected.makefile("rb", buffering=0)
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        """As of any raw stream. Raises TimeoutError."""
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
+        return self._below.readinto(buffer)
+
+    def close(self) -> None:
+        """Let go of the socket."""
+        self._below.close()
+        super().close()
+
+
+class _Response(http.client.HTTPResponse):
+    """An answer all of which, its status line and headers too, has come by a moment."""
+
+    def __init__(self, sock: socket.socket, *args: Any, until: float, **more: Any) -> None:
+        super().__init__(sock, *args, **more)
+        self.fp.close()
+        self.fp = io.BufferedReader(_Until(sock, until))
+
+
+def _split(url: str) -> urllib.parse.SplitResult:
+    """A URL's parts; a daemon's document may have told it. Raises _NotThereError for what is no URL of HTTP's."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+    except ValueError as error:
+        raise _NotThereError(f"it is no address: {error}") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise _NotThereError("it is no address of a web server")
+    return parts
+
+
+def _connection(parts: urllib.parse.SplitResult, until: float) -> http.client.HTTPConnection:
+    host, seconds = parts.hostname or "", max(0.1, until - time.monotonic())
+    connection: http.client.HTTPConnection
     try:
         if parts.scheme == "https":
             context = ssl.create_default_context()
-            return http.client.HTTPSConnection(host, parts.port, timeout=seconds, context=context)
-        return http.client.HTTPConnection(host, parts.port, timeout=seconds)
+            connection = http.client.HTTPSConnection(host, parts.port, timeout=seconds, context=context)
+        else:
+            connection = http.client.HTTPConnection(host, parts.port, timeout=seconds)
     except (ValueError, http.client.HTTPException) as error:
         raise _NotThereError(f"it is no address: {error}") from None
+    connection.response_class = functools.partial(_Response, until=until)  # type: ignore[assignment]
+    return connection
 
 
-def _content(
-    connection: http.client.HTTPConnection, response: http.client.HTTPResponse, url: str, until: float
-) -> bytes:
+def _content(response: http.client.HTTPResponse, url: str) -> bytes:
     """The whole body. Raises RefusedError for one that is too long or ends too early."""
     blocks: list[bytes] = []
     size = 0
     while True:
-        left = until - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        if connection.sock is not None:
-            connection.sock.settimeout(left)
         try:
             block = response.read1(_BLOCK)
         except http.client.IncompleteRead:
@@ -278,6 +325,8 @@ def _reason(error: Exception) -> str:
         return "it did not answer in time"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}"
+    if isinstance(error, UnicodeError):
+        return "it is no address: no host can have that name"
     if isinstance(error, OSError):
         return (error.strerror or str(error) or type(error).__name__).lower()
     return f"what it said is no HTTP ({type(error).__name__})"
@@ -289,15 +338,18 @@ def _onward(status: int, headers: Mapping[str, str], url: str) -> str | None:
         location = headers.get("location", "")
         if not location:
             raise strange(url, f"a redirection ({status}) that does not say where to")
-        return _keeping_path(urllib.parse.urljoin(url, location), url)
+        return _keeping_path(location, url)
     if found := _REFRESH.fullmatch(headers.get("refresh", "")):
-        return _keeping_path(urllib.parse.urljoin(url, found[1].strip("'\"")), url)
+        return _keeping_path(found[1].strip("'\""), url)
     return None
 
 
-def _keeping_path(onward: str, url: str) -> str:
+def _keeping_path(place: str, url: str) -> str:
     """A standby ResourceManager may name the other one's root: what was asked for is asked there."""
-    there, here = urllib.parse.urlsplit(onward), urllib.parse.urlsplit(url)
+    try:
+        there, here = urllib.parse.urlsplit(urllib.parse.urljoin(url, place)), urllib.parse.urlsplit(url)
+    except ValueError:
+        raise strange(url, f"it sends on to {place[:80]!r}, which is no address") from None
     path = here.path if there.path in ("", "/") else there.path
     return urllib.parse.urlunsplit((there.scheme, there.netloc, path, "", ""))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import urllib.parse
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 from executor.light import dataclass
@@ -13,6 +12,7 @@ from executor.light import dataclass
 from ..errors import (
     EXIT_NO_SUCH,
     ApplicationNotFoundError,
+    ConnectionFailedError,
     ContainerNotFoundError,
     NodeNotFoundError,
     UsageError,
@@ -29,6 +29,7 @@ from ..records.reports import (
     YarnApplicationState,
 )
 from . import documents
+from .asking import ask_each
 from .rest import Answer, RefusedError, Rest
 
 T = TypeVar("T")
@@ -36,6 +37,8 @@ LIVE_STATES: Final = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
 LOG_BYTES: Final = 32 * 1024 * 1024
 FAN_OUT: Final = 8
 """How many nodes are asked at once."""
+ROUNDS: Final = 2
+"""How many times as long as one may take all nodes together have."""
 SIGNALS: Final = {"QUIT": "OUTPUT_THREAD_DUMP", "TERM": "GRACEFUL_SHUTDOWN", "KILL": "FORCEFUL_SHUTDOWN"}
 """Signals that YARN's REST API has a command for."""
 
@@ -186,7 +189,7 @@ class YarnEngine:
     def containers_of(self, nodes: Sequence[NodeReport]) -> tuple[list[Listing], list[tuple[str, YoppError]]]:
         """The containers of several nodes; and those that did not answer, with what went wrong.
 
-        Raises what went wrong where none of them answered.
+        All of them together have the time of ``ROUNDS`` answers. Raises what went wrong where none of them answered.
         """
 
         def ask(node: NodeReport) -> Listing | tuple[str, YoppError]:
@@ -195,8 +198,12 @@ class YarnEngine:
             except YoppError as error:
                 return node.node_id, error
 
-        with ThreadPoolExecutor(max_workers=FAN_OUT) as pool:
-            answers = list(pool.map(ask, nodes))
+        def late(node: NodeReport) -> tuple[str, YoppError]:
+            return node.node_id, ConnectionFailedError(
+                f"cannot reach node {node.node_id}", because="too many others did not answer in time"
+            )
+
+        answers = ask_each(nodes, ask, late=late, threads=FAN_OUT, seconds=ROUNDS * self.rest.seconds)
         found = [one for one in answers if isinstance(one, Listing)]
         failed = [one for one in answers if not isinstance(one, Listing)]
         if failed and not found:

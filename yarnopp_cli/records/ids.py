@@ -11,9 +11,10 @@ from executor.light import dataclass
 
 from ..errors import InvalidIdError
 
-_APPLICATION = re.compile(r"application_(\d+)_(\d{4,})", re.ASCII)
-_ATTEMPT = re.compile(r"appattempt_(\d+)_(\d{4,})_(\d{6,})", re.ASCII)
-_CONTAINER = re.compile(r"container_(?:e(\d+)_)?(\d+)_(\d{4,})_(\d{2,})_(\d{6,})", re.ASCII)
+# As many digits as a long of Java's has at most: those of a longer number Python refuses to read.
+_APPLICATION = re.compile(r"application_(\d{1,19})_(\d{4,19})", re.ASCII)
+_ATTEMPT = re.compile(r"appattempt_(\d{1,19})_(\d{4,19})_(\d{6,19})", re.ASCII)
+_CONTAINER = re.compile(r"container_(?:e(\d{1,19})_)?(\d{1,19})_(\d{4,19})_(\d{2,19})_(\d{6,19})", re.ASCII)
 _NODE = re.compile(r"([^:\s/]+):(\d{1,5})", re.ASCII)
 
 

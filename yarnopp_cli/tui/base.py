@@ -22,7 +22,7 @@ from .table import LiveTable
 if TYPE_CHECKING:
     from .app import YoppTop
 
-_SHORT, _LOW, _NARROW, _BROAD = 10, 16, 72, 120
+_SHORT, _LOW, _NARROW = 10, 16, 72
 
 ALWAYS: list[BindingType] = [
     Binding("escape", "back", "Back", show=False),
@@ -66,7 +66,6 @@ class TopScreen(Screen[None]):
         """Textual's: a screen of few lines has no second line of summary, and no note."""
         self.query_one(Summary).set_class(self.size.height < _SHORT, "-short")
         self.set_class(self.size.width < _NARROW, "-narrow")
-        self.set_class(self.size.width >= _BROAD, "-broad")
         self.set_class(self.size.height < _SHORT, "-low")
         self.set_class(self.size.height < _LOW, "-noteless")
         self.update()  # columns are as wide as the screen lets them be

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import ClassVar, TypeVar
 
+from rich.console import Group
+from rich.padding import Padding
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -85,8 +87,14 @@ class TextDialog(Dialog[None]):
         with Vertical(classes="dialog -wide" if self.wide else "dialog"):
             yield Static(Text(harmless(self.heading), style="bold"), id="question")
             with VerticalScroll(id="text"):
-                yield Static(Text("\n".join(harmless(line, "\n") for line in self.lines)))
+                yield Static(Group(*(self._hanging(harmless(line, "\n")) for line in self.lines)))
             yield Static(Text("esc  close"), id="keys")
+
+    @staticmethod
+    def _hanging(line: str) -> Padding:
+        """What is too long for one line goes on under its first word."""
+        text = line.lstrip(" ")
+        return Padding(Text(text), (0, 0, 0, len(line) - len(text)))
 
     def action_scroll(self, step: int) -> None:
         """Scroll the text, where it is longer than its place."""

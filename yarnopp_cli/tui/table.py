@@ -24,6 +24,8 @@ from ..views.text import harmless
 from .tones import TONE_CLASSES, TONE_CSS, tone_style
 
 _GUTTER = 2
+_TELLING = 4
+"""Cells below which a part of a text tells nothing."""
 CURSOR, MARK = "▸", "●"
 
 
@@ -241,12 +243,25 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
         return self._scrolled(parts, width, base)
 
     def _scrolled(self, parts: list[Segment], width: int, base: Style) -> Strip:
-        """Gutter and first column in place, the rest moved by the horizontal offset."""
+        """Gutter and first column in place, the rest moved by the horizontal offset.
+
+        Of a column that is not wholly in sight there is nothing: half a figure would be another figure. A text is
+        there as far as there is room, and says that it goes on.
+        """
         fixed = Strip(parts[:3])
-        rest = Strip(parts[3:])
         offset = self.scroll_offset.x
-        room = max(0, width - fixed.cell_length)
-        return Strip.join([fixed, rest.crop(offset, offset + room)]).adjust_cell_length(width, base)
+        end = offset + max(0, width - fixed.cell_length)
+        at, shown = 0, []
+        for place, column in enumerate(self.columns[1:]):
+            text, gap = parts[3 + 2 * place : 5 + 2 * place]
+            begin, at = at, at + text.cell_length
+            if begin < offset or (at > end and (column.numeric or end - begin < _TELLING)):
+                text = Segment(" " * text.cell_length, base)
+            elif at > end:
+                text = Segment(fitted(text.text.rstrip(), end - begin), text.style)
+            shown += [text, gap]
+            at += 1
+        return Strip.join([fixed, Strip(shown).crop(offset, end)]).adjust_cell_length(width, base)
 
     def watch_stale(self) -> None:
         """Textual's: draw again."""

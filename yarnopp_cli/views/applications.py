@@ -331,9 +331,10 @@ def summary_text(summary: JobSummary) -> str:
     """What became of a job's containers, in one line."""
     mean = summary.wait_ms_total / summary.completed if summary.completed else 0
     return (
-        f"{summary.opportunistic} opportunistic, {summary.guaranteed} guaranteed; {summary.queued} queued, "
-        f"{summary.preempted - summary.shed} preempted, {summary.shed} shed, {summary.promoted} promoted; "
-        f"waited {span(mean)} on average, {span(summary.wait_ms_max)} at most"
+        f"{summary.opportunistic} opportunistic, {summary.guaranteed} guaranteed; "
+        f"{summary.queued} of them after a queue, {summary.preempted - summary.shed} preempted, "
+        f"{summary.shed} shed, {summary.promoted} promoted; "
+        f"in a node's queue for {span(mean)} on average, {span(summary.wait_ms_max)} at most"
         + (f"; {pauses_text(summary)}" if summary.paused else "")
     )
 

@@ -97,11 +97,14 @@ def fitted(text: str, cells: int, *, right: bool = False) -> str:
 
 
 def short_span(milliseconds: float) -> str:
-    """A duration in at most five cells: ``0s``, ``59s``, ``9m``, ``23h``, ``400d``; "-" if negative."""
+    """A duration in at most five cells: ``0s``, ``119s``, ``9m``, ``23h``, ``400d``; "-" if negative.
+
+    A unit begins at two of it, so that 118 s and 61 s are not told as ``1m`` both.
+    """
     if milliseconds < 0:
         return "-"
     seconds = int(milliseconds // 1000)
-    for limit, unit, letter in ((100, 1, "s"), (6000, 60, "m"), (172_800, 3600, "h")):
+    for limit, unit, letter in ((120, 1, "s"), (7200, 60, "m"), (172_800, 3600, "h")):
         if seconds < limit:
             return f"{seconds // unit}{letter}"
     return f"{seconds // 86400}d"

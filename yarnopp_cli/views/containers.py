@@ -21,7 +21,7 @@ from ..core.waited import Waited, waited
 from ..errors import EXIT_TRY_AGAIN
 from ..records.reports import ContainerReport
 from .columns import Column
-from .text import megabytes, number_of, span, timestamp
+from .text import megabytes, span, timestamp, vcores
 
 _MIB = 1 << 20
 _INVALID = int(ContainerExitStatus.INVALID)
@@ -293,11 +293,12 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
         ("Node", report.node_id),
         ("Command", command_text(report)),
         ("Pid", str(report.pid or "-")),
-        ("Resource", f"{report.resource.memory} MB, {number_of(report.resource.vcores, 'vcore')}"),
+        ("Resource", f"{report.resource.memory} MB, {vcores(report.resource.vcores)}"),
         ("Limits", _limits_line(report, facts)),
         (
             "CPU-Used",
-            f"{usage.cpu_seconds:.2f} s, throttled for {span(usage.throttled_seconds * 1000)}",
+            f"{usage.cpu_seconds:.2f} s"
+            + (f", throttled for {span(usage.throttled_seconds * 1000)}" if usage.throttled_seconds else ""),
         ),
         (
             "Memory-Used",

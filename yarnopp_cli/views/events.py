@@ -6,7 +6,7 @@ from typing import Any
 
 from ..records.history import EventKind, HistoryEvent
 from .columns import Column
-from .text import number_of, span, timestamp
+from .text import span, timestamp, vcores
 
 _TIMES = frozenset({"at", "submittedAt", "eligibleAt"})
 _SPANS = {"waitedMs": "waited", "ranMs": "ran", "pausedMs": "stood paused"}
@@ -42,7 +42,7 @@ def details(event: HistoryEvent) -> str:
     ]
     numbers = event.numbers
     if "memoryMB" in numbers:
-        parts.append(f"{numbers['memoryMB']} MB, {number_of(numbers['vcores'], 'vcore')}")
+        parts.append(f"{numbers['memoryMB']} MB, {vcores(numbers['vcores'])}")
     parts += [f"{word} {span(numbers[name])}" for name, word in _SPANS.items() if name in numbers]
     if "exitStatus" in numbers:
         parts.append(f"exit {numbers.get('exitCode', numbers['exitStatus'])}")

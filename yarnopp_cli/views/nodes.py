@@ -10,7 +10,7 @@ from executor.records import OpportunisticContainersStatus
 from ..records.reports import NodeReport
 from .cluster import resource_document
 from .columns import Column
-from .text import megabytes, number_of, timestamp
+from .text import megabytes, timestamp, vcores
 
 _MIB = 1 << 20
 
@@ -203,10 +203,9 @@ def fields(node: NodeReport) -> list[tuple[str, str]]:
         ("Memory-Capacity", f"{node.total.memory}MB"),
         (
             "CPU-Used",
-            f"{number_of(node.used.vcores, 'vcore')} guaranteed, "
-            f"{number_of(opportunistic.vcores_used, 'vcore')} opportunistic",
+            f"{vcores(node.used.vcores)} guaranteed, {vcores(opportunistic.vcores_used)} opportunistic",
         ),
-        ("CPU-Capacity", number_of(node.total.vcores, "vcore")),
+        ("CPU-Capacity", vcores(node.total.vcores)),
         ("Node-Labels", ",".join(node.labels)),
         (
             "Resource Utilization by Node",

@@ -9,7 +9,7 @@ from executor.records import Resource
 
 from ..records.reports import QueueReport, QueueUserReport
 from .columns import Column
-from .text import megabytes, number_of
+from .text import megabytes, number_of, vcores
 
 COLUMNS: tuple[Column[QueueReport], ...] = (
     Column("queue", "QUEUE", lambda queue: queue.name),
@@ -157,4 +157,4 @@ def fields(queue: QueueReport) -> list[tuple[str, str]]:
 
 
 def _shown(resource: Resource) -> str:
-    return f"{resource.memory} MB, {number_of(resource.vcores, 'vcore')}"
+    return f"{resource.memory} MB, {vcores(resource.vcores)}"

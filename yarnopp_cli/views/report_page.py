@@ -24,9 +24,11 @@ h1{font-size:1.35rem;margin:0 0 .2rem;overflow-wrap:anywhere}h2{font-size:1.05re
 svg text{fill:currentColor}
 p,figcaption{color:var(--soft);margin:.2rem 0}figure{margin:0}svg{width:100%;height:auto;display:block}
 code{overflow-wrap:anywhere}
-dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(11rem,1fr));gap:.8rem;margin:1rem 0}
+dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(13rem,1fr));gap:.8rem;margin:1rem 0}
 summary{cursor:pointer;color:var(--soft);margin:.3rem 0}
+@media(max-width:700px){dl{grid-template-columns:1fr 1fr}}
 @media(max-width:700px){figure{overflow-x:auto}figure svg{width:44rem}figcaption{position:sticky;left:0}}
+dl div{display:flex;flex-direction:column;justify-content:space-between}
 dt{color:var(--soft);font-size:.85rem}dd{margin:0;font-size:1.1rem}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.85rem;width:100%}
 th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid var(--rule);white-space:nowrap}
@@ -84,10 +86,8 @@ def _figures(numbers: dict[str, Any], nodes: Sequence[NodeReport], *, ended: boo
         ("Containers", f"{numbers['ran']} ran of {numbers['containers']}"),
         ("Ended well", str(numbers["outcomes"]["ok"])),
         ("Preempted, shed", f"{numbers['outcomes']['preempted']}, {numbers['outcomes']['shed']}"),
-        ("Waited since eligible (median)", span(waited["median"])),
-        ("… (95 %, longest)", f"{span(waited['p95'])}, {span(waited['max'])}"),
-        ("Waited since submitted (median)", span(submit["median"])),
-        ("… (95 %, longest)", f"{span(submit['p95'])}, {span(submit['max'])}"),
+        ("Waited since eligible: median, 95 %, longest", _spread(waited)),
+        ("Waited since submitted: median, 95 %, longest", _spread(submit)),
         ("Ran (median)", span(numbers["ranMs"]["median"])),
         (
             "Paused",
@@ -101,6 +101,10 @@ def _figures(numbers: dict[str, Any], nodes: Sequence[NodeReport], *, ended: boo
         ),
     )
     return "<dl>" + "".join(f"<div><dt>{_text(k)}</dt><dd>{_text(v)}</dd></div>" for k, v in told) + "</dl>"
+
+
+def _spread(waits: dict[str, int]) -> str:
+    return ", ".join(span(waits[name]).replace(" ", "\u00a0") for name in ("median", "p95", "max"))
 
 
 def _paused(times: int, milliseconds: int) -> str:

@@ -66,7 +66,7 @@ def shorten(text: str, cells: int) -> str:
         if used > cells:
             break
         kept.append(character)
-    return "".join(kept) + "…"
+    return "".join(kept).rstrip("…") + "…"
 
 
 def wrapped(text: str, cells: int, lines: int) -> list[tuple[int, int, bool]]:
@@ -91,6 +91,11 @@ def wrapped(text: str, cells: int, lines: int) -> list[tuple[int, int, bool]]:
             found.append((begin, end, False))
             begin = end
     return found
+
+
+def vcores(number: int) -> str:
+    """``1 vcore``, ``2 vcores``."""
+    return number_of(number, "vcore")
 
 
 def repeats(lines: Sequence[str]) -> list[str]:

@@ -30,15 +30,20 @@ def counted(app: ApplicationReport) -> tuple[tuple[int, str], ...]:
 _STEADY = 37
 """Cells of the columns whose width never changes, of the gaps, the gutter and a scrollbar."""
 
+_LEAST = 20
+"""Cells of name and bar, whatever the counts are."""
+
 
 def _widths(rows: Sequence[ApplicationReport], cells: int) -> tuple[int, int, int, int]:
     """Of id, name, bar and counts in ``cells``: what must be read first has its room, the bar what is left."""
     id_width = max((len(suffix(app.application_id)) for app in rows), default=5)
     words = max((len(counts_cell(app).text) for app in rows), default=0)
     room = max(36, cells - _STEADY - id_width)
-    counts = min(max(words, 20), room - 18)
-    name = min(max([10, *(width(app.name) for app in rows)]), max(10, (room - counts) // 2))
-    return id_width, name, max(8, min(30, room - counts - name)), counts
+    if words > room - _LEAST:  # then their marks stand for words, and leave room for names
+        words = max((len(counts_cell(app, 0).text) for app in rows), default=0)
+    counts = min(max(words, 14), room - _LEAST)
+    name = min(max([10, *(width(app.name) for app in rows)]), max(10, room - counts - 10))
+    return id_width, name, max(10, min(30, room - counts - name)), counts
 
 
 def counts_cell(app: ApplicationReport, cells: int = 1 << 10) -> Cell:
@@ -85,7 +90,7 @@ def compact_columns(
         ),
         TopColumn(
             "bar",
-            "Containers" if bar_cells >= 10 else "Contain.",
+            "Containers",
             bar_cells,
             lambda app: Cell(bar([number for number, _ in counted(app)], BAR, bar_cells), ACCENT),
             lambda app: sum(number for number, _ in counted(app)),

@@ -12,7 +12,7 @@ from .containers import command_text, exit_text, is_live, shown_state
 from .events import details, subject
 from .nodes import state_text
 from .picture import Picture
-from .text import number_of, timestamp
+from .text import number_of, timestamp, vcores
 from .waiting import is_waiting, reason
 
 Told = tuple[Cell, ...]
@@ -46,7 +46,7 @@ def of_node(node: NodeReport, picture: Picture) -> Told:
         told.append(Cell(f"  {status.queued} of {status.queue_capacity} queued{asked}"))
         if status.paused:
             told.append(Cell(f"  {status.paused} paused", WARN))
-        total = f"  {number_of(node.total.vcores, 'vcore')}, {node.total.memory} MB"
+        total = f"  {vcores(node.total.vcores)}, {node.total.memory} MB"
         told.append(Cell(total + (f", labels {','.join(node.labels)}" if node.labels else ""), DIM))
     return tuple(told)
 
@@ -98,10 +98,10 @@ def of_application(app: ApplicationReport, picture: Picture) -> Told:
 
 
 def of_event(event: HistoryEvent, picture: Picture) -> Told:
-    """The whole event."""
+    """The whole event, and its day: the row has the time."""
     return (
         Cell(f"{event.kind.value} ", STRONG),
         Cell(details(event)),
         Cell(f"  {subject(event)}  "),
-        Cell(timestamp(event.t), DIM),
+        Cell(timestamp(event.t)[:10], DIM),
     )

@@ -6,7 +6,7 @@ from executor.records import ContainerState, Resource
 
 from ..records.reports import ContainerReport, NodeReport, NodeState
 from .picture import Picture
-from .text import megabytes, number_of, width
+from .text import megabytes, vcores, width
 
 WAITING = (ContainerState.SCHEDULED, ContainerState.PAUSED, ContainerState.PAUSING, ContainerState.RESUMING)
 
@@ -112,4 +112,4 @@ def _short_of(needs: Resource, free: Resource, *, bare: bool = False) -> str:
 
 
 def _words(resource: Resource) -> str:
-    return f"{megabytes(resource.memory)}, {number_of(resource.vcores, 'vcore')}"
+    return f"{megabytes(resource.memory)}, {vcores(resource.vcores)}"

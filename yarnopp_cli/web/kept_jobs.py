@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,11 +68,16 @@ class KeptJobs:
         return sorted(found, key=lambda row: (row["finishTime"], row["id"]))
 
     def _read(self, path: str) -> KeptJob | None:
+        """What a file says; None for one that is not the history of the application that it is called after."""
         try:
-            with open(path, "rb") as file:
-                return self._decoder.decode(file.read())
+            # A pipe of that name would hold up the thread for good.
+            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    return None
+                kept = self._decoder.decode(file.read())
         except (OSError, msgspec.MsgspecError):
             return None
+        return kept if os.path.basename(path) == f"{kept.application.application_id}.json" else None
 
 
 def _view(kept: KeptJob) -> JobView | None:

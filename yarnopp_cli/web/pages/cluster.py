@@ -145,7 +145,7 @@ class ClusterPages:
             ("Process", info.pid),
             ("Run directory", info.run_dir),
             ("Address", info.address),
-            ("Lifetime", "until `yopp down`" if info.lifetime == "stay" else "until its last job has ended"),
+            ("Lifetime", "until yopp down" if info.lifetime == "stay" else "until its last job has ended"),
             ("Largest container", str(info.maximum)),
             ("Opportunistic containers", "on" if info.opportunistic_enabled else "off"),
         ]
