@@ -125,13 +125,15 @@ class ContainerSpec:
     """All an executor needs to run one container (YARN's ``ContainerLaunchContext`` and the facts of its token).
 
     ``command`` is an argument vector, executed without a shell. ``environment`` is what the container's creator
-    asked for; the executor adds YARN's own variables. ``working_directory`` None means the container's private
+    asked for; the executor adds YARN's own variables, and with ``own_account`` leaves HOME, USER and LOGNAME as they
+    are in ``environment``, which YARN forces. ``working_directory`` None means the container's private
     directory, which is removed at its end. ``files`` are written into that private directory first
     (name -> text, mode 0700), as YARN localises a script. ``log_directory`` None means one under the executor's
     log directory; standard output and error go to ``stdout`` and ``stderr`` in it. ``timeout_ms`` bounds the
     running time, 0 for none. ``duration_hint_ms`` is the expected running time where the creator knows it, else 0.
     ``waiting_since_ms`` (epoch milliseconds) is when its work began to wait, where that was before it came here: it
-    queues before all that came later than that. 0 where it begins to wait here.
+    queues before all that came later than that. 0 where it begins to wait here. ``least_vcores`` is how many vcores a
+    guaranteed one weighs at least on the processors, however few it is accounted with.
     """
 
     container_id: str
@@ -149,6 +151,8 @@ class ContainerSpec:
     timeout_ms: int = 0
     duration_hint_ms: int = 0
     waiting_since_ms: int = 0
+    own_account: bool = False
+    least_vcores: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +187,10 @@ class ContainerStatus:
     was asked for it, else that of the shim above it. ``position`` is its place in its queue, 1 the head,
     0 for not queued. ``usage`` is the last measurement. ``waiting_since_ms`` is when its work began to wait, here or
     as another container elsewhere: a shed one comes back with its age. ``duration_hint_ms`` is its spec's, ``stood_ms``
-    how long it stood still, paused, before it last went on: what has passed since its start, but for that, it ran.
-    ``resumed_at_ms`` is when it last went on; 0 while it stands still, and where it never did.
+    how long it stood still, paused, before it last went on or ended: what has passed since its start, but for that,
+    it ran. ``resumed_at_ms`` is when it last went on; 0 while it stands still, and where it never did. ``stood_for`` is
+    for what it was last paused: LOAD of processes outside, MEMORY, GUARANTEED containers, or a PERSON; "" where it
+    never was, or nobody remembers.
     """
 
     container_id: str
@@ -211,6 +217,14 @@ class ContainerStatus:
     duration_hint_ms: int = 0
     stood_ms: int = 0
     resumed_at_ms: int = 0
+    stood_for: str = ""
+
+    @property
+    def was_shed(self) -> bool:
+        """Whether its node gave it up before it ever ran: YARN has one exit status for that and for preemption."""
+        return (
+            self.exit_status == ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER and not self.started_at_ms
+        )
 
     @property
     def sub_state(self) -> ContainerSubState:

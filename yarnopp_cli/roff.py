@@ -55,6 +55,8 @@ class Page:
     sections: tuple[tuple[str, tuple[Block, ...]], ...] = field(default=())
 
 
+_BROKEN = re.compile(r"\s*\n\s*")
+"""Where a text was broken in its source, which means nothing."""
 _CODE = re.compile(r"`([^`]+)`")
 _SPECIAL = {"\\": "\\e", "-": "\\-", "'": "\\(aq", "`": "\\(ga", "^": "\\(ha", "~": "\\(ti"}
 
@@ -98,7 +100,8 @@ def _man_block(block: Block, afresh: bool) -> list[str]:
 
 def _man_lines(text: str) -> list[str]:
     # A code span is not cut in two: its blanks do not count as such while the lines are made.
-    escaped = _prose(_CODE.sub(lambda found: found.group().replace(" ", "\0"), text))
+    joined = _BROKEN.sub(" ", text)
+    escaped = _prose(_CODE.sub(lambda found: found.group().replace(" ", "\0"), joined))
     lines = textwrap.wrap(escaped, 78, break_long_words=False, break_on_hyphens=False)
     return [_guarded(line.replace("\0", " ")) for line in lines]
 
@@ -156,7 +159,7 @@ def _text_block(block: Block, width: int) -> list[str]:
 
 def _wrapped(text: str, width: int, indent: str) -> list[str]:
     return textwrap.wrap(
-        _plain(text),
+        _plain(_BROKEN.sub(" ", text)),
         width,
         initial_indent=indent,
         subsequent_indent=indent,

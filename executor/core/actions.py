@@ -180,6 +180,7 @@ class ContainerActions(ContainerBook):
         """Pause it, as soon as it runs if it does not yet."""
         container.unsay(diagnostics)  # as the last line, and once
         self._say(container, diagnostics)
+        container.stood_for = outcome.cause_of_pause(diagnostics) or container.stood_for
         if self._settings.paused_memory == "release":
             container.gives_memory = container.allocated.memory
         container.pause_wanted = container.state is not RUNNING

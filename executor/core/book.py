@@ -270,12 +270,15 @@ class ContainerBook:
         """After each step: what runs guaranteed is what this node's group weighs. A pause gives it back.
 
         A process stops and ends only when it is given a processor: whoever is to, is not kept waiting by its
-        weight.
+        weight; nor is a master, whose few milliseconds all of its job waits for.
         """
         if self._recovering or not self._settings.group_weights:
             return
         vcores = self._tracker.allocated_to(ExecutionType.GUARANTEED).vcores
-        if vcores < 1 and any(container.state in (PAUSING, KILLING) for container in self._active.values()):
+        if vcores < 1 and any(
+            one.state in (PAUSING, KILLING) or (one.spec.least_vcores and one.state is not PAUSED)
+            for one in self._active.values()
+        ):
             vcores = 1
         if vcores != self._weighed:
             self._weighed = vcores
@@ -323,6 +326,7 @@ class ContainerBook:
             self._settings,
             node_vcores=self.total.vcores,
             physical_cores=self._physical_cores,
+            least_vcores=container.spec.least_vcores,
         )
 
     def _set_deadline(self, container: Container, kind: DeadlineKind, at: float) -> None:

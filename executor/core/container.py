@@ -110,6 +110,8 @@ class Container:
     stood_ms: int = 0
     #: when it last went on after a pause; 0 where it stands still, or never did
     resumed_at_ms: int = 0
+    #: for what it was last paused (``ContainerStatus``)
+    stood_for: str = ""
     state_since_ms: int = 0
     #: when it last began to run, None while it does not
     running_since: float | None = None
@@ -229,6 +231,8 @@ class Container:
         elif state in (PAUSED, DONE):
             self.ran = self.ran_seconds(now)
             self.running_since = None
+        if state is DONE and self.started_at_ms and (self.paused_at_ms or self.stood_ms):
+            self.stood_ms = max(0, epoch_ms - self.started_at_ms - round(self.ran * 1000))
         self.paused_at_ms = epoch_ms if state is PAUSED else 0
         if state is PAUSED:
             self.resumed_at_ms = 0
@@ -291,6 +295,7 @@ class Container:
             duration_hint_ms=spec.duration_hint_ms,
             stood_ms=self.stood_ms,
             resumed_at_ms=self.resumed_at_ms,
+            stood_for=self.stood_for,
         )
 
     def record(self) -> ContainerRecord:

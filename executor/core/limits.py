@@ -32,18 +32,20 @@ def cgroup_limits(
     *,
     node_vcores: int,
     physical_cores: int,
+    least_vcores: int = 0,
 ) -> CgroupLimits:
     """The limits of one container on a node of ``node_vcores`` that stand for ``physical_cores``.
 
     Where ``memory_enforced`` or ``memory_enabled`` is off, ``memory_max`` is None and nothing about memory is to
     be written. A container that asks for no memory or no vcores has no limit of that kind, for a limit of zero
-    would not let it start.
+    would not let it start. A guaranteed one weighs ``least_vcores`` at least.
     """
     guaranteed = execution_type is ExecutionType.GUARANTEED
     shares, weight = OPPORTUNISTIC_SHARES, OPPORTUNISTIC_WEIGHT
     if guaranteed:
-        shares = min(max(SHARES_PER_VCORE * resource.vcores, OPPORTUNISTIC_SHARES), MAXIMUM_SHARES)
-        weight = min(max(WEIGHT_PER_VCORE * resource.vcores, OPPORTUNISTIC_WEIGHT), MAXIMUM_WEIGHT)
+        vcores = max(resource.vcores, least_vcores)
+        shares = min(max(SHARES_PER_VCORE * vcores, OPPORTUNISTIC_SHARES), MAXIMUM_SHARES)
+        weight = min(max(WEIGHT_PER_VCORE * vcores, OPPORTUNISTIC_WEIGHT), MAXIMUM_WEIGHT)
     period, quota = 100_000, None
     if settings.strict_resource_usage and 0 < resource.vcores != node_vcores > 0:
         period, quota = period_and_quota(resource.vcores * physical_cores / node_vcores)

@@ -148,7 +148,22 @@ def memory_reclaimed(kept: int, before: int) -> str:
 
 def yielded_to_outside(cores: int) -> str:
     """The diagnostics of a container that is paused for the sake of processes that are not yopp's."""
-    return f"Container paused: processes outside yopp want {cores} of this machine's cores."
+    return f"{_OUTSIDE} want {cores} of this machine's cores."
+
+
+def cause_of_pause(diagnostics: str) -> str:
+    """For what a container is paused, by the sentence that says so: LOAD, MEMORY, GUARANTEED or PERSON; "" for none."""
+    if not diagnostics:
+        return ""
+    if diagnostics in (PAUSED_TO_MAKE_ROOM, YIELDED_TO_GUARANTEED):
+        return "GUARANTEED"
+    if diagnostics.startswith(_OUTSIDE):
+        return "LOAD"
+    return "MEMORY" if diagnostics.startswith(_MEMORY) else "PERSON"
+
+
+_OUTSIDE = "Container paused: processes outside yopp"
+_MEMORY = "Container gives way, as opportunistic containers do first"
 
 
 _OF_A_PAUSE = ("Container paused", PAUSED_TO_MAKE_ROOM, "Container resumed", "Container gives way")
@@ -162,6 +177,6 @@ def without_pauses(diagnostics: str) -> str:
 def memory_runs_out(available: int, floor: int) -> str:
     """The diagnostics of a container that gives way because this machine runs out of memory; both in bytes."""
     return (
-        f"Container gives way, as opportunistic containers do first: this machine has {available // MIB} MB of "
+        f"{_MEMORY}: this machine has {available // MIB} MB of "
         f"memory left, and {floor // MIB} MB are to stay available."
     )

@@ -12,6 +12,12 @@ INHERITED = ("PATH", "LANG", "TZ", "JAVA_HOME")
 
 INHERITED_PREFIX = "HADOOP_"
 
+ACCOUNT = ("HOME", "USER", "LOGNAME")
+"""What YARN says of who runs a container; a container that brings its creator's whole environment may say other."""
+
+OWNED = ("CONTAINER_ID", "LOCAL_DIRS", "LOG_DIRS", "NM_HOST", "NM_PORT", "NM_HTTP_PORT", "PWD")
+"""What is the executor's and the node's to say, whatever a container brings."""
+
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -29,7 +35,8 @@ def container_environment(
     """Exactly what the container's process gets (``ContainerLaunch.sanitizeEnv``).
 
     From weakest to strongest: the whitelist from ``inherited``; ``spec.environment``; ``node_environment``
-    (NM_HOST, NM_PORT, NM_HTTP_PORT) and the variables that YARN forces.
+    (NM_HOST, NM_PORT, NM_HTTP_PORT) and the variables that YARN forces. With ``spec.own_account`` those of
+    ``ACCOUNT`` that the container brings are kept.
     """
     environment = whitelisted(inherited)
     environment.setdefault("PATH", DEFAULT_PATH)
@@ -44,6 +51,8 @@ def container_environment(
         HOME=home,
         PWD=working_directory,
     )
+    if spec.own_account:
+        environment.update({name: spec.environment[name] for name in ACCOUNT if name in spec.environment})
     return environment
 
 

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from yarnopp_cli.cli.app import build
-from yarnopp_cli.cli.engine_options import concerns
+from yarnopp_cli.cli.engine_options import HERE, concerns
 from yarnopp_cli.cli.remote import HANDLERS, Handler
 from yarnopp_cli.cli.table import TABLE
 
@@ -37,12 +37,33 @@ def leaves() -> dict[str, set[str]]:
 LEAVES = leaves()
 
 
-def test_both_options_are_where_a_cluster_is_looked_at_and_nowhere_else() -> None:
+def test_both_options_are_where_there_is_a_cluster_and_nowhere_else() -> None:
     for path, options in LEAVES.items():
-        own = path in ("engine list", "engine test", "engine use")
+        own, name = path in ("engine list", "engine test", "engine use"), path.partition(" ")[0]
         if not own:
-            assert ({"--engine", "--rm"} <= options) is concerns(path.partition(" ")[0]), path
-    assert not {"--engine", "--rm"} & (LEAVES["up"] | LEAVES["config set"] | LEAVES["version"])
+            assert ({"--engine", "--rm"} <= options) is (concerns(name) or name in HERE), path
+    assert {"--engine", "--rm"} <= LEAVES["up"] & LEAVES["config set"] & LEAVES["doctor"] & LEAVES["rm start"]
+    assert not {"--engine", "--rm"} & LEAVES["version"]
+
+
+def test_what_is_about_this_host_takes_the_engine_and_says_whose_cluster_it_means(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = cli("--engine", "yarn", "down")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.splitlines() == [
+        "error: `yopp down` works on this host's own cluster only",
+        "  because: it is nothing that YARN's REST API has, and the engine is yarn (--engine)",
+        "  hint: --engine local",
+    ]
+    assert "own cluster" not in cli("--engine", "local", "down").err
+    assert "own cluster" not in cli("--rm", "there", "config", "path").err
+    monkeypatch.setenv("YOPP_RM", "there")
+    told = (
+        "`yopp down` is about this host's own cluster; commands that look go to http://there:8088 (YOPP_RM)"
+    )
+    assert told in cli("down").err
+    assert "own cluster" not in cli("down", "--engine", "local").err
 
 
 def test_every_handler_is_of_a_command_that_there_is() -> None:

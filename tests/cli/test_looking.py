@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from executor.records import ContainerState, ExecutionType, Resource
+from executor.records import ContainerState, ExecutionType, Resource, ResourceUtilization
 from yarnopp_cli.records.reports import (
     FINAL_STATES,
     FinalApplicationStatus,
@@ -79,6 +80,23 @@ def test_node_status_by_id_port_and_last(cli: Cli, cluster: Cluster) -> None:
     ambiguous = cli("node", "status", "host1")
     assert ambiguous.code == 2
     assert "host1:45455" in ambiguous.err
+
+
+def test_a_node_that_was_not_measured_yet_has_no_figures(cli: Cli, cluster: Cluster) -> None:
+    fresh = replace(cluster.nodes[0], node_utilization=ResourceUtilization())
+    cluster.nodes = [fresh]
+    keys = ("node", "list", "-o", "tsv", "--columns", "cpu,memUsed")
+    assert cli(*keys).out == "cpu\tmemUsed\n-\t-\n"
+    cluster.nodes = [replace(fresh, node_utilization=ResourceUtilization(5 << 20, 0.0))]
+    assert cli(*keys).out == "cpu\tmemUsed\n0.0\t5 MB\n"
+
+
+def test_the_last_container_is_no_master_unless_there_are_only_masters(cli: Cli, cluster: Cluster) -> None:
+    task, master = container(1, 2, is_am=False), container(2, 1, is_am=True)
+    cluster.containers = [container(1, 1, is_am=True), task, master]
+    assert cli("container", "status", "last", "-q").out == f"{task.container_id}\n"
+    cluster.containers = [master]
+    assert cli("container", "status", "last", "-q").out == f"{master.container_id}\n"
 
 
 def test_app_list_filters_and_formats(cli: Cli, cluster: Cluster) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import typer
@@ -242,3 +244,20 @@ def test_sizes(text: str, megabytes: int) -> None:
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         size_mb(text)
+
+
+def test_a_narrow_terminal_leaves_out_what_can_be_spared(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = (COLUMNS[0], replace(COLUMNS[1], spare=2), replace(COLUMNS[2], spare=1))
+
+    def titles(cells: int, **how: Any) -> list[str]:
+        stream = Terminal()
+        monkeypatch.setattr("sys.stdout", stream)
+        monkeypatch.setenv("COLUMNS", str(cells))
+        how = {"columns": columns, "documents": list, "document": dict, "identity": str} | how
+        Printer(color="never", form=how.pop("form", "table")).listing([(LONG, "name", 1)], **how)
+        return stream.text().split("\n")[0].split()
+
+    assert titles(45) == ["ID", "NAME", "COUNT"]
+    assert titles(40) == ["ID", "NAME"]
+    assert titles(35) == titles(10) == ["ID"], "ids stay whole"
+    assert titles(10, whole=True) == titles(10, form="wide") == ["ID", "NAME", "COUNT"]

@@ -79,6 +79,13 @@ def test_kinds_by_part_of_their_name(cli: Cli, told: Cluster) -> None:
     }  # fmt: skip
 
 
+def test_a_kind_matches_from_the_beginning_of_a_word(cli: Cli, told: Cluster) -> None:
+    cli("events", "--kind", "shed,end", "-n", "1")
+    [asked] = [request for method, request in told.rm.asked if method == "getEvents"]
+    assert set(asked.kinds) == {EventKind.CONTAINER_SHED, EventKind.ATTEMPT_ENDED}
+    assert cli("events", "--kind", "inished").code == 2
+
+
 def test_explain_of_an_application_in_every_form(cli: Cli, told: Cluster) -> None:
     told.rm.handlers["explain"] = lambda request: ExplainResponse(
         Explanation(

@@ -39,7 +39,7 @@ def test_the_life_of_a_container_that_waits_runs_pauses_and_ends() -> None:
     node.beat(status(one, PAUSED, paused_at_ms=2500, diagnostics="makes room", **started))
     node.beat(status(one, RESUMING, **started))
     node.beat(status(one, RUNNING, **started))
-    node.beat(done(one, 3, exit_code=3, finished_at_ms=5001, **started))
+    node.beat(done(one, 3, exit_code=3, finished_at_ms=5001, stood_ms=500, **started))
     found = events(cluster, container_id=one.id).events
     assert [event.kind.value for event in found] == [
         "ContainerAllocated",
@@ -60,7 +60,8 @@ def test_the_life_of_a_container_that_waits_runs_pauses_and_ends() -> None:
     }  # fmt: skip
     assert start.numbers == {"at": 2001, "waitedMs": 2000, "pid": 7}
     assert pause.why == "makes room"
-    assert (end.numbers["exitStatus"], end.numbers["exitCode"], end.numbers["ranMs"]) == (3, 3, 3000)
+    assert (end.numbers["exitStatus"], end.numbers["exitCode"], end.numbers["ranMs"]) == (3, 3, 2500)
+    assert end.numbers["pausedMs"] == 500
     report = cluster.containers(container_ids=(one.id,))[one.id]
     assert report.preemptions == 1, "it was paused once"
 

@@ -188,8 +188,9 @@ def test_a_persons_update_is_delivered_by_the_rm_and_told_to_the_master() -> Non
             "INVALID_EXECUTION_TYPE",
         ),
     ):
-        with pytest.raises(InvalidStateError, match=fault):
+        with pytest.raises(InvalidStateError, match=fault) as caught:
             cluster.ask(ChangeContainerRequest(request))
+        assert caught.value.because and "`yopp " in caught.value.hint
     node.beat(done(one))
     with pytest.raises(InvalidStateError, match="has ended"):
         cluster.ask(ChangeContainerRequest(wish(one, DEMOTE, -1)))

@@ -78,6 +78,11 @@ def test_variables() -> None:
     assert run.assignments(["A=1", "B", "C=x=y"]) == {"A": "1", "B": "", "C": "x=y"}
     with pytest.raises(UsageError):
         run.assignments(["=1"])
+    run.refuse_owned(["HOME", "USER", "PATH", "LD_PRELOAD"])
+    for name in ("PWD", "CONTAINER_ID", "NM_HOST", "LOG_DIRS", "YOPP_TASK", "YOPP_TASKS"):
+        with pytest.raises(UsageError) as caught:
+            run.refuse_owned([name])
+        assert name in caught.value.message and caught.value.because and caught.value.hint
 
 
 def test_hadoops_exit_codes_only_where_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:

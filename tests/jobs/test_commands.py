@@ -131,6 +131,16 @@ def test_who_waited_and_for_how_long() -> None:
         "0 preempted"
     )
     assert progress.summary_line(JobSummary(guaranteed=1)) == ""
+    paused = JobSummary(opportunistic=2, paused=2, paused_ms_total=80_000, paused_for="LOAD")
+    assert progress.summary_line(paused).endswith(
+        "2 paused, 1m 20s in all, by load of processes outside yopp"
+    )
+    both, shed = (
+        JobSummary(opportunistic=9, preempted=3, shed=2),
+        JobSummary(opportunistic=9, preempted=1, shed=1),
+    )
+    assert progress.summary_line(both).endswith(", 1 preempted and 2 shed and asked for again")
+    assert progress.summary_line(shed).endswith(", 1 shed and asked for again")
     assert "0 queued, 0 preempted" in progress.summary_line(JobSummary(guaranteed=1), always=True)
 
 

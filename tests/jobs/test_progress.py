@@ -10,6 +10,7 @@ from yarnopp_cli.core.masters.messages import TaskState
 from yarnopp_cli.core.masters.tasks import Tally
 from yarnopp_cli.jobs.progress import bar, states_text, where_text
 from yarnopp_cli.records.reports import ApplicationReport, FinalApplicationStatus, YarnApplicationState
+from yarnopp_cli.views.text import number_of
 
 
 def tally(paused: int = 0, preempted: int = 0, **counts: int) -> Tally:
@@ -25,6 +26,9 @@ def test_words_tell_paused_from_running_and_count_preemptions() -> None:
     text = states_text(tally(paused=2, preempted=3, RUNNING=5, QUEUED=4, SUCCEEDED=1))
     assert text == "3 running, 2 paused, 4 queued, 1 ok, 3 preempted"
     assert states_text(tally(RUNNING=1)) == "1 running"
+    some = tally(preempted=3, RUNNING=1)
+    some.shed = 2
+    assert states_text(some) == "1 running, 1 preempted, 2 shed"
     assert states_text(tally(paused=9, RUNNING=1)) == "1 paused", (
         "news of pauses may be older than those of ends"
     )
@@ -57,3 +61,7 @@ def test_where_a_job_that_was_just_submitted_is() -> None:
     assert where_text(runs) == "RUNNING, its master on h:1: 2 running, 8 queued; output under /l/a"
     ended = replace(runs, state=YarnApplicationState.FINISHED, final_status=FinalApplicationStatus.SUCCEEDED)
     assert where_text(ended) == "FINISHED SUCCEEDED already"
+
+
+def test_numbers_and_what_they_count() -> None:
+    assert [number_of(number, "vcore") for number in (0, 1, 2)] == ["0 vcores", "1 vcore", "2 vcores"]

@@ -70,6 +70,13 @@ def test_lines_of_several_containers_are_marked_and_the_highest_code_is_the_jobs
     assert "\x1b" not in ended.stderr + plain.stderr
 
 
+def test_containers_have_the_callers_home_unless_told_of_another(cluster: Yopp) -> None:
+    words = ("sh", "-c", 'echo "$HOME $LOGNAME"')
+    mine = {"HOME": "/caller", "LOGNAME": "me"}
+    assert cluster("run", *words, env=mine).stdout == "/caller me\n"
+    assert cluster("run", "-e", "HOME=/x", *words, env=mine).stdout == "/x me\n"
+
+
 def test_quiet_prints_the_id_and_json_the_document(cluster: Yopp) -> None:
     quiet = cluster("run", "-q", "echo", "not shown")
     assert re.fullmatch(r"application_\d+_\d{4}\n", quiet.stdout) and quiet.stderr == ""

@@ -165,7 +165,14 @@ def queue(
 
 def priority(
     application: Named,
-    value: Annotated[int, typer.Argument(metavar="N", min=0, help="A larger number is served first.")],
+    value: Annotated[
+        int,
+        typer.Argument(
+            metavar="N",
+            min=0,
+            help="A larger number is served first (of a job's containers a smaller one is: `run --priority`).",
+        ),
+    ],
     dry_run: DryRun = False,
     conf: Conf = None,
     define: Define = None,

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ..errors import EXIT_FAILURE, YoppError
+from ..views.text import number_of
 from .context import Context
 from .options import (
     Color,
@@ -110,5 +111,5 @@ def _may_end(context: Context, printer: Printer, yes: bool) -> bool:
 def _sentence(ended: tuple[str, ...], containers: tuple[str, ...]) -> str:
     said = f"down: ended {', '.join(ended)}" if ended else "down: nothing was running"
     if containers:
-        said += f"; ended {len(containers)} containers that dead nodes had left"
+        said += f"; ended {number_of(len(containers), 'container')} that dead nodes had left"
     return said

@@ -11,6 +11,7 @@ from ..core.dry_run import Forecast, Place, forecast
 from ..errors import EXIT_FAILURE, ConnectionFailedError
 from ..jobs.progress import kinds_text
 from ..records.explanation import Reason, ReasonCode
+from ..views.text import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +85,7 @@ def _document(job: JobSpec, found: Forecast | None) -> dict[str, Any]:
 def _say(printer: Printer, job: JobSpec, found: Forecast | None) -> None:
     first = job.phases[0]
     sizes = sorted({task.resource for task in first.tasks})
-    size = " or ".join(f"{one.memory} MB, {one.vcores} vcores" for one in sizes)
+    size = " or ".join(f"{one.memory} MB, {number_of(one.vcores, 'vcore')}" for one in sizes)
     printer.text(f"{job.name}: {kinds_text(job)}, of {size}")
     if first.command:
         printer.text(f"  command: {shlex.join(first.command)}")

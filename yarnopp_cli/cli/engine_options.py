@@ -21,6 +21,11 @@ OTHERS = frozenset({"status", "rmadmin", "top", "metrics"})
 ALWAYS_HERE = frozenset({"man", "completion", "version"})
 """Commands that look at no cluster, whatever their section."""
 
+HERE = frozenset({"up", "down", "rm", "nm", "doctor", "config"})
+"""Commands about this host's own cluster, whatever the engine: they take the options, and say so."""
+_UNSAID = frozenset({"config", "rm run", "nm run"})
+"""Those of them that say nothing: files and daemons are here, and nobody thinks otherwise."""
+
 
 def concerns(name: str) -> bool:
     """Whether a command (or a group) looks at a cluster, or runs something on it."""
@@ -30,7 +35,7 @@ def concerns(name: str) -> bool:
 
 def offer(holder: typer.Typer, name: str) -> None:
     """Add the options to the command ``name`` of ``holder``, or to each below the group of that name."""
-    if not concerns(name):
+    if not concerns(name) and name not in HERE:
         return
     for command in holder.registered_commands:
         if command.name == name:
@@ -57,6 +62,9 @@ def _offered(callback: Callable[..., Any] | None, path: str) -> Callable[..., An
         from ..engines.choice import YARN, choose  # the frame itself imports no more than help needs
 
         engine, rm = values.pop("engine"), values.pop("rm")
+        if path.partition(" ")[0] in HERE:
+            _tell_that_it_is_here(path, engine, rm, values)
+            return callback(**values)
         choice = choose(
             engine.value if engine is not None else None,
             rm,
@@ -82,6 +90,47 @@ def _offered(callback: Callable[..., Any] | None, path: str) -> Callable[..., An
     chosen.__signature__ = changed  # type: ignore[attr-defined]
     chosen.__annotations__ = {name: one.annotation for name, one in changed.parameters.items()}
     return chosen
+
+
+def _tell_that_it_is_here(path: str, engine: Any, rm: list[str] | None, values: dict[str, Any]) -> None:
+    """Where the engine is YARN, say that this command is about this host's own cluster all the same.
+
+    Who names YARN on this very line does not mean this cluster: UsageError, but for ``up`` and ``config``.
+    """
+    from ..engines.choice import YARN, choose
+    from ..errors import UsageError, YoppError
+
+    name, asked = path.partition(" ")[0], engine is not None or bool(rm)
+    try:
+        choice = choose(
+            engine.value if engine is not None else None,
+            rm,
+            conf=values.get("conf"),
+            define=values.get("define"),
+            environ=os.environ,
+        )
+    except YoppError:
+        if asked:
+            raise
+        return  # who reads the configuration says what is wrong with it
+    if choice.name != YARN or path in _UNSAID or name in _UNSAID:
+        return
+    if asked and name != "up":
+        raise UsageError(
+            f"`yopp {path}` works on this host's own cluster only",
+            because=f"it is nothing that YARN's REST API has, and the engine is yarn ({choice.origin})",
+            hint="--engine local",
+        )
+    from .output import Printer
+
+    printer = Printer.of(
+        **{one: values[one] for one in ("quiet", "output", "json", "color") if one in values}
+    )
+    elsewhere = ", ".join(choice.addresses) or "a YARN cluster"
+    printer.warn(
+        f"`yopp {path}` is about this host's own cluster; commands that look go to {elsewhere} ({choice.origin}): "
+        "`yopp engine use local` changes that, --engine local for one command"
+    )
 
 
 def _both() -> list[inspect.Parameter]:

@@ -64,7 +64,9 @@ def events(
     kind: Annotated[
         str | None,
         typer.Option(
-            "--kind", metavar="K,…", help="Only these kinds; part of a name stands for all with it."
+            "--kind",
+            metavar="K,…",
+            help="Only these kinds; words of a name (shed, node) stand for all with them.",
         ),
     ] = None,
     app: Annotated[str | None, typer.Option("--app", metavar="ID", help="Only of this application.")] = None,
@@ -205,6 +207,11 @@ def _beginning(text: str | None) -> tuple[int, int]:
         ) from None
 
 
+def _begins(name: str, wanted: str) -> bool:
+    """Whether ``wanted`` is in a kind's name from the beginning of one of its words on: not `shed` in Finished."""
+    return any(name[at:].casefold().startswith(wanted) for at, letter in enumerate(name) if letter.isupper())
+
+
 def _kinds(text: str | None) -> tuple[EventKind, ...]:
     """The kinds that the words of a comma list stand for. Raises UsageError for one that stands for none."""
     found: dict[EventKind, None] = {}
@@ -213,7 +220,7 @@ def _kinds(text: str | None) -> tuple[EventKind, ...]:
         if not wanted:
             continue
         exact = [kind for kind in EventKind if kind.value.casefold() == wanted]
-        matching = exact or [kind for kind in EventKind if wanted in kind.value.casefold()]
+        matching = exact or [kind for kind in EventKind if _begins(kind.value, wanted)]
         if not matching:
             raise UsageError(
                 f"--kind has no {word.strip()}",

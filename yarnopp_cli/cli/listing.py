@@ -84,7 +84,15 @@ def show(
     ordered = sort(rows, columns, choice.sort) if choice.sort else list(rows)
     if choice.limit is not None:
         ordered = ordered[: choice.limit]
-    printer.listing(ordered, shown, documents=documents.every, document=one, identity=identity, empty=empty)
+    printer.listing(
+        ordered,
+        shown,
+        documents=documents.every,
+        document=one,
+        identity=identity,
+        empty=empty,
+        whole=bool(choice.columns),
+    )
 
 
 def empty_text(things: str, choice: Choice, *, narrowed: bool, live_only: bool = False) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..errors import (
     ApplicationNotFoundError,
@@ -168,10 +168,15 @@ def containers(
     """The full ids of the containers named, ended ones included; ``all`` is those that live and that ``every``
     takes. With ``every`` ranges leave out what has ended, too. Raises ContainerNotFoundError, UsageError."""
     known = rm.GetContainersRequest(finished=True)
-    found = _Lazy(lambda: [report.container_id for report in client.container_reports(known)])
+    reports = _Lazy(lambda: list(client.container_reports(known)))
+    found = _Lazy(lambda: [report.container_id for report in reports])
     named: list[str] = []
     for word in words(given):
-        if word == ALL:
+        if word == "last":
+            # Whoever names the newest means work, and not what looks after it, unless there is nothing else.
+            tasks = [report.container_id for report in reports if not report.is_am]
+            named.append(container(tasks or found, word))
+        elif word == ALL:
             live = [one for one in client.containers() if is_live(one)]
             # A master that stands still takes its application with it: only who kills all means it too.
             named += [one.container_id for one in live if every is None or (every(one) and not one.is_am)]
@@ -267,14 +272,14 @@ def of_application(report: ContainerReport, word: str) -> bool:
     return report.application_id == word
 
 
-class _Lazy:
-    """Ids that are asked for when the first word needs them, once."""
+class _Lazy(Generic[T]):
+    """Ids (or reports) that are asked for when the first word needs them, once."""
 
-    def __init__(self, ask: Callable[[], list[str]]) -> None:
+    def __init__(self, ask: Callable[[], list[T]]) -> None:
         self._ask = ask
-        self._ids: list[str] | None = None
+        self._ids: list[T] | None = None
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[T]:
         if self._ids is None:
             self._ids = self._ask()
         return iter(self._ids)

@@ -189,6 +189,11 @@ ExitCode = Annotated[
         help="Whose code to end with where several failed: the highest, the first in time, or 1 for any.",
     ),
 ]
+Queue = Annotated[str, typer.Option("--queue", metavar="QUEUE", help="The queue it is submitted to.")]
+Tags = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="TAG", help="A tag of the application (repeatable, or A,B)."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Return at once, not when it has happened.")]
 Watch = Annotated[

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO, TypeVar
 
 from ..errors import EXIT_FAILURE, UsageError, YoppError
-from ..views.columns import Column
+from ..views.columns import Column, that_fit
 from ..views.text import harmless, harmless_json, shorten, width
 
 T = TypeVar("T")
@@ -245,8 +245,11 @@ class Printer:
         identity: Callable[[T], str],
         empty: str = "",
         header: bool = True,
+        whole: bool = False,
     ) -> None:
         """Print ``rows`` in the form asked for: table, one JSON document, one a line, tab-separated, or ids.
+
+        A table on a terminal leaves out columns that can be spared where they do not fit, unless ``whole``.
 
         Tab-separated rows have the columns of the table and the very texts of its cells, under the columns' keys.
         """
@@ -263,7 +266,7 @@ class Printer:
                 ([column.cell(row) for column in columns] for row in rows),
             )
         elif rows:
-            self._table(rows, columns, header=header)
+            self._table(rows, columns, header=header, whole=whole or self.form == "wide")
         elif empty:
             self.note(empty)
 
@@ -302,13 +305,24 @@ class Printer:
                     _write("\n")
                 self.fields(fields(row))
 
-    def _table(self, rows: Sequence[T], columns: Sequence[Column[T]], *, header: bool = True) -> None:
+    def _table(
+        self, rows: Sequence[T], columns: Sequence[Column[T]], *, header: bool = True, whole: bool = True
+    ) -> None:
         cells = [[harmless(column.cell(row)) for column in columns] for row in rows]
         widths = [
             max(width(column.title), *(width(line[i]) for line in cells)) for i, column in enumerate(columns)
         ]
         if is_terminal(sys.stdout):
-            widths = _fit(widths, columns, shutil.get_terminal_size().columns)
+            available = shutil.get_terminal_size().columns
+            if not whole:
+                least = [
+                    min(cells, 12) if one.flexible else cells
+                    for cells, one in zip(widths, columns, strict=True)
+                ]
+                places = that_fit(columns, least, available, 2)
+                columns, widths = [columns[i] for i in places], [widths[i] for i in places]
+                cells = [[line[i] for i in places] for line in cells]
+            widths = _fit(widths, columns, available)
         titles = [column.title for column in columns]
         lines = [self._line(titles, widths, columns, header=True)] if header else []
         lines += [self._line(line, widths, columns) for line in cells]

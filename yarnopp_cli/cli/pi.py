@@ -28,12 +28,15 @@ from .options import (
     Json,
     NoProgress,
     Output,
+    Queue,
     Quiet,
     RunDirOption,
+    Tags,
     Verbose,
     examples,
 )
 from .output import Printer
+from .run import tags
 
 if TYPE_CHECKING:
     from ..jobs.pifiles import PiDirectory
@@ -70,6 +73,8 @@ def pi(
     percent: Percent = None,
     detach: Detach = False,
     exit_code: ExitCode = ExitRule.highest,
+    queue: Queue = "default",
+    tag: Tags = None,
     dry_run: DryRun = False,
     timeout: JobTimeout = None,
     conf: Conf = None,
@@ -115,7 +120,7 @@ def pi(
             say(f"Wrote input for Map #{index}")
         job = _plan(context, maps, samples, directory.path, share, timeout, settings)
         job = replace(job, exit_rule=exit_code.value)
-        options = JobOptions(show_summary=True, plain_lines=not no_progress)
+        options = JobOptions(show_summary=True, plain_lines=not no_progress, queue=queue, tags=tags(tag))
         if detach:
             directory.hand_over()
             submit_detached(session, job, printer, options, settings)

@@ -72,7 +72,7 @@ HANDLERS: dict[str, Handler] = {
     "run": Handler(
         "remote_jobs",
         "run",
-        _SUBMITTED | {"command", "memory", "vcores", "env", "name", "retries", "priority"},
+        _SUBMITTED | {"command", "memory", "vcores", "env", "name", "retries", "priority", "queue", "tag"},
     ),
     "dshell": Handler(
         "remote_jobs",

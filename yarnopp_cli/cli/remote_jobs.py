@@ -36,7 +36,7 @@ from .pi import PERCENT
 from .remote import Values
 from .remote_acting import await_end, poll
 from .remote_looking import raw
-from .run import assignments, both_types, check_counts
+from .run import assignments, both_types, check_counts, tags
 
 _NO_ID = "application_0_0000"
 EXAMPLES = "share/hadoop/mapreduce/hadoop-mapreduce-examples-*.jar"
@@ -68,6 +68,8 @@ def run(engine: YarnEngine, printer: Printer, values: Values) -> int:
         retry_policy=1 if retries else 0,
         max_retries=retries,
         name=values["name"] or " ".join(values["command"])[:60],
+        queue=values["queue"],
+        tags=tags(values["tag"]),
     )
     return _submit(
         engine, printer, job, values["timeout"], detach=values["detach"], dry_run=values["dry_run"]

@@ -24,7 +24,7 @@ from ..views import containers as container_view
 from ..views import nodes as node_view
 from ..views import queues as queue_view
 from ..views.columns import Column
-from ..views.text import harmless, timestamp
+from ..views.text import harmless, number_of, timestamp
 from .application import now_ms
 from .container import STATES as CONTAINER_STATES
 from .container import Filters, execution_type
@@ -377,6 +377,9 @@ def container_status(engine: YarnEngine, printer: Printer, values: Values) -> No
     container_details(printer, [engine.container(one) for one in container_ids(engine, values["ids"])])
 
 
+_LIMITS_UNTOLD = "not known: YARN's REST API does not tell them"
+
+
 def container_details(printer: Printer, found: Sequence[Listing]) -> None:
     """Everything about containers."""
     now = now_ms()
@@ -389,6 +392,7 @@ def container_details(printer: Printer, found: Sequence[Listing]) -> None:
             printer.text("")
         one: ContainerReport = listing.reports[0]
         pairs = container_view.fields(one, now, None)
+        pairs = [(key, _LIMITS_UNTOLD if key == "Limits" else value) for key, value in pairs]
         if not listing.ours:  # those that a NodeManager tells
             pairs = [
                 ("Container-Id", one.container_id),
@@ -397,7 +401,7 @@ def container_details(printer: Printer, found: Sequence[Listing]) -> None:
                 ("Application", one.application_id),
                 ("Node", one.node_id),
                 ("User", one.user),
-                ("Needs", f"{one.resource.memory} MB, {one.resource.vcores} vcores"),
+                ("Needs", f"{one.resource.memory} MB, {number_of(one.resource.vcores, 'vcore')}"),
                 ("Exit", "-" if one.exit_code is None else str(one.exit_code)),
                 ("Logs", one.log_directory),
                 ("Diagnostics", one.diagnostics),

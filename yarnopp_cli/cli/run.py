@@ -6,14 +6,16 @@ what people type after docker and srun. A command in containers, its output here
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Annotated
 
 import typer
 
+from executor.linux.environment import OWNED
 from executor.records import ExecutionType, Resource
 
-from ..core.masters.run import RunOptions, plan
+from ..core.masters.run import COUNT_VARIABLE, NUMBER_VARIABLE, RunOptions, plan
 from ..errors import UsageError
 from ..jobs.commands import check_directory, check_text, find_command, portable_environment
 from ..records.requests import ANY
@@ -30,8 +32,10 @@ from .options import (
     Json,
     NoProgress,
     Output,
+    Queue,
     Quiet,
     RunDirOption,
+    Tags,
     Verbose,
     duration,
     examples,
@@ -56,7 +60,12 @@ Memory = Annotated[
 Vcores = Annotated[int | None, typer.Option("--vcores", metavar="V", help="Vcores of each.")]
 Environment = Annotated[
     list[str] | None,
-    typer.Option("-e", "--env", metavar="K=V", help="Set a variable for it (repeatable)."),
+    typer.Option(
+        "-e",
+        "--env",
+        metavar="K=V",
+        help="Set a variable for it (repeatable), HOME too; not what its node tells it (CONTAINER_ID, PWD, …).",
+    ),
 ]
 Directory = Annotated[
     str | None, typer.Option("-C", "--cwd", metavar="DIR", help="Where it runs. [default: here]")
@@ -80,7 +89,14 @@ Promote = Annotated[
 Enforce = Annotated[bool, typer.Option("--enforce", help="No other execution type than the one asked for.")]
 NoPrefix = Annotated[bool, typer.Option("--no-prefix", help="Do not mark lines with the container's number.")]
 Node = Annotated[str, typer.Option("--node", metavar="N", help="Run on this node only.")]
-Priority = Annotated[int, typer.Option("--priority", metavar="P", help="A smaller number goes first.")]
+Priority = Annotated[
+    int,
+    typer.Option(
+        "--priority",
+        metavar="P",
+        help="Of these containers: a smaller number goes first (of applications a larger one: `app priority`).",
+    ),
+]
 Expected = Annotated[
     float | None,
     typer.Option(
@@ -112,6 +128,8 @@ def run(
     env: Environment = None,
     cwd: Directory = None,
     name: Name = "",
+    queue: Queue = "default",
+    tag: Tags = None,
     timeout: JobTimeout = None,
     container_timeout: TimeLimit = None,
     retries: Retries = 0,
@@ -192,7 +210,13 @@ def run(
 
         return tell(context, printer, job, settings.am_resource if detach else None)
     shown = not (printer.ids_only or printer.is_json)
-    options = JobOptions(stream=shown, prefixed=count > 1 and not no_prefix, plain_lines=not no_progress)
+    options = JobOptions(
+        stream=shown,
+        prefixed=count > 1 and not no_prefix,
+        plain_lines=not no_progress,
+        queue=queue,
+        tags=tags(tag),
+    )
     if detach:
         submit_detached(session, job, printer, options, settings)
         return 0
@@ -239,7 +263,9 @@ def surroundings(env: list[str] | None, cwd: str | None, printer: Printer) -> tu
     kept, dropped = portable_environment(os.environ)
     if dropped:
         printer.warn(f"not passed on, as they are not UTF-8: {', '.join(sorted(dropped))}")
-    kept.update(assignments(env or []))
+    asked = assignments(env or [])
+    refuse_owned(asked)
+    kept.update(asked)
     try:
         here = os.getcwd() if cwd is None else cwd
     except OSError as error:
@@ -247,6 +273,23 @@ def surroundings(env: list[str] | None, cwd: str | None, printer: Printer) -> tu
             "this directory cannot be used", because=error.strerror or "", hint="name one with --cwd"
         ) from None
     return kept, check_directory(here)
+
+
+def refuse_owned(asked: Iterable[str]) -> None:
+    """Raise UsageError for a variable that tells a container of itself, so that only its node can know it."""
+    hints = {"PWD": "--cwd names the directory"}
+    for name in asked:
+        if name in (*OWNED, NUMBER_VARIABLE, COUNT_VARIABLE):
+            raise UsageError(
+                f"--env cannot set {name}",
+                because="by that variable each container learns of itself from its node",
+                hint=hints.get(name, "choose another name"),
+            )
+
+
+def tags(given: list[str] | None) -> tuple[str, ...]:
+    """The tags of an application, each once: options, and commas within one."""
+    return tuple(dict.fromkeys(one.strip() for text in given or () for one in text.split(",") if one.strip()))
 
 
 def assignments(words: list[str]) -> dict[str, str]:

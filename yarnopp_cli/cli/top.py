@@ -90,7 +90,16 @@ def top(
         if plain:
             _frames(printer, source, count or 1, interval, rows)
             return None
-        return _screens(source, _readonly(readonly, context.run_dir.path), interval, theme or "", color)
+        from ..tui.terminal import unechoed
+
+        with unechoed(sys.stdin):
+            printer.status_line("yopp top: connecting …")
+            try:
+                return _screens(
+                    source, _readonly(readonly, context.run_dir.path), interval, theme or "", color
+                )
+            finally:
+                printer.status_line("")
     finally:
         source.close()
 

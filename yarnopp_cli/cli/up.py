@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ..errors import UsageError
+from ..views.text import number_of
 from .context import Context
 from .options import (
     Color,
@@ -138,7 +139,7 @@ def up(
         daemons(printer, inspect_cluster(context.run_dir))
     else:
         sizes = ", ".join(
-            f"nm {node.node_id} ({node.total.vcores} vcore{'s' * (node.total.vcores != 1)}, {node.total.memory} MB)"
+            f"nm {node.node_id} ({number_of(node.total.vcores, 'vcore')}, {node.total.memory} MB)"
             for node in sorted(handle.nodes, key=lambda one: one.node_id)
             if node.state.value == "RUNNING"
         )

@@ -314,6 +314,7 @@ class RMApp:
     counted_until: float = 0.0
     preempted: Resource = field(default_factory=Resource)
     preempted_masters: int = 0
+    shed: int = 0
     preempted_memory_seconds: float = 0.0
     preempted_vcore_seconds: float = 0.0
     tasks: TaskBook | None = None
@@ -446,6 +447,7 @@ class RMApp:
             containers_done=counts[Phase.DONE],
             containers_failed=counts[Phase.FAILED],
             containers_preempted=counts[Phase.PREEMPTED],
+            containers_shed=self.shed,
             pending_containers=pending,
             opportunistic_allocated_total=self.opportunistic_total,
             guaranteed_allocated_total=self.guaranteed_total,

@@ -355,6 +355,7 @@ class ContainerLedger:
         if container.phase is Phase.PREEMPTED:
             ran = status.finished_at_ms - status.started_at_ms if status.started_at_ms > 0 else 0
             app.count_preempted(container, ran / 1000)
+            app.shed += status.was_shed
         if container.execution_type is ExecutionType.GUARANTEED:
             self._guaranteed(container, -1)
         else:

@@ -147,14 +147,16 @@ class EventHistory:
             numbers["exitCode"] = status.exit_code
         if status.started_at_ms:
             usage = status.usage
-            numbers["ranMs"] = max(0, status.finished_at_ms - status.started_at_ms)
+            numbers["ranMs"] = max(0, status.finished_at_ms - status.started_at_ms - status.stood_ms)
+            if status.stood_ms:
+                numbers["pausedMs"] = status.stood_ms
             numbers["cpuMs"] = round(usage.cpu_seconds * 1000)
             numbers["peakMB"] = usage.memory_peak_bytes >> 20
         kind = EventKind.CONTAINER_COMPLETED
         if status.exit_status < 0:
             kind = _ENDS.get(ContainerExitStatus(status.exit_status), kind)
-        if kind is EventKind.CONTAINER_SHED and status.started_at_ms:
-            kind = EventKind.CONTAINER_PREEMPTED  # YARN has one exit status for both
+        if kind is EventKind.CONTAINER_SHED and not status.was_shed:
+            kind = EventKind.CONTAINER_PREEMPTED
         self.add(
             kind,
             node=node,

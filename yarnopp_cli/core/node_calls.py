@@ -30,6 +30,7 @@ class Grant:
     priority: int
     version: int
     waiting_since_ms: int = 0
+    least_vcores: int = 0
 
 
 def verified_grant(key: bytes, token: Token, node_id: str, now_ms: int) -> Grant:
@@ -59,7 +60,7 @@ def verified_grant(key: bytes, token: Token, node_id: str, now_ms: int) -> Grant
 
 
 def granted_by(container: Container, application_id: str, user: str) -> Grant:
-    """What a container that the RM itself hands over grants: it needs no token."""
+    """What a container that the RM itself hands over grants: it needs no token. It is a master, and weighs a vcore."""
     return Grant(
         container_id=container.id,
         application_id=application_id,
@@ -68,6 +69,7 @@ def granted_by(container: Container, application_id: str, user: str) -> Grant:
         execution_type=container.execution_type,
         priority=container.priority,
         version=container.version,
+        least_vcores=1,
     )
 
 
@@ -90,6 +92,8 @@ def spec_of(grant: Grant, context: ContainerLaunchContext, log_dir: str) -> Cont
         timeout_ms=max(context.timeout_ms, 0),
         duration_hint_ms=max(context.duration_hint_ms, 0),
         waiting_since_ms=grant.waiting_since_ms,
+        own_account=context.own_account,
+        least_vcores=grant.least_vcores,
     )
 
 

@@ -116,7 +116,7 @@ class ContainerUpdates:
             raise InvalidStateError(
                 f"{fault}: container {container.id} is not updated",
                 because=_explained(fault, container, wish),
-                hint=f"`yopp container status {container.id}` and `yopp node status {container.node.node_id}` show why",
+                hint=_advice(fault, container),
             )
         pending = False
         if update is not None:
@@ -264,6 +264,18 @@ def _explained(fault: str, container: RMContainer, wish: UpdateContainerRequest)
         other = next(one for one in ExecutionType if one is not target)
         return f"target should be {target.value} and original should be {other.value}"
     return f"it has {container.resource} and its node {container.node.total}, of which {_free(container)} is free"
+
+
+def _advice(fault: str, container: RMContainer) -> str:
+    """What to type after a refusal."""
+    app = container.app.id
+    if container.is_am:
+        return f"`yopp ps --app {app}` shows the containers that it looks after"
+    if fault == RESOURCE_OUTSIDE_ALLOWED_RANGE:
+        return f"`yopp node status {container.node.node_id}` shows what is in use there"
+    if fault == UPDATE_OUTSTANDING_ERROR:
+        return f"`yopp explain {container.id}` says what it waits for"
+    return f"`yopp container status {container.id}` shows it as it is now"
 
 
 def _free(container: RMContainer) -> Resource:

@@ -153,6 +153,7 @@ def application(document: Document) -> ApplicationReport:
         containers_done=_whole(counts, "done"),
         containers_failed=_whole(counts, "failed"),
         containers_preempted=_whole(counts, "preempted"),
+        containers_shed=_whole(counts, "shed"),
     )
 
 
@@ -171,6 +172,7 @@ def _summary(ours: Document, diagnostics: str) -> JobSummary | None:
         opportunistic=_whole(counted, "opportunistic"),
         queued=_whole(counted, "queued"),
         preempted=_whole(counted, "preempted"),
+        shed=_whole(counted, "shed"),
         promoted=_whole(counted, "promoted"),
         upgraded=_whole(counted, "upgraded"),
         awaited=_whole(counted, "awaited"),
@@ -178,6 +180,9 @@ def _summary(ours: Document, diagnostics: str) -> JobSummary | None:
         wait_ms_total=_whole(counted, "waitMsTotal"),
         wait_ms_max=_whole(counted, "waitMsMax"),
         exit_code=_whole(ours, "exit", -1),
+        paused=_whole(counted, "paused"),
+        paused_ms_total=_whole(counted, "pausedMsTotal"),
+        paused_for=_text(counted, "pausedFor"),
     )
 
 

@@ -19,6 +19,8 @@ from ..records.reports import (
     JobSummary,
     YarnApplicationState,
 )
+from ..views.applications import pauses_text
+from ..views.text import number_of
 
 SHOWN_FAILURES = 10
 
@@ -64,7 +66,7 @@ def _counted(tally: Tally) -> dict[str, int]:
     counts = {word: sum(tally.counts[state] for state in states) for word, states in _WORDS}
     paused = min(tally.paused, counts["running"])
     ordered = {"running": counts.pop("running") - paused, "paused": paused, **counts}
-    return {**ordered, "preempted": tally.preempted}
+    return {**ordered, "preempted": tally.preempted - tally.shed, "shed": tally.shed}
 
 
 def bar(tally: Tally, cells: int) -> list[tuple[str, str]]:
@@ -87,7 +89,7 @@ def bar(tally: Tally, cells: int) -> list[tuple[str, str]]:
 
 def first_line(application_id: str, job: JobSpec, nodes: int, states: str) -> str:
     """Said once the job is under way."""
-    where = f"{nodes} node{'' if nodes == 1 else 's'}"
+    where = number_of(nodes, "node")
     return f"{application_id}  {kinds_text(job)} on {where}" + (f": {states}" if states else "")
 
 
@@ -104,7 +106,14 @@ def end_line(status: FinalApplicationStatus, seconds: float, tally: Tally, diagn
 
 def summary_line(summary: JobSummary, *, always: bool = False) -> str:
     """Which types ran, who queued and for how long, who was preempted; "" where there is nothing to tell."""
-    told = summary.queued or summary.awaited or summary.preempted or summary.promoted or summary.upgraded
+    told = (
+        summary.queued
+        or summary.awaited
+        or summary.preempted
+        or summary.promoted
+        or summary.upgraded
+        or summary.paused
+    )
     if not (always or told):
         return ""
     parts = [f"ran {summary.opportunistic} opportunistic, {summary.guaranteed} guaranteed"]
@@ -117,7 +126,11 @@ def summary_line(summary: JobSummary, *, always: bool = False) -> str:
         )
     else:
         parts.append("0 queued")
-    parts.append(f"{summary.preempted} preempted" + (" and asked for again" if summary.preempted else ""))
+    again = {"preempted": summary.preempted - summary.shed, "shed": summary.shed}
+    told_again = [f"{number} {word}" for word, number in again.items() if number]
+    parts.append(f"{' and '.join(told_again)} and asked for again" if told_again else "0 preempted")
+    if summary.paused:
+        parts.append(pauses_text(summary))
     if summary.promoted:
         parts.append(f"{summary.promoted} promoted")
     if summary.upgraded:

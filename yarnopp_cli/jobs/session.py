@@ -37,6 +37,7 @@ from ..records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeSt
 from ..records.requests import ANY, ApplicationSubmissionContext
 from ..rpc.blocking import Connection
 from ..rundir import RunDir
+from ..views.text import number_of
 
 if TYPE_CHECKING:
     from ..settings.loading import Configuration
@@ -112,7 +113,9 @@ class Session:
             self.note(f"warning: {warning}")
         if handle.started:
             self.started_here = True
-            size = ", ".join(f"{node.total.vcores} vcores, {node.total.memory} MB" for node in handle.nodes)
+            size = ", ".join(
+                f"{number_of(node.total.vcores, 'vcore')}, {node.total.memory} MB" for node in handle.nodes
+            )
             if handle.info.lifetime == ON_DEMAND:
                 self.note(f"no cluster was running: started one for this job ({size}), which ends with it")
             else:

@@ -37,7 +37,7 @@ class TaskSpec:
 class PhaseSpec:
     """Tasks that may run at once; the next phase starts when all of them have ended.
 
-    ``command``, ``environment``, ``working_directory``, ``files`` and ``timeout_ms`` are as in
+    ``command``, ``environment``, ``own_account``, ``working_directory``, ``files`` and ``timeout_ms`` are as in
     ``ContainerLaunchContext``. ``max_attempts`` bounds how often a *failing* task is run (preempted, shed and
     lost containers do not count); it is tried again only after a code of ``retry_codes`` (empty: any),
     ``retry_interval_ms`` later, and with ``retry_guaranteed`` in a guaranteed container of
@@ -65,6 +65,7 @@ class PhaseSpec:
     number_by_allocation: bool = False
     promote: bool = False
     resource_name: str = ANY
+    own_account: bool = False
 
 
 @dataclass(frozen=True, slots=True)

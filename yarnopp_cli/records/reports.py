@@ -70,9 +70,11 @@ class JobSummary:
     ``total`` tasks; ``completed`` ended for good (``failed`` of them not with 0); ``guaranteed`` and ``opportunistic``
     say in which type the completed ones ran; ``queued`` how many waited in a node's queue before they ran;
     ``upgraded`` how many asked for an opportunistic container and were given a guaranteed one;
-    ``preempted`` how often one was killed, shed or refused and asked for again; ``awaited`` how
-    many waited to be granted; ``waited`` how many did either, and ``wait_ms_total`` and ``wait_ms_max`` how long these
-    waited for both, from when they were last asked for to the start, over completed ones. ``exit_code`` is the job's.
+    ``preempted`` how often one was killed, shed or refused and asked for again, ``shed`` how many of these had never
+    run; ``paused`` how many stood still for ``paused_ms_total`` together, most of it for ``paused_for``
+    (``ContainerStatus.stood_for``), over those that ended; ``awaited`` how many waited to be granted; ``waited`` how
+    many waited for that or in a queue, and ``wait_ms_total`` and ``wait_ms_max`` how long these waited for both, from
+    when they were last asked for to the start, over completed ones. ``exit_code`` is the job's.
     """
 
     total: int = 0
@@ -83,6 +85,7 @@ class JobSummary:
     opportunistic: int = 0
     queued: int = 0
     preempted: int = 0
+    shed: int = 0
     promoted: int = 0
     upgraded: int = 0
     wait_ms_total: int = 0
@@ -90,6 +93,9 @@ class JobSummary:
     exit_code: int = -1
     awaited: int = 0
     waited: int = 0
+    paused: int = 0
+    paused_ms_total: int = 0
+    paused_for: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +154,7 @@ class ApplicationReport:
     containers_done: int = 0
     containers_failed: int = 0
     containers_preempted: int = 0
+    containers_shed: int = 0
     pending_containers: int = 0
     opportunistic_allocated_total: int = 0
     guaranteed_allocated_total: int = 0

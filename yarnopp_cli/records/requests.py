@@ -79,6 +79,7 @@ class ContainerLaunchContext:
     files: dict[str, str] = field(default_factory=dict)
     timeout_ms: int = 0
     duration_hint_ms: int = 0
+    own_account: bool = False
 
 
 class ContainerUpdateType(enum.StrEnum):

@@ -27,6 +27,7 @@ from ..records.requests import ContainerUpdateType, UpdateContainerRequest
 from ..views.containers import NodeFacts, is_live
 from ..views.explanation import lines as explanation_lines
 from ..views.picture import HostFacts, Picture
+from ..views.text import number_of
 
 KILL, PAUSE, RESUME, PROMOTE, DEMOTE = "kill", "pause", "resume", "promote", "demote"
 ACTIONS = (KILL, PAUSE, RESUME, PROMOTE, DEMOTE)
@@ -183,7 +184,11 @@ class ClusterSource:
         """As Source says."""
         with closing(YarnClient(self._rm_socket)) as client:
             _, containers = client.drain_nodes((node_id,))
-            return f"draining, {containers} containers are left" if containers else "drained"
+            return (
+                f"draining, {number_of(containers, 'container')} {'is' if containers == 1 else 'are'} left"
+                if containers
+                else "drained"
+            )
 
     def use_again(self, node_id: str) -> str:
         """As Source says."""

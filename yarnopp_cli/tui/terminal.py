@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import termios
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
@@ -55,3 +56,22 @@ def fleeting(gone: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         sys.__stderr__ = stream  # type: ignore[misc]
+
+
+@contextlib.contextmanager
+def unechoed(stream: TextIO) -> Iterator[None]:
+    """While active, what is typed at the terminal ``stream`` is not shown; what nobody has read by the end of it is
+    forgotten. Textual takes long to load on a busy machine, and people type."""
+    before: list[Any] | None = None
+    with contextlib.suppress(termios.error, ValueError, OSError):
+        before = termios.tcgetattr(stream)
+        silent = termios.tcgetattr(stream)
+        silent[3] &= ~(termios.ECHO | termios.ECHONL)
+        termios.tcsetattr(stream, termios.TCSANOW, silent)
+    try:
+        yield
+    finally:
+        if before is not None:
+            with contextlib.suppress(termios.error, ValueError, OSError):
+                termios.tcsetattr(stream, termios.TCSANOW, before)
+                termios.tcflush(stream, termios.TCIFLUSH)

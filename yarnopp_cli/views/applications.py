@@ -56,7 +56,8 @@ def counts_text(report: ApplicationReport) -> str:
         (report.pending_containers, "pending"),
         (done, "done"),
         (report.containers_failed, "failed"),
-        (report.containers_preempted, "preempted"),
+        (report.containers_preempted - report.containers_shed, "preempted"),
+        (report.containers_shed, "shed"),
     )
     return ", ".join(f"{number} {word}" for number, word in counted if number) or "none"
 
@@ -130,12 +131,16 @@ def summary_document(summary: JobSummary) -> dict[str, Any]:
         "opportunistic": summary.opportunistic,
         "queued": summary.queued,
         "preempted": summary.preempted,
+        "shed": summary.shed,
         "promoted": summary.promoted,
         "upgraded": summary.upgraded,
         "awaited": summary.awaited,
         "waited": summary.waited,
         "waitMsTotal": summary.wait_ms_total,
         "waitMsMax": summary.wait_ms_max,
+        "paused": summary.paused,
+        "pausedMsTotal": summary.paused_ms_total,
+        "pausedFor": summary.paused_for,
     }
 
 
@@ -243,6 +248,7 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
                 "done": app.containers_done,
                 "failed": app.containers_failed,
                 "preempted": app.containers_preempted,
+                "shed": app.containers_shed,
             },
             "exit": exit_code(app),
             "opportunistic": {
@@ -329,9 +335,23 @@ def summary_text(summary: JobSummary) -> str:
     return (
         f"{summary.opportunistic} opportunistic, {summary.guaranteed} guaranteed; "
         f"{summary.awaited} of them after a wait to be granted, {summary.queued} of them after a queue, "
-        f"{summary.preempted} preempted, {summary.promoted} promoted; "
+        f"{summary.preempted - summary.shed} preempted, {summary.shed} shed, {summary.promoted} promoted; "
         f"waited {span(mean)} on average, {span(summary.wait_ms_max)} at most, from asked to started"
+        + (f"; {pauses_text(summary)}" if summary.paused else "")
     )
+
+
+_PAUSED_FOR = {
+    "LOAD": ", by load of processes outside yopp",
+    "MEMORY": ", for want of memory",
+    "GUARANTEED": ", to make room for guaranteed containers",
+    "PERSON": ", as a person asked for",
+}
+
+
+def pauses_text(summary: JobSummary) -> str:
+    """How many containers stood still, how long together, and for what: ``2 paused, 80 s in all, by load of …``."""
+    return f"{summary.paused} paused, {span(summary.paused_ms_total)} in all{_PAUSED_FOR.get(summary.paused_for, '')}"
 
 
 ATTEMPT_COLUMNS: tuple[Column[ApplicationAttemptReport], ...] = (

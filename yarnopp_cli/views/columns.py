@@ -15,7 +15,8 @@ class Column(Generic[T]):
 
     ``value`` gives what is sorted by, and what jsonl has of chosen columns; ``shown`` the text of the cell, in a
     table as in tsv, where it differs. ``flexible`` columns may be shortened on a narrow terminal; ``wide`` ones
-    appear only with ``-o wide``, or when they are asked for by name.
+    appear only with ``-o wide``, or when they are asked for by name; those with a number in ``spare`` are left out
+    where a terminal is too narrow, 1 first.
     """
 
     key: str
@@ -25,6 +26,7 @@ class Column(Generic[T]):
     numeric: bool = False
     flexible: bool = False
     wide: bool = False
+    spare: int = 0
 
     def cell(self, row: T) -> str:
         """The text in a table and in tsv; empty for no value."""
@@ -37,6 +39,18 @@ class Column(Generic[T]):
 def default_columns(columns: Iterable[Column[T]], *, wide: bool) -> tuple[Column[T], ...]:
     """Those shown when none are named."""
     return tuple(column for column in columns if wide or not column.wide)
+
+
+def that_fit(columns: Sequence[Column[T]], widths: Sequence[int], available: int, gap: int) -> list[int]:
+    """The places of the columns that are shown in ``available`` cells, each as wide as ``widths`` says, with ``gap``
+    cells between: of those that can be spared as many are left out as it takes. If that is not enough, all are there
+    that cannot be spared."""
+    places = list(range(len(columns)))
+    for spared in sorted((one for one in places if columns[one].spare), key=lambda one: columns[one].spare):
+        if sum(widths[one] for one in places) + gap * (len(places) - 1) <= available:
+            break
+        places.remove(spared)
+    return places
 
 
 def choose(columns: Sequence[Column[T]], keys: str) -> tuple[Column[T], ...]:

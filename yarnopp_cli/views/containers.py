@@ -199,6 +199,7 @@ def limits_document(report: ContainerReport, facts: NodeFacts | None) -> dict[st
         facts.settings,
         node_vcores=facts.total.vcores,
         physical_cores=facts.physical_cores,
+        least_vcores=1 if report.is_am else 0,
     )
     none = facts.cgroups == "none"
     quota = (

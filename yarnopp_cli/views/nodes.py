@@ -31,6 +31,11 @@ def cpu_percent(node: NodeReport) -> float:
     return 100.0 * node.node_utilization.cpu / cores if cores else 0.0
 
 
+def is_measured(node: NodeReport) -> bool:
+    """Whether the machine was measured already: no machine that runs a NodeManager has no memory in use."""
+    return node.node_utilization.memory_bytes > 0
+
+
 def memory_percent(node: NodeReport) -> float:
     """Measured memory of the machine in percent of what it has; where that is unknown, of the node's memory."""
     total = node.node_utilization.memory_total_bytes or node.total.memory * _MIB
@@ -74,15 +79,17 @@ COLUMNS: tuple[Column[NodeReport], ...] = (
         "cpu",
         "CPU",
         lambda node: round(node.node_utilization.cpu, 2),
-        lambda node: f"{node.node_utilization.cpu:.1f}",
+        lambda node: f"{node.node_utilization.cpu:.1f}" if is_measured(node) else "-",
         numeric=True,
+        spare=2,
     ),
     Column(
         "memUsed",
         "MEM USED",
         lambda node: node.node_utilization.memory_bytes // _MIB,
-        lambda node: megabytes(node.node_utilization.memory_bytes // _MIB),
+        lambda node: megabytes(node.node_utilization.memory_bytes // _MIB) if is_measured(node) else "-",
         numeric=True,
+        spare=1,
     ),
     Column("rack", "RACK", lambda node: node.rack, wide=True),
     Column("labels", "LABELS", lambda node: ",".join(node.labels), wide=True),

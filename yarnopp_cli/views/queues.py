@@ -9,7 +9,7 @@ from executor.records import Resource
 
 from ..records.reports import QueueReport, QueueUserReport
 from .columns import Column
-from .text import megabytes, vcores
+from .text import megabytes, number_of, vcores
 
 COLUMNS: tuple[Column[QueueReport], ...] = (
     Column("queue", "QUEUE", lambda queue: queue.name),
@@ -136,7 +136,10 @@ def fields(queue: QueueReport) -> list[tuple[str, str]]:
         ("Used", _shown(queue.used)),
         ("Applications", f"{queue.applications} of {queue.maximum_applications}"),
         ("Pending containers", f"{queue.pending_containers}, {queue.pending_guaranteed} of them guaranteed"),
-        ("Opportunistic", f"{queue.opportunistic_containers} containers, {_shown(queue.opportunistic)}"),
+        (
+            "Opportunistic",
+            f"{number_of(queue.opportunistic_containers, 'container')}, {_shown(queue.opportunistic)}",
+        ),
         ("Ordering policy", queue.ordering_policy),
         ("Preemption", "disabled" if queue.preemption_disabled else "enabled"),
     ]

@@ -15,6 +15,11 @@ _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\e"}
 _DAY_MS = 86_400_000
 
 
+def number_of(number: float, noun: str) -> str:
+    """``1 vcore``, ``2 vcores``, ``0 nodes``: a number and what it counts; ``noun`` is the word for one."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def harmless(text: str, keep: str = "") -> str:
     """``text`` with every control character outside ``keep`` written as an escape: ``\\e``, ``\\x07``,
     ``\\u202e``.
@@ -90,7 +95,7 @@ def wrapped(text: str, cells: int, lines: int) -> list[tuple[int, int, bool]]:
 
 def vcores(number: int) -> str:
     """``1 vcore``, ``2 vcores``."""
-    return f"{number} vcore{'' if number == 1 else 's'}"
+    return number_of(number, "vcore")
 
 
 def repeats(lines: Sequence[str]) -> list[str]:

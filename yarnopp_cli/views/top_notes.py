@@ -12,7 +12,7 @@ from .containers import command_text, exit_text, is_live, shown_state
 from .events import details, subject
 from .nodes import state_text
 from .picture import Picture
-from .text import timestamp, vcores
+from .text import number_of, timestamp, vcores
 from .waiting import is_waiting, reason
 
 Told = tuple[Cell, ...]
@@ -28,7 +28,12 @@ def of_node(node: NodeReport, picture: Picture) -> Told:
     status = node.opportunistic
     if node.state is NodeState.DECOMMISSIONING:
         left = node.num_containers + status.running + status.queued
-        told.append(Cell(f", gets nothing new; {left} containers are left", WARN))
+        told.append(
+            Cell(
+                f", gets nothing new; {number_of(left, 'container')} {'is' if left == 1 else 'are'} left",
+                WARN,
+            )
+        )
     elif node.state is NodeState.DECOMMISSIONED:
         told.append(Cell(", drained: `n` uses it again", DIM))
     if not node.connected and node.state is NodeState.RUNNING:

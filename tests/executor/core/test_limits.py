@@ -97,3 +97,13 @@ def test_vcores_stand_for_a_part_of_the_cores() -> None:
 )
 def test_period_and_quota(cores: float, period: int, quota: int | None) -> None:
     assert period_and_quota(cores) == (period, quota)
+
+
+def test_a_master_weighs_a_vcore_at_least() -> None:
+    def weight(vcores: int, kind: ExecutionType) -> tuple[int, int]:
+        made = cgroup_limits(
+            Resource(128, vcores), kind, ExecutorSettings(), node_vcores=2, physical_cores=2, least_vcores=1
+        )
+        return made.cpu_shares, made.cpu_weight
+
+    assert [weight(0, G), weight(3, G), weight(0, O)] == [(1024, 100), (3072, 300), (2, 1)]

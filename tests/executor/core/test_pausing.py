@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from executor.core import outcome
 from executor.core.commands import KillContainer, PauseContainer, ResumeContainer, SetLimits
 from executor.core.events import (
     ContainerPaused,
@@ -178,3 +179,32 @@ def test_who_made_room_twice_and_ended_well_has_nothing_to_explain() -> None:
     assert world.state("o") is ContainerState.RUNNING
     world.exit("o")
     assert (world.status("o").exit_status, world.status("o").diagnostics) == (0, "")
+
+
+def test_it_is_told_how_long_it_stood_and_for_what() -> None:
+    world = full()
+    world.advance(5)
+    world.schedule("g", G, memory=0)
+    assert (world.status("o2").stood_for, world.status("o2").stood_ms) == ("GUARANTEED", 0)
+    world.advance(30)
+    world.exit("g")
+    assert world.status("o2").stood_ms == 30_000
+    world.tell(ContainerPauseRequested("o2", "Container paused by root."))
+    world.advance(10)
+    assert world.status("o2").stood_ms == 30_000, "what it stands now is counted when it goes on"
+    world.stop("o2")
+    ended = world.status("o2")
+    assert (ended.state, ended.stood_for, ended.stood_ms) == (ContainerState.DONE, "PERSON", 40_000)
+    world.exit("o1")
+    assert (world.status("o1").stood_for, world.status("o1").stood_ms) == ("", 0)
+
+
+def test_for_what_pauses_are() -> None:
+    said = (
+        outcome.yielded_to_outside(2),
+        outcome.memory_runs_out(1, 2),
+        outcome.YIELDED_TO_GUARANTEED,
+        "by ann",
+        "",
+    )
+    assert [outcome.cause_of_pause(one) for one in said] == ["LOAD", "MEMORY", "GUARANTEED", "PERSON", ""]

@@ -66,6 +66,21 @@ def test_who_is_to_stop_or_end_is_not_starved_meanwhile() -> None:
     assert world.weight == 0
 
 
+def test_masters_weigh_a_vcore_together_though_they_are_accounted_with_none() -> None:
+    world = World()
+    for name in ("m1", "m2"):
+        world.schedule(name, G, 128, 0, least_vcores=1)
+    world.schedule("zero", G, 128, 0)
+    assert world.weight == 1
+    world.schedule("g", G, 128, 2)
+    assert world.weight == 2, "who has the promise of two lets them have their milliseconds of these"
+    world.exit("g")
+    world.exit("m1")
+    assert world.weight == 1
+    world.exit("m2")
+    assert world.weight == 0, "one that asks for no vcores and is no master is given none"
+
+
 def test_after_a_crash_it_is_told_once_when_everything_is_known() -> None:
     world = World()
     events = reconcile([a_record("RUNNING", spec=a_spec("c", G))], {"c": Finding(alive=True)})

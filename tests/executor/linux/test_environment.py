@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from executor.linux.environment import DEFAULT_PATH, container_environment
+from executor.linux.environment import ACCOUNT, DEFAULT_PATH, OWNED, container_environment
 from executor.records import ContainerSpec, Resource
 
 
 def environment(
-    spec_environment: dict[str, str], inherited: dict[str, str], user: str = ""
+    spec_environment: dict[str, str], inherited: dict[str, str], user: str = "", own_account: bool = False
 ) -> dict[str, str]:
     return container_environment(
-        ContainerSpec("c1", ("true",), Resource(), environment=spec_environment, user=user),
+        ContainerSpec(
+            "c1", ("true",), Resource(), environment=spec_environment, user=user, own_account=own_account
+        ),
         node_environment={"NM_HOST": "h", "NM_PORT": "1", "NM_HTTP_PORT": "2"},
         inherited=inherited,
         private_directory="/var/c1",
@@ -52,3 +54,11 @@ def test_yarns_variables_cannot_be_forged() -> None:
 def test_the_user_of_the_container() -> None:
     found = environment({}, {}, user="ann")
     assert (found["USER"], found["LOGNAME"]) == ("ann", "ann")
+
+
+def test_a_callers_whole_environment_says_whose_home_it_is() -> None:
+    forged = dict.fromkeys(YARNS, "mine")
+    kept = dict.fromkeys(ACCOUNT, "mine")
+    assert environment(forged, {}, own_account=True) == {**YARNS, **kept, "PATH": DEFAULT_PATH}
+    assert environment({}, {}, own_account=True) == environment({}, {})
+    assert set(YARNS) == {*ACCOUNT, *OWNED}

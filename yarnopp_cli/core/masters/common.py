@@ -332,6 +332,7 @@ class JobMaster:
             return
         del self._by_container[status.container_id]
         task.note_wait(status)
+        self.tally.note_pauses(status)
         task.exit_status = status.exit_status
         task.diagnostics = status.diagnostics
         if self.stage is not Stage.WORKING:
@@ -354,6 +355,7 @@ class JobMaster:
     def _on_preempted(self, task: Task, status: ContainerStatus, now: float) -> None:
         task.preemptions += 1
         self.tally.preempted += 1
+        self.tally.shed += status.was_shed
         if task.preemptions > self.job.max_preemptions:
             task.exit_code = EXIT_TRY_AGAIN
             task.diagnostics = (

@@ -58,6 +58,7 @@ def plan(options: RunOptions) -> JobSpec:
         tasks=tasks,
         command=options.command,
         environment={**options.environment, COUNT_VARIABLE: str(options.containers)},
+        own_account=True,
         working_directory=options.working_directory,
         timeout_ms=options.container_timeout_ms,
         max_attempts=options.retries + 1,

@@ -134,4 +134,5 @@ def launch_context(task: Task, container: Container) -> ContainerLaunchContext:
         files=phase.files,
         timeout_ms=phase.timeout_ms,
         duration_hint_ms=task.spec.duration_hint_ms,
+        own_account=phase.own_account,
     )

@@ -165,6 +165,7 @@ class Tally:
         self.counts = dict.fromkeys(TaskState, 0)
         self.counts[TaskState.WAITING] = total
         self.preempted = 0
+        self.shed = 0
         self.paused = 0
         self.promoted = 0
         self.worst_code = 0
@@ -176,6 +177,8 @@ class Tally:
         self._waited = 0
         self._wait_total = 0
         self._wait_max = 0
+        self._stood = 0
+        self._stood_ms: dict[str, int] = {}
 
     def move(self, task: Task, state: TaskState) -> None:
         """Set a task's state; the only way to do so."""
@@ -196,6 +199,12 @@ class Tally:
                 self._waited += 1
                 self._wait_total += task.wait_ms
                 self._wait_max = max(self._wait_max, task.wait_ms)
+
+    def note_pauses(self, status: ContainerStatus) -> None:
+        """Learn from an ended container how long it stood still, and for what."""
+        if status.stood_ms > 0:
+            self._stood += 1
+            self._stood_ms[status.stood_for] = self._stood_ms.get(status.stood_for, 0) + status.stood_ms
 
     def exit_code(self, rule: str = "highest") -> int:
         """The job's code by one of the rules of ``JobSpec.exit_rule``; 0 where nothing failed for good."""
@@ -222,8 +231,12 @@ class Tally:
             awaited=self._awaited,
             waited=self._waited,
             preempted=self.preempted,
+            shed=self.shed,
             promoted=self.promoted,
             upgraded=self._upgraded,
+            paused=self._stood,
+            paused_ms_total=sum(self._stood_ms.values()),
+            paused_for=max(self._stood_ms, key=self._stood_ms.__getitem__, default=""),
             wait_ms_total=self._wait_total,
             wait_ms_max=self._wait_max,
             exit_code=exit_code,
