@@ -106,5 +106,5 @@ def test_a_jobs_summary_says_of_what_it_counts() -> None:
     )
     assert told == (
         "2 opportunistic, 0 guaranteed; 0 of them after a wait to be granted, 1 of them after a queue, "
-        "0 preempted, 0 promoted; waited 309 ms on average, 618 ms at most, from asked to started"
+        "0 preempted, 0 shed, 0 promoted; waited 309 ms on average, 618 ms at most, from asked to started"
     )
