@@ -11,11 +11,19 @@ from typing import Any
 import pytest
 import typer
 
+from executor.records import ContainerState, ExecutionType, Resource
 from yarnopp_cli.cli import output
 from yarnopp_cli.cli.options import duration, size_mb
 from yarnopp_cli.cli.output import OutputClosedError, Printer
 from yarnopp_cli.errors import UsageError, YoppError
-from yarnopp_cli.views.columns import Column
+from yarnopp_cli.records.reports import (
+    ApplicationReport,
+    ContainerReport,
+    FinalApplicationStatus,
+    YarnApplicationState,
+)
+from yarnopp_cli.views import applications, containers
+from yarnopp_cli.views.columns import Column, default_columns
 
 LONG = "application_1765400000000_0001"
 COLUMNS: tuple[Column[tuple[str, str, int]], ...] = (
@@ -261,3 +269,28 @@ def test_a_narrow_terminal_leaves_out_what_can_be_spared(monkeypatch: pytest.Mon
     assert titles(40) == ["ID", "NAME"]
     assert titles(35) == titles(10) == ["ID"], "ids stay whole"
     assert titles(10, whole=True) == titles(10, form="wide") == ["ID", "NAME", "COUNT"]
+
+
+@pytest.mark.parametrize("cells", [80, 100, 120, 200])
+def test_containers_and_applications_fit_a_terminal(monkeypatch: pytest.MonkeyPatch, cells: int) -> None:
+    """Whole ids, types and states, each row on one line; the more room, the more columns."""
+    container = ContainerReport(
+        "container_1795333996006_0001_01_000002", "application_1795333996006_0001", "workstation:45454",
+        ExecutionType.OPPORTUNISTIC, Resource(512, 1), state=ContainerState.RUNNING, command=("sleep", "1" * 40),
+        started_at_ms=1000,
+    )  # fmt: skip
+    application = ApplicationReport(
+        "application_1795333996006_0001", "sleep " + "1" * 40, "me", "default", "MAPREDUCE",
+        YarnApplicationState.RUNNING, FinalApplicationStatus.UNDEFINED, containers_running=20, containers_queued=100,
+    )  # fmt: skip
+    for row, columns in ((container, containers.columns(9000)), (application, applications.columns(9000))):
+        stream = Terminal()
+        monkeypatch.setattr("sys.stdout", stream)
+        monkeypatch.setenv("COLUMNS", str(cells))
+        shown = default_columns(columns, wide=False)
+        Printer(color="never").listing([row], shown, documents=list, document=dict, identity=str)
+        title, line = stream.text().splitlines()
+        assert max(len(title), len(line)) <= cells
+        assert line.split()[0] in (container.container_id, application.application_id)
+        assert "RUNNING" in line
+        assert cells < 200 or title.split() == " ".join(column.title for column in shown).split()

@@ -67,18 +67,19 @@ def columns(now_ms: int) -> tuple[Column[ApplicationReport], ...]:
     return (
         Column("id", "APPLICATION", lambda app: app.application_id),
         Column("name", "NAME", lambda app: app.name, flexible=True),
-        Column("type", "TYPE", lambda app: app.application_type),
+        Column("type", "TYPE", lambda app: app.application_type, spare=1),
         Column("user", "USER", lambda app: app.user, wide=True),
         Column("queue", "QUEUE", lambda app: app.queue, wide=True),
         Column("state", "STATE", lambda app: app.state.value),
         Column("final", "FINAL", lambda app: app.final_status.value),
-        Column("exit", "EXIT", exit_code, lambda app: _or_dash(exit_code(app)), numeric=True),
+        Column("exit", "EXIT", exit_code, lambda app: _or_dash(exit_code(app)), numeric=True, spare=4),
         Column(
             "progress",
             "PROGRESS",
             lambda app: round(100 * app.progress, 1),
             lambda app: f"{100 * app.progress:.0f}%",
             numeric=True,
+            spare=2,
         ),
         Column(
             "elapsed",
@@ -86,6 +87,7 @@ def columns(now_ms: int) -> tuple[Column[ApplicationReport], ...]:
             lambda app: elapsed_ms(app, now_ms),
             lambda app: span(elapsed_ms(app, now_ms)),
             numeric=True,
+            spare=3,
         ),
         Column("containers", "CONTAINERS", counts_text, flexible=True),
         Column(

@@ -124,15 +124,21 @@ def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:
         Column("type", "TYPE", lambda one: one.execution_type.value),
         Column("state", "STATE", shown_state),
         Column(
-            "position", "POS", lambda one: one.position, lambda one: str(one.position or "-"), numeric=True
+            "position",
+            "POS",
+            lambda one: one.position,
+            lambda one: str(one.position or "-"),
+            numeric=True,
+            spare=7,
         ),
-        Column("node", "NODE", lambda one: one.node_id),
+        Column("node", "NODE", lambda one: one.node_id, spare=3),
         Column(
             "time",
             "TIME",
             lambda one: time_ms(one, now_ms),
             lambda one: span(time_ms(one, now_ms)),
             numeric=True,
+            spare=6,
         ),
         Column(
             "cpu",
@@ -140,11 +146,18 @@ def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:
             lambda one: round(one.usage.cpu_seconds, 3),
             lambda one: f"{one.usage.cpu_seconds:.1f} s" if one.usage.cpu_seconds else "-",
             numeric=True,
+            spare=4,
         ),
-        Column("memory", "MEM", lambda one: one.usage.memory_bytes // _MIB, _memory_text, numeric=True),
-        Column("vcores", "VC", lambda one: one.resource.vcores, numeric=True),
         Column(
-            "exit", "EXIT", lambda one: None if one.exit_status == _INVALID else one.exit_status, _exit_cell
+            "memory", "MEM", lambda one: one.usage.memory_bytes // _MIB, _memory_text, numeric=True, spare=2
+        ),
+        Column("vcores", "VC", lambda one: one.resource.vcores, numeric=True, spare=1),
+        Column(
+            "exit",
+            "EXIT",
+            lambda one: None if one.exit_status == _INVALID else one.exit_status,
+            _exit_cell,
+            spare=5,
         ),
         Column("command", "COMMAND", command_text, flexible=True),
         Column("app", "APPLICATION", lambda one: one.application_id, wide=True),
