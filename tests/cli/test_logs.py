@@ -272,6 +272,7 @@ def test_follow_ends_when_the_cluster_does(cli: Cli, logged: Cluster) -> None:
     ended = cli("logs", "-f", "2.1")
     thread.join(10)
     assert (ended.code, ended.out) == (0, "first\n")
+    assert ended.err == "the cluster has gone: nothing more is followed\n"
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

@@ -63,7 +63,8 @@ class Target:
     ``expected`` is how many containers will have output, 2 or more if that is not known to be one. ``reticent``
     are masters whose stderr, a log of their own doings, is of no interest while their job goes well. ``client``
     None means that it is on disk only and that nothing more will come. ``directories`` are those of
-    applications and containers, by id. ``asked`` containers are asked for and not granted yet.
+    applications and containers, by id. ``asked`` containers are asked for and not granted yet. ``lost``: the cluster went
+    before their end was seen.
     """
 
     container_ids: list[str] = field(default_factory=list)
@@ -73,6 +74,7 @@ class Target:
     masters_only: bool = False
     waiting: list[str] = field(default_factory=list)
     asked: int = 0
+    lost: bool = False
     code: int = 0
     expected: int = 0
     masters: set[str] = field(default_factory=set)
@@ -89,7 +91,8 @@ class Target:
         try:
             ended = self._ask(self.client, found)
         except ConnectionFailedError:
-            self.client = None  # the cluster has gone, and nothing runs any more
+            self.client = None  # the cluster has gone: what still runs is not known any more
+            self.lost = True
             return found, True
         return found, ended
 
@@ -340,6 +343,8 @@ class _Reader:
             self._say_waiting(looks)
             moved = self._print(alone, ended=ended)
             if ended:
+                if self._target.lost:
+                    self._printer.note("the cluster has gone: nothing more is followed")
                 return
             if not moved:
                 time.sleep(_POLL_SECONDS)
