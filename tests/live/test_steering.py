@@ -116,6 +116,14 @@ def test_a_drain_waits_for_what_runs_and_a_resume_takes_new_work(cluster: Yopp) 
     assert cluster("rmadmin", "-getServiceState").stdout == "active\n"
 
 
+def test_a_drain_that_does_not_wait_is_why_a_job_ended(cluster: Yopp) -> None:
+    cluster("run", "-d", "-n", "1", "--memory", "32", "sleep", "60")
+    wait_until(lambda: len(cluster.containers("--state", "RUNNING")) == 2, what="the master and its task")
+    assert "DECOMMISSIONED" in cluster("node", "drain", "45454", "--kill-after", "0.1s").stdout
+    assert "its master was told to end: its node is drained" in cluster("wait", "last", code=143).stderr
+    cluster("node", "resume", "45454")
+
+
 def test_a_dry_run_says_what_then_happens_and_changes_nothing(cluster: Yopp) -> None:
     words = ["-n", "5", "-O", "--memory", "64", "sleep", "30"]
     before = cluster("events", "--json", "--since", "0").stdout

@@ -63,8 +63,8 @@ class Target:
     ``expected`` is how many containers will have output, 2 or more if that is not known to be one. ``reticent``
     are masters whose stderr, a log of their own doings, is of no interest while their job goes well. ``client``
     None means that it is on disk only and that nothing more will come. ``directories`` are those of
-    applications and containers, by id. ``asked`` containers are asked for and not granted yet. ``lost``: the cluster went
-    before their end was seen.
+    applications and containers, by id. ``asked`` containers are asked for and not granted yet. ``lost``: the
+    cluster went before their end was seen.
     """
 
     container_ids: list[str] = field(default_factory=list)

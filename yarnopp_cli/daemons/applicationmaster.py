@@ -78,13 +78,18 @@ def _read_json(path: str) -> object:
         raise MessageError(f"cannot read {path}", because=str(error)) from None
 
 
+TOLD_TO_END = "its master was told to end: its node is drained or stopped, or somebody ended its container"
+
+
 def run_job(
     job: JobSpec, attempt_id: str, token: Token, observer: LogObserver, scheduler_address: str = ""
 ) -> m.EndMaster:
     """See a job through. Raises YoppError where the RM cannot be reached at all."""
     with SignalWatch() as signals, Connection(job.rm_address) as connection:
         master = JobMaster(job, attempt_id, token)
-        end = MasterLoop(master, connection, observer, signals, scheduler_address).run()
+        end = MasterLoop(
+            master, connection, observer, signals, scheduler_address, told_to_end=TOLD_TO_END
+        ).run()
     observer.notice(
         f"{end.final_status.value}, exit code {end.exit_code}: {end.diagnostics or 'all is well'}"
     )

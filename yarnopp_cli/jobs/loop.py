@@ -95,7 +95,8 @@ def _noted(number: int, frame: object) -> None:
 class MasterLoop:
     """Runs one master to its end. ``rm`` is the connection over which the application was submitted.
 
-    ``scheduler_address`` is where its scheduler is, "" for the RM itself.
+    ``scheduler_address`` is where its scheduler is, "" for the RM itself; ``told_to_end`` what a SIGTERM to its process
+    means to whoever asks why the job has ended.
     """
 
     def __init__(
@@ -105,6 +106,8 @@ class MasterLoop:
         observer: Observer,
         signals: SignalWatch | None = None,
         scheduler_address: str = "",
+        *,
+        told_to_end: str = "its client was asked to end",
     ) -> None:
         self.master = master
         self.rm: Connection | None = rm
@@ -118,6 +121,7 @@ class MasterLoop:
         self._inbox: deque[m.Event] = deque()
         self._end: m.EndMaster | None = None
         self._interrupts = 0
+        self._told_to_end = told_to_end
 
     def run(self) -> m.EndMaster:
         """Until the master has ended. Raises Left when a person asks a second time for the end."""
@@ -199,7 +203,7 @@ class MasterLoop:
                 raise Left
             reason = {
                 signal.SIGINT: "interrupted by Ctrl-C",
-                signal.SIGTERM: "its client was asked to end",
+                signal.SIGTERM: self._told_to_end,
                 signal.SIGHUP: "the terminal of its client was closed",
             }[number]
             self._observer.stopping(reason)
