@@ -40,13 +40,23 @@ MODES = (
 """``hybrid``: no v1 freezer to be had, so that the bare v2 mount beside v1 freezes and kills."""
 
 SPIN = "while :; do :; done"
-HOG = """
-import sys
+
+
+def hog(mebibytes: int) -> str:
+    """A program that holds so much, and touches no page that it does not hold.
+
+    In user-mode Linux on a slow machine a page costs up to 0.3 ms, and 200 MiB so 15 s.
+    """
+    return f"""
+block = b"x" * (1 << 20)
 held = []
-for _ in range(200):
-    held.append(bytearray(b"x" * (1 << 20)))
+for _ in range({mebibytes}):
+    held.append(bytearray(block))
 print("survived", flush=True)
 """
+
+
+HOG = hog(200)
 
 
 @pytest.fixture(params=MODES)
@@ -165,7 +175,7 @@ def test_over_its_memory_it_dies_and_its_neighbour_lives(tmp_path: Path, cgroups
 def test_a_raised_limit_lets_it_live(tmp_path: Path, cgroups: CgroupDriver) -> None:
     async def scenario() -> None:
         async with a_node(tmp_path, cgroups) as node:
-            waits = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n" + HOG
+            waits = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n" + hog(100)
             node.launch(
                 a_spec("c1", sys.executable, "-S", "-E", "-c", waits), CgroupLimits(memory_max=64 * MIB)
             )
@@ -173,7 +183,7 @@ def test_a_raised_limit_lets_it_live(tmp_path: Path, cgroups: CgroupDriver) -> N
             (tmp_path / "work" / "c1" / "go").write_text("")
             exited = await node.told(ContainerExited, "c1")
             assert (exited.exit_code, exited.usage.oom_kills) == (0, 0), node.output("c1", "stderr")
-            assert exited.usage.memory_peak_bytes > 200 * MIB
+            assert exited.usage.memory_peak_bytes > 100 * MIB, "more than the first limit"
             # Lowered again, in the other order; nothing refuses it.
             cgroups.set_limits("c1", CgroupLimits(memory_max=32 * MIB))
 
