@@ -22,5 +22,7 @@ def test_what_is_typed_meanwhile_is_neither_shown_nor_left() -> None:
 
 
 def test_what_is_no_terminal_is_left_alone() -> None:
-    with open(os.devnull) as file, unechoed(file):
-        pass
+    with open(os.devnull) as file:
+        with unechoed(file):
+            assert file.read() == ""
+        assert not file.closed and file.read() == ""

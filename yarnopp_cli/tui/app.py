@@ -192,7 +192,9 @@ class YoppTop(App[None]):
 
     async def _remember(self, picture: Picture) -> None:
         """Have what was used before anybody looked."""
-        with contextlib.suppress(YoppError, OSError):
+        with contextlib.suppress(
+            YoppError, OSError
+        ):  # else the sparklines begin now; the next look tells of it
             containers, machine = await in_thread(partial(self.source.traces, picture))
             self.history.remember(containers, machine, picture.host.cores)
             self.update()
