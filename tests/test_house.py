@@ -17,10 +17,12 @@ PURE_STDLIB = {
     "fractions", "functools", "hashlib", "heapq", "hmac", "html", "itertools", "json", "math", "operator", "random",
     "re", "shlex", "signal", "statistics", "string", "textwrap", "typing", "unicodedata",
 }  # fmt: skip
-PURE_OURS = ("executor.records", "executor.light", "executor.errors", "executor.settings", "executor.core",
-             "yarnopp_cli.records", "yarnopp_cli.core", "yarnopp_cli.errors", "yarnopp_cli.settings.resourcemanager",
-             "yarnopp_cli.settings.nodemanager", "yarnopp_cli.settings.applications", "yarnopp_cli.settings.queues",
-             "yarnopp_cli.views")  # fmt: skip
+PURE_ROOMS = ("executor.core", "executor.records", "yarnopp_cli.records", "yarnopp_cli.machine", "yarnopp_cli.allocation",
+              "yarnopp_cli.resourcemanager", "yarnopp_cli.nodemanager", "yarnopp_cli.masters", "yarnopp_cli.explain",
+              "yarnopp_cli.views")  # fmt: skip
+PURE_OURS = (*PURE_ROOMS, "executor.light", "executor.errors", "executor.settings", "yarnopp_cli.errors",
+             "yarnopp_cli.settings.resourcemanager", "yarnopp_cli.settings.nodemanager",
+             "yarnopp_cli.settings.applications", "yarnopp_cli.settings.queues")  # fmt: skip
 IMPURE_CALLS = {
     ("random", name) for name in ("random", "choice", "shuffle", "randrange", "randint", "sample")
 }
@@ -49,16 +51,7 @@ def imports_of(path: Path) -> Iterator[tuple[int, str]]:
 
 def is_pure(path: Path) -> bool:
     name = module_name(path)
-    return any(
-        name == prefix or name.startswith(prefix + ".")
-        for prefix in (
-            "executor.core",
-            "executor.records",
-            "yarnopp_cli.core",
-            "yarnopp_cli.records",
-            "yarnopp_cli.views",
-        )
-    )
+    return any(name == room or name.startswith(room + ".") for room in PURE_ROOMS)
 
 
 PURE = [path for path in SOURCES if is_pure(path)]

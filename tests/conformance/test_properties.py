@@ -28,14 +28,14 @@ from tests.core.rm_harness import Cluster, Node
 from tests.executor.core.world import G, World
 from tests.executor.linux.node import Node as HostNode
 from tests.executor.linux.node import a_group, a_node, a_spec, soon
-from yarnopp_cli.capacity_plan import Machine, Wish, plan
 from yarnopp_cli.cli.dshell import ShellRequest
-from yarnopp_cli.core.heartbeat_scaling import busy_part, busy_part_of_all, scaled_interval
-from yarnopp_cli.core.node_link import ResourceManagerLink
+from yarnopp_cli.cluster.capacity_plan import Machine, Wish, plan
+from yarnopp_cli.cluster.hardware import counted_machine, size_of_node
+from yarnopp_cli.cluster.lifecycle import plan_capacity
 from yarnopp_cli.daemons.nodemanager import chosen_size
-from yarnopp_cli.hardware import counted_machine, size_of_node
-from yarnopp_cli.lifecycle import plan_capacity
+from yarnopp_cli.nodemanager.link import ResourceManagerLink
 from yarnopp_cli.records.tracker_protocol import NodeHeartbeatResponse
+from yarnopp_cli.resourcemanager.nodes.heartbeat_scaling import busy_part, busy_part_of_all, scaled_interval
 from yarnopp_cli.settings.hardware import HardwareSettings
 from yarnopp_cli.settings.loading import load
 from yarnopp_cli.settings.nodemanager import NodeManagerSettings

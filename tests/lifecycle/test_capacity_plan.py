@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from executor.records import Resource
-from yarnopp_cli.capacity_plan import DAEMON_MB, Machine, Wish, plan, reserve_mb
+from yarnopp_cli.cluster.capacity_plan import DAEMON_MB, Machine, Wish, plan, reserve_mb
 from yarnopp_cli.errors import EXIT_CONFIGURATION, EXIT_FAILURE, EXIT_USAGE, UsageError, YoppError
 
 TWO_CORES = Machine(memory_mb=16_000, cores=2.0)

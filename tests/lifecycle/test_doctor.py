@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from yarnopp_cli.cli.up import AUTO_PORTS
-from yarnopp_cli.doctor import Check, Surroundings, examine_host, exit_code
-from yarnopp_cli.doctor_clock import examine_clock
-from yarnopp_cli.rundir import RunDir
+from yarnopp_cli.cluster.doctor import Check, Surroundings, examine_host, exit_code
+from yarnopp_cli.cluster.doctor_clock import examine_clock
+from yarnopp_cli.cluster.rundir import RunDir
 
 NO_CGROUPS = "yopp.nodemanager.cgroups.mode=none"
 

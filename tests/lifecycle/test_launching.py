@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from yarnopp_cli.cluster.launching import Order, daemon_environment, start_daemons
+from yarnopp_cli.cluster.processes import end_processes
+from yarnopp_cli.cluster.rundir import RunDir
 from yarnopp_cli.errors import EXIT_CONFIGURATION, EXIT_FAILURE, YoppError
-from yarnopp_cli.launching import Order, daemon_environment, start_daemons
-from yarnopp_cli.processes import end_processes
-from yarnopp_cli.rundir import RunDir
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from yarnopp_cli.processes import ProcessId, wait_for_end
+from yarnopp_cli.cluster.processes import ProcessId, wait_for_end
 
 from .conftest import Yopp, wait_until
 

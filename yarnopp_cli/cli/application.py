@@ -43,7 +43,7 @@ from .options import (
 from .output import Printer
 
 if TYPE_CHECKING:
-    from ..client import YarnClient
+    from ..client.local import YarnClient
 
 _STATES = ("ALL", *(state.value for state in YarnApplicationState))
 KILL_SECONDS = 20.0

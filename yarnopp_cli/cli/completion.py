@@ -260,7 +260,7 @@ def _ids(
 
 def _is_remote(before: list[str]) -> bool:
     """Whether the command line means a YARN cluster. Raises YoppError for one that makes no sense."""
-    from ..engines.choice import LOCAL, choose
+    from ..client.choice import LOCAL, choose
 
     named = next((after for word, after in itertools.pairwise(before) if word == "--engine"), None)
     named = next((word[9:] for word in before if word.startswith("--engine=")), named)

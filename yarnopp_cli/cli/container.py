@@ -56,7 +56,7 @@ from .options import (
 from .output import Printer
 
 if TYPE_CHECKING:
-    from ..client import YarnClient
+    from ..client.local import YarnClient
 
 STATES = (
     "ALL",

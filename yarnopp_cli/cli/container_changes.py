@@ -39,7 +39,7 @@ from .options import (
 from .output import Printer
 
 if TYPE_CHECKING:
-    from ..client import YarnClient
+    from ..client.local import YarnClient
 
 CHANGE_SECONDS = 20.0
 _REFUSED_BY_NODE = "Container cannot become"

@@ -19,7 +19,7 @@ from ..views.text import span
 from ..views.waiting import is_waiting
 
 if TYPE_CHECKING:
-    from ..client import YarnClient
+    from ..client.local import YarnClient
     from .output import Printer
 
 SETTLE_SECONDS = 2.0
@@ -127,7 +127,7 @@ def aftermath(
 
 def why_it_waits(client: YarnClient, container_id: str) -> str:
     """The reasons in a few words."""
-    from ..explaining import explain
+    from ..client.explaining import explain
 
     try:
         found = explain(client, container_id)

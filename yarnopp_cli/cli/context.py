@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..rundir import RunDir
+from ..cluster.rundir import RunDir
 
 if TYPE_CHECKING:
-    from ..client import YarnClient
+    from ..client.local import YarnClient
     from ..settings.loading import Configuration
     from .output import Printer
 
@@ -82,7 +82,7 @@ class Context:
 
         With a ``printer`` told to be verbose, each call is told of on stderr; with ``-vv``, what went each way.
         """
-        from ..client import YarnClient
+        from ..client.local import YarnClient
 
         self.run_dir.check()
         if printer is not None:

@@ -13,7 +13,7 @@ from .output import Printer
 from .up import Ports, with_ports
 
 if TYPE_CHECKING:
-    from ..doctor import Check
+    from ..cluster.doctor import Check
 CHECK_KEYS = ("name", "status", "found", "why", "fix")
 
 Fix = Annotated[
@@ -42,7 +42,7 @@ def doctor(
 ) -> int:
     """Check what this host can enforce: exit code 0 all is fine, 1 something is weaker, 2 something cannot
     work."""
-    from ..doctor import Surroundings, examine_host, exit_code
+    from ..cluster.doctor import Surroundings, examine_host, exit_code
 
     printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
     context = Context.of(run_dir=run_dir)

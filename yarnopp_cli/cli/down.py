@@ -62,7 +62,7 @@ def down(
     It also clears up after daemons that were killed. With containers running it asks first. Nothing running
     is fine.
     """
-    from ..lifecycle import START_SECONDS, take_down
+    from ..cluster.lifecycle import START_SECONDS, take_down
 
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     context = Context.looking(conf=conf, define=define, run_dir=run_dir)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from executor.records import Resource
 
-from ..core.dry_run import Forecast, Place, forecast
 from ..errors import EXIT_FAILURE, ConnectionFailedError
+from ..explain.dry_run import Forecast, Place, forecast
 from ..jobs.progress import kinds_text
 from ..records.explanation import Reason, ReasonCode
 from ..views.text import number_of

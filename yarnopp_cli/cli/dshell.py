@@ -15,7 +15,6 @@ import typer
 
 from executor.records import ExecutionType, Resource
 
-from ..core.masters import distributedshell as shell
 from ..errors import (
     EXIT_FAILURE,
     EXIT_HADOOP_USAGE,
@@ -25,6 +24,7 @@ from ..errors import (
     YoppError,
 )
 from ..jobs.commands import check_text, find_command, portable_environment
+from ..masters import distributedshell as shell
 from .context import Context
 from .options import (
     Color,

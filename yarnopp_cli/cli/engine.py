@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..engines.choice import (
+from ..client.choice import (
     ADDRESSES_PROPERTY,
     ENGINE_VARIABLE,
     LOCAL,
@@ -19,7 +19,7 @@ from ..engines.choice import (
     addresses,
     choose,
 )
-from ..engines.choice import Choice as Chosen
+from ..client.choice import Choice as Chosen
 from ..errors import EXIT_UNREACHABLE, UsageError, YoppError
 from ..views.columns import Column
 from ..views.text import timestamp
@@ -187,7 +187,7 @@ _OPPORTUNISTIC = {
 
 def _ask(address: str, printer: Printer) -> dict[str, Any]:
     """What a ResourceManager says of itself."""
-    from ..engines.yarn import YarnEngine
+    from ..client.yarn import YarnEngine
     from .remote import rest
 
     info = YarnEngine(rest(Chosen(YARN, "", (address,)), printer)).info(anybody=True)
@@ -206,7 +206,7 @@ def _ask(address: str, printer: Printer) -> dict[str, Any]:
 
 def _opportunistic(chosen: Chosen, printer: Printer) -> bool | None:
     """Whether opportunistic containers are scheduled there, as far as its nodes' documents tell; None unknown."""
-    from ..engines.yarn import YarnEngine
+    from ..client.yarn import YarnEngine
     from .remote import rest
 
     try:

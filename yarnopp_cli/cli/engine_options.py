@@ -59,7 +59,7 @@ def _offered(callback: Callable[..., Any] | None, path: str) -> Callable[..., An
     signature = inspect.signature(callback, eval_str=True)
 
     def chosen(**values: Any) -> Any:
-        from ..engines.choice import YARN, choose  # the frame itself imports no more than help needs
+        from ..client.choice import YARN, choose  # the frame itself imports no more than help needs
 
         engine, rm = values.pop("engine"), values.pop("rm")
         if path.partition(" ")[0] in HERE:
@@ -97,7 +97,7 @@ def _tell_that_it_is_here(path: str, engine: Any, rm: list[str] | None, values: 
 
     Who names YARN on this very line does not mean this cluster: UsageError, but for ``up`` and ``config``.
     """
-    from ..engines.choice import YARN, choose
+    from ..client.choice import YARN, choose
     from ..errors import UsageError, YoppError
 
     name, asked = path.partition(" ")[0], engine is not None or bool(rm)

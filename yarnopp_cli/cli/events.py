@@ -30,7 +30,7 @@ from .options import (
 from .output import Printer
 
 if TYPE_CHECKING:
-    from ..client import YarnClient
+    from ..client.local import YarnClient
 
 HOLD_SECONDS = 30.0
 """How long one call lets the ResourceManager hold its answer."""

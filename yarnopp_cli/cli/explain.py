@@ -16,7 +16,7 @@ from .options import Color, Conf, Define, Ids, Json, Output, Quiet, RunDirOption
 from .output import Printer
 
 if TYPE_CHECKING:
-    from ..client import YarnClient
+    from ..client.local import YarnClient
 
 
 def register(app: typer.Typer) -> None:
@@ -68,7 +68,7 @@ def explain(
 
 
 def _explain(client: YarnClient, word: str) -> Explanation:
-    from ..explaining import explain
+    from ..client.explaining import explain
 
     if is_container(word):
         return explain(client, containers(client, [word])[0])

@@ -13,7 +13,7 @@ from ..views.text import harmless
 from .naming import application, nodes, one_of
 
 if TYPE_CHECKING:
-    from ..client import YarnClient
+    from ..client.local import YarnClient
 
 QueueFilter = Annotated[
     str, typer.Option("--queue", metavar="NAME", help="Only in this queue, or in those below it.")

@@ -15,13 +15,13 @@ from typing import Any
 
 from executor.records import Resource
 
-from ..core.masters.common import JobMaster
-from ..core.masters.messages import EndMaster, StopRequested, TaskReport, TaskState
 from ..errors import EXIT_FAILURE, EXIT_INTERRUPTED, YoppError
 from ..jobs import progress
 from ..jobs.loop import Left, MasterLoop, SignalWatch
 from ..jobs.output import OutputFollower, Sink
 from ..jobs.session import ON_DEMAND, Session
+from ..masters.engine import JobMaster
+from ..masters.messages import EndMaster, StopRequested, TaskReport, TaskState
 from ..records.client_protocol import KillApplicationRequest, SubmitApplicationResponse
 from ..records.explanation import ReasonCode
 from ..records.jobs import JobSpec
@@ -289,7 +289,7 @@ def warn_of_ignored(session: Session, printer: Printer) -> None:
     """A cluster that runs already goes by the properties that its daemons were started with."""
     if session.started_here or not session.configuration.from_command_line():
         return
-    from ..lifecycle import running_configuration, setting_differences
+    from ..cluster.lifecycle import running_configuration, setting_differences
 
     running = running_configuration(session.run_dir)
     found = [] if running is None else setting_differences(running, session.configuration)
@@ -402,7 +402,7 @@ def submit_detached(
     settings: ApplicationSettings,
 ) -> SubmitApplicationResponse:
     """Submit the job with its master in a container of the cluster, and return at once. Raises YoppError."""
-    from ..launching import daemon_environment
+    from ..cluster.launching import daemon_environment
 
     session.check_sizes(task.resource for phase in job.phases for task in phase.tasks)
     address = f"unix:{session.run_dir.rm_socket}"

@@ -41,7 +41,7 @@ from .options import Color, Conf, Define, Ids, Json, Output, Quiet, RunDirOption
 from .output import Printer, is_terminal_out, json_line, paint
 
 if TYPE_CHECKING:
-    from ..client import YarnClient
+    from ..client.local import YarnClient
 
 LOG_DIRS = "yarn.nodemanager.log-dirs"
 _POLL_SECONDS = 0.05

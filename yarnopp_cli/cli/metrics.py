@@ -20,7 +20,7 @@ from .options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, Ver
 from .output import Printer
 
 if TYPE_CHECKING:
-    from ..client import YarnClient
+    from ..client.local import YarnClient
 
 BUSY_SECONDS = 0.1
 """For how long it is measured how busy the ResourceManager is."""

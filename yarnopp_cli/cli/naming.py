@@ -26,7 +26,7 @@ from ..views.text import harmless
 from .output import Printer, is_terminal
 
 if TYPE_CHECKING:
-    from ..client import YarnClient
+    from ..client.local import YarnClient
     from ..records.reports import ContainerReport, NodeReport
 
 T = TypeVar("T")

@@ -55,7 +55,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _port(node: str | None) -> int | None:
-    from ..single import port_of
+    from ..cluster.one_daemon import port_of
 
     return None if node is None else port_of(node)
 
@@ -85,8 +85,8 @@ def start(
     A size (--memory, --vcores) asks for a new node, beside those that there are. The ResourceManager has to
     run.
     """
-    from ..lifecycle import START_SECONDS
-    from ..single import start_nms
+    from ..cluster.lifecycle import START_SECONDS
+    from ..cluster.one_daemon import start_nms
 
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
     printer = Printer.of(output=output, json=json, quiet=quiet)
@@ -121,8 +121,8 @@ def stop(
     Its containers go on if yarn.nodemanager.recovery.enabled is on, and its next life finds them. It does not
     run: fine.
     """
-    from ..lifecycle import START_SECONDS
-    from ..single import stop_nms
+    from ..cluster.lifecycle import START_SECONDS
+    from ..cluster.one_daemon import stop_nms
 
     printer = Printer.of(output=output, json=json, quiet=quiet)
     context = Context.of(run_dir=run_dir)
@@ -143,7 +143,7 @@ def restart(
     output: Output = None,
 ) -> None:
     """Stop and start one NodeManager, of the same size."""
-    from ..single import living_nm
+    from ..cluster.one_daemon import living_nm
 
     Printer.of(output=output, json=json, quiet=quiet)  # what is wrong with these is said before anything ends
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
@@ -165,8 +165,8 @@ def status(
 
     Exit code 0 if it does, 3 if it is stopped, 4 if it is not ready.
     """
+    from ..cluster.inspection import cluster_document, inspect_cluster
     from ..errors import EXIT_NOT_RUNNING, NodeNotFoundError
-    from ..inspection import cluster_document, inspect_cluster
     from .status import EXIT_PARTLY, daemons, node_line
 
     printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
@@ -207,7 +207,7 @@ def run(
 
     For systemd, or to watch it. It ends with SIGTERM or Ctrl-C. With --json it prints one object when it serves.
     """
-    from ..single import run_nm
+    from ..cluster.one_daemon import run_nm
 
     printer = Printer.of(output=output, json=json, forms=WORDS)
     context = Context.of(conf=conf, define=define, run_dir=run_dir)

@@ -37,7 +37,7 @@ from .options import (
 from .output import Printer
 
 if TYPE_CHECKING:
-    from ..client import YarnClient
+    from ..client.local import YarnClient
 
 _POLL_SECONDS = 0.05
 

@@ -14,8 +14,8 @@ import typer
 
 from executor.records import Resource
 
-from ..core.masters import pi as masters_pi
 from ..errors import UsageError
+from ..masters import pi as masters_pi
 from .context import Context
 from .options import (
     Color,

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from ..engines.choice import Choice
-from ..engines.rest import Rest
-from ..engines.yarn import YarnEngine
+from ..client.choice import Choice
+from ..client.rest import Rest
+from ..client.yarn import YarnEngine
 from ..errors import NotYetSupportedError, UsageError
 from ..settings.files import user_of
 from .output import Printer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from ..engines.yarn import LIVE_STATES, Listing, YarnEngine, signal_command
+from ..client.yarn import LIVE_STATES, Listing, YarnEngine, signal_command
 from ..errors import EXIT_TIMEOUT, UsageError, YoppError
 from ..records.reports import FINAL_STATES, ApplicationReport
 from ..views import applications as view

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 
 from executor.records import ExecutionType, Resource
 
-from ..core.masters import distributedshell as shell
-from ..core.masters import pi as masters_pi
-from ..engines.choice import ENGINE_VARIABLE, LOCAL, RM_VARIABLE
-from ..engines.shell import ShellJob, body
-from ..engines.yarn import Listing, YarnEngine
+from ..client.choice import ENGINE_VARIABLE, LOCAL, RM_VARIABLE
+from ..client.shell import ShellJob, body
+from ..client.yarn import Listing, YarnEngine
 from ..errors import EXIT_INTERRUPTED, EXIT_NOT_FOUND, EXIT_TIMEOUT, UsageError, YoppError
 from ..jobs.commands import check_text
+from ..masters import distributedshell as shell
+from ..masters import pi as masters_pi
 from ..records.reports import FINAL_STATES, ApplicationReport
 from ..views import applications as view
 from .application import KILL_SECONDS, now_ms

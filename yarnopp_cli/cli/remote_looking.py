@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ..engines.yarn import ALIVE, LIVE_STATES, LOG_BYTES, Listing, YarnEngine, cut, node_named
+from ..client.yarn import ALIVE, LIVE_STATES, LOG_BYTES, Listing, YarnEngine, cut, node_named
 from ..errors import EXIT_NO_SUCH, ApplicationNotFoundError, UsageError, YoppError
 from ..records.ids import ApplicationAttemptId
 from ..records.reports import (

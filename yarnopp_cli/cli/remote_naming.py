@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from ..engines.yarn import ALIVE, LIVE_STATES, YarnEngine
+from ..client.yarn import ALIVE, LIVE_STATES, YarnEngine
 from ..records.client_protocol import GetApplicationsRequest, GetContainersRequest
 from ..records.reports import ApplicationReport, ContainerReport, NodeReport, NodeState
 from ..views.containers import is_live

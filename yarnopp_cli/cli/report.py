@@ -21,7 +21,7 @@ from .options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, Ver
 from .output import Printer
 
 if TYPE_CHECKING:
-    from ..client import YarnClient
+    from ..client.local import YarnClient
 
 BATCH = 10_000
 

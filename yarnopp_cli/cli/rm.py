@@ -46,8 +46,8 @@ def start(
 
     `yopp nm start` gives it nodes. It runs already: fine.
     """
-    from ..lifecycle import START_SECONDS
-    from ..single import start_rm
+    from ..cluster.lifecycle import START_SECONDS
+    from ..cluster.one_daemon import start_rm
 
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
     printer = Printer.of(output=output, json=json, quiet=quiet)
@@ -70,8 +70,8 @@ def stop(
 
     Its nodes go on, and join the next one. It does not run: fine.
     """
-    from ..lifecycle import START_SECONDS
-    from ..single import stop_rm
+    from ..cluster.lifecycle import START_SECONDS
+    from ..cluster.one_daemon import stop_rm
 
     printer = Printer.of(output=output, json=json, quiet=quiet)
     context = Context.of(run_dir=run_dir)
@@ -82,7 +82,7 @@ def stop(
 
 def as_it_is(printer: Printer, context: Context) -> None:
     """The cluster as it is after what was done, for those who want it in JSON or with tabs."""
-    from ..inspection import cluster_document, inspect_cluster
+    from ..cluster.inspection import cluster_document, inspect_cluster
     from .status import daemons
 
     if printer.is_json:
@@ -121,8 +121,8 @@ def status(
 
     Exit code 0 if it answers, 3 if it is stopped, 4 if it does not answer.
     """
+    from ..cluster.inspection import cluster_document, inspect_cluster
     from ..errors import EXIT_NOT_RUNNING
-    from ..inspection import cluster_document, inspect_cluster
     from .status import EXIT_PARTLY, daemons
 
     printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
@@ -153,7 +153,7 @@ def run(
 
     For systemd, or to watch it. It ends with SIGTERM or Ctrl-C. With --json it prints one object when it serves.
     """
-    from ..single import run_rm
+    from ..cluster.one_daemon import run_rm
 
     printer = Printer.of(output=output, json=json, forms=WORDS)
     context = Context.of(conf=conf, define=define, run_dir=run_dir)

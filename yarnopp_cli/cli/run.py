@@ -15,9 +15,9 @@ import typer
 from executor.linux.environment import OWNED
 from executor.records import ExecutionType, Resource
 
-from ..core.masters.run import COUNT_VARIABLE, NUMBER_VARIABLE, RunOptions, plan
 from ..errors import UsageError
 from ..jobs.commands import check_directory, check_text, find_command, portable_environment
+from ..masters.run import COUNT_VARIABLE, NUMBER_VARIABLE, RunOptions, plan
 from ..records.requests import ANY
 from .context import Context
 from .options import (

@@ -30,7 +30,7 @@ from .options import (
 from .output import Printer, is_terminal_out
 
 if TYPE_CHECKING:
-    from ..client import YarnClient
+    from ..client.local import YarnClient
 
 LEAST_DELAY = 0.1
 

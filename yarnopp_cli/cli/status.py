@@ -13,7 +13,7 @@ from .options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, Ver
 from .output import Printer
 
 if TYPE_CHECKING:
-    from ..inspection import ClusterStatus, NodeStatus
+    from ..cluster.inspection import ClusterStatus, NodeStatus
 
 EXIT_PARTLY = 4
 
@@ -34,7 +34,7 @@ def status(
     color: Color = None,
 ) -> int:
     """Say whether the cluster runs: exit code 0 if it does, 3 if it is stopped, 4 if it is neither."""
-    from ..inspection import inspect_cluster
+    from ..cluster.inspection import inspect_cluster
 
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     context = Context.looking(conf=conf, define=define, run_dir=run_dir)
@@ -45,7 +45,7 @@ def status(
 def report(printer: Printer, seen: ClusterStatus) -> int:
     """Print a status in the form asked for; its exit code."""
     if printer.is_json:
-        from ..inspection import cluster_document
+        from ..cluster.inspection import cluster_document
 
         printer.document(cluster_document(seen))
     elif not printer.for_people:
@@ -63,7 +63,7 @@ def daemons(printer: Printer, seen: ClusterStatus, *, rm: bool = True, port: int
 
     Ids are the nodes'; ``rm`` is none.
     """
-    from ..inspection import cluster_document
+    from ..cluster.inspection import cluster_document
 
     if printer.ids_only:
         printer.ids(node.node_id for node in seen.nodes if port in (None, node.port))
@@ -110,7 +110,7 @@ def node_line(seen: ClusterStatus, node: NodeStatus) -> str:
     """One node in words."""
     if node.daemon is None:
         return f"{node.node_id} does not run"
-    from ..inspection import node_state
+    from ..cluster.inspection import node_state
 
     state = node_state(node)
     words = {

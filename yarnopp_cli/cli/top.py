@@ -78,7 +78,7 @@ def top(
             f"--interval {interval:g} makes no sense", because="it takes at least 0.1 seconds", hint="-d 1"
         )
     context = Context.looking(conf=conf, define=define, run_dir=run_dir)
-    from ..client import YarnClient
+    from ..client.local import YarnClient
     from ..tui.source import ClusterSource
 
     context.run_dir.check(guest=True)  # root may look at anybody's

@@ -91,9 +91,9 @@ def up(
     to stay. A cluster that runs with other settings than those asked for is left alone, and the command
     fails.
     """
-    from ..capacity_plan import Wish
-    from ..inspection import cluster_document, inspect_cluster
-    from ..lifecycle import START_SECONDS, STAY, ensure_cluster
+    from ..cluster.capacity_plan import Wish
+    from ..cluster.inspection import cluster_document, inspect_cluster
+    from ..cluster.lifecycle import START_SECONDS, STAY, ensure_cluster
     from . import up_ways
     from .output import flush as output_flush
 

@@ -10,13 +10,13 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..cluster.lifecycle import TERM_SECONDS, join, plan_capacity, take_down
 from ..errors import EXIT_INTERRUPTED, InvalidStateError, YoppError
-from ..lifecycle import TERM_SECONDS, join, plan_capacity, take_down
 from .context import Context
 from .output import Printer
 
 if TYPE_CHECKING:
-    from ..capacity_plan import Wish
+    from ..cluster.capacity_plan import Wish
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -79,7 +79,7 @@ def begin_behind(context: Context, wish: Wish, words: Sequence[str]) -> str | No
 
     ``words`` are the arguments of ``up``. What can be known to be wrong is refused here. Raises YoppError.
     """
-    from ..launching import daemon_environment
+    from ..cluster.launching import daemon_environment
 
     joined = join(context.run_dir) if context.run_dir.exists() else None
     if joined is not None and joined.info.nodes_running:

@@ -32,7 +32,7 @@ def cgroup_version() -> str:
 
 def _engine() -> str:
     """The engine that is chosen; a configuration with mistakes is for the commands that read it."""
-    from ..engines.choice import LOCAL, choose
+    from ..client.choice import LOCAL, choose
 
     try:
         return choose(None, None, conf=None, define=None, environ=os.environ).name

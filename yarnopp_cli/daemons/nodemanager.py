@@ -34,16 +34,16 @@ from executor.records import CgroupLimits, Resource
 from executor.settings import ExecutorSettings
 
 from .. import __version__
-from ..core.calls import Reply, ReplyError, StopDaemon
-from ..core.node_events import AnnounceReady, NodeStopRequested
-from ..core.node_reports import DEFAULT_RACK, NodeFacts
-from ..core.nodemanager import Command, Event, NodeManager
-from ..core.proxy_events import CallUpstream, CloseUpstream, ConnectUpstream, StorePipelines
+from ..cluster.rundir import FIRST_PORT, RunDir
 from ..errors import YoppError
+from ..machine.calls import Reply, ReplyError, StopDaemon
+from ..nodemanager.events import AnnounceReady, NodeStopRequested
+from ..nodemanager.machine import Command, Event, NodeManager
+from ..nodemanager.proxy.events import CallUpstream, CloseUpstream, ConnectUpstream, StorePipelines
+from ..nodemanager.reports import DEFAULT_RACK, NodeFacts
 from ..records import container_protocol
 from ..records.ids import NodeId
 from ..rpc.server import RpcServer
-from ..rundir import FIRST_PORT, RunDir
 from ..settings.hardware import HardwareSettings
 from ..settings.loading import Configuration
 from ..settings.nodemanager import NodeManagerSettings
@@ -348,8 +348,14 @@ def chosen_size(
 
     Raises YoppError where the machine has not got it.
     """
-    from ..capacity_plan import Machine, Wish, plan  # most starters say the size
-    from ..hardware import UNDETECTED_MB, UNDETECTED_VCORES, counted_machine, size_of_node, threads_per_core
+    from ..cluster.capacity_plan import Machine, Wish, plan  # most starters say the size
+    from ..cluster.hardware import (
+        UNDETECTED_MB,
+        UNDETECTED_VCORES,
+        counted_machine,
+        size_of_node,
+        threads_per_core,
+    )
 
     machine = counted_machine(
         Machine(host.memory_bytes >> 20, host.cores, host.because), hardware, threads_per_core()

@@ -17,8 +17,8 @@ from executor.records import (
 )
 from executor.settings import ExecutorSettings
 
-from ..core.waited import Waited, waited
 from ..errors import EXIT_TRY_AGAIN
+from ..explain.waited import Waited, waited
 from ..records.reports import ContainerReport
 from .columns import Column
 from .text import megabytes, span, timestamp, vcores

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 
 from executor.records import ExecutionType, Resource
-from yarnopp_cli.core.masters import messages as m
-from yarnopp_cli.core.masters.common import JobMaster
-from yarnopp_cli.core.masters.conversation import PATIENCE_SECONDS
-from yarnopp_cli.core.masters.messages import TaskState
 from yarnopp_cli.errors import (
     ApplicationNotFoundError,
     ConnectionFailedError,
     InvalidResourceRequestError,
 )
+from yarnopp_cli.masters import messages as m
+from yarnopp_cli.masters.conversation import PATIENCE_SECONDS
+from yarnopp_cli.masters.engine import JobMaster
+from yarnopp_cli.masters.messages import TaskState
 from yarnopp_cli.records.container_protocol import (
     FailedContainer,
     StartContainersResponse,
