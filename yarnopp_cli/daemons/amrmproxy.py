@@ -1,7 +1,7 @@
 """What an AMRMProxy needs of the world: where masters call it, its connections to the RM, what it writes down.
 
-The machine is in ``nodemanager/proxy/amrmproxy.py``; this performs its commands and posts what comes of them. It decides only
-which of several NMs of one host has the TCP port: the first to ask the kernel for it.
+The machine is in ``nodemanager/proxy/amrmproxy.py``; this performs its commands and posts what comes of them. It
+decides only which of several NMs of one host has the TCP port: the first to ask the kernel for it.
 """
 
 from __future__ import annotations
