@@ -20,7 +20,7 @@ from ...jobs import progress
 from ...jobs.loop import Left, MasterLoop, SignalWatch
 from ...jobs.output import OutputFollower, Sink
 from ...jobs.session import ON_DEMAND, Session
-from ...masters.engine import JobMaster
+from ...masters.jobmaster import JobMaster
 from ...masters.messages import EndMaster, StopRequested, TaskReport, TaskState
 from ...records.client_protocol import KillApplicationRequest, SubmitApplicationResponse
 from ...records.explanation import ReasonCode

@@ -1,6 +1,7 @@
-"""Bringing granted containers to their nodes:
+"""A master's side of the ContainerManagementProtocol (YARN's ``NMClient``): starting what was granted. Pure.
 
-batched a node, repeated while a node cannot be reached. Pure.
+Starts are batched by node and repeated while a node cannot be reached. ``NodeNews`` tells people which nodes come and
+go.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 
 from ..records.container_protocol import StartContainerRequest, StartContainersRequest
 from ..records.jobs import PhaseSpec
+from ..records.reports import NodeReport, NodeState
 from ..records.requests import Container, ContainerLaunchContext
 from .messages import StartContainers
 from .tasks import Task
@@ -136,3 +138,29 @@ def launch_context(task: Task, container: Container) -> ContainerLaunchContext:
         duration_hint_ms=task.spec.duration_hint_ms,
         own_account=phase.own_account,
     )
+
+
+class NodeNews:
+    """Remembers which nodes people were told are gone; ``sentence`` is for people only."""
+
+    def __init__(self) -> None:
+        self._gone: set[str] = set()
+
+    def sentence(self, report: NodeReport) -> str:
+        """What to say of a node that changed; "" for nothing."""
+        node_id = report.node_id
+        if report.connected and report.state is NodeState.RUNNING:
+            was_gone = node_id in self._gone
+            self._gone.discard(node_id)
+            return f"node {node_id} is back" if was_gone else ""
+        self._gone.add(node_id)
+        if report.state is NodeState.RUNNING:
+            return (
+                f"node {node_id} does not answer: its containers go on running, new ones wait; "
+                "`yopp up` starts it again"
+            )
+        if report.state is NodeState.UNHEALTHY:
+            return f"node {node_id} is unhealthy and gets no new containers: {report.health_report}"
+        if report.state in (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED):
+            return f"node {node_id} is drained: its containers go on running, it gets no new ones"
+        return f"node {node_id} is lost: its containers run again on other nodes"

@@ -1,9 +1,9 @@
-"""JobMaster: the one engine behind ``yopp run``, ``yopp dshell`` and ``yopp pi``.
+"""JobMaster: the machine that drives every job of ``yopp run``, ``yopp dshell`` and ``yopp pi``.
 
 It asks for a container for each task of a phase, starts what is granted, follows the ends, tries failed tasks
 again as far as their phase allows, and asks again, at no cost to the job, for what was preempted, shed,
-refused or lost (decision 11.10). It keeps one allocate call waiting at the RM, and sends a second one at once
-when it has something to say. It never sleeps: whatever it waits for is an event or a deadline.
+refused or lost. It keeps one allocate call waiting at the RM, and sends a second one at once when it has
+something to say. It never sleeps: whatever it waits for is an event or a deadline.
 """
 
 from __future__ import annotations
@@ -29,12 +29,10 @@ from ..records.master_protocol import AllocateResponse, RegisterApplicationMaste
 from ..records.reports import FinalApplicationStatus
 from ..records.requests import Container, ContainerUpdateType, Token, UpdatedContainer
 from . import messages as m
-from .conversation import PATIENCE_SECONDS, RETRY_SECONDS, Conversation
+from .amrmclient import PATIENCE_SECONDS, RETRY_SECONDS, AMRMClient, update_request
 from .messages import ENDED, TaskState
-from .nodes import NodeNews
-from .starts import Starts
+from .nmclient import NodeNews, Starts
 from .tasks import Tally, Task, exit_code_of
-from .update_requests import update_request
 
 STOP_PATIENCE_SECONDS = 5.0
 """How long a job that is being stopped waits for the ends of its containers before it leaves them to the RM.
@@ -72,7 +70,7 @@ class JobMaster:
         self._by_container: dict[str, Task] = {}
         self._seen: set[str] = set()
         self._launches = 0
-        self._rm = Conversation(attempt_id, token, job.heartbeat_ms)
+        self._rm = AMRMClient(attempt_id, token, job.heartbeat_ms)
         self._starts = Starts(self._by_container.__contains__)
         self._noticed: set[str] = set()
         self._promotions: set[str] = set()
