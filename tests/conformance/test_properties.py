@@ -41,9 +41,8 @@ from yarnopp_cli.cluster.capacity import (
 from yarnopp_cli.nodemanager.link import ResourceManagerLink
 from yarnopp_cli.records.tracker_protocol import NodeHeartbeatResponse
 from yarnopp_cli.resourcemanager.nodes.heartbeat_scaling import busy_part, busy_part_of_all, scaled_interval
-from yarnopp_cli.settings.hardware import HardwareSettings
 from yarnopp_cli.settings.loading import load
-from yarnopp_cli.settings.nodemanager import NodeManagerSettings
+from yarnopp_cli.settings.nodemanager import HardwareSettings, NodeManagerSettings
 from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
 
 MIB = 1 << 20

@@ -13,8 +13,7 @@ from executor.light import dataclass
 from executor.records import Resource
 
 from ..errors import EXIT_CONFIGURATION, UsageError, YoppError
-from ..settings.hardware import HardwareSettings
-from ..settings.nodemanager import NodeManagerSettings
+from ..settings.nodemanager import HardwareSettings, NodeManagerSettings
 
 if TYPE_CHECKING:
     from executor.linux.capacity import HostLimits
@@ -105,9 +104,9 @@ def _check_wish(wish: Wish, nodes: int) -> None:
     for option, value in (("--nodes", nodes), ("--memory", wish.memory_mb), ("--vcores", wish.vcores)):
         if value is not None and value < 1:
             raise UsageError(
-                f"{option} must be at least 1",
-                because=f"it is {value}",
-                hint=f"leave {option} out for the default",
+                f"{option} {value} is refused",
+                because="it must be at least 1",
+                hint=f"name at least 1, or leave {option} out for the default",
             )
 
 

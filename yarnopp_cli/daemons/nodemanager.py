@@ -44,11 +44,9 @@ from ..nodemanager.reports import DEFAULT_RACK, NodeFacts
 from ..records import container_protocol
 from ..records.ids import NodeId
 from ..rpc.server import RpcServer
-from ..settings.hardware import HardwareSettings
 from ..settings.loading import Configuration
-from ..settings.nodemanager import NodeManagerSettings
+from ..settings.nodemanager import HardwareSettings, NodeManagerSettings, of_node
 from ..settings.resourcemanager import ResourceManagerSettings
-from ..settings.topology import of_node
 from ..views.containers import NodeFacts as ContainerLimitFacts
 from ..web.calls import LocalCalls
 from .amrmproxy import AMRMProxyShell
