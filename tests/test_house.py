@@ -17,7 +17,7 @@ PURE_STDLIB = {
     "fractions", "functools", "hashlib", "heapq", "hmac", "html", "itertools", "json", "math", "operator", "random",
     "re", "shlex", "signal", "statistics", "string", "textwrap", "typing", "unicodedata",
 }  # fmt: skip
-PURE_ROOMS = ("executor.core", "executor.records", "yarnopp_cli.records", "yarnopp_cli.machine",
+PURE_ROOMS = ("executor.core", "executor.records", "executor.causes", "yarnopp_cli.records", "yarnopp_cli.machine",
               "yarnopp_cli.allocation", "yarnopp_cli.resourcemanager", "yarnopp_cli.nodemanager", "yarnopp_cli.masters",
               "yarnopp_cli.explain", "yarnopp_cli.views")  # fmt: skip
 PURE_OURS = (*PURE_ROOMS, "executor.light", "executor.errors", "executor.settings", "yarnopp_cli.errors",
@@ -134,7 +134,7 @@ def test_no_print_and_no_swallowed_errors(path: Path) -> None:
     wrong = []
     for node in ast.walk(ast.parse(path.read_text())):
         prints = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
-        if prints and name != "yarnopp_cli.cli.output" and not name.startswith("yarnopp_cli.jobs."):
+        if prints and name != "yarnopp_cli.cli.frame.output" and not name.startswith("yarnopp_cli.jobs."):
             wrong.append(f"print at line {node.lineno}")
         if isinstance(node, ast.ExceptHandler):
             caught = node.type
