@@ -28,7 +28,9 @@ class Preemption:
     how: str = ""
 
 
-def preempted_for(reports: Sequence[ContainerReport], here: NodeSnapshot | None, *, pauses: bool) -> Preemption:
+def preempted_for(
+    reports: Sequence[ContainerReport], here: NodeSnapshot | None, *, pauses: bool
+) -> Preemption:
     """Who would probably be preempted if these containers of one node were guaranteed now: the fewest opportunistic
     ones that suffice, the newest of them. Nobody where no room is needed, or where all of them would not be enough.
     ``pauses``: the node pauses where that is enough.

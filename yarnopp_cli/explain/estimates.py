@@ -18,10 +18,10 @@ from executor.records import ContainerState, ExecutionType, Resource
 from ..records.explanation import (
     BASES,
     BY_NODE,
+    DECLARED,
     OF_ALL,
     OF_APPLICATION,
     OF_NODE,
-    DECLARED,
     Expected,
     Start,
     Unknown,
@@ -32,6 +32,7 @@ from .snapshot import NodeSnapshot, needs_of
 
 BEYOND_MS = 1000
 """Twice the median of others and this much more: who has run longer is none of their kind."""
+
 
 class Durations:
     """What is known of running times: ``finished`` are containers that have ended."""

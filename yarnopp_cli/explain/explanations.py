@@ -1,4 +1,4 @@
-"""What is the matter with a container, a node or an application: reasons, places, estimates, and what can be done. Pure.
+"""What is the matter with a container, a node or an application, and what can be done about it. Pure.
 
 They describe the rules of the schedulers and decide nothing. What they say of the time to come is ``estimates``' and
 marked so.
@@ -167,7 +167,8 @@ def explain_node(here: NodeSnapshot, now_ms: int) -> Explanation:
     its queue, ``last`` that of the last.
     """
     node, queue = here.node, here.queued
-    reasons, groups = why_takes_nothing(here), ()
+    reasons = why_takes_nothing(here)
+    groups: tuple[Group, ...] = ()
     start = last = None
     if queue:
         lacks = [one for one in why_queued(queue[0], here, 0) if one.kind is ReasonKind.SHORT]
@@ -190,7 +191,9 @@ def explain_node(here: NodeSnapshot, now_ms: int) -> Explanation:
         last=last,
         actions=tuple(_node_actions(node, queue[0].container_id if queue else "")),
         waited_since_submit_ms=max((one.waited_ms(one.submitted_at_ms, now_ms) for one in queue), default=-1),
-        waited_since_eligible_ms=max((one.waited_ms(one.eligible_at_ms, now_ms) for one in queue), default=-1),
+        waited_since_eligible_ms=max(
+            (one.waited_ms(one.eligible_at_ms, now_ms) for one in queue), default=-1
+        ),
         node=node,
         free=here.free,
         counts=dict(
@@ -310,7 +313,9 @@ def explain_application(app: ApplicationSnapshot, now_ms: int) -> Explanation:
         actions=tuple(_application_actions(app, queued, reasons)),
         waited_since_submit_ms=max(0, now_ms - app.submitted_ms) if times and app.submitted_ms else -1,
         waited_since_eligible_ms=max(times, default=-1),
-        counts=dict(Counter(_STATE_NAMES.get(one.state, "paused") for one in app.containers if not one.is_am)),
+        counts=dict(
+            Counter(_STATE_NAMES.get(one.state, "paused") for one in app.containers if not one.is_am)
+        ),
     )
 
 
@@ -356,7 +361,11 @@ def _when(
         here, mine = queued[0]
         if len(ids) == total == 1 and (alone := start_of(mine[0], here, now_ms)) is not None:
             return alone, alone, None
-        return None, None, Unknown(UnknownStart.OTHER_PROGRAMS) if pressed else why_unknown(mine[0], here, now_ms)
+        return (
+            None,
+            None,
+            Unknown(UnknownStart.OTHER_PROGRAMS) if pressed else why_unknown(mine[0], here, now_ms),
+        )
     if pressed:
         return None, None, Unknown(UnknownStart.OTHER_PROGRAMS)
     told = [one for here in app.nodes if (one := beyond_expected(here, now_ms)) is not None]

@@ -16,7 +16,7 @@ from ..records.jobs import JobSpec, PhaseSpec, TaskSpec
 from ..records.reports import ContainerReport, NodeReport, NodeState
 from ..records.requests import ANY
 from .reasons import beside_master, unusable, why_queued
-from .snapshot import NodeSnapshot, needs_of, queue_limit, snapshots, sum_of, unpromised, waits_for_room
+from .snapshot import NodeSnapshot, needs_of, queue_limit, snapshots, sum_of, waits_for_room
 
 
 @dataclass(slots=True)

@@ -105,7 +105,9 @@ def _reason_of(cause: Cause, report: ContainerReport, here: NodeSnapshot) -> Rea
             return Reason(ReasonKind.BY_PERSON, detail=cause.by, by=(report.container_id,))
         case CauseKind.OUTSIDE_CPU:
             room = here.free_for(report.execution_type)
-            found = lacking(ReasonKind.OUTSIDE_CPU, Resource(0, max(needs.vcores, room.vcores + 1)), room, total)
+            found = lacking(
+                ReasonKind.OUTSIDE_CPU, Resource(0, max(needs.vcores, room.vcores + 1)), room, total
+            )
             return replace(found, needs=needs.vcores)
         case CauseKind.MACHINE_MEMORY:
             least, left = cause.limit // _MIB, cause.measured // _MIB
@@ -203,7 +205,9 @@ def promised(
         (MEMORY, needs.memory, free.memory, total.memory),
     ):
         if wanted > left:
-            having = [one for one in holders if (one.resource.memory if name == MEMORY else one.resource.vcores)]
+            having = [
+                one for one in holders if (one.resource.memory if name == MEMORY else one.resource.vcores)
+            ]
             about = (ids_of(having), holders_of(having))
             found.append(Reason(ReasonKind.PROMISED, name, wanted, left, of, *about, where=node_id))
     return found

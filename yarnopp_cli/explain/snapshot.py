@@ -142,9 +142,7 @@ class NodeSnapshot:
         return status.lent_vcores < 0 or status.lent_memory < 0
 
 
-def snapshots(
-    nodes: Iterable[NodeReport], containers: Iterable[ContainerReport]
-) -> dict[str, NodeSnapshot]:
+def snapshots(nodes: Iterable[NodeReport], containers: Iterable[ContainerReport]) -> dict[str, NodeSnapshot]:
     """Each node by its id, with what is on it, from all containers there are, ended ones among them."""
     live: dict[str, list[ContainerReport]] = {}
     finished = []

@@ -33,13 +33,13 @@ from ..records.client_protocol import (
     SubmitApplicationResponse,
     WaitForNodesRequest,
 )
-from ..records.explanation import ExplainRequest, ExplainResponse, Explanation
 from ..records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
 from ..records.requests import ANY, ApplicationSubmissionContext
 from ..rpc.blocking import Connection
 from ..views.text import number_of
 
 if TYPE_CHECKING:
+    from ..records.explanation import Explanation
     from ..settings.loading import Configuration
 
 ON_DEMAND = "on-demand"
@@ -227,6 +227,8 @@ class Session:
         """Why the application waits, as the RM sees it; None if it cannot be asked."""
         if self.connection is None:
             return None
+        from ..records.explanation import ExplainRequest, ExplainResponse
+
         try:
             found: ExplainResponse = self.connection.call("explain", ExplainRequest(application_id))
         except YoppError:

@@ -294,8 +294,8 @@ class Explanation:
     ``at_ms`` when this was so.
 
     ``satisfiable`` is false where waiting is in vain: nothing that is there now can ever serve it. ``position`` is its
-    place of ``queue_length`` (0: it is in no queue), ``queue_limit`` how many may wait there. ``groups`` are what waits,
-    node by node, ``ungrouped`` more of them wait on ``other_nodes``; ``outstanding`` are asked for and not granted.
+    place of ``queue_length`` (0: it is in no queue), ``queue_limit`` how many may wait there. ``groups`` are those that
+    wait, node by node, ``ungrouped`` more wait on ``other_nodes``; ``outstanding`` are asked for and not granted.
     ``start`` is that of the first that waits, ``last`` that of the last, ``unknown`` why there is none. What waits, or
     has waited, did so for ``waited_since_submit_ms`` since its application was submitted, ``waited_since_eligible_ms``
     since it was asked for; of an application that is its container that waits for longest. -1 where it is not known.

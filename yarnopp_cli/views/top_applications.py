@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..records.reports import FINAL_STATES, ApplicationReport
 from .applications import elapsed_ms
 from .cells import ACCENT, DIM, STRONG, Cell, TopColumn, short_megabytes, short_span, state_cell
-from .consequences import suffix
+from .explain.words import suffix
 from .spark import bar
 from .text import timestamp, width
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from executor.records import ContainerState, ExecutionType
 
+from ..explain.snapshot import is_waiting
 from ..records.reports import ContainerReport
 from .cells import (
     ACCENT,
@@ -22,12 +23,12 @@ from .cells import (
     short_span,
     state_cell,
 )
-from .consequences import suffix
 from .containers import command_text, is_live, shown_state, since_ms
+from .explain.reasons import why
+from .explain.words import suffix
 from .picture import Picture
 from .sampling import History
 from .spark import sparkline
-from .waiting import is_waiting, reason, short_reason
 
 _MIB = 1 << 20
 _HOT = 90.0
@@ -216,8 +217,8 @@ def queue_columns(
             "reason",
             "Why it waits",
             _REASON,
-            lambda one: Cell(short_reason(one, picture, room)),
-            lambda one: reason(one, picture),
+            lambda one: Cell(why(one, picture, room)),
+            lambda one: why(one, picture),
             flexible=True,
         ),
     )

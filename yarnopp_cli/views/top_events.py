@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ..records.history import EventKind, HistoryEvent
 from ..records.ids import dotted
 from .cells import ACCENT, BAD, DIM, GOOD, STRONG, WARN, Cell, TopColumn
-from .consequences import suffix
 from .events import details, subject
+from .explain.words import suffix
 from .text import timestamp
 
 _TONES = {

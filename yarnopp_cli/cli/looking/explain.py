@@ -8,7 +8,7 @@ import typer
 
 from ...errors import NodeNotFoundError, UsageError, YoppError
 from ...records.explanation import Explanation
-from ...views import explanation as view
+from ...views.explain import explanations as view
 from ...views.text import timestamp
 from ..frame.context import Context
 from ..frame.naming import applications, containers, is_container, nodes, spread, words

@@ -10,7 +10,8 @@ from textual.binding import Binding, BindingType
 
 from ...records.reports import FINAL_STATES, ApplicationReport
 from ...views.cells import TopColumn
-from ...views.consequences import kill_applications, short_id
+from ...views.explain.consequences import kill_applications
+from ...views.explain.words import short_id
 from ...views.picture import Picture
 from ...views.top_applications import compact_columns, yarn_columns
 from ...views.top_notes import Told, of_application

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 
 from ...records.reports import ContainerReport
 from ...views.cells import TopColumn
-from ...views.consequences import short_id
+from ...views.explain.words import short_id
 from ...views.picture import Picture
 from ...views.top_containers import container_columns
 from ...views.top_notes import Told, of_container

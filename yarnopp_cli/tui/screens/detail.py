@@ -18,8 +18,8 @@ from ...errors import YoppError
 from ...records.history import GetEventsRequest, HistoryEvent
 from ...records.reports import ContainerReport
 from ...views.cells import Cell
-from ...views.consequences import short_id
 from ...views.containers import NodeFacts, fields, shown_state
+from ...views.explain.words import short_id
 from ...views.picture import Picture
 from ...views.spark import sparkline
 from ...views.text import harmless, megabytes, repeats, shorten, span

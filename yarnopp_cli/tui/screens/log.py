@@ -12,8 +12,8 @@ from textual.widgets import Input
 
 from ...records.reports import ContainerReport
 from ...views.cells import Cell
-from ...views.consequences import suffix
 from ...views.containers import exit_text, is_live, shown_state
+from ...views.explain.words import suffix
 from ...views.picture import Picture
 from ...views.text import shorten
 from ...views.top_containers import container_state

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 
 from ...records.reports import NodeReport, NodeState
 from ...views.cells import TopColumn
-from ...views.consequences import drain
+from ...views.explain.consequences import drain
 from ...views.picture import Picture
 from ...views.top_nodes import compact_columns, yarn_columns
 from ...views.top_notes import Told, of_node

@@ -47,7 +47,9 @@ def kill_containers(reports: Sequence[ContainerReport], picture: Picture) -> str
     number, losing = len(reports), sum(1 for one in reports if one.started_at_ms)
     them = are(number, "it", "them")
     effect = [
-        f"{are(losing, 'Its', 'Their')} work is lost." if losing else f"No work is lost: nothing of {them} has run."
+        f"{are(losing, 'Its', 'Their')} work is lost."
+        if losing
+        else f"No work is lost: nothing of {them} has run."
     ]
     masters = sum(1 for one in reports if one.is_am)
     if masters and number == 1:
@@ -74,10 +76,14 @@ def promote(reports: Sequence[ContainerReport], picture: Picture) -> str:
 def promote_effect(found: Promotion) -> str:
     """What follows when opportunistic containers become guaranteed: who is preempted, or what they wait for."""
     one = len(found.reports) == 1
-    effect = [f"Guaranteed, {'it is' if one else 'they are'} never preempted for other containers of this node."]
+    effect = [
+        f"Guaranteed, {'it is' if one else 'they are'} never preempted for other containers of this node."
+    ]
     for each in found.preemptions:
         node = "its node" if one else "their node" if found.nodes == 1 else "a node of theirs"
-        effect.append(f"To make room, {node} will {each.how} {_names([it.container_id for it in each.reports])}.")
+        effect.append(
+            f"To make room, {node} will {each.how} {_names([it.container_id for it in each.reports])}."
+        )
     if found.unpromised and one:
         effect.append("Its node has promised all it has: the promotion waits until a guaranteed one ends.")
     elif found.unpromised:
@@ -87,7 +93,7 @@ def promote_effect(found: Promotion) -> str:
         who = "It starts" if one else "Those that wait start"
         effect.append(f"{who} before all opportunistic ones, as soon as there is room.")
     elif not found.preemptions:
-        effect.append(f"{'It runs' if one else 'They run'} already: nobody has to make room.")
+        effect.append(f"{'It runs' if one else 'They run'} already: nobody has to give way.")
     return " ".join(effect)
 
 

@@ -382,7 +382,9 @@ def begins(start: Start, of: str = "", verb: str = "starts", may: str = "start")
     marked = start.expected.basis == BY_NODE  # says itself that it is one
     basis = f"({rests})" if marked else f"({rests}; estimate)" if rests else "(estimate)"
     if start.in_ms == 0:
-        why = f", as {names(late, of)} {are(len(late), 'has', 'have')} run longer than expected" if late else ""
+        why = (
+            f", as {names(late, of)} {are(len(late), 'has', 'have')} run longer than expected" if late else ""
+        )
         return f"may {may} at any moment{why} {basis}"
     return f"{verb} in about {about(start.in_ms)} {basis}{_later(start, of)}"
 

@@ -43,7 +43,7 @@ def _amounts(reason: Reason) -> str:
     return f"{reason.needs} MB of memory" if reason.resource == MEMORY else vcores(reason.needs)
 
 
-def _text(reason: Reason, now_ms: int, of: str) -> str:  # noqa: C901
+def _text(reason: Reason, now_ms: int, of: str) -> str:
     number, needs, free, total = reason.number, reason.needs, reason.free, reason.total
     unit = " MB" if reason.resource == MEMORY else ""
     it = are(number, "it", "they")
@@ -81,7 +81,9 @@ def _text(reason: Reason, now_ms: int, of: str) -> str:  # noqa: C901
         case Kind.LENT_CPU:
             return f"guaranteed containers use the CPU that {it} had on loan"
         case Kind.MACHINE_MEMORY:
-            return f"this machine runs out of memory: {free} MB are left, and {needs} MB are to stay available"
+            return (
+                f"this machine runs out of memory: {free} MB are left, and {needs} MB are to stay available"
+            )
         case Kind.LENT_MEMORY:
             return f"other containers use the memory that {it} had on loan"
         case Kind.QUEUE_MAXIMUM | Kind.USER_LIMIT | Kind.MASTERS_LIMIT:
@@ -89,7 +91,7 @@ def _text(reason: Reason, now_ms: int, of: str) -> str:  # noqa: C901
         case Kind.QUEUES_FULL | Kind.QUEUES_OFF | Kind.QUEUES_CLOSED:
             return _queues_text(reason)
         case Kind.NODE_QUEUE_FULL:
-            return f"its queue is full: {number} of {total} opportunistic containers wait, and it is sent no further ones"
+            return f"its queue is full: {number} of {total} opportunistic containers wait, and no more are sent to it"
         case Kind.NO_NODES:
             return "there is no node"
         case Kind.NO_LABEL:
@@ -99,18 +101,24 @@ def _text(reason: Reason, now_ms: int, of: str) -> str:  # noqa: C901
         case Kind.BLACKLISTED:
             return f"its master has blacklisted {listed(reason.names)}, and there is no other"
         case Kind.ELSEWHERE:
-            return f"it may go to {listed(reason.names) or 'nowhere'} only, and there is {listed(reason.by[:5])}"
+            return (
+                f"it may go to {listed(reason.names) or 'nowhere'} only, and there is {listed(reason.by[:5])}"
+            )
         case Kind.EXCLUDED:
             return "the ask's place, label or blacklist excludes this node"
         case Kind.TOO_BIG_HERE | Kind.TOO_BIG:
-            only = f"the only node for it, {reason.where}," if len(reason.by) == 1 else "the largest node for it"
+            only = (
+                f"the only node for it, {reason.where}," if len(reason.by) == 1 else "the largest node for it"
+            )
             where = only if reason.kind is Kind.TOO_BIG else reason.where
             return f"it needs {amount(reason.size)}, and {where} has {amount(reason.limit)} in all"
         case Kind.BESIDE_MASTER:
             holds = reason.used.memory if unit else reason.used.vcores
             of_all = f"{holds}{unit or are(holds, ' vcore', ' vcores')} of the {total}{unit or ' vcores'}"
             most = f"{free}{unit}" if unit else vcores(free)
-            return f"its own master holds {of_all} of {reason.where}: ask for at most {most}, or run without -d"
+            return (
+                f"its own master holds {of_all} of {reason.where}: ask for at most {most}, or run without -d"
+            )
         case Kind.MASTER_IN_CLIENT:
             return "its master, in the client, has not registered yet"
         case Kind.MASTER_WAITS:

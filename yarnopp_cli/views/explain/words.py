@@ -50,8 +50,9 @@ def short_id(identifier: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """A text as a sentence; an id at its beginning, as a node's, is left as it is."""
-    capital = text if ":" in text.partition(" ")[0] else text[:1].upper() + text[1:]
+    """A text as a sentence; an id at its beginning is left as it is."""
+    first = text.partition(" ")[0]
+    capital = text if ":" in first or "_" in first else text[:1].upper() + text[1:]
     return f"{capital.rstrip('.')}." if text else ""
 
 
@@ -93,5 +94,7 @@ def oldest(holders: Holders, now_ms: int, of: str = "") -> str:
 
 def lacks(vcores_short: int, memory_short: int) -> list[str]:
     """What is missing: ``a vcore``, ``512 MB of memory``; nothing for what is not."""
-    found = [] if vcores_short <= 0 else ["a vcore" if vcores_short == 1 else number_of(vcores_short, "vcore")]
+    found = (
+        [] if vcores_short <= 0 else ["a vcore" if vcores_short == 1 else number_of(vcores_short, "vcore")]
+    )
     return [*found, f"{memory_short} MB of memory"] if memory_short > 0 else found
