@@ -438,3 +438,35 @@ def test_since_when_a_node_is_in_its_state() -> None:
     cluster.at(9)
     node.beat(healthy=False)
     assert explain(cluster, "h1:1").since_ms == TIMESTAMP + 7000
+
+
+@pytest.mark.parametrize(
+    ("cause", "code", "words"),
+    [
+        (
+            Cause(CauseKind.MACHINE_MEMORY, measured=300 * MIB, limit=512 * MIB),
+            "PRESSURE",
+            "out of memory: 300 MB are",
+        ),
+        (Cause(CauseKind.LENT_MEMORY), "PAUSED_FOR", "other containers use the memory that it had on loan"),
+        (Cause(CauseKind.LENT_CPU), "PAUSED_FOR", "guaranteed containers use the CPU that it had on loan"),
+        (Cause(CauseKind.OUTSIDE_CPU, cores=2), "PRESSURE", "other programs need the CPU"),
+    ],
+)
+def test_what_was_measured_is_told_as_what_it_is_and_no_time_is_promised(
+    cause: Cause, code: str, words: str
+) -> None:
+    paused = report(2, ContainerState.PAUSED, started_at_ms=NOW - 9000, paused_at_ms=NOW - 3000, cause=cause)
+    sight = NodeSnapshot(NODE, [paused, run(3, kind=GUARANTEED)], [ended(9, 30)])
+    found = explain_container(paused, sight, NOW)
+    assert codes(found) == [code] and words in told(found)
+    assert "It goes on by itself when that is over." in told(found) and not found.estimated_start_ms
+    if cause.kind is CauseKind.MACHINE_MEMORY:
+        reason = found.reasons[0]
+        assert (reason.resource, reason.free, reason.needs) == ("memoryMB", 300, 512)
+
+
+def test_one_that_pressure_let_go_waits_for_room_like_others() -> None:
+    paused = report(2, ContainerState.PAUSED, paused_at_ms=NOW - 3000, cause=Cause(CauseKind.RESUMED))
+    found = explain_container(paused, NodeSnapshot(NODE, [paused, run(3), run(4)]), NOW)
+    assert said(found, found.reasons[0]).startswith("the pressure is over, and waits for a vcore; held by")

@@ -90,7 +90,10 @@ def test_rates_lie_between_two_measurements_of_the_node_not_of_ours() -> None:
 
 
 def test_who_waits_is_told_for_what() -> None:
-    running = tuple(container(9, number, state=ContainerState.RUNNING) for number in (0, 2, 6, 12))
+    running = tuple(
+        container(9, number, state=ContainerState.RUNNING, resource=Resource(512, 1))
+        for number in (0, 2, 6, 12)
+    )
     queued = container(1, 2)
     nodes = (node(total=Resource(4096, 4)), node(45455))
     picture = Picture(NOW, cluster().info, nodes, (*running, queued))
