@@ -18,6 +18,7 @@ from ..records.reports import (
 from ..records.requests import ResourceRequest
 from .cluster import resource_document, timeout_document
 from .columns import Column
+from .noun import Noun
 from .text import megabytes, span, timestamp
 
 _KILLED_CODE = 143
@@ -115,7 +116,7 @@ def columns(now_ms: int) -> tuple[Column[ApplicationReport], ...]:
             lambda app: timestamp(app.finished_at_ms),
             wide=True,
         ),
-        Column("command", "COMMAND", lambda app: app.command_line, flexible=True, wide=True),
+        Column("command", "COMMAND", lambda app: app.command_line, flexible=True, wide=True, ours=True),
     )
 
 
@@ -407,3 +408,34 @@ def attempt_fields(attempt: ApplicationAttemptReport) -> list[tuple[str, str]]:
         ("Finish-Time", timestamp(attempt.finished_at_ms)),
         ("Diagnostics", attempt.diagnostics),
     ]
+
+
+APPLICATIONS: Noun[ApplicationReport] = Noun(
+    "app",
+    "apps",
+    identity=lambda app: app.application_id,
+    columns=columns,
+    document=document,
+    fields=fields,
+    states=("ALL", *(state.value for state in YarnApplicationState)),
+    ours=frozenset({"Allocated", "Ran", "Command"}),
+)
+ATTEMPTS: Noun[ApplicationAttemptReport] = Noun(
+    "appAttempt",
+    "appAttempts",
+    identity=lambda attempt: attempt.attempt_id,
+    columns=lambda now_ms: ATTEMPT_COLUMNS,
+    document=lambda attempt, now_ms: attempt_document(attempt),
+    fields=lambda attempt, now_ms: attempt_fields(attempt),
+    states=(
+        "NEW",
+        "SCHEDULED",
+        "ALLOCATED",
+        "LAUNCHED",
+        "RUNNING",
+        "FINISHING",
+        "FINISHED",
+        "FAILED",
+        "KILLED",
+    ),
+)

@@ -21,6 +21,7 @@ from ..errors import EXIT_TRY_AGAIN
 from ..explain.waited import Waited, waited
 from ..records.reports import ContainerReport
 from .columns import Column
+from .noun import Noun
 from .text import megabytes, span, timestamp, vcores
 
 _MIB = 1 << 20
@@ -130,6 +131,7 @@ def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:
             lambda one: str(one.position or "-"),
             numeric=True,
             spare=7,
+            ours=True,
         ),
         Column("node", "NODE", lambda one: one.node_id, spare=3),
         Column(
@@ -147,9 +149,16 @@ def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:
             lambda one: f"{one.usage.cpu_seconds:.1f} s" if one.usage.cpu_seconds else "-",
             numeric=True,
             spare=4,
+            ours=True,
         ),
         Column(
-            "memory", "MEM", lambda one: one.usage.memory_bytes // _MIB, _memory_text, numeric=True, spare=2
+            "memory",
+            "MEM",
+            lambda one: one.usage.memory_bytes // _MIB,
+            _memory_text,
+            numeric=True,
+            spare=2,
+            ours=True,
         ),
         Column("vcores", "VC", lambda one: one.resource.vcores, numeric=True, spare=1),
         Column(
@@ -159,11 +168,19 @@ def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:
             _exit_cell,
             spare=5,
         ),
-        Column("command", "COMMAND", command_text, flexible=True),
+        Column("command", "COMMAND", command_text, flexible=True, ours=True),
         Column("app", "APPLICATION", lambda one: one.application_id, wide=True),
-        Column("yarnState", "YARN STATE", lambda one: _yarn_state(one), wide=True),
+        Column("yarnState", "YARN STATE", lambda one: _yarn_state(one), wide=True, ours=True),
         Column("user", "USER", lambda one: one.user, wide=True),
-        Column("pid", "PID", lambda one: one.pid, lambda one: str(one.pid or "-"), numeric=True, wide=True),
+        Column(
+            "pid",
+            "PID",
+            lambda one: one.pid,
+            lambda one: str(one.pid or "-"),
+            numeric=True,
+            wide=True,
+            ours=True,
+        ),
         Column("priority", "PRIORITY", lambda one: one.priority, numeric=True, wide=True),
         Column("since", "SINCE", since_ms, lambda one: timestamp(since_ms(one)), wide=True),
         Column(
@@ -173,6 +190,7 @@ def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:
             lambda one: span(one.usage.throttled_seconds * 1000),
             numeric=True,
             wide=True,
+            ours=True,
         ),
         Column(
             "started",
@@ -304,6 +322,7 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
         ("YARN-State", _yarn_line(report)),
         ("Application-Id", report.application_id + (" (its master)" if report.is_am else "")),
         ("Node", report.node_id),
+        ("User", report.user),
         ("Command", command_text(report)),
         ("Pid", str(report.pid or "-")),
         ("Resource", f"{report.resource.memory} MB, {vcores(report.resource.vcores)}"),
@@ -389,3 +408,33 @@ def _log_lines(report: ContainerReport) -> str:
     if not report.log_directory:
         return "-"
     return f"{report.log_directory}/stdout\n{report.log_directory}/stderr"
+
+
+CONTAINERS: Noun[ContainerReport] = Noun(
+    "container",
+    "containers",
+    identity=lambda report: report.container_id,
+    columns=columns,
+    document=document,
+    fields=fields,
+    states=(
+        "ALL",
+        "ALLOCATED",
+        "QUEUED",
+        "SCHEDULED",
+        "LAUNCHING",
+        "RUNNING",
+        "PAUSING",
+        "PAUSED",
+        "RESUMING",
+        "KILLING",
+        "DONE",
+        "KILLED",
+    ),
+    ours=frozenset(
+        {
+            *("YARN-State", "Command", "Pid", "Limits", "CPU-Used", "Memory-Used", "Allocated", "Queued"),
+            *("Started", "Promoted", "Waited", "Finished", "Expected", "Cgroup"),
+        }
+    ),
+)

@@ -17,8 +17,9 @@ _MIB = 1 << 20
 
 
 def queue_text(node: NodeReport) -> str:
-    """How many opportunistic containers wait, and how many may."""
-    return f"{node.opportunistic.queued}/{node.opportunistic.queue_capacity}"
+    """How many opportunistic containers wait, and how many may, where that is told."""
+    status = node.opportunistic
+    return str(status.queued) if status.queue_capacity < 0 else f"{status.queued}/{status.queue_capacity}"
 
 
 def limit_text(node: NodeReport) -> str:
@@ -54,8 +55,10 @@ COLUMNS: tuple[Column[NodeReport], ...] = (
     Column("runningG", "RUN G", lambda node: node.num_containers, numeric=True),
     Column("runningO", "RUN O", lambda node: node.opportunistic.running, numeric=True),
     Column("queued", "QUEUED", lambda node: node.opportunistic.queued, queue_text, numeric=True),
-    Column("limit", "RM LIMIT", lambda node: node.queue_limit, limit_text, numeric=True, wide=True),
-    Column("paused", "PAUSED", lambda node: node.opportunistic.paused, numeric=True, wide=True),
+    Column(
+        "limit", "RM LIMIT", lambda node: node.queue_limit, limit_text, numeric=True, wide=True, ours=True
+    ),
+    Column("paused", "PAUSED", lambda node: node.opportunistic.paused, numeric=True, wide=True, ours=True),
     Column(
         "memG", "MEM G", lambda node: node.used.memory, lambda node: megabytes(node.used.memory), numeric=True
     ),
@@ -94,7 +97,7 @@ COLUMNS: tuple[Column[NodeReport], ...] = (
     ),
     Column("rack", "RACK", lambda node: node.rack, wide=True),
     Column("labels", "LABELS", lambda node: ",".join(node.labels), wide=True),
-    Column("address", "ADDRESS", lambda node: node.address, wide=True),
+    Column("address", "ADDRESS", lambda node: node.address, wide=True, ours=True),
     Column("http", "HTTP ADDRESS", lambda node: node.http_address, wide=True),
     Column(
         "heartbeat",
@@ -104,7 +107,7 @@ COLUMNS: tuple[Column[NodeReport], ...] = (
         wide=True,
     ),
     Column("health", "HEALTH-REPORT", lambda node: node.health_report, flexible=True, wide=True),
-    Column("pid", "PID", lambda node: node.pid, numeric=True, wide=True),
+    Column("pid", "PID", lambda node: node.pid, numeric=True, wide=True, ours=True),
     Column("version", "VERSION", lambda node: node.version, wide=True),
 )
 """``-o wide`` shows what YARN's Nodes page shows, beside ours."""
@@ -230,4 +233,5 @@ NODES: Noun[NodeReport] = Noun(
     document=lambda node, now_ms: document(node),
     fields=lambda node, now_ms: fields(node),
     states=("ALL", *(state.value for state in NodeState)),
+    ours=frozenset({"Queue-Limit", "Queue-Wait", "Pid"}),
 )

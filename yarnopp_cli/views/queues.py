@@ -45,11 +45,13 @@ COLUMNS: tuple[Column[QueueReport], ...] = (
         numeric=True,
     ),
     Column("vcores", "VC", lambda queue: queue.used.vcores, numeric=True),
-    Column("guaranteed", "VC G'TEED", lambda queue: queue.guaranteed.vcores, numeric=True, wide=True),
+    Column(
+        "guaranteed", "VC G'TEED", lambda queue: queue.guaranteed.vcores, numeric=True, wide=True, ours=True
+    ),
     Column("applications", "APPS", lambda queue: queue.applications, numeric=True),
     Column("users", "USERS", lambda queue: len(queue.users), numeric=True),
     Column("pending", "PENDING", lambda queue: queue.pending_containers, numeric=True),
-    Column("opportunistic", "OPPORT.", lambda queue: queue.opportunistic_containers, numeric=True),
+    Column("opportunistic", "OPPORT.", lambda queue: queue.opportunistic_containers, numeric=True, ours=True),
 )
 
 
@@ -169,4 +171,5 @@ QUEUES: Noun[QueueReport] = Noun(
     document=lambda queue, now_ms: document(queue),
     fields=lambda queue, now_ms: fields(queue),
     states=("ALL", "RUNNING", "STOPPED", "DRAINING"),
+    ours=frozenset({"Opportunistic"}),
 )

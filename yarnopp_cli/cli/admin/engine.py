@@ -24,6 +24,7 @@ from ...errors import EXIT_UNREACHABLE, UsageError, YoppError
 from ...views.columns import Column
 from ...views.text import timestamp
 from ..frame.context import Context
+from ..frame.engine_options import connected
 from ..frame.listing import Choice, Documents, show
 from ..frame.options import (
     Color,
@@ -187,10 +188,7 @@ _OPPORTUNISTIC = {
 
 def _ask(address: str, printer: Printer) -> dict[str, Any]:
     """What a ResourceManager says of itself."""
-    from ...client.yarn import YarnEngine
-    from ..remote import rest
-
-    info = YarnEngine(rest(Chosen(YARN, "", (address,)), printer)).info(anybody=True)
+    info = connected(Chosen(YARN, "", (address,)), printer).info(anybody=True)
     found = info.document().get("clusterInfo")
     if not isinstance(found, dict):
         raise info.strange("it has no clusterInfo")
@@ -206,11 +204,9 @@ def _ask(address: str, printer: Printer) -> dict[str, Any]:
 
 def _opportunistic(chosen: Chosen, printer: Printer) -> bool | None:
     """Whether opportunistic containers are scheduled there, as far as its nodes' documents tell; None unknown."""
-    from ...client.yarn import YarnEngine
-    from ..remote import rest
-
+    client = connected(chosen, printer)
     try:
-        documents = YarnEngine(rest(chosen, printer)).nodes().documents
+        documents = [client.document_of(one) for one in client.nodes()]
     except YoppError:
         return None
     if not documents:

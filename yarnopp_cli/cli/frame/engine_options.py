@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ...errors import UsageError, YoppError
 from ..table import COMMANDS
-from .options import EngineOption, Rm
+from .options import HERE_ONLY, EngineOption, Rm
+from .output import Printer
 
 if TYPE_CHECKING:
     from ...client.choice import Choice
+    from ...client.yarn import YarnRestClient
 
 SECTIONS = frozenset({"Jobs", "Looking"})
 OTHERS = frozenset({"status", "rmadmin", "top", "metrics"})
@@ -103,13 +106,53 @@ def engine_of(path: str, values: dict[str, Any], *, here: bool) -> Choice | None
     return choice if choice.name == YARN else None
 
 
+def check_remote(path: str, engine: Choice, run_dir: str | None, given: Iterable[tuple[Any, Any]]) -> None:
+    """Refuse what a YARN cluster cannot honour, and one that is named nowhere, before anything is asked of it.
+
+    ``given``: options of this host only, each with its value. Raises UsageError.
+    """
+    if run_dir is not None:
+        raise _cannot_honour(path, "--run-dir", HERE_ONLY.because)
+    for option, value in given:
+        if value not in (option.default, None, False, [], ()):
+            raise _cannot_honour(path, option.spelling, option.mark.because)
+    if not engine.addresses:
+        raise UsageError(
+            "no ResourceManager is named",
+            because=f"the engine is yarn ({engine.origin})",
+            hint="--rm http://rm:8088, YOPP_RM, or `yopp engine use yarn --rm URL` for good",
+        )
+
+
+def _cannot_honour(path: str, spelling: str, because: str) -> UsageError:
+    return UsageError(
+        f"`yopp {path}` cannot honour {spelling} on YARN",
+        because=because,
+        hint="leave it away, or --engine local",
+    )
+
+
+def connected(engine: Choice, printer: Printer) -> YarnRestClient:
+    """A client of the YARN cluster that was chosen; its calls are told of as ``-v`` says."""
+    from ...client.rest import Rest
+    from ...client.yarn import YarnRestClient
+    from ...settings.files import user_of
+
+    rest = Rest(
+        engine.addresses,
+        os.environ.get("HADOOP_USER_NAME") or user_of(os.environ),
+        trace=printer.note if printer.verbose else None,
+        trace_bodies=printer.verbose > 1,
+    )
+    return YarnRestClient(rest, printer.warn)
+
+
 def _tell_that_it_is_here(path: str, engine: Any, rm: list[str] | None, values: dict[str, Any]) -> None:
     """Where the engine is YARN, say that this command is about this host's own cluster all the same.
 
     Who names YARN on this very line does not mean this cluster: UsageError, but for ``up`` and ``config``.
     """
     from ...client.choice import YARN, choose
-    from ...errors import UsageError, YoppError
 
     name, asked = path.partition(" ")[0], engine is not None or bool(rm)
     try:
@@ -132,7 +175,6 @@ def _tell_that_it_is_here(path: str, engine: Any, rm: list[str] | None, values: 
             because=f"it is nothing that YARN's REST API has, and the engine is yarn ({choice.origin})",
             hint="--engine local",
         )
-    from .output import Printer
 
     printer = Printer.of(
         **{one: values[one] for one in ("quiet", "output", "json", "color") if one in values}

@@ -239,6 +239,17 @@ class Words:
     several: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class HereOnly:
+    """On the type of an option: a YARN cluster cannot honour it, and who gives it is refused."""
+
+    because: str = "YARN's REST API has no such thing"
+
+
+HERE_ONLY = HereOnly()
+DryRunHere = Annotated[DryRun, HERE_ONLY]
+"""Of a change that YARN's REST API makes or refuses, but does not try."""
+
 _IDS = typer.Argument(metavar="ID...", help="Full id, `last`, unique suffix, 1-3, `all`, or - for stdin.")
 Ids = Annotated[list[str], _IDS]
 ApplicationIds = Annotated[list[str], _IDS, Live(("app",))]
