@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from yarnopp_cli.resourcemanager.metrics import OpportunisticSchedulerMetrics
 from yarnopp_cli.views.jmx import chosen
 from yarnopp_cli.views.prometheus import Sample, text
-from yarnopp_cli.views.xml import to_xml
+from yarnopp_cli.views.rest.xml import to_xml
 from yarnopp_cli.web.pages.html import esc, moment, path, state, tag
 
 BEANS = [

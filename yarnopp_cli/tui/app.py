@@ -21,10 +21,10 @@ from textual.theme import BUILTIN_THEMES
 from ..errors import YoppError
 from ..records.history import HistoryEvent
 from ..records.reports import ContainerReport
-from ..views.cells import Cell, short_span
+from ..views.columns import Cell
 from ..views.picture import Picture
-from ..views.sampling import History
-from ..views.text import harmless
+from ..views.text import harmless, short_span
+from ..views.top.sampling import History
 from .actions import performed
 from .base import TopScreen
 from .commands import TopCommands

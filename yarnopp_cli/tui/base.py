@@ -11,9 +11,9 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Input
 
-from ..views.cells import Cell, TopColumn
+from ..views.columns import Cell, TopColumn
 from ..views.picture import Picture
-from ..views.top_notes import Told
+from ..views.top.lines import Told
 from .dialogs import Choose
 from .note import Note
 from .summary import Summary, TitleLine

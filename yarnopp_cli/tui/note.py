@@ -8,7 +8,7 @@ from rich.segment import Segment
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ..views.cells import Cell
+from ..views.columns import Cell
 from ..views.text import harmless, wrapped
 from .tones import TONE_CLASSES, TONE_CSS, tone_style
 

@@ -7,11 +7,11 @@ from typing import ClassVar
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ..views.cells import DIM, Cell
+from ..views.columns import DIM, Cell
 from ..views.picture import Picture
-from ..views.sampling import History
 from ..views.text import shorten, width
-from ..views.top_header import first_line, second_line
+from ..views.top.lines import first_line, second_line
+from ..views.top.sampling import History
 from .tones import TONE_CLASSES, TONE_CSS, strip_of
 
 

@@ -7,7 +7,7 @@ from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ..views.cells import Cell
+from ..views.columns import Cell
 
 TONES = ("good", "warn", "bad", "dim", "strong", "accent")
 TONE_CLASSES = frozenset(f"tone--{tone}" for tone in TONES)

@@ -15,7 +15,7 @@ from ..records.ids import ApplicationId
 from ..records.mapreduce_report import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ..records.reports import FINAL_STATES, ApplicationReport, ClusterInfo, ContainerReport, NodeReport
 from ..resourcemanager.machine import ResourceManager
-from ..views.mapreduce import JobView, with_usage
+from ..views.rest.mapreduce import JobView, with_usage
 from . import figures
 from .calls import LocalCalls, call_daemon
 from .http import not_found

@@ -23,8 +23,8 @@ from ..records.container_protocol import (
 from ..records.ids import ApplicationId, ContainerId
 from ..records.reports import ContainerReport
 from ..views import containers as container_view
-from ..views import node_rest as view
 from ..views.merging import merged, of_node
+from ..views.rest import node as view
 from . import figures, logs
 from .calls import LocalCalls, call_daemon
 from .http import Document, WebServer, bad_request, document, not_found, require_owner, start

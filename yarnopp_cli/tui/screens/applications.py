@@ -9,11 +9,11 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from ...records.reports import FINAL_STATES, ApplicationReport
-from ...views.cells import TopColumn
+from ...views.columns import TopColumn
 from ...views.consequences import kill_applications, short_id
 from ...views.picture import Picture
-from ...views.top_applications import compact_columns, yarn_columns
-from ...views.top_notes import Told, of_application
+from ...views.top.lines import Told, of_application
+from ...views.top.tables import application_columns, yarn_application_columns
 from ..actions import STEERING, all_of, counted
 from ..base import ALWAYS, FILTER, ORDER, TableScreen
 from ..dialogs import Confirm
@@ -49,8 +49,8 @@ class ApplicationsScreen(TableScreen, inherit_bindings=False):
     ) -> Sequence[TopColumn[ApplicationReport]]:
         """Ours, or YARN's."""
         if self.wide:
-            return yarn_columns()
-        return compact_columns(picture.taken_at_ms, rows, self.size.width)
+            return yarn_application_columns(picture.taken_at_ms)
+        return application_columns(picture.taken_at_ms, rows, self.size.width)
 
     def note(self, row: ApplicationReport, picture: Picture) -> Told:
         """As TableScreen says."""

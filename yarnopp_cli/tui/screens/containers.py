@@ -8,11 +8,11 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from ...records.reports import ContainerReport
-from ...views.cells import TopColumn
+from ...views.columns import TopColumn
 from ...views.consequences import short_id
 from ...views.picture import Picture
-from ...views.top_containers import container_columns
-from ...views.top_notes import Told, of_container
+from ...views.top.lines import Told, of_container
+from ...views.top.tables import container_columns
 from ..actions import EXPLAIN, LOG, STEER, ContainerActions
 from ..base import ALWAYS, FILTER, ORDER, TableScreen
 from ..table import LiveTable

@@ -17,14 +17,13 @@ from textual.widgets import Static
 from ...errors import YoppError
 from ...records.history import GetEventsRequest, HistoryEvent
 from ...records.reports import ContainerReport
-from ...views.cells import Cell
+from ...views.columns import Cell
 from ...views.consequences import short_id
 from ...views.containers import NodeFacts, fields, shown_state
 from ...views.picture import Picture
-from ...views.spark import sparkline
 from ...views.text import harmless, megabytes, repeats, shorten, span
-from ...views.top_containers import container_state, measured, quota_cores
-from ...views.top_events import story
+from ...views.top.spark import sparkline
+from ...views.top.tables import container_state, measured, quota_cores, story
 from ..actions import EXPLAIN, STEER
 from ..base import ALWAYS
 from ..logfile import LogFile

@@ -8,10 +8,10 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from ...records.history import HistoryEvent
-from ...views.cells import TopColumn
+from ...views.columns import TopColumn
 from ...views.picture import Picture
-from ...views.top_events import EVENT_COLUMNS, kinds_of
-from ...views.top_notes import Told, of_event
+from ...views.top.lines import Told, of_event
+from ...views.top.tables import EVENT_COLUMNS, kinds_of
 from ..base import ALWAYS, FILTER, ORDER, TableScreen
 from ..dialogs import Choose
 from ..table import LiveTable

@@ -11,12 +11,12 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from ...records.reports import ContainerReport
-from ...views.cells import Cell
+from ...views.columns import Cell
 from ...views.consequences import suffix
 from ...views.containers import exit_text, is_live, shown_state
 from ...views.picture import Picture
 from ...views.text import shorten
-from ...views.top_containers import container_state
+from ...views.top.tables import container_state
 from ..actions import STEER_UNSEEN
 from ..base import ALWAYS
 from ..logview import LogView

@@ -9,11 +9,11 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from ...records.reports import NodeReport, NodeState
-from ...views.cells import TopColumn
+from ...views.columns import TopColumn
 from ...views.consequences import drain
 from ...views.picture import Picture
-from ...views.top_nodes import compact_columns, yarn_columns
-from ...views.top_notes import Told, of_node
+from ...views.top.lines import Told, of_node
+from ...views.top.tables import node_columns, yarn_node_columns
 from ..actions import STEERING
 from ..base import ALWAYS, FILTER, ORDER, TableScreen
 from ..dialogs import Confirm
@@ -46,7 +46,7 @@ class NodesScreen(TableScreen, inherit_bindings=False):
 
     def columns(self, picture: Picture, rows: Sequence[NodeReport]) -> Sequence[TopColumn[NodeReport]]:
         """Ours, or YARN's."""
-        return yarn_columns(picture.taken_at_ms) if self.wide else compact_columns(rows)
+        return yarn_node_columns(picture.taken_at_ms) if self.wide else node_columns(rows)
 
     def note(self, row: NodeReport, picture: Picture) -> Told:
         """As TableScreen says."""

@@ -8,10 +8,10 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from ...records.reports import ContainerReport
-from ...views.cells import TopColumn
+from ...views.columns import TopColumn
 from ...views.picture import Picture
-from ...views.top_containers import queue_columns, queue_rows
-from ...views.top_notes import Told, of_waiting
+from ...views.top.lines import Told, of_waiting
+from ...views.top.tables import queue_columns, queue_rows
 from ..actions import EXPLAIN, STEER_UNSEEN, ContainerActions
 from ..base import ALWAYS, FILTER, ORDER, TableScreen
 from ..table import LiveTable

@@ -17,7 +17,7 @@ from ...records.container_protocol import GetNodeInfoResponse
 from ...records.ids import ContainerId
 from ...records.reports import ContainerReport
 from ...views import containers as container_view
-from ...views.node_rest import by_application
+from ...views.rest.node import by_application
 from ...views.text import harmless, megabytes, of_megabytes, span
 from .. import logs
 from ..calls import call_daemon
