@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from executor.records import ContainerState, ExecutionType, OpportunisticContainersStatus, Resource
 from tests.tui.fake import NOW, cluster, container, container_id, node
 from yarnopp_cli.views import consequences, waiting
-from yarnopp_cli.views.columns import fitted, matches, short_megabytes, short_span
+from yarnopp_cli.views.columns import matches
 from yarnopp_cli.views.picture import Picture
-from yarnopp_cli.views.text import width
+from yarnopp_cli.views.text import fitted, short_megabytes, short_span, width
 from yarnopp_cli.views.top import frame, spark
 from yarnopp_cli.views.top.lines import first_line, second_line
 from yarnopp_cli.views.top.sampling import SAMPLES, History
