@@ -28,7 +28,7 @@ from tests.core.rm_harness import Cluster, Node
 from tests.executor.core.world import G, World
 from tests.executor.linux.node import Node as HostNode
 from tests.executor.linux.node import a_group, a_node, a_spec, soon
-from yarnopp_cli.cli.dshell import ShellRequest
+from yarnopp_cli.cli.jobs.dshell import ShellRequest
 from yarnopp_cli.cluster.capacity_plan import Machine, Wish, plan
 from yarnopp_cli.cluster.hardware import counted_machine, size_of_node
 from yarnopp_cli.cluster.lifecycle import plan_capacity

@@ -15,7 +15,7 @@ import pytest
 from executor.records import Resource
 from yarnopp_cli.jobs.loop import Left, MasterLoop, SignalWatch
 from yarnopp_cli.masters import messages as m
-from yarnopp_cli.masters.engine import JobMaster
+from yarnopp_cli.masters.jobmaster import JobMaster
 from yarnopp_cli.masters.run import RunOptions, plan
 from yarnopp_cli.records.reports import FinalApplicationStatus
 from yarnopp_cli.rpc.blocking import Connection

@@ -19,7 +19,7 @@ from ..jobs import progress
 from ..jobs.loop import Left, MasterLoop, SignalWatch
 from ..jobs.pifiles import read_result, remove_directory
 from ..masters import messages as m
-from ..masters.engine import JobMaster
+from ..masters.jobmaster import JobMaster
 from ..masters.pi import estimate, job_id
 from ..records.ids import ApplicationAttemptId
 from ..records.jobs import JobSpec

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from ..errors import ConnectionFailedError, YoppError
 from ..masters import messages as m
-from ..masters.engine import JobMaster
+from ..masters.jobmaster import JobMaster
 from ..records.reports import FinalApplicationStatus
 from ..rpc.blocking import Connection
 

@@ -65,7 +65,7 @@ def exit_code_of(status: ContainerStatus) -> int:
 
 @dataclass(slots=True, eq=False)
 class Task:
-    """One task. Only ``engine.JobMaster`` changes it; times are the master's seconds."""
+    """One task. Only ``jobmaster.JobMaster`` changes it; times are the master's seconds."""
 
     phase_index: int
     phase: PhaseSpec

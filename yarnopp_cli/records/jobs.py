@@ -2,7 +2,7 @@
 file.
 
 A job is planned once (``masters/{run,distributedshell,pi}.py``) and then driven by one machine
-(``masters/engine.py``), whether that runs in the client or in a container of the cluster.
+(``masters/jobmaster.py``), whether that runs in the client or in a container of the cluster.
 """
 
 from __future__ import annotations

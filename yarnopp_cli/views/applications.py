@@ -16,7 +16,8 @@ from ..records.reports import (
 )
 from ..records.requests import ResourceRequest
 from .cluster import resource_document, timeout_document
-from .columns import ID, MEGABYTES, NUMBER, PERCENT, SPAN, STATE, TIME, Column, Noun, or_dash
+from .columns import ID, MEGABYTES, NUMBER, PERCENT, SPAN, STATE, TIME, Column, or_dash
+from .noun import Noun
 from .text import span, timestamp
 
 _KILLED_CODE = 143
@@ -404,15 +405,22 @@ def attempt_fields(attempt: ApplicationAttemptReport) -> list[tuple[str, str]]:
 
 
 APPLICATIONS: Noun[ApplicationReport] = Noun(
-    ("app", "apps"), columns, lambda app: app.application_id, document, fields
+    "app",
+    "apps",
+    identity=lambda app: app.application_id,
+    columns=columns,
+    document=document,
+    fields=fields,
+    states=("ALL", *(state.value for state in YarnApplicationState)),
 )
-documents = APPLICATIONS.documents
+documents = APPLICATIONS.every
 
 ATTEMPTS: Noun[ApplicationAttemptReport] = Noun(
-    ("appAttempt", "appAttempts"),
-    lambda now_ms: ATTEMPT_COLUMNS,
-    lambda attempt: attempt.attempt_id,
-    lambda attempt, now_ms: attempt_document(attempt),
-    lambda attempt, now_ms: attempt_fields(attempt),
+    "appAttempt",
+    "appAttempts",
+    identity=lambda attempt: attempt.attempt_id,
+    columns=lambda now_ms: ATTEMPT_COLUMNS,
+    document=lambda attempt, now_ms: attempt_document(attempt),
+    fields=lambda attempt, now_ms: attempt_fields(attempt),
 )
-attempt_documents = ATTEMPTS.documents
+attempt_documents = ATTEMPTS.every

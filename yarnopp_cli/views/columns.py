@@ -6,7 +6,7 @@ with a tone. A tone only repeats what the text says, so that nothing is lost wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from executor.light import dataclass
@@ -147,32 +147,6 @@ class Column(Generic[T]):
         value, kind = self.value, self.kind
         drawn = cell or (lambda row: kind.cell(value(row)))
         return TopColumn(key or self.key, title, max(width, len(title)), drawn, value, self.numeric, flexible)
-
-
-class Noun(NamedTuple, Generic[T]):
-    """What there is to be known of one kind of thing: every list, status and document of it is made from here.
-
-    ``names`` are the words for one and for many, which YARN's documents have around a list, too.
-    """
-
-    names: tuple[str, str]
-    columns: Callable[[int], Sequence[Column[T]]]
-    """What its tables show; times are counted to the epoch milliseconds given."""
-    identity: Callable[[T], str]
-    document: Callable[[T, int], dict[str, Any]]
-    """Its REST document at a time."""
-    fields: Callable[[T, int], list[tuple[str, str]]]
-    """What its ``status`` command prints: names and values."""
-
-    def documents(self, rows: Sequence[T], now_ms: int = 0) -> dict[str, Any]:
-        """YARN's answer to a request for all of them; as there, none at all is null."""
-        return listed(self.names, [self.document(row, now_ms) for row in rows])
-
-
-def listed(names: tuple[str, str], documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Documents in YARN's two wrappers, the list's and that of each; none at all is null."""
-    one, many = names
-    return {many: {one: list(documents)} if documents else None}
 
 
 def default_columns(columns: Iterable[Column[T]], *, wide: bool) -> tuple[Column[T], ...]:

@@ -20,7 +20,8 @@ from executor.settings import ExecutorSettings
 from ..errors import EXIT_TRY_AGAIN
 from ..explain.waited import Waited, waited
 from ..records.reports import ContainerReport
-from .columns import ID, MEGABYTES, NUMBER, SPAN, STATE, TIME, Column, Noun, listed
+from .columns import ID, MEGABYTES, NUMBER, SPAN, STATE, TIME, Column
+from .noun import Noun
 from .text import megabytes, span, timestamp, vcores
 
 _MIB = 1 << 20
@@ -148,6 +149,14 @@ def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:
     )
 
 
+def by_key(now_ms: int) -> dict[str, Column[ContainerReport]]:
+    """All columns by their keys, that of pages too."""
+    allocated: Column[ContainerReport] = Column(
+        "allocated", "", lambda one: one.resource.memory, kind=MEGABYTES
+    )
+    return {column.key: column for column in (*columns(now_ms), allocated)}
+
+
 def _position(report: ContainerReport) -> str:
     return str(report.position or "-")
 
@@ -265,7 +274,7 @@ def documents(
 ) -> dict[str, Any]:
     """YARN's answer to ``GET /ws/v1/node/containers``; as there, no container at all is null."""
     known = facts or {}
-    return listed(CONTAINERS.names, [document(one, now_ms, known.get(one.node_id)) for one in reports])
+    return CONTAINERS.documents([document(one, now_ms, known.get(one.node_id)) for one in reports])
 
 
 def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None) -> list[tuple[str, str]]:
@@ -368,5 +377,14 @@ def _log_lines(report: ContainerReport) -> str:
 
 
 CONTAINERS: Noun[ContainerReport] = Noun(
-    ("container", "containers"), columns, lambda one: one.container_id, document, fields
+    "container",
+    "containers",
+    identity=lambda one: one.container_id,
+    columns=columns,
+    document=document,
+    fields=fields,
+    states=(
+        *("ALL", "ALLOCATED", "QUEUED", "SCHEDULED", "LAUNCHING", "RUNNING", "PAUSING", "PAUSED", "RESUMING"),
+        *("KILLING", "DONE", "KILLED"),
+    ),
 )

@@ -6,9 +6,10 @@ from typing import Any
 
 from executor.records import OpportunisticContainersStatus, Resource
 
-from ..records.reports import NodeReport
+from ..records.reports import NodeReport, NodeState
 from .cluster import resource_document
-from .columns import COUNT, ID, MEGABYTES, NUMBER, PERCENT, STATE, TIME, Column, Noun
+from .columns import COUNT, ID, MEGABYTES, NUMBER, PERCENT, SPAN, STATE, TIME, Column
+from .noun import Noun
 from .text import megabytes, timestamp, vcores
 
 _MIB = 1 << 20
@@ -96,6 +97,8 @@ _MORE: tuple[Column[NodeReport], ...] = (
     Column("vcoresAvailG", "", lambda node: _available(node).vcores, kind=COUNT),
     Column("cpuPercent", "", cpu_percent, kind=PERCENT),
     Column("memPercent", "", memory_percent, kind=PERCENT),
+    Column("capacity", "", lambda node: node.opportunistic.queue_capacity, kind=NUMBER),
+    Column("wait", "", lambda node: node.opportunistic.estimated_queue_wait_ms, kind=SPAN),
 )
 """What pages and ``yopp top`` show beside ``COLUMNS``."""
 
@@ -236,10 +239,12 @@ def fields(node: NodeReport) -> list[tuple[str, str]]:
 
 
 NODES: Noun[NodeReport] = Noun(
-    ("node", "nodes"),
-    lambda now_ms: COLUMNS,
-    lambda node: node.node_id,
-    lambda node, now_ms: document(node),
-    lambda node, now_ms: fields(node),
+    "node",
+    "nodes",
+    identity=lambda node: node.node_id,
+    columns=lambda now_ms: COLUMNS,
+    document=lambda node, now_ms: document(node),
+    fields=lambda node, now_ms: fields(node),
+    states=("ALL", *(state.value for state in NodeState)),
 )
-documents = NODES.documents
+documents = NODES.every

@@ -7,7 +7,8 @@ from typing import Any
 from executor.records import Resource
 
 from ..records.reports import QueueReport, QueueUserReport
-from .columns import MEGABYTES, NUMBER, STATE, TENTHS, Column, Noun
+from .columns import MEGABYTES, NUMBER, STATE, TENTHS, Column
+from .noun import Noun
 from .text import number_of, vcores
 
 COLUMNS: tuple[Column[QueueReport], ...] = (
@@ -126,10 +127,12 @@ def _shown(resource: Resource) -> str:
 
 
 QUEUES: Noun[QueueReport] = Noun(
-    ("queue", "queues"),
-    lambda now_ms: COLUMNS,
-    lambda queue: queue.name,
-    lambda queue, now_ms: document(queue),
-    lambda queue, now_ms: fields(queue),
+    "queue",
+    "queues",
+    identity=lambda queue: queue.name,
+    columns=lambda now_ms: COLUMNS,
+    document=lambda queue, now_ms: document(queue),
+    fields=lambda queue, now_ms: fields(queue),
+    states=("ALL", "RUNNING", "STOPPED", "DRAINING"),
 )
-documents = QUEUES.documents
+documents = QUEUES.every

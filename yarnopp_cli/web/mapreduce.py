@@ -22,7 +22,7 @@ from ..records.mapreduce_report import GetMapReduceJobRequest, GetMapReduceJobRe
 from ..records.reports import FINAL_STATES
 from ..views.rest.mapreduce import JOB_STATES, JobView, Task
 from .calls import call_daemon
-from .cluster_data import ClusterData, now_ms
+from .data import ClusterData, now_ms
 from .http import Document, bad_request, document, json_body, not_found, respond
 from .queries import number, span
 

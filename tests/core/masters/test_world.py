@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yarnopp_cli.masters import messages as m
-from yarnopp_cli.masters.engine import JobMaster
+from yarnopp_cli.masters.jobmaster import JobMaster
 from yarnopp_cli.records.jobs import JobSpec, PhaseSpec
 from yarnopp_cli.records.reports import FinalApplicationStatus
 

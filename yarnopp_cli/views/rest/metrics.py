@@ -58,7 +58,7 @@ class Group:
     def document(self) -> Bean:
         """The bean."""
         found: Bean = {"name": f"Hadoop:service={self.service},name={self.bean}", "modelerType": self.bean}
-        return found | self.tags | {one.attribute: one.value for one in self.figures if one.attribute}
+        return {**found, **self.tags, **{one.attribute: one.value for one in self.figures if one.attribute}}
 
 
 class Figures:
@@ -383,7 +383,7 @@ def _number(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else repr(round(float(value), 6))
 
 
-def chosen(beans: Sequence[Bean], query: str, get: str) -> tuple[int, dict[str, Any]]:
+def query_beans(beans: Sequence[Bean], query: str, get: str) -> tuple[int, dict[str, Any]]:
     """Those whose name matches ``qry`` (``Hadoop:*``); with ``get`` (``NAME::ATTRIBUTE``) one attribute alone.
 
     With the status that Hadoop's servlet gives: 400 for a ``get`` that is none, 404 for an attribute that is not there.
