@@ -15,10 +15,9 @@ from yarnopp_cli.errors import InvalidStateError
 from yarnopp_cli.records.history import EventKind
 from yarnopp_cli.records.reports import ContainerReport, NodeState
 from yarnopp_cli.tui.actions import _POSSIBLE, refusal
+from yarnopp_cli.tui.container import DetailScreen, LogScreen
 from yarnopp_cli.tui.dialogs import Confirm, TextDialog
-from yarnopp_cli.tui.screens.containers import ContainersScreen
-from yarnopp_cli.tui.screens.detail import DetailScreen
-from yarnopp_cli.tui.screens.log import LogScreen
+from yarnopp_cli.tui.screens import ContainersScreen
 from yarnopp_cli.tui.table import LiveTable
 from yarnopp_cli.views.top.tables import yarn_node_columns
 

@@ -21,7 +21,7 @@ from textual.strip import Strip
 
 from ..views.columns import Cell, TopColumn, matches, sorted_rows
 from ..views.text import fitted, harmless
-from .tones import TONE_CLASSES, TONE_CSS, tone_style
+from .lines import TONE_CLASSES, TONE_CSS, tone_style
 
 _GUTTER = 2
 _TELLING = 4
