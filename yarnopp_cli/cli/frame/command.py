@@ -67,6 +67,8 @@ class Needs(enum.Enum):
     """This host's own cluster or its files, whatever the engine, and says so; its properties are read."""
     QUIET_HOST = "quiet host"
     """The same, and does not say so: files and daemons are here, and nobody thinks otherwise."""
+    ENGINE = "engine"
+    """The choice of an engine itself: ``session.engine``."""
     CLUSTER = "cluster"
     """A cluster that runs; no property is read."""
     JOBS = "jobs"
@@ -189,25 +191,26 @@ def _run(
 ) -> int | None:
     """One run: what all commands have is handled, and the function called with its session."""
     printer = Printer.of(**{name: options[name] for name in _PRINTING if name in options}, forms=one.forms)
+    values = {**mine, **options}
     context: Context | None = None
-    named = {"conf": options["conf"], "define": options["define"], "run_dir": options["run_dir"]}
     engine: EngineChoice | None = None
     if one.needs is not Needs.NOTHING:
-        from .engine_options import engine_of
+        from .engine_options import check_remote, choice_of, tell_that_it_is_here
 
-        values = {**mine, **options}
-        engine = engine_of(one.path, values, here=one.needs in (Needs.HOST, Needs.QUIET_HOST))
-        if engine is not None and one.yarn:
-            from .engine_options import check_remote
+        if one.needs is Needs.HOST:
+            tell_that_it_is_here(one.path, values, printer)
+        elif one.needs is not Needs.QUIET_HOST:
+            engine = choice_of(values)
+        if engine is not None and engine.name == "yarn" and one.needs is not Needs.ENGINE:
+            if not one.yarn:
+                from ..remote import run
 
+                del values["engine"], values["rm"]
+                return run(one.path, engine, values, _whole(own))
             check_remote(
                 one.path, engine, options["run_dir"], ((limit, mine[limit.name]) for limit in limits)
             )
-        elif engine is not None:
-            from ..remote import run
-
-            del values["engine"], values["rm"]
-            return run(one.path, engine, values, _whole(own))
+        named = {name: values[name] for name in ("conf", "define", "run_dir")}
         context = Context.looking(**named) if one.needs is Needs.CLUSTER else Context.of(**named)
     choice = None
     states: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -65,9 +65,15 @@ def _offered(callback: Callable[..., Any] | None, path: str) -> Callable[..., An
     signature = inspect.signature(callback, eval_str=True)
 
     def chosen(**values: Any) -> Any:
-        choice = engine_of(path, values, here=path.partition(" ")[0] in HERE)
+        name = path.partition(" ")[0]
+        choice = None
+        if name not in HERE:
+            choice = choice_of(values)
+        elif name not in _UNSAID and path not in _UNSAID:
+            forms = {one: values[one] for one in ("quiet", "output", "json", "color") if one in values}
+            tell_that_it_is_here(path, values, Printer.of(**forms))
         del values["engine"], values["rm"]
-        if choice is None:
+        if choice is None or choice.name != "yarn":
             return callback(**values)
         from ..remote import run
 
@@ -87,23 +93,18 @@ def _offered(callback: Callable[..., Any] | None, path: str) -> Callable[..., An
     return chosen
 
 
-def engine_of(path: str, values: dict[str, Any], *, here: bool) -> Choice | None:
-    """The YARN cluster that a command line means; None for this host's own, of which it says so if the command is about
-    this host (``here``) and the engine is YARN. Raises UsageError."""
-    from ...client.choice import YARN, choose  # the frame itself imports no more than help needs
+def choice_of(values: Mapping[str, Any]) -> Choice:
+    """The engine that a command line means. Raises UsageError, ConfigurationError."""
+    from ...client.choice import choose  # the frame itself imports no more than help needs
 
-    engine, rm = values.get("engine"), values.get("rm")
-    if here:
-        _tell_that_it_is_here(path, engine, rm, values)
-        return None
-    choice = choose(
+    engine = values.get("engine")
+    return choose(
         getattr(engine, "value", engine),
-        rm,
+        values.get("rm"),
         conf=values.get("conf"),
         define=values.get("define"),
         environ=os.environ,
     )
-    return choice if choice.name == YARN else None
 
 
 def check_remote(path: str, engine: Choice, run_dir: str | None, given: Iterable[tuple[Any, Any]]) -> None:
@@ -147,38 +148,26 @@ def connected(engine: Choice, printer: Printer) -> YarnRestClient:
     return YarnRestClient(rest, printer.warn)
 
 
-def _tell_that_it_is_here(path: str, engine: Any, rm: list[str] | None, values: dict[str, Any]) -> None:
+def tell_that_it_is_here(path: str, values: Mapping[str, Any], printer: Printer) -> None:
     """Where the engine is YARN, say that this command is about this host's own cluster all the same.
 
-    Who names YARN on this very line does not mean this cluster: UsageError, but for ``up`` and ``config``.
+    Who names YARN on this very line does not mean this cluster: UsageError, but for ``up``.
     """
-    from ...client.choice import YARN, choose
-
-    name, asked = path.partition(" ")[0], engine is not None or bool(rm)
+    asked = values.get("engine") is not None or bool(values.get("rm"))
     try:
-        choice = choose(
-            getattr(engine, "value", engine),
-            rm,
-            conf=values.get("conf"),
-            define=values.get("define"),
-            environ=os.environ,
-        )
+        choice = choice_of(values)
     except YoppError:
         if asked:
             raise
         return  # who reads the configuration says what is wrong with it
-    if choice.name != YARN or path in _UNSAID or name in _UNSAID:
+    if choice.name != "yarn":
         return
-    if asked and name != "up":
+    if asked and path != "up":
         raise UsageError(
             f"`yopp {path}` works on this host's own cluster only",
             because=f"it is nothing that YARN's REST API has, and the engine is yarn ({choice.origin})",
             hint="--engine local",
         )
-
-    printer = Printer.of(
-        **{one: values[one] for one in ("quiet", "output", "json", "color") if one in values}
-    )
     elsewhere = ", ".join(choice.addresses) or "a YARN cluster"
     printer.warn(
         f"`yopp {path}` is about this host's own cluster; commands that look go to {elsewhere} ({choice.origin}): "

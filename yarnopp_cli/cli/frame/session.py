@@ -54,6 +54,7 @@ class Session:
         """The words of ``--state``, each one that its noun has."""
         self._watch = watch
         self.engine = engine
+        """The engine that was chosen, of a command on a cluster."""
         self.now_ms = now_ms()
         """The moment that times in tables and documents are counted to."""
 
@@ -94,7 +95,7 @@ class Session:
     @cached_property
     def yarn(self) -> YarnRestClient | None:
         """The YARN cluster, where the engine is YARN."""
-        if self.engine is None:
+        if self.engine is None or self.engine.name != "yarn":
             return None
         from .engine_options import connected
 

@@ -19,7 +19,7 @@ from ...views.containers import is_live
 from ...views.text import vcores as vcores_of
 from ..frame.command import command
 from ..frame.naming import containers, words
-from ..frame.options import ContainerIds, DryRun, NoWait, Timeout, size_mb
+from ..frame.options import IDS, ContainerIds, DryRun, Live, NoWait, Timeout, size_mb
 from ..frame.session import Session
 from .container_details import await_containers, live, show_details
 
@@ -27,6 +27,20 @@ if TYPE_CHECKING:
     from ...client.local import YarnClient
 
 CHANGE_SECONDS = 20.0
+PausableIds = Annotated[list[str], IDS, Live(("container",), lambda one: one.state is ContainerState.RUNNING)]
+PausedIds = Annotated[
+    list[str],
+    IDS,
+    Live(("container",), lambda one: one.state in (ContainerState.PAUSING, ContainerState.PAUSED)),
+]
+OpportunisticIds = Annotated[
+    list[str], IDS, Live(("container",), lambda one: one.execution_type is ExecutionType.OPPORTUNISTIC)
+]
+GuaranteedIds = Annotated[
+    list[str],
+    IDS,
+    Live(("container",), lambda one: one.execution_type is ExecutionType.GUARANTEED and not one.is_am),
+]
 _REFUSED_BY_NODE = "Container cannot become"
 _NOT_PAUSED = "Container could not be paused"
 
@@ -39,7 +53,7 @@ _NOT_PAUSED = "Container could not be paused"
 )
 def pause(
     session: Session,
-    ids: ContainerIds,
+    ids: PausableIds,
     dry_run: DryRun = False,
     no_wait: NoWait = False,
     timeout: Timeout = None,
@@ -65,7 +79,7 @@ def pause(
 @command("container resume", "yopp container resume 3.2", "yopp container resume last", asks=True)
 def resume(
     session: Session,
-    ids: ContainerIds,
+    ids: PausedIds,
     no_wait: NoWait = False,
     timeout: Timeout = None,
 ) -> int:
@@ -91,7 +105,7 @@ def resume(
 )
 def promote(
     session: Session,
-    ids: ContainerIds,
+    ids: OpportunisticIds,
     dry_run: DryRun = False,
     no_wait: NoWait = False,
     timeout: Timeout = None,
@@ -107,7 +121,7 @@ def promote(
 @command("container demote", "yopp container demote 3.2", "yopp container demote last", asks=True)
 def demote(
     session: Session,
-    ids: ContainerIds,
+    ids: GuaranteedIds,
     dry_run: DryRun = False,
     no_wait: NoWait = False,
     timeout: Timeout = None,
