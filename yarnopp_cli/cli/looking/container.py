@@ -130,8 +130,8 @@ def list_containers(
     tag: TagFilter = None,
 ) -> None:
     """List the containers that run, queue or are paused, in order of allocation."""
-    cluster = session.cluster
     wanted_type = execution_type(kind)
+    cluster = session.cluster
     app_id = _application(cluster, app) if app else ""
     filters = Filters(every, session.states, wanted_type, app_id, node_id(cluster, node), user)
 
@@ -265,7 +265,8 @@ def signal(
     ] = "TERM",
 ) -> int:
     """Send a signal to every process of a container."""
-    cluster, given, number = session.cluster, words(ids), signal_number(name)
+    number = signal_number(name)
+    cluster, given = session.cluster, words(ids)
     told = cluster.signal_name(number)
     named = containers(cluster, given, every=lambda one: one.started_at_ms > 0)
     if not session.agreed(given, named, f"Send {signals.Signals(number).name} to"):
