@@ -18,7 +18,6 @@ ALONE = (
     "live/test_pressure.py",
     "live/test_rebalancing.py",
     "live/test_top.py",
-    "core/test_rm_speed.py",
 )
 """Files whose tests measure shares of processors or spans of time: what runs beside them would be measured, too."""
 
