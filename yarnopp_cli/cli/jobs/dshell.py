@@ -449,6 +449,7 @@ def _run(request: ShellRequest, submission: Submission, context: Context, printe
         node_label=submission.node_label,
         master_resource=submission.master,
         plain_lines=submission.plain_lines,
+        variables=request.variables,
     )
     if submission.detach:
         submit_detached(session, job, printer, options, settings)

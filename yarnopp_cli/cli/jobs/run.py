@@ -16,7 +16,7 @@ from executor.linux.environment import OWNED
 from executor.records import ExecutionType, Resource
 
 from ...errors import UsageError
-from ...jobs.commands import check_directory, check_text, find_command, portable_environment
+from ...jobs.commands import check_directory, check_text, find_command, portable_environment, without_value
 from ...masters.run import COUNT_VARIABLE, NUMBER_VARIABLE, RunOptions, plan
 from ...records.requests import ANY
 from ..frame.context import Context
@@ -216,6 +216,7 @@ def run(
         plain_lines=not no_progress,
         queue=queue,
         tags=tags(tag),
+        variables=tuple(env or ()),
     )
     if detach:
         submit_detached(session, job, printer, options, settings)
@@ -297,11 +298,15 @@ def assignments(words: list[str]) -> dict[str, str]:
 
     Raises UsageError.
     """
-    check_text(words, "the variable")
+    check_text(words, "the variable", without_value)
     result = {}
     for word in words:
         name, _, value = word.partition("=")
         if not name or "\0" in word:
-            raise UsageError(f"{word!r} is not a variable", because="it has no name", hint="write NAME=VALUE")
+            raise UsageError(
+                f"{without_value(word)!r} is not a variable",
+                because="it has no name",
+                hint="write NAME=VALUE",
+            )
         result[name] = value
     return result

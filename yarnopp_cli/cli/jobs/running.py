@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from executor.records import Resource
 
 from ...errors import EXIT_FAILURE, EXIT_INTERRUPTED, YoppError
 from ...jobs import progress
+from ...jobs.commands import without_values
 from ...jobs.loop import Left, MasterLoop, SignalWatch
 from ...jobs.output import OutputFollower, Sink
 from ...jobs.session import ON_DEMAND, Session
@@ -59,7 +61,7 @@ class JobOptions:
 
     ``plain_lines`` writes a line of progress now and then where there is no terminal. ``show_summary`` says
     always which types ran. ``queue``, ``priority``, ``tags`` and ``node_label`` are the
-    application's.
+    application's. ``variables`` are the NAME=VALUE words of the command line, whose values nobody else is shown.
     """
 
     stream: bool = False
@@ -72,6 +74,7 @@ class JobOptions:
     node_label: str = ""
     master_resource: Resource | None = None
     plain_lines: bool = True
+    variables: tuple[str, ...] = ()
 
 
 class JobConsole:
@@ -301,11 +304,15 @@ def warn_of_ignored(session: Session, printer: Printer) -> None:
         )
 
 
-def command_line() -> str:
-    """What people typed, for listings."""
+def command_line(variables: Sequence[str] = ()) -> str:
+    """What people typed, for listings, which all users of the machine may see: of ``variables`` the names only."""
     import shlex
 
-    return shlex.join(["yopp", *sys.argv[1:]]).encode(errors="backslashreplace").decode()[:1000]
+    return (
+        shlex.join(["yopp", *without_values(sys.argv[1:], variables)])
+        .encode(errors="backslashreplace")
+        .decode()[:1000]
+    )
 
 
 def run_foreground(session: Session, job: JobSpec, printer: Printer, options: JobOptions) -> Outcome:
@@ -382,7 +389,7 @@ def _context(job: JobSpec, options: JobOptions) -> ApplicationSubmissionContext:
         unmanaged=True,
         tags=options.tags,
         node_label_expression=options.node_label,
-        command_line=command_line(),
+        command_line=command_line(options.variables),
         map_reduce=job.map_reduce,
     )
 
