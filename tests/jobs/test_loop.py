@@ -16,7 +16,8 @@ from executor.records import Resource
 from yarnopp_cli.jobs.loop import Left, MasterLoop, SignalWatch
 from yarnopp_cli.masters import messages as m
 from yarnopp_cli.masters.jobmaster import JobMaster
-from yarnopp_cli.masters.run import RunOptions, plan
+from yarnopp_cli.masters.run import plan
+from yarnopp_cli.records.jobs import TaskSpec
 from yarnopp_cli.records.reports import FinalApplicationStatus
 from yarnopp_cli.rpc.blocking import Connection
 
@@ -60,7 +61,7 @@ def directory() -> Iterator[Path]:
 
 
 def master(count: int) -> JobMaster:
-    return JobMaster(plan(RunOptions(("true",), Resource(10, 1), containers=count)), ATTEMPT, TOKEN)
+    return JobMaster(plan(("true",), TaskSpec(1, Resource(10, 1)), count), ATTEMPT, TOKEN)
 
 
 def run(

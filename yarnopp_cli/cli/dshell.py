@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import typer
@@ -25,6 +24,7 @@ from ..errors import (
 )
 from ..jobs.commands import check_text, find_command, portable_environment
 from ..masters import distributedshell as shell
+from ..records.jobs import TaskSpec
 from .context import Context
 from .options import (
     Color,
@@ -44,7 +44,7 @@ from .options import (
     size_mb,
 )
 from .output import Printer
-from .run import assignments, both_types, check_counts
+from .run import assignments, both_types, check_counts, tags
 
 HADOOP_EXIT = "YOPP_HADOOP_EXIT"
 HADOOP_FAILED = 2
@@ -243,7 +243,7 @@ def _with_options_that_mean_nothing(command: Callable[..., int]) -> Callable[...
 
     def with_all(**values: Any) -> int:
         given = [name for name in WITHOUT_MEANING if values.pop(name) not in (None, False)]
-        return command(**values, without_meaning=given)
+        return in_hadoops_codes(lambda: command(**values, without_meaning=given))
 
     with_all.__doc__ = command.__doc__
     signature = inspect.Signature(
@@ -306,160 +306,85 @@ def dshell(
     log files (`yopp logs`), and is shown here with --follow. Hadoop's own spellings work too: -shell_command,
     -num_containers, -container_type.
     """
+    from .jobs import Outcome, Shown, session_of, start, submission_of
+
     printer = Printer.of(
         output=output, json=json, quiet=quiet, verbose=verbose + debug, color=color, no_progress=no_progress
     )
     for name in without_meaning or []:
         if WITHOUT_MEANING[name]:
             printer.warn(f"--{name.replace('_', '-')} does nothing: {WITHOUT_MEANING[name]}")
-    request = ShellRequest(
+    shell.check_one(bool(shell_command), bool(shell_script), bool(argv))
+    check_text([*(argv or ()), shell_command, *(shell_args or ()), appname, shell_script], "the argument")
+    check_counts(count, None, None)
+    check_policy(container_retry_policy)
+    environment, _ = portable_environment(assignments(shell_env or []))
+    if argv:
+        find_command(argv[0], {**os.environ, **environment}, os.getcwd())
+    planned = shell.plan(
+        TaskSpec(
+            1,
+            container_size(container_memory, container_vcores, container_resources),
+            execution_kind(container_type, opportunistic, guaranteed),
+            shell_cmd_priority,
+            enforce,
+        ),
+        count,
+        shell_command=shell_command,
+        shell_script=read_script(shell_script) if shell_script else None,
         argv=tuple(argv or ()),
-        command=shell_command,
-        script=shell_script,
-        arguments=tuple(shell_args or ()),
-        variables=tuple(shell_env or ()),
-        count=count,
-        kind=execution_kind(container_type, opportunistic, guaranteed),
-        resource=container_size(container_memory, container_vcores, container_resources),
-        priority=shell_cmd_priority,
+        shell_args=tuple(shell_args or ()),
+        shell=shell_program(),
+        environment=environment,
+        retry=shell.ContainerRetryContext(
+            container_retry_policy,
+            error_codes(container_retry_error_codes),
+            container_max_retries,
+            container_retry_interval,
+        ),
         promote=promote,
-        enforce=enforce,
-        retry_policy=container_retry_policy,
-        retry_codes=container_retry_error_codes,
-        max_retries=container_max_retries,
-        retry_interval_ms=container_retry_interval,
         name=appname,
         timeout_ms=max(0, timeout),
+        exit_rule=exit_code.value,
     )
-    submission = Submission(
+    master = master_size(master_memory, master_vcores, master_resources)
+    context = Context.of(conf=conf, define=define, run_dir=run_dir)
+    session = session_of(context, printer)
+    job = shell.under(planned, session.settings)
+    submission = submission_of(
+        job,
         queue=queue,
         priority=priority,
-        tags=tuple(filter(None, (tag.strip() for tag in application_tags.split(",")))),
-        keep_containers=keep_containers,
-        node_label=node_label_expression,
-        master=master_size(master_memory, master_vcores, master_resources),
-        exit_rule=exit_code.value,
-        follow=follow,
-        detach=detach,
-        dry_run=dry_run,
+        tags=tags([application_tags]),
+        keep_containers_across_attempts=keep_containers,
+        node_label_expression=node_label_expression,
+        am_resource=master or session.settings.am_resource,
+    )
+    shown = Shown(
+        stream=follow and not (printer.ids_only or printer.is_json),
+        prefixed=count > 1,
         plain_lines=not no_progress,
     )
-    return in_hadoops_codes(
-        lambda: _run(request, submission, Context.of(conf=conf, define=define, run_dir=run_dir), printer)
+
+    def ended(outcome: Outcome) -> dict[str, Any]:
+        if not (follow or printer.is_json or printer.ids_only):
+            told = outcome.response
+            printer.note(f"output: {told.log_directory}/ (`yopp logs {told.application_id}` shows it)")
+        return {}
+
+    return start(
+        context, session, printer, job, submission, shown, detach=detach, dry_run=dry_run, ended=ended
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ShellRequest:
-    """What to run, as it was typed."""
-
-    argv: tuple[str, ...]
-    command: str
-    script: str
-    arguments: tuple[str, ...]
-    variables: tuple[str, ...]
-    count: int
-    kind: ExecutionType
-    resource: Resource
-    priority: int
-    promote: bool
-    enforce: bool
-    retry_policy: int
-    retry_codes: str
-    max_retries: int
-    retry_interval_ms: int
-    name: str
-    timeout_ms: int
-
-    def options(self, max_preemptions: int, retry_minimum_ms: int = 0) -> shell.ShellOptions:
-        """Checked, and as the plan takes it; reads the script. Raises YoppError."""
-        shell.check_one(bool(self.command), bool(self.script), bool(self.argv))
-        check_counts(self.count, None, None)
-        check_text([*self.argv, self.command, *self.arguments, self.name, self.script], "the argument")
-        if self.retry_policy not in (0, 1, 2):
-            raise UsageError(
-                f"no retry policy {self.retry_policy}",
-                because="there are 0 (never), 1 (after any error) and 2 (after some codes)",
-                hint="--container-retry-policy 1 --container-max-retries 3",
-            )
-        environment, _ = portable_environment(assignments(list(self.variables)))
-        if self.argv:
-            find_command(self.argv[0], {**os.environ, **environment}, os.getcwd())
-        return shell.ShellOptions(
-            resource=self.resource,
-            shell_command=self.command,
-            shell_script=read_script(self.script) if self.script else None,
-            argv=self.argv,
-            shell_args=self.arguments,
-            environment=environment,
-            containers=self.count,
-            execution_type=self.kind,
-            enforce=self.enforce,
-            promote=self.promote,
-            container_priority=self.priority,
-            name=self.name,
-            timeout_ms=self.timeout_ms,
-            retry_policy=self.retry_policy,
-            retry_error_codes=error_codes(self.retry_codes),
-            max_retries=self.max_retries,
-            retry_interval_ms=max(0, retry_minimum_ms, self.retry_interval_ms),
-            max_preemptions=max_preemptions,
+def check_policy(policy: int) -> None:
+    """Raise UsageError for a retry policy that YARN does not have."""
+    if policy not in (0, 1, 2):
+        raise UsageError(
+            f"no retry policy {policy}",
+            because="there are 0 (never), 1 (after any error) and 2 (after some codes)",
+            hint="--container-retry-policy 1 --container-max-retries 3",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """How to submit it, and how to show it."""
-
-    queue: str
-    priority: int
-    tags: tuple[str, ...]
-    keep_containers: bool
-    node_label: str
-    master: Resource | None
-    exit_rule: str
-    follow: bool
-    detach: bool
-    dry_run: bool
-    plain_lines: bool
-
-
-def _run(request: ShellRequest, submission: Submission, context: Context, printer: Printer) -> int:
-    from .jobs import JobOptions, final_document, run_foreground, session_of, submit_detached
-
-    request.options(1)  # what is wrong with it is said before anything else is looked at
-    session, settings = session_of(context, printer)
-    asked = request.options(settings.max_preemptions, settings.retry_minimum_interval_ms)
-    job = shell.plan(
-        replace(asked, preempted_is_failure=settings.preempted_counts_as_failed), shell_program()
-    )
-    job = replace(job, exit_rule=submission.exit_rule)
-    if submission.dry_run:
-        from .dry_run import tell
-
-        master = submission.master or settings.am_resource
-        return tell(context, printer, job, master if submission.detach else None)
-    options = JobOptions(
-        stream=submission.follow and not (printer.ids_only or printer.is_json),
-        prefixed=request.count > 1,
-        queue=submission.queue,
-        priority=submission.priority,
-        tags=submission.tags,
-        keep_containers=submission.keep_containers,
-        node_label=submission.node_label,
-        master_resource=submission.master,
-        plain_lines=submission.plain_lines,
-    )
-    if submission.detach:
-        submit_detached(session, job, printer, options, settings)
-        return 0
-    outcome = run_foreground(session, job, printer, options)
-    if printer.is_json:
-        printer.document(final_document(outcome))
-    elif not submission.follow and not printer.ids_only:
-        application_id = outcome.response.application_id
-        printer.note(f"output: {outcome.response.log_directory}/ (`yopp logs {application_id}` shows it)")
-    return outcome.end.exit_code
 
 
 def in_hadoops_codes(run: Callable[[], int]) -> int:

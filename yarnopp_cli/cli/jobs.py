@@ -10,10 +10,9 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
-
-from executor.records import Resource
 
 from ..errors import EXIT_FAILURE, EXIT_INTERRUPTED, YoppError
 from ..jobs import progress
@@ -29,7 +28,6 @@ from ..records.reports import FINAL_STATES, ApplicationReport, FinalApplicationS
 from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext
 from ..rpc.blocking import Connection
 from ..rpc.plain import encode
-from ..settings.applications import ApplicationSettings
 from ..settings.resourcemanager import ResourceManagerSettings
 from .context import Context
 from .output import Printer, is_terminal
@@ -52,25 +50,17 @@ _LIVE = frozenset({TaskState.RUNNING})
 _LEFT_CONTAINER = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED, TaskState.WAITING})
 
 
-@dataclass(slots=True)
-class JobOptions:
-    """How a job is shown and submitted. ``stream`` copies the containers' output; ``prefixed`` marks its
-    lines.
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How a job is shown. ``stream`` copies the containers' output; ``prefixed`` marks its lines.
 
-    ``plain_lines`` writes a line of progress now and then where there is no terminal. ``show_summary`` says
-    always which types ran. ``queue``, ``priority``, ``tags`` and ``node_label`` are the
-    application's.
+    ``plain_lines`` writes a line of progress now and then where there is no terminal. ``show_summary`` says always
+    which types ran.
     """
 
     stream: bool = False
     prefixed: bool = False
     show_summary: bool = False
-    queue: str = "default"
-    priority: int = 0
-    tags: tuple[str, ...] = ()
-    keep_containers: bool = False
-    node_label: str = ""
-    master_resource: Resource | None = None
     plain_lines: bool = True
 
 
@@ -83,7 +73,7 @@ class JobConsole:
         job: JobSpec,
         master: JobMaster,
         response: SubmitApplicationResponse,
-        options: JobOptions,
+        shown: Shown,
     ) -> None:
         self._printer = printer
         self._job = job
@@ -93,8 +83,8 @@ class JobConsole:
         self._first_said = False
         # One command whose output is shown and whose code is handed on needs no story in a pipe or a script.
         only_one = sum(len(phase.tasks) for phase in job.phases) == 1
-        self._terse = options.stream and only_one and not printer.verbose and not is_terminal(sys.stderr)
-        self._plain_lines = options.plain_lines and not self._terse and not is_terminal(sys.stderr)
+        self._terse = shown.stream and only_one and not printer.verbose and not is_terminal(sys.stderr)
+        self._plain_lines = shown.plain_lines and not self._terse and not is_terminal(sys.stderr)
         self._shown = ""
         self._drawn_at = 0.0
         self._is_drawn = False
@@ -102,13 +92,13 @@ class JobConsole:
         self._follower: OutputFollower | None = None
         self._out: Sink | None = None
         self._err: Sink | None = None
-        if options.stream:
+        if shown.stream:
             sys.stdout.flush()
             sys.stderr.flush()
             self._out = Sink(1, self.hide if is_terminal(sys.stdout) else None)
             self._err = Sink(2, self.hide if is_terminal(sys.stderr) else None)
             self._follower = OutputFollower(
-                response.log_directory, self._out, self._err, prefixed=options.prefixed
+                response.log_directory, self._out, self._err, prefixed=shown.prefixed
             )
 
     # --- what the loop tells
@@ -241,7 +231,7 @@ class JobConsole:
                 exit_code=end.exit_code or EXIT_FAILURE,
             )
 
-    def say_end(self, end: EndMaster, options: JobOptions) -> None:
+    def say_end(self, end: EndMaster, shown: Shown) -> None:
         """What came of it."""
         self.say_first_line()
         if self._terse and end.final_status is FinalApplicationStatus.SUCCEEDED:
@@ -251,7 +241,7 @@ class JobConsole:
             self.say(line)
         elapsed = time.monotonic() - self._started
         self.say(progress.end_line(end.final_status, elapsed, tally, end.diagnostics))
-        summary = progress.summary_line(end.summary, always=options.show_summary)
+        summary = progress.summary_line(end.summary, always=shown.show_summary)
         if summary:
             self.say(summary)
 
@@ -276,13 +266,55 @@ class Outcome:
         return self.end.final_status is FinalApplicationStatus.SUCCEEDED
 
 
-def session_of(context: Context, printer: Printer) -> tuple[Session, ApplicationSettings]:
-    """A session of this command's run directory, and the job settings of its configuration."""
-    configuration = context.configuration
-    for line in configuration.warnings:
+def session_of(context: Context, printer: Printer) -> Session:
+    """A session of this command's run directory."""
+    for line in context.configuration.warnings:
         printer.warn(line)
-    settings = configuration.settings(ApplicationSettings)
-    return Session(context.run_dir, configuration, settings.on_demand_enabled, printer.note), settings
+    return Session(context.run_dir, context.configuration, printer.note)
+
+
+def submission_of(job: JobSpec, **more: Any) -> ApplicationSubmissionContext:
+    """What the ResourceManager is told of a job; ``more`` are fields that its command line says."""
+    return ApplicationSubmissionContext(
+        application_id="",
+        name=job.name,
+        application_type=job.application_type,
+        user=os.environ.get("HADOOP_USER_NAME", ""),
+        unmanaged=True,
+        command_line=command_line(),
+        map_reduce=job.map_reduce,
+        **more,
+    )
+
+
+def start(
+    context: Context,
+    session: Session,
+    printer: Printer,
+    job: JobSpec,
+    submission: ApplicationSubmissionContext,
+    shown: Shown,
+    *,
+    detach: bool,
+    dry_run: bool,
+    ended: Callable[[Outcome], dict[str, Any]] = lambda outcome: {},
+) -> int:
+    """Submit a job and see it through, or only the first with ``detach``, or neither with ``dry_run``; the exit code.
+
+    ``ended`` is told the outcome before anything is printed of it, and answers with more for the job's document.
+    """
+    if dry_run:
+        from .dry_run import tell
+
+        return tell(context, printer, job, submission.am_resource if detach else None)
+    if detach:
+        submit_detached(session, job, printer, submission)
+        return 0
+    outcome = run_foreground(session, job, printer, submission, shown)
+    more = ended(outcome)
+    if printer.is_json:
+        printer.document(final_document(outcome, more))
+    return outcome.end.exit_code
 
 
 def warn_of_ignored(session: Session, printer: Printer) -> None:
@@ -307,12 +339,14 @@ def command_line() -> str:
     return shlex.join(["yopp", *sys.argv[1:]]).encode(errors="backslashreplace").decode()[:1000]
 
 
-def run_foreground(session: Session, job: JobSpec, printer: Printer, options: JobOptions) -> Outcome:
+def run_foreground(
+    session: Session, job: JobSpec, printer: Printer, submission: ApplicationSubmissionContext, shown: Shown
+) -> Outcome:
     """Submit the job with this client as its master, and see it through. Raises YoppError.
 
     Interrupted twice, it has the RM kill the job at once, and leaves (exit 130).
     """
-    response = session.submit(_context(job, options))
+    response = session.submit(submission)
     warn_of_ignored(session, printer)
     if response.am_token is None:
         raise YoppError(
@@ -323,7 +357,7 @@ def run_foreground(session: Session, job: JobSpec, printer: Printer, options: Jo
     if printer.ids_only:
         printer.text(response.application_id)
     master = JobMaster(job, response.attempt_id, response.am_token)
-    console = JobConsole(printer, job, master, response, options)
+    console = JobConsole(printer, job, master, response, shown)
     with SignalWatch() as signals:
         scheduler = session.configuration.settings(ResourceManagerSettings).scheduler_address
         loop = MasterLoop(master, session.open(), console, signals, scheduler)
@@ -342,7 +376,7 @@ def run_foreground(session: Session, job: JobSpec, printer: Printer, options: Jo
     if end.error is not None:
         raise _final_error(end, end.error, report)
     if end.exit_code != EXIT_READER_GONE:
-        console.say_end(end, options)
+        console.say_end(end, shown)
         console.check_output(end)
     return Outcome(end, response, report, console.tasks)
 
@@ -370,22 +404,6 @@ def killed_at_once(rm_socket: str, application_id: str) -> YoppError:
     )
 
 
-def _context(job: JobSpec, options: JobOptions) -> ApplicationSubmissionContext:
-    return ApplicationSubmissionContext(
-        application_id="",
-        name=job.name,
-        application_type=job.application_type,
-        queue=options.queue,
-        user=os.environ.get("HADOOP_USER_NAME", ""),
-        priority=options.priority,
-        unmanaged=True,
-        tags=options.tags,
-        node_label_expression=options.node_label,
-        command_line=command_line(),
-        map_reduce=job.map_reduce,
-    )
-
-
 def _final_error(end: EndMaster, error: YoppError, report: ApplicationReport | None) -> YoppError:
     """What made it impossible to go on, with what the RM says of it."""
     because = error.because
@@ -395,32 +413,20 @@ def _final_error(end: EndMaster, error: YoppError, report: ApplicationReport | N
 
 
 def submit_detached(
-    session: Session,
-    job: JobSpec,
-    printer: Printer,
-    options: JobOptions,
-    settings: ApplicationSettings,
-) -> SubmitApplicationResponse:
+    session: Session, job: JobSpec, printer: Printer, submission: ApplicationSubmissionContext
+) -> None:
     """Submit the job with its master in a container of the cluster, and return at once. Raises YoppError."""
     from ..cluster.launching import daemon_environment
 
     session.check_sizes(task.resource for phase in job.phases for task in phase.tasks)
-    address = f"unix:{session.run_dir.rm_socket}"
-    spec = json.dumps(encode(replace(job, rm_address=address)))
-    resource = options.master_resource or settings.am_resource
+    spec = json.dumps(encode(replace(job, rm_address=f"unix:{session.run_dir.rm_socket}")))
     environment = daemon_environment(os.environ)
-    context = replace(
-        _context(job, options),
-        unmanaged=False,
-        am_container_spec=ContainerLaunchContext(
-            command=(sys.executable, "-P", "-m", "yarnopp_cli.daemons.applicationmaster", JOB_FILE),
-            environment={name: environment[name] for name in ("PYTHONPATH", "PATH") if name in environment},
-            files={JOB_FILE: spec},
-        ),
-        am_resource=resource,
-        keep_containers_across_attempts=options.keep_containers,
+    master = ContainerLaunchContext(
+        command=(sys.executable, "-P", "-m", "yarnopp_cli.daemons.applicationmaster", JOB_FILE),
+        environment={name: environment[name] for name in ("PYTHONPATH", "PATH") if name in environment},
+        files={JOB_FILE: spec},
     )
-    response = session.submit(context)
+    response = session.submit(replace(submission, unmanaged=False, am_container_spec=master))
     warn_of_ignored(session, printer)
     application_id = response.application_id
     if printer.is_json:
@@ -441,7 +447,6 @@ def submit_detached(
             printer.note(f"{shows}, `yopp wait {application_id}` waits for its end")
         if report is not None:
             printer.note(progress.where_text(report))
-    return response
 
 
 def _never(session: Session, application_id: str, report: ApplicationReport | None) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -17,7 +16,8 @@ from executor.records import ExecutionType, Resource
 
 from ..errors import UsageError
 from ..jobs.commands import check_directory, check_text, find_command, portable_environment
-from ..masters.run import COUNT_VARIABLE, NUMBER_VARIABLE, RunOptions, plan
+from ..masters.run import COUNT_VARIABLE, NUMBER_VARIABLE, plan
+from ..records.jobs import TaskSpec
 from ..records.requests import ANY
 from .context import Context
 from .options import (
@@ -159,7 +159,7 @@ def run(
     application's id. With several containers the highest exit code of those that failed is the job's, or as
     --exit-code says.
     """
-    from .jobs import JobOptions, final_document, run_foreground, session_of, submit_detached
+    from .jobs import Shown, session_of, start, submission_of
 
     printer = Printer.of(
         output=output, json=json, quiet=quiet, verbose=verbose, color=color, no_progress=no_progress
@@ -179,51 +179,41 @@ def run(
     find_command(command[0], environment, directory)
 
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
-    session, settings = session_of(context, printer)
-    where = node if dry_run else session.find_node(node)
-    job = plan(
-        RunOptions(
-            command=tuple(command),
-            resource=Resource(
-                settings.run_memory_mb if memory is None else memory,
-                settings.run_vcores if vcores is None else vcores,
-            ),
-            containers=count,
-            execution_type=ExecutionType.OPPORTUNISTIC if opportunistic else ExecutionType.GUARANTEED,
-            enforce=enforce,
-            promote=promote,
-            priority=priority,
-            duration_hint_ms=round((expect or 0) * 1000),
-            environment=environment,
-            working_directory=directory,
-            node=where,
-            name=name,
-            timeout_ms=round((timeout or 0) * 1000),
-            container_timeout_ms=round((container_timeout or 0) * 1000),
-            retries=retries,
-            max_preemptions=settings.max_preemptions,
-        )
+    session = session_of(context, printer)
+    settings = session.settings
+    task = TaskSpec(
+        1,
+        Resource(
+            settings.run_memory_mb if memory is None else memory,
+            settings.run_vcores if vcores is None else vcores,
+        ),
+        ExecutionType.OPPORTUNISTIC if opportunistic else ExecutionType.GUARANTEED,
+        priority,
+        enforce,
+        duration_hint_ms=round((expect or 0) * 1000),
     )
-    job = replace(job, exit_rule=exit_code.value)
-    if dry_run:
-        from .dry_run import tell
-
-        return tell(context, printer, job, settings.am_resource if detach else None)
-    shown = not (printer.ids_only or printer.is_json)
-    options = JobOptions(
-        stream=shown,
+    job = plan(
+        tuple(command),
+        task,
+        count,
+        name=name,
+        environment=environment,
+        working_directory=directory,
+        node=node if dry_run else session.find_node(node),
+        promote=promote,
+        retries=retries,
+        timeout_ms=round((timeout or 0) * 1000),
+        container_timeout_ms=round((container_timeout or 0) * 1000),
+        max_preemptions=settings.max_preemptions,
+        exit_rule=exit_code.value,
+    )
+    shown = Shown(
+        stream=not (printer.ids_only or printer.is_json),
         prefixed=count > 1 and not no_prefix,
         plain_lines=not no_progress,
-        queue=queue,
-        tags=tags(tag),
     )
-    if detach:
-        submit_detached(session, job, printer, options, settings)
-        return 0
-    outcome = run_foreground(session, job, printer, options)
-    if printer.is_json:
-        printer.document(final_document(outcome))
-    return outcome.end.exit_code
+    submission = submission_of(job, queue=queue, tags=tags(tag), am_resource=settings.am_resource)
+    return start(context, session, printer, job, submission, shown, detach=detach, dry_run=dry_run)
 
 
 def both_types() -> UsageError:
