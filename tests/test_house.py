@@ -134,7 +134,7 @@ def test_no_print_and_no_swallowed_errors(path: Path) -> None:
     wrong = []
     for node in ast.walk(ast.parse(path.read_text())):
         prints = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
-        if prints and name != "yarnopp_cli.cli.output" and not name.startswith("yarnopp_cli.jobs."):
+        if prints and name != "yarnopp_cli.cli.frame.output" and not name.startswith("yarnopp_cli.jobs."):
             wrong.append(f"print at line {node.lineno}")
         if isinstance(node, ast.ExceptHandler):
             caught = node.type

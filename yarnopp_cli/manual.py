@@ -271,8 +271,28 @@ def root_help() -> str:
     return command.get_help(context).rstrip() + "\n"
 
 
+def states_document() -> str:
+    """``docs/states.md``: each table of transitions, as a diagram and in words."""
+    from executor.core.states import container_states
+    from yarnopp_cli.resourcemanager import lives
+
+    lines = [
+        "# States",
+        "",
+        "Generated from the tables in `executor/core/container.py` and `yarnopp_cli/resourcemanager/lives.py`.",
+        "Commands are in italics, what is seen or asked is not. A transition that is not in its table is a bug:",
+        "it ends the daemon with the story of what went through it.",
+        "",
+        *container_states(),
+    ]
+    for table in (lives.APPLICATIONS, lives.ATTEMPTS, lives.CONTAINERS, lives.NODES):
+        lines += ["", *table.document()]
+    return "\n".join(lines) + "\n"
+
+
 GENERATED: dict[str, Callable[[], str]] = {
     "configs/yarn-default.toml": default_toml,
+    "docs/states.md": states_document,
     "man/yarn-site.toml.5": lambda: to_man(site_page()),
     "man/yopp.1": lambda: to_man(yopp_page()),
     "yarnopp_cli/cli/help.txt": root_help,

@@ -6,12 +6,9 @@ it. The module knows nothing of other containers; who runs and who waits is deci
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
-from ..errors import InvalidTransitionError
 from ..records import (
     ContainerExitStatus,
     ContainerRecord,
@@ -32,6 +29,7 @@ from .events import (
     ContainerPauseFailed,
     ContainerResumed,
 )
+from .transitions import StoryEntry, TransitionTable
 
 SCHEDULED = ContainerState.SCHEDULED
 LAUNCHING = ContainerState.LAUNCHING
@@ -64,25 +62,23 @@ TRANSITIONS: Mapping[ContainerState, Mapping[type, ContainerState]] = {
     },
     DONE: {},
 }
-"""state -> what is done to it or seen of it -> next state (after YARN's ``ContainerImpl``). KILLING takes
-what a command given before the kill still ends in. A pair that is not here is a bug."""
+"""After YARN's ``ContainerImpl``. KILLING takes what a command given before the kill still ends in."""
 
-STORY_LENGTH = 32
-"""How many of its last transitions a container remembers."""
-
-
-class StoryEntry(NamedTuple):
-    """One line of a container's story: when (the machine's seconds), from which state, why, to which
-    state."""
-
-    at: float
-    before: ContainerState
-    trigger: str
-    after: ContainerState
-
-    def __str__(self) -> str:
-        return f"{self.at:.3f} {self.before.value} --{self.trigger}--> {self.after.value}"
-
+CONTAINER_TABLE: TransitionTable[ContainerState, type] = TransitionTable(
+    "a container at its node",
+    TRANSITIONS,
+    {
+        SCHEDULED: "It waits in a queue, or is about to start.",
+        LAUNCHING: "It has its resources, and its process is being started.",
+        RUNNING: "Its process exists.",
+        PAUSING: "Its processes are being stopped; it holds all of its resources.",
+        PAUSED: "Its processes stand still; it holds its memory and not its vcores.",
+        RESUMING: "It has its vcores again, and its processes are being continued.",
+        KILLING: "It was told to end, and holds its resources until it has.",
+        DONE: "It has ended, and its end is reported.",
+    },
+)
+"""The table with what each state means."""
 
 NOTHING = Resource()
 UNMEASURED = ContainerUsage()
@@ -157,7 +153,7 @@ class Container:
     #: the seconds that it was expected to wait when it was queued, None for unknown
     expected_wait: float | None = None
     deadlines: dict[DeadlineKind, float] = field(default_factory=dict)
-    story: deque[StoryEntry] = field(default_factory=lambda: deque(maxlen=STORY_LENGTH))
+    story: list[StoryEntry] = field(default_factory=list)
 
     @property
     def container_id(self) -> str:
@@ -207,17 +203,11 @@ class Container:
     def after(self, trigger: type) -> ContainerState:
         """The state that ``trigger`` leads to. Raises InvalidTransitionError, with the story, if none
         does."""
-        try:
-            return TRANSITIONS[self.state][trigger]
-        except KeyError:
-            raise InvalidTransitionError(
-                self.container_id, self.state.value, trigger.__name__, tuple(self.story)
-            ) from None
+        return CONTAINER_TABLE.after(self.container_id, self.state, trigger, self.story)
 
     def move(self, trigger: type, now: float, epoch_ms: int) -> None:
         """Make the transition of ``trigger`` and keep the clocks of the state and of the running time."""
-        state = self.after(trigger)
-        self.story.append(StoryEntry(now, self.state, trigger.__name__, state))
+        state = CONTAINER_TABLE.follow(self.container_id, self.state, trigger, now, self.story)
         if state is self.state:
             return
         self.state = state

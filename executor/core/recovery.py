@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ..records import ContainerExitStatus, ContainerRecord, ContainerState, ContainerUsage, Resource
-from .container import UNMEASURED, Container, StoryEntry
+from .container import UNMEASURED, Container
 from .events import ContainerRecovered, Event, RecoveryCompleted
+from .transitions import StoryEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,5 +149,5 @@ def restore(event: ContainerRecovered, now: float, epoch_ms: int) -> Container:
         container.stood_ms = max(0, epoch_ms - container.started_at_ms - round(container.ran * 1000))
         if record.state is ContainerState.RUNNING and record.ran_ms:
             container.resumed_at_ms = record.state_since_ms
-    container.story.append(StoryEntry(now, record.state, ContainerRecovered.__name__, container.state))
+    container.story.append(StoryEntry(now, record.state, ContainerRecovered, container.state))
     return container

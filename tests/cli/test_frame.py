@@ -77,8 +77,10 @@ def test_a_looking_command_loads_its_module_and_nothing_heavy(cli: Cli, run_dir:
     )  # fmt: skip
     assert ended.returncode == 69
     loaded = set(ended.stderr.partition("LOADED ")[2].split())
-    assert "yarnopp_cli.cli.node" in loaded
-    assert not {"rich", "asyncio", "psutil", "msgspec", "textual", "tomli", "yarnopp_cli.cli.logs"} & loaded
+    assert "yarnopp_cli.cli.looking.node" in loaded
+    assert (
+        not {"rich", "asyncio", "psutil", "msgspec", "textual", "tomli", "yarnopp_cli.cli.jobs.logs"} & loaded
+    )
 
 
 def test_the_table_is_sound() -> None:
@@ -165,7 +167,7 @@ def test_errors_as_json_are_yarns_and_stdout_is_empty(cli: Cli, monkeypatch: pyt
 
 
 def test_a_bug_is_one_line_and_its_story_is_in_a_file(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    import yarnopp_cli.cli.version as module
+    import yarnopp_cli.cli.help.version as module
 
     def broken() -> str:
         raise RuntimeError("the sky fell")
@@ -184,7 +186,7 @@ def test_a_bug_is_one_line_and_its_story_is_in_a_file(cli: Cli, monkeypatch: pyt
 
 
 def test_ctrl_c_is_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    import yarnopp_cli.cli.version as module
+    import yarnopp_cli.cli.help.version as module
 
     def interrupted() -> str:
         raise KeyboardInterrupt
@@ -194,7 +196,7 @@ def test_ctrl_c_is_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_the_system_refuses_is_no_bug(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    import yarnopp_cli.cli.version as module
+    import yarnopp_cli.cli.help.version as module
 
     def refused() -> str:
         raise PermissionError(13, "Permission denied", "/etc/x")

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from yarnopp_cli.client.local.rest import RefusedError, Rest
-from yarnopp_cli.client.local.yarn import YarnEngine, expiry
 
 from executor.records import ContainerState, ExecutionType
-from yarnopp_cli.client.local import rest
+from yarnopp_cli.client import rest
+from yarnopp_cli.client.rest import RefusedError, Rest
+from yarnopp_cli.client.yarn import YarnEngine, expiry
 from yarnopp_cli.errors import (
     ApplicationNotFoundError,
     ConnectionFailedError,

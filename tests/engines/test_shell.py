@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from yarnopp_cli.client.local.shell import CLASSPATH, MASTER, ShellJob, body, command
 
 from executor.records import ExecutionType, Resource
+from yarnopp_cli.client.shell import CLASSPATH, MASTER, ShellJob, body, command
 from yarnopp_cli.resourcemanager.apps.submission import read
 
 APPLICATION = "application_1765400000000_0001"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from yarnopp_cli.cli.up import AUTO_PORTS
+from yarnopp_cli.cli.lifecycle.up import AUTO_PORTS
 from yarnopp_cli.cluster.doctor import Check, Surroundings, examine_host, exit_code
 from yarnopp_cli.cluster.doctor_clock import examine_clock
 from yarnopp_cli.cluster.rundir import RunDir

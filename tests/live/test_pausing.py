@@ -13,10 +13,10 @@ from typing import Any
 
 import psutil
 import pytest
-from yarnopp_cli.client.local.local import YarnClient
 
 from executor.linux.pausing import standing
 from executor.records import ContainerUsage
+from yarnopp_cli.client.local import YarnClient
 from yarnopp_cli.cluster.processes import ProcessId, wait_for_end
 
 from .conftest import ROOT, Yopp, wait_until

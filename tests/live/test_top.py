@@ -16,7 +16,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from yarnopp_cli.client.local.local import YarnClient
+
+from yarnopp_cli.client.local import YarnClient
 
 from .conftest import Yopp, wait_until
 

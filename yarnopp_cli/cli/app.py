@@ -18,11 +18,11 @@ import typer
 from typer.core import TyperGroup
 
 from ..errors import EXIT_FAILURE, EXIT_HADOOP_USAGE, EXIT_NOT_PERMITTED, EXIT_USAGE, UsageError, YoppError
-from . import output
-from .argv import rewrite
-from .common import alarm_kept, complete
-from .engine_options import offer
-from .options import examples, new_typer
+from .frame import output
+from .frame.argv import rewrite
+from .frame.common import alarm_kept, complete
+from .frame.engine_options import offer
+from .frame.options import examples, new_typer
 from .table import COMMANDS, SECTIONS, TABLE
 
 EXIT_BUG = 70
@@ -120,7 +120,7 @@ def _main(
         raise typer.Exit(0)
     if ctx.invoked_subcommand is not None:
         return None
-    from .home import home
+    from .help.home import home
 
     return home()
 
@@ -131,7 +131,7 @@ def run(argv: Sequence[str]) -> int:
     try:
         # A shell's TAB: whatever words stand there, none is to be parsed.
         if list(argv[:2]) == ["completion", "words"]:
-            from .completion import words
+            from .help.completion import words
 
             words(list(argv[2:]))
             return 0
@@ -156,7 +156,7 @@ def run(argv: Sequence[str]) -> int:
 
 def _invoke(argv: list[str]) -> int:
     if os.environ.get("PAGER") and output.is_terminal_out() and _asks_for_help(argv):
-        from .paging import through_pager
+        from .frame.paging import through_pager
 
         return through_pager(lambda: _call(argv))
     return _call(argv)

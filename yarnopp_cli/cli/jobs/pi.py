@@ -1,0 +1,180 @@
+"""``yopp pi``:
+
+Hadoop's QuasiMonteCarlo example, in real map containers and one reduce, with Hadoop's lines on stdout.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...errors import UsageError
+from ...masters import pi as masters_pi
+from ..frame.context import Context
+from ..frame.options import (
+    Color,
+    Conf,
+    Define,
+    DryRun,
+    ExitCode,
+    ExitRule,
+    JobTimeout,
+    Json,
+    NoProgress,
+    Output,
+    Queue,
+    Quiet,
+    RunDirOption,
+    Tags,
+    Verbose,
+    examples,
+)
+from ..frame.output import Printer
+from .run import tags
+
+if TYPE_CHECKING:
+    from ...records.mapreduce import JobProperty
+    from ...settings.applications import ApplicationSettings
+
+PERCENT = "mapreduce.job.num-opportunistic-maps-percent"
+
+Maps = Annotated[int, typer.Argument(metavar="NMAPS", help="How many maps.")]
+Samples = Annotated[int, typer.Argument(metavar="NSAMPLES", help="How many points in each.")]
+Percent = Annotated[
+    int | None,
+    typer.Option(
+        "--opportunistic-percent",
+        metavar="P",
+        help=f"The share of opportunistic maps: short for -D {PERCENT}=P.",
+    ),
+]
+Detach = Annotated[
+    bool, typer.Option("-d", "--detach/--wait", help="Return at once; the job goes on in the cluster.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``pi``."""
+    app.command("pi", epilog=examples("yopp pi 10 1000", f"yopp pi -D{PERCENT}=40 50 100"))(pi)
+
+
+def pi(
+    maps: Maps,
+    samples: Samples,
+    percent: Percent = None,
+    detach: Detach = False,
+    exit_code: ExitCode = ExitRule.highest,
+    queue: Queue = "default",
+    tag: Tags = None,
+    dry_run: DryRun = False,
+    timeout: JobTimeout = None,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+    no_progress: NoProgress = False,
+) -> int:
+    """Estimate pi with NMAPS maps of NSAMPLES points each, exactly as Hadoop's example does.
+
+    The maps and the reduce are real processes in containers; the percentage of opportunistic maps is exact,
+    and spread evenly over them. What is printed is Hadoop's, in Hadoop's order, and depends on NMAPS *
+    NSAMPLES only.
+    """
+    from ...jobs.pifiles import PiDirectory, program, read_result
+    from .running import Outcome, Shown, session_of, start, submission_of
+
+    printer = Printer.of(
+        output=output, json=json, quiet=quiet, verbose=verbose, color=color, no_progress=no_progress
+    )
+    masters_pi.check_size(maps, samples)
+    context = Context.of(conf=conf, define=define, run_dir=run_dir)
+    session = session_of(context, printer)
+    settings = _with_share(session.settings, percent)
+    silent = printer.is_json or printer.ids_only or detach or dry_run
+    say: Callable[[str], None] = (lambda text: None) if silent else printer.text
+    parent = f"{context.run_dir.state_dir}/jobs"
+
+    def started_in(directory: str) -> int:
+        job = masters_pi.plan(
+            maps,
+            samples,
+            directory,
+            program(),
+            settings,
+            timeout_ms=round((timeout or 0) * 1000),
+            exit_rule=exit_code.value,
+            properties=_properties(context, maps, settings, session.settings),
+        )
+        shown = Shown(show_summary=True, plain_lines=not no_progress)
+        submission = submission_of(job, queue=queue, tags=tags(tag), am_resource=settings.am_resource)
+        began = time.time()
+
+        def ended(outcome: Outcome) -> dict[str, Any]:
+            if not outcome.succeeded:
+                say(f"Job {masters_pi.job_id(outcome.response.application_id)} failed!")
+                return {}
+            inside, outside = read_result(directory)
+            estimate = masters_pi.estimate(inside, inside + outside)
+            say(f"Job Finished in {round(time.time() - began, 3)} seconds")
+            say(f"Estimated value of Pi is {estimate}")
+            return {"pi": {"estimate": estimate, "inside": inside, "total": inside + outside}}
+
+        say("Starting Job")
+        return start(
+            context, session, printer, job, submission, shown, detach=detach, dry_run=dry_run, ended=ended
+        )
+
+    if dry_run:
+        return started_in(f"{parent}/{masters_pi.NAME}")
+    say(f"Number of Maps  = {maps}\nSamples per Map = {samples}")
+    session.open()
+    directory = PiDirectory(parent, round(time.time() * 1000))
+    is_ours = True
+    try:
+        for index in directory.write_inputs(maps, samples):
+            say(f"Wrote input for Map #{index}")
+        if detach:
+            directory.hand_over()
+        code = started_in(directory.path)
+        is_ours = not detach
+        return code
+    finally:
+        if is_ours:
+            directory.remove()
+
+
+def _properties(
+    context: Context, maps: int, settings: ApplicationSettings, configured: ApplicationSettings
+) -> tuple[JobProperty, ...]:
+    """The job's configuration as its REST documents show it."""
+    from ...jobs.jobconf import job_properties
+
+    own = {
+        "mapreduce.job.maps": str(maps),
+        "mapreduce.job.reduces": "1",
+        "mapreduce.job.name": masters_pi.NAME,
+    }
+    if settings is not configured:
+        own[PERCENT] = str(settings.num_opportunistic_maps_percent)
+    return job_properties(context.configuration, own)
+
+
+def _with_share(settings: ApplicationSettings, percent: int | None) -> ApplicationSettings:
+    """The settings with the share of opportunistic maps that the command line says. Raises UsageError."""
+    if percent is None or percent == settings.num_opportunistic_maps_percent:
+        return settings
+    if not 0 <= percent <= 100:
+        raise UsageError(
+            f"--opportunistic-percent {percent}: a percentage is between 0 and 100",
+            because="so many of a hundred maps are opportunistic",
+            hint="--opportunistic-percent 40",
+        )
+    return replace(settings, num_opportunistic_maps_percent=percent)
