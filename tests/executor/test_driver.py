@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from executor.driver import Driver, write_crash_report
+from executor.driver import Driver, Runner, write_crash_report
 
 
 class Echo:
@@ -155,3 +155,23 @@ def test_a_bug_is_written_down_told_and_not_carried_on(tmp_path: Path) -> None:
 def test_a_report_that_cannot_be_written_does_not_hide_the_bug(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert write_crash_report(tmp_path / "file", ValueError("x"), []) is None
+
+
+def test_a_runner_without_a_loop_is_advanced_by_whoever_waits(tmp_path: Path) -> None:
+    machine, performed = Echo(), []
+    now = [1.0]
+    runner = Runner(machine, performed.append, clock=lambda: now[0], crash_dir=tmp_path, validate=True)
+    machine.answers = {"a": ["of a"]}
+    machine.deadline = 2.0
+    runner.post("a")
+    runner.advance()
+    assert (performed, runner.next_deadline()) == (["of a"], 2.0), "nothing is due yet"
+    now[0] = 2.5
+    runner.advance()
+    assert (performed, machine.advanced, machine.validated) == (["of a", "due"], [2.5], 2)
+    with pytest.raises(ValueError, match="impossible"):
+        runner.post("bug")
+    runner.post("a")
+    assert performed == ["of a", "due"], "a crashed machine takes no more events"
+    [report] = tmp_path.glob("crash-*.jsonl")
+    assert json.loads(report.read_text().splitlines()[-1])["message"] == "impossible"

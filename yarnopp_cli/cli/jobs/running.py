@@ -121,7 +121,7 @@ class JobConsole:
 
     def stopping(self, reason: str) -> None:
         """Say that the job is being stopped."""
-        self.say(f"{reason}: stopping the job (Ctrl-C again kills it at once)")
+        self.say(f"{reason}: stopping the job; a further Ctrl-C kills it at once")
 
     def stop_wanted(self) -> StopRequested | None:
         """A job whose reader has gone (``| head``) ends, as it would in a pipe of the shell's."""
@@ -360,7 +360,9 @@ def run_foreground(
     console = JobConsole(printer, job, master, response, shown)
     with SignalWatch() as signals:
         scheduler = session.configuration.settings(ResourceManagerSettings).scheduler_address
-        loop = MasterLoop(master, session.open(), console, signals, scheduler)
+        loop = MasterLoop(
+            master, session.open(), console, signals, scheduler, crash_dir=session.run_dir.state_dir
+        )
         try:
             end = loop.run()
             session.connection = loop.rm
