@@ -7,7 +7,7 @@ import typer
 from typer.testing import CliRunner
 
 from executor.records import Resource
-from yarnopp_cli.cli.frame.argv import DSHELL_FLAGS, DSHELL_VALUES
+from tests.cli.test_argv import YARNS_FLAGS, YARNS_VALUES
 from yarnopp_cli.cli.jobs import dshell, pi, run
 from yarnopp_cli.errors import UsageError, YoppError
 
@@ -23,7 +23,7 @@ def options_of(name: str, module: object) -> set[str]:
 
 def test_dshell_has_every_option_of_yarns() -> None:
     ours = options_of("dshell", dshell)
-    hadoops = {"--" + name.replace("_", "-") for name in (DSHELL_VALUES | DSHELL_FLAGS) - {"help"}}
+    hadoops = {"--" + name.replace("_", "-") for name in {*YARNS_VALUES, *YARNS_FLAGS} - {"help"}}
     assert hadoops <= ours, hadoops - ours
 
 

@@ -5,6 +5,7 @@ YARN's distributed shell with all its options; those that mean nothing on one ho
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Callable
@@ -73,6 +74,7 @@ WITHOUT_MEANING = {
     "localize_files": "containers see this host's own files",
 }
 """YARN's options that are accepted and do nothing, and why."""
+FLAGS_WITHOUT_MEANING = frozenset({"create"})
 
 
 def milliseconds(text: str) -> int:
@@ -221,19 +223,37 @@ def register(app: typer.Typer) -> None:
     )(_with_options_that_mean_nothing(dshell))
 
 
+@functools.cache
+def long_options() -> dict[str, bool]:
+    """Each long option in YARN's spelling, with underscores, and whether it takes a value."""
+    import inspect
+    import typing
+
+    found = {"help": False} | {name: name not in FLAGS_WITHOUT_MEANING for name in WITHOUT_MEANING}
+    for parameter in inspect.signature(dshell, eval_str=True).parameters.values():
+        kind, *infos = typing.get_args(parameter.annotation)
+        for info in infos:
+            # In an annotation, typer's first spelling stands where a default would.
+            for spelling in (getattr(info, "default", None), *(getattr(info, "param_decls", None) or ())):
+                if isinstance(spelling, str) and spelling.startswith("--"):
+                    found[spelling[2:].replace("-", "_")] = kind is not bool and not getattr(
+                        info, "count", False
+                    )
+    return found
+
+
 def _with_options_that_mean_nothing(command: Callable[..., int]) -> Callable[..., int]:
     """The command with YARN's other options too, hidden; those given come as ``without_meaning``."""
     import inspect
 
     hints = inspect.signature(command, eval_str=True)
-    flags = {"create"}
     extra = [
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=False if name in flags else None,
+            default=False if name in FLAGS_WITHOUT_MEANING else None,
             annotation=Annotated[
-                bool if name in flags else str | None,
+                bool if name in FLAGS_WITHOUT_MEANING else str | None,
                 typer.Option("--" + name.replace("_", "-"), hidden=True, help=why or "Accepted, not needed."),
             ],
         )
