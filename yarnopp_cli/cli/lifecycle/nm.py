@@ -8,6 +8,7 @@ import typer
 
 from ...errors import UsageError
 from ...records.reports import NodeState
+from ..frame.command import Needs, command
 from ..frame.context import Context
 from ..frame.options import (
     Color,
@@ -21,11 +22,11 @@ from ..frame.options import (
     Quiet,
     RunDirOption,
     Timeout,
-    Verbose,
     examples,
     new_typer,
 )
 from ..frame.output import WORDS, Printer
+from ..frame.session import Session
 from ..looking import node_changes
 from .down import Force
 from .rm import as_it_is
@@ -47,10 +48,6 @@ def register(app: typer.Typer) -> None:
     group.command("restart", epilog=examples("yopp nm restart", "yopp nm restart 45455"))(restart)
     group.command("status", epilog=examples("yopp nm status", "yopp nm status 45455 --json"))(status)
     group.command("run", epilog=examples("yopp nm run", "yopp nm run 45454 --memory 2G --vcores 2"))(run)
-    group.command("drain", epilog=examples("yopp nm drain 45455", "yopp nm drain 45455 --kill-after 10m"))(
-        drain
-    )
-    group.command("resume", epilog=examples("yopp nm resume", "yopp nm resume 45455"))(resume)
     app.add_typer(group, name="nm")
 
 
@@ -223,47 +220,26 @@ def run(
     )
 
 
+@command("nm drain", "yopp nm drain 45455", "yopp nm drain 45455 --kill-after 10m", needs=Needs.HOST)
 def drain(
+    session: Session,
     node: Node = None,
     kill_after: node_changes.KillAfter = None,
     no_wait: NoWait = False,
     timeout: Timeout = None,
     dry_run: DryRun = False,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
 ) -> int:
     """Give NODE nothing more, and wait until what it has has ended, as `yopp node drain` does."""
-    Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)  # refuses before it looks
-    chosen = _the_node(node, Context.looking(conf=conf, define=define, run_dir=run_dir), "drain")
-    return node_changes.drain(
-        chosen, kill_after, no_wait, timeout, dry_run, True, conf, define, run_dir, json, output, quiet, verbose, color
-    )  # fmt: skip
+    session.yes = True
+    chosen = _the_node(node, session.context, "drain")
+    return node_changes.drain(session, chosen, kill_after, no_wait, timeout, dry_run)
 
 
-def resume(
-    node: Node = None,
-    dry_run: DryRun = False,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
-) -> int:
+@command("nm resume", "yopp nm resume", "yopp nm resume 45455", needs=Needs.HOST)
+def resume(session: Session, node: Node = None, dry_run: DryRun = False) -> int:
     """Use a drained (or draining) NODE again, as `yopp node resume` does."""
-    Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)  # refuses before it looks
-    chosen = _the_node(node, Context.looking(conf=conf, define=define, run_dir=run_dir), "resume")
-    return node_changes.resume(
-        chosen, dry_run, True, conf, define, run_dir, json, output, quiet, verbose, color
-    )  # fmt: skip
+    session.yes = True
+    return node_changes.resume(session, _the_node(node, session.context, "resume"), dry_run)
 
 
 _DRAINED = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
