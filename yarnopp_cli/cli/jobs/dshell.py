@@ -26,25 +26,16 @@ from ...errors import (
 from ...jobs.commands import check_text, find_command, portable_environment
 from ...masters import distributedshell as shell
 from ...records.jobs import TaskSpec
-from ..frame.context import Context
+from ...records.requests import ApplicationSubmissionContext
+from ..frame.command import Needs, command
 from ..frame.options import (
-    Color,
-    Conf,
-    Define,
     DryRun,
     ExitCode,
     ExitRule,
-    Json,
-    NoProgress,
-    Output,
-    Quiet,
-    RunDirOption,
-    Verbose,
     duration,
-    examples,
     size_mb,
 )
-from ..frame.output import Printer
+from ..frame.session import Session
 from .run import assignments, both_types, check_counts, tags
 
 HADOOP_EXIT = "YOPP_HADOOP_EXIT"
@@ -212,17 +203,6 @@ Argv = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``dshell``."""
-    app.command(
-        "dshell",
-        epilog=examples(
-            "yopp dshell --shell-command date --num-containers 2",
-            "yopp dshell -n 10 -O -- sleep 10",
-        ),
-    )(_with_options_that_mean_nothing(dshell))
-
-
 @functools.cache
 def long_options() -> dict[str, bool]:
     """Each long option in YARN's spelling, with underscores, and whether it takes a value."""
@@ -231,7 +211,7 @@ def long_options() -> dict[str, bool]:
 
     found = {"help": False} | {name: name not in FLAGS_WITHOUT_MEANING for name in WITHOUT_MEANING}
     for parameter in inspect.signature(dshell, eval_str=True).parameters.values():
-        kind, *infos = typing.get_args(parameter.annotation)
+        kind, *infos = typing.get_args(parameter.annotation) or (None,)
         for info in infos:
             # In an annotation, typer's first spelling stands where a default would.
             for spelling in (getattr(info, "default", None), *(getattr(info, "param_decls", None) or ())):
@@ -242,11 +222,11 @@ def long_options() -> dict[str, bool]:
     return found
 
 
-def _with_options_that_mean_nothing(command: Callable[..., int]) -> Callable[..., int]:
+def _with_options_that_mean_nothing(function: Callable[..., int]) -> Callable[..., int]:
     """The command with YARN's other options too, hidden; those given come as ``without_meaning``."""
     import inspect
 
-    hints = inspect.signature(command, eval_str=True)
+    hints = inspect.signature(function, eval_str=True)
     extra = [
         inspect.Parameter(
             name,
@@ -261,11 +241,11 @@ def _with_options_that_mean_nothing(command: Callable[..., int]) -> Callable[...
     ]
     kept = [parameter for parameter in hints.parameters.values() if parameter.name != "without_meaning"]
 
-    def with_all(**values: Any) -> int:
+    def with_all(session: Session, **values: Any) -> int:
         given = [name for name in WITHOUT_MEANING if values.pop(name) not in (None, False)]
-        return in_hadoops_codes(lambda: command(**values, without_meaning=given))
+        return in_hadoops_codes(lambda: function(session, **values, without_meaning=given))
 
-    with_all.__doc__ = command.__doc__
+    with_all.__doc__ = function.__doc__
     signature = inspect.Signature(
         [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in kept] + extra
     )
@@ -275,6 +255,7 @@ def _with_options_that_mean_nothing(command: Callable[..., int]) -> Callable[...
 
 
 def dshell(
+    session: Session,
     argv: Argv = None,
     shell_command: ShellCommand = "",
     shell_script: ShellScript = "",
@@ -309,15 +290,6 @@ def dshell(
     detach: Detach = False,
     dry_run: DryRun = False,
     debug: Debug = False,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
-    no_progress: NoProgress = False,
     without_meaning: list[str] | None = None,
 ) -> int:
     """Run a shell command or script in containers: YARN's distributed shell, with all its options.
@@ -326,11 +298,10 @@ def dshell(
     log files (`yopp logs`), and is shown here with --follow. Hadoop's own spellings work too: -shell_command,
     -num_containers, -container_type.
     """
-    from .running import Outcome, Shown, session_of, start, submission_of
+    from .running import Outcome, Shown, client_of, start
 
-    printer = Printer.of(
-        output=output, json=json, quiet=quiet, verbose=verbose + debug, color=color, no_progress=no_progress
-    )
+    printer = session.printer
+    printer.verbose += debug
     for name in without_meaning or []:
         if WITHOUT_MEANING[name]:
             printer.warn(f"--{name.replace('_', '-')} does nothing: {WITHOUT_MEANING[name]}")
@@ -368,23 +339,19 @@ def dshell(
         exit_rule=exit_code.value,
     )
     master = master_size(master_memory, master_vcores, master_resources)
-    context = Context.of(conf=conf, define=define, run_dir=run_dir)
-    session = session_of(context, printer)
-    job = shell.under(planned, session.settings)
-    submission = submission_of(
-        job,
+    client = client_of(session)
+    job = shell.under(planned, client.settings)
+    submission = ApplicationSubmissionContext(
+        "",
+        job.name,
         queue=queue,
         priority=priority,
         tags=tags([application_tags]),
         keep_containers_across_attempts=keep_containers,
         node_label_expression=node_label_expression,
-        am_resource=master or session.settings.am_resource,
+        am_resource=master or client.settings.am_resource,
     )
-    shown = Shown(
-        stream=follow and not (printer.ids_only or printer.is_json),
-        prefixed=count > 1,
-        plain_lines=not no_progress,
-    )
+    shown = Shown(stream=follow and not (printer.ids_only or printer.is_json), prefixed=count > 1)
 
     def ended(outcome: Outcome) -> dict[str, Any]:
         if not (follow or printer.is_json or printer.ids_only):
@@ -392,9 +359,16 @@ def dshell(
             printer.note(f"output: {told.log_directory}/ (`yopp logs {told.application_id}` shows it)")
         return {}
 
-    return start(
-        context, session, printer, job, submission, shown, detach=detach, dry_run=dry_run, ended=ended
-    )
+    return start(session, client, job, submission, shown, detach=detach, dry_run=dry_run, ended=ended)
+
+
+command(
+    "dshell",
+    "yopp dshell --shell-command date --num-containers 2",
+    "yopp dshell -n 10 -O -- sleep 10",
+    needs=Needs.JOBS,
+    progress=True,
+)(_with_options_that_mean_nothing(dshell))
 
 
 def check_policy(policy: int) -> None:

@@ -14,31 +14,23 @@ import typer
 
 from ...errors import UsageError
 from ...masters import pi as masters_pi
-from ..frame.context import Context
+from ...records.requests import ApplicationSubmissionContext
+from ..frame.command import Needs, command
 from ..frame.options import (
-    Color,
-    Conf,
-    Define,
     DryRun,
     ExitCode,
     ExitRule,
     JobTimeout,
-    Json,
-    NoProgress,
-    Output,
     Queue,
-    Quiet,
-    RunDirOption,
     Tags,
-    Verbose,
-    examples,
 )
-from ..frame.output import Printer
+from ..frame.session import Session
 from .run import tags
 
 if TYPE_CHECKING:
     from ...records.mapreduce import JobProperty
     from ...settings.applications import ApplicationSettings
+    from ...settings.loading import Configuration
 
 PERCENT = "mapreduce.job.num-opportunistic-maps-percent"
 
@@ -57,12 +49,9 @@ Detach = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``pi``."""
-    app.command("pi", epilog=examples("yopp pi 10 1000", f"yopp pi -D{PERCENT}=40 50 100"))(pi)
-
-
+@command("pi", "yopp pi 10 1000", f"yopp pi -D{PERCENT}=40 50 100", needs=Needs.JOBS, progress=True)
 def pi(
+    session: Session,
     maps: Maps,
     samples: Samples,
     percent: Percent = None,
@@ -72,15 +61,6 @@ def pi(
     tag: Tags = None,
     dry_run: DryRun = False,
     timeout: JobTimeout = None,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
-    no_progress: NoProgress = False,
 ) -> int:
     """Estimate pi with NMAPS maps of NSAMPLES points each, exactly as Hadoop's example does.
 
@@ -89,18 +69,15 @@ def pi(
     NSAMPLES only.
     """
     from ...jobs.pifiles import PiDirectory, program, read_result
-    from .running import Outcome, Shown, session_of, start, submission_of
+    from .running import Outcome, Shown, client_of, start
 
-    printer = Printer.of(
-        output=output, json=json, quiet=quiet, verbose=verbose, color=color, no_progress=no_progress
-    )
+    printer = session.printer
     masters_pi.check_size(maps, samples)
-    context = Context.of(conf=conf, define=define, run_dir=run_dir)
-    session = session_of(context, printer)
-    settings = _with_share(session.settings, percent)
+    client = client_of(session)
+    settings = _with_share(client.settings, percent)
     silent = printer.is_json or printer.ids_only or detach or dry_run
     say: Callable[[str], None] = (lambda text: None) if silent else printer.text
-    parent = f"{context.run_dir.state_dir}/jobs"
+    parent = f"{session.run_dir.state_dir}/jobs"
 
     def started_in(directory: str) -> int:
         job = masters_pi.plan(
@@ -111,10 +88,12 @@ def pi(
             settings,
             timeout_ms=round((timeout or 0) * 1000),
             exit_rule=exit_code.value,
-            properties=_properties(context, maps, settings, session.settings),
+            properties=_properties(session.configuration, maps, settings, client.settings),
         )
-        shown = Shown(show_summary=True, plain_lines=not no_progress)
-        submission = submission_of(job, queue=queue, tags=tags(tag), am_resource=settings.am_resource)
+        shown = Shown(show_summary=True)
+        submission = ApplicationSubmissionContext(
+            "", job.name, queue=queue, tags=tags(tag), am_resource=settings.am_resource
+        )
         began = time.time()
 
         def ended(outcome: Outcome) -> dict[str, Any]:
@@ -128,14 +107,12 @@ def pi(
             return {"pi": {"estimate": estimate, "inside": inside, "total": inside + outside}}
 
         say("Starting Job")
-        return start(
-            context, session, printer, job, submission, shown, detach=detach, dry_run=dry_run, ended=ended
-        )
+        return start(session, client, job, submission, shown, detach=detach, dry_run=dry_run, ended=ended)
 
     if dry_run:
         return started_in(f"{parent}/{masters_pi.NAME}")
     say(f"Number of Maps  = {maps}\nSamples per Map = {samples}")
-    session.open()
+    client.open()
     directory = PiDirectory(parent, round(time.time() * 1000))
     is_ours = True
     try:
@@ -152,7 +129,7 @@ def pi(
 
 
 def _properties(
-    context: Context, maps: int, settings: ApplicationSettings, configured: ApplicationSettings
+    configuration: Configuration, maps: int, settings: ApplicationSettings, configured: ApplicationSettings
 ) -> tuple[JobProperty, ...]:
     """The job's configuration as its REST documents show it."""
     from ...jobs.jobconf import job_properties
@@ -164,7 +141,7 @@ def _properties(
     }
     if settings is not configured:
         own[PERCENT] = str(settings.num_opportunistic_maps_percent)
-    return job_properties(context.configuration, own)
+    return job_properties(configuration, own)
 
 
 def _with_share(settings: ApplicationSettings, percent: int | None) -> ApplicationSettings:

@@ -16,9 +16,9 @@ from typing import Any
 
 from ...errors import EXIT_FAILURE, EXIT_INTERRUPTED, YoppError
 from ...jobs import progress
+from ...jobs.client import ON_DEMAND, JobClient
 from ...jobs.loop import Left, MasterLoop, SignalWatch
 from ...jobs.output import OutputFollower, Sink
-from ...jobs.session import ON_DEMAND, Session
 from ...masters.jobmaster import JobMaster
 from ...masters.messages import EndMaster, StopRequested, TaskReport, TaskState
 from ...records.client_protocol import KillApplicationRequest, SubmitApplicationResponse
@@ -29,8 +29,8 @@ from ...records.requests import ApplicationSubmissionContext, ContainerLaunchCon
 from ...rpc.blocking import Connection
 from ...rpc.plain import encode
 from ...settings.resourcemanager import ResourceManagerSettings
-from ..frame.context import Context
 from ..frame.output import Printer, is_terminal
+from ..frame.session import Session
 
 FIRST_LINE_SECONDS = 0.5
 """A job says where it stands when all its tasks have found a place, or after this time."""
@@ -52,16 +52,13 @@ _LEFT_CONTAINER = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KI
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """How a job is shown. ``stream`` copies the containers' output; ``prefixed`` marks its lines.
-
-    ``plain_lines`` writes a line of progress now and then where there is no terminal. ``show_summary`` says always
-    which types ran.
+    """How a job is shown. ``stream`` copies the containers' output; ``prefixed`` marks its lines; ``show_summary`` says
+    always which types ran.
     """
 
     stream: bool = False
     prefixed: bool = False
     show_summary: bool = False
-    plain_lines: bool = True
 
 
 class JobConsole:
@@ -84,7 +81,7 @@ class JobConsole:
         # One command whose output is shown and whose code is handed on needs no story in a pipe or a script.
         only_one = sum(len(phase.tasks) for phase in job.phases) == 1
         self._terse = shown.stream and only_one and not printer.verbose and not is_terminal(sys.stderr)
-        self._plain_lines = shown.plain_lines and not self._terse and not is_terminal(sys.stderr)
+        self._plain_lines = printer.may_tell_progress and not self._terse and not is_terminal(sys.stderr)
         self._shown = ""
         self._drawn_at = 0.0
         self._is_drawn = False
@@ -266,31 +263,16 @@ class Outcome:
         return self.end.final_status is FinalApplicationStatus.SUCCEEDED
 
 
-def session_of(context: Context, printer: Printer) -> Session:
-    """A session of this command's run directory."""
-    for line in context.configuration.warnings:
-        printer.warn(line)
-    return Session(context.run_dir, context.configuration, printer.note)
-
-
-def submission_of(job: JobSpec, **more: Any) -> ApplicationSubmissionContext:
-    """What the ResourceManager is told of a job; ``more`` are fields that its command line says."""
-    return ApplicationSubmissionContext(
-        application_id="",
-        name=job.name,
-        application_type=job.application_type,
-        user=os.environ.get("HADOOP_USER_NAME", ""),
-        unmanaged=True,
-        command_line=command_line(),
-        map_reduce=job.map_reduce,
-        **more,
-    )
+def client_of(session: Session) -> JobClient:
+    """A connection to the cluster of this command's run directory, made when first used."""
+    for line in session.configuration.warnings:
+        session.printer.warn(line)
+    return JobClient(session.run_dir, session.configuration, session.printer.note)
 
 
 def start(
-    context: Context,
     session: Session,
-    printer: Printer,
+    client: JobClient,
     job: JobSpec,
     submission: ApplicationSubmissionContext,
     shown: Shown,
@@ -301,30 +283,40 @@ def start(
 ) -> int:
     """Submit a job and see it through, or only the first with ``detach``, or neither with ``dry_run``; the exit code.
 
-    ``ended`` is told the outcome before anything is printed of it, and answers with more for the job's document.
+    ``submission`` is what the command line says of the application. ``ended`` is told the outcome before anything is
+    printed of it, and answers with more for the job's document.
     """
+    printer = session.printer
     if dry_run:
         from .dry_run import tell
 
-        return tell(context, printer, job, submission.am_resource if detach else None)
+        return tell(session, job, submission.am_resource if detach else None)
+    submission = replace(
+        submission,
+        application_type=job.application_type,
+        user=os.environ.get("HADOOP_USER_NAME", ""),
+        unmanaged=not detach,
+        command_line=command_line(),
+        map_reduce=job.map_reduce,
+    )
     if detach:
-        submit_detached(session, job, printer, submission)
+        submit_detached(client, job, printer, submission)
         return 0
-    outcome = run_foreground(session, job, printer, submission, shown)
+    outcome = run_foreground(client, job, printer, submission, shown)
     more = ended(outcome)
     if printer.is_json:
         printer.document(final_document(outcome, more))
     return outcome.end.exit_code
 
 
-def warn_of_ignored(session: Session, printer: Printer) -> None:
+def warn_of_ignored(client: JobClient, printer: Printer) -> None:
     """A cluster that runs already goes by the properties that its daemons were started with."""
-    if session.started_here or not session.configuration.from_command_line():
+    if client.started_here or not client.configuration.from_command_line():
         return
     from ...cluster.lifecycle import running_configuration, setting_differences
 
-    running = running_configuration(session.run_dir)
-    found = [] if running is None else setting_differences(running, session.configuration)
+    running = running_configuration(client.run_dir)
+    found = [] if running is None else setting_differences(running, client.configuration)
     if found := [one for one in found if one.endswith("(-D)")]:
         printer.warn(
             f"the cluster runs already, so -D does not change this: {'; '.join(found)}. "
@@ -340,14 +332,14 @@ def command_line() -> str:
 
 
 def run_foreground(
-    session: Session, job: JobSpec, printer: Printer, submission: ApplicationSubmissionContext, shown: Shown
+    client: JobClient, job: JobSpec, printer: Printer, submission: ApplicationSubmissionContext, shown: Shown
 ) -> Outcome:
     """Submit the job with this client as its master, and see it through. Raises YoppError.
 
     Interrupted twice, it has the RM kill the job at once, and leaves (exit 130).
     """
-    response = session.submit(submission)
-    warn_of_ignored(session, printer)
+    response = client.submit(submission)
+    warn_of_ignored(client, printer)
     if response.am_token is None:
         raise YoppError(
             "the ResourceManager gave no token for a master in the client",
@@ -359,22 +351,22 @@ def run_foreground(
     master = JobMaster(job, response.attempt_id, response.am_token)
     console = JobConsole(printer, job, master, response, shown)
     with SignalWatch() as signals:
-        scheduler = session.configuration.settings(ResourceManagerSettings).scheduler_address
+        scheduler = client.configuration.settings(ResourceManagerSettings).scheduler_address
         loop = MasterLoop(
-            master, session.open(), console, signals, scheduler, crash_dir=session.run_dir.state_dir
+            master, client.open(), console, signals, scheduler, crash_dir=client.run_dir.state_dir
         )
         try:
             end = loop.run()
-            session.connection = loop.rm
+            client.connection = loop.rm
             console.drain(signals)
         except Left:
             console.close()
-            session.close()
-            raise killed_at_once(session.run_dir.rm_socket, response.application_id) from None
+            client.close()
+            raise killed_at_once(client.run_dir.rm_socket, response.application_id) from None
         finally:
             console.close()
-    report = session.report(response.application_id) if printer.is_json or end.error else None
-    session.leave(response.info)
+    report = client.report(response.application_id) if printer.is_json or end.error else None
+    client.leave(response.info)
     if end.error is not None:
         raise _final_error(end, end.error, report)
     if end.exit_code != EXIT_READER_GONE:
@@ -415,29 +407,29 @@ def _final_error(end: EndMaster, error: YoppError, report: ApplicationReport | N
 
 
 def submit_detached(
-    session: Session, job: JobSpec, printer: Printer, submission: ApplicationSubmissionContext
+    client: JobClient, job: JobSpec, printer: Printer, submission: ApplicationSubmissionContext
 ) -> None:
     """Submit the job with its master in a container of the cluster, and return at once. Raises YoppError."""
     from ...cluster.launching import daemon_environment
 
-    session.check_sizes(task.resource for phase in job.phases for task in phase.tasks)
-    spec = json.dumps(encode(replace(job, rm_address=f"unix:{session.run_dir.rm_socket}")))
+    client.check_sizes(task.resource for phase in job.phases for task in phase.tasks)
+    spec = json.dumps(encode(replace(job, rm_address=f"unix:{client.run_dir.rm_socket}")))
     environment = daemon_environment(os.environ)
     master = ContainerLaunchContext(
         command=(sys.executable, "-P", "-m", "yarnopp_cli.daemons.applicationmaster", JOB_FILE),
         environment={name: environment[name] for name in ("PYTHONPATH", "PATH") if name in environment},
         files={JOB_FILE: spec},
     )
-    response = session.submit(replace(submission, unmanaged=False, am_container_spec=master))
-    warn_of_ignored(session, printer)
+    response = client.submit(replace(submission, am_container_spec=master))
+    warn_of_ignored(client, printer)
     application_id = response.application_id
     if printer.is_json:
-        report = session.report(application_id)
+        report = client.report(application_id)
     else:
-        report = None if printer.quiet else _as_it_begins(session, application_id)
-    if not printer.quiet and (never := _never(session, application_id, report)):
+        report = None if printer.quiet else _as_it_begins(client, application_id)
+    if not printer.quiet and (never := _never(client, application_id, report)):
         printer.note(f"warning: it waits in vain: {never}")
-    session.close()
+    client.close()
     if printer.is_json:
         printer.document({"app": _app_document(application_id, report)})
     else:
@@ -451,22 +443,22 @@ def submit_detached(
             printer.note(progress.where_text(report))
 
 
-def _never(session: Session, application_id: str, report: ApplicationReport | None) -> str:
+def _never(client: JobClient, application_id: str, report: ApplicationReport | None) -> str:
     """Why none of what it waits for can start on the nodes that there are, as those may change: a warning, not a
     refusal; "" where it can."""
     if report is None or report.state in FINAL_STATES:
         return ""
-    found = session.explain(application_id)
+    found = client.explain(application_id)
     vain = found is not None and found.waits and not found.satisfiable
     reasons = [one.text for one in found.reasons if one.code is ReasonCode.TOO_BIG] if found and vain else []
     return "; ".join(reasons)
 
 
-def _as_it_begins(session: Session, application_id: str) -> ApplicationReport | None:
+def _as_it_begins(client: JobClient, application_id: str) -> ApplicationReport | None:
     """A detached job when its master and first containers are at work, or when BEGIN_SECONDS have passed."""
     deadline = time.monotonic() + BEGIN_SECONDS
     while True:
-        report = session.report(application_id)
+        report = client.report(application_id)
         if report is None or report.state in FINAL_STATES or time.monotonic() >= deadline:
             return report
         # The master's own container is one of those that run.

@@ -69,8 +69,10 @@ def why_no_node(nodes: Iterable[NodeReport]) -> str:
 
 
 @dataclass(slots=True)
-class Session:
-    """A connection to the RM of a run directory. ``note`` tells people what they should know, a line each."""
+class JobClient:
+    """A connection to the RM of a run directory, for one job. ``note`` tells people what they
+    should know, a line each.
+    """
 
     run_dir: RunDir
     configuration: Configuration
