@@ -36,7 +36,7 @@ from ..frame.session import Session
 
 MOST_CONTAINERS = 100_000
 
-Words = Annotated[
+CommandLine = Annotated[
     list[str], typer.Argument(metavar="COMMAND [ARG]...", help="What to run, and its arguments.")
 ]
 Count = Annotated[int, typer.Option("-n", "--num-containers", metavar="N", help="How many containers.")]
@@ -110,7 +110,7 @@ Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The applicati
 )
 def run(
     session: Session,
-    command: Words,
+    command: CommandLine,
     count: Count = 1,
     opportunistic: Opportunistic = False,
     guaranteed: Guaranteed = False,
