@@ -1,7 +1,7 @@
 """What acts for a master: one ``poll`` over the RM, the nodes and signals. No asyncio, no threads.
 
 It performs a ``JobMaster``'s commands, feeds it their answers, and asks an observer what else there is to do.
-It reconnects where the master asks again, and decides nothing itself. ``executor.driver.Runner`` keeps the order of
+It reconnects where the master asks again, and decides nothing itself. ``MachineRunner`` keeps the order of
 events, the deadlines, and the story of a crash.
 """
 
@@ -12,10 +12,11 @@ import os
 import select
 import signal
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from executor.driver import Runner
+from executor.runner import MachineRunner
 
 from ..errors import ConnectionFailedError, YoppError
 from ..masters import messages as m
@@ -98,7 +99,7 @@ class MasterLoop:
     """Runs one master to its end. ``rm`` is the connection over which the application was submitted.
 
     ``scheduler_address`` is where its scheduler is, "" for the RM itself; ``terminated`` what a SIGTERM to its process
-    means to whoever asks why the job has ended. ``crash_dir`` and ``validate`` are as in ``Runner``.
+    means to whoever asks why the job has ended. ``crash_dir`` and ``validate`` are as in ``MachineRunner``.
     """
 
     def __init__(
@@ -121,9 +122,10 @@ class MasterLoop:
         self._signals = signals
         self._nodes: dict[str, Connection] = {}
         self._calls: dict[tuple[Connection, int], m.Call] = {}
-        self._runner: Runner[m.Event, m.Command] = Runner(
+        self._runner: MachineRunner[m.Event, m.Command] = MachineRunner(
             master, self._perform, crash_dir=crash_dir, validate=validate
         )
+        self._news: deque[m.TaskChanged | m.Notice] = deque()
         self._end: m.EndMaster | None = None
         self._interrupts = 0
         self._terminated = terminated
@@ -134,6 +136,7 @@ class MasterLoop:
         try:
             while self._end is None:
                 self._step()
+            self._tell()
             return self._end
         finally:
             for connection in self._nodes.values():
@@ -141,7 +144,17 @@ class MasterLoop:
             if self._scheduler is not None:
                 self._scheduler.close()
 
+    def _tell(self) -> None:
+        """Pass on what is for the observer. What goes wrong there is no bug of the machine's."""
+        while self._news:
+            news = self._news.popleft()
+            if isinstance(news, m.Notice):
+                self._observer.notice(news.text)
+            else:
+                self._observer.task_changed(news.task)
+
     def _step(self) -> None:
+        self._tell()
         wanted = self._observer.stop_wanted()
         if wanted is not None:
             self._runner.post(wanted)
@@ -149,7 +162,9 @@ class MasterLoop:
         times = [self._observer.tick(now), self._runner.next_deadline(), now + _LONGEST_WAIT]
         if self._end is None:
             self._wait(max(0.0, min(t for t in times if t is not None) - time.monotonic()))
-            self._runner.advance()
+            deadline = self._runner.next_deadline()
+            if deadline is not None and deadline <= time.monotonic():
+                self._runner.advance()
 
     def _wait(self, seconds: float) -> None:
         connections = [c for c in (self.rm, self._scheduler, *self._nodes.values()) if c is not None]
@@ -212,10 +227,8 @@ class MasterLoop:
 
     def _perform(self, command: m.Command) -> None:
         match command:
-            case m.TaskChanged():
-                self._observer.task_changed(command.task)
-            case m.Notice():
-                self._observer.notice(command.text)
+            case m.TaskChanged() | m.Notice():
+                self._news.append(command)
             case m.EndMaster():
                 self._end = command
                 self._runner.close()

@@ -249,7 +249,7 @@ def _as_started(context: Context) -> Configuration:
 
     Raises YoppError.
     """
-    from ...cluster.lifecycle import running_configuration
+    from ...cluster.state import running_configuration
     from ...settings.loading import load
 
     site = running_configuration(context.run_dir)

@@ -313,7 +313,8 @@ def warn_of_ignored(client: JobClient, printer: Printer) -> None:
     """A cluster that runs already goes by the properties that its daemons were started with."""
     if client.started_here or not client.configuration.from_command_line():
         return
-    from ...cluster.lifecycle import running_configuration, setting_differences
+    from ...cluster.starting import setting_differences
+    from ...cluster.state import running_configuration
 
     running = running_configuration(client.run_dir)
     found = [] if running is None else setting_differences(running, client.configuration)

@@ -52,7 +52,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _port(node: str | None) -> int | None:
-    from ...cluster.one_daemon import port_of
+    from ...cluster.starting import port_of
 
     return None if node is None else port_of(node)
 
@@ -82,8 +82,8 @@ def start(
     A size (--memory, --vcores) asks for a new node, beside those that there are. The ResourceManager has to
     run.
     """
-    from ...cluster.lifecycle import START_SECONDS
-    from ...cluster.one_daemon import start_nms
+    from ...cluster.capacity import Wish
+    from ...cluster.starting import START_SECONDS, start_nms
 
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
     printer = Printer.of(output=output, json=json, quiet=quiet)
@@ -93,8 +93,7 @@ def start(
         context.configuration,
         context.run_dir,
         port=_port(node),
-        memory=memory,
-        vcores=vcores,
+        wish=Wish(None, memory, vcores),
         timeout=timeout or START_SECONDS,
     )
     for one in started:
@@ -118,13 +117,16 @@ def stop(
     Its containers go on if yarn.nodemanager.recovery.enabled is on, and its next life finds them. It does not
     run: fine.
     """
-    from ...cluster.lifecycle import START_SECONDS
-    from ...cluster.one_daemon import stop_nms
+    from ...cluster.ending import STOP_SECONDS, stop_daemon
+    from ...cluster.starting import running_nm
 
     printer = Printer.of(output=output, json=json, quiet=quiet)
     context = Context.of(run_dir=run_dir)
-    stopped = stop_nms(context.run_dir, _port(node), force=force, timeout=timeout or START_SECONDS)
-    printer.note(f"{stopped[0]} stopped" if stopped else "no such node runs")
+    daemon = running_nm(context.run_dir, _port(node))
+    stopped = daemon is not None and stop_daemon(
+        context.run_dir, daemon.name, force=force, timeout=timeout or STOP_SECONDS
+    )
+    printer.note(f"{daemon.name} stopped" if daemon is not None and stopped else "no such node is running")
     as_it_is(printer, context)
 
 
@@ -140,11 +142,11 @@ def restart(
     output: Output = None,
 ) -> None:
     """Stop and start one NodeManager, of the same size."""
-    from ...cluster.one_daemon import living_nm
+    from ...cluster.starting import running_nm
 
     Printer.of(output=output, json=json, quiet=quiet)  # what is wrong with these is said before anything ends
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
-    living = living_nm(context.run_dir, _port(node))
+    living = running_nm(context.run_dir, _port(node))
     chosen = node if living is None else str(living.port)
     stop(chosen, force, run_dir, timeout, quiet, output=Format.name)  # of the two answers, the second
     start(chosen, None, None, conf, define, run_dir, timeout, quiet, json, output)
@@ -204,7 +206,8 @@ def run(
 
     For systemd, or to watch it. It ends with SIGTERM or Ctrl-C. With --json it prints one object when it serves.
     """
-    from ...cluster.one_daemon import run_nm
+    from ...cluster.capacity import Wish
+    from ...cluster.starting import run_nm
 
     printer = Printer.of(output=output, json=json, forms=WORDS)
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
@@ -214,8 +217,7 @@ def run(
         context.configuration,
         context.run_dir,
         port=_port(node),
-        memory=memory,
-        vcores=vcores,
+        wish=Wish(None, memory, vcores),
         announce=printer.is_json,
     )
 
