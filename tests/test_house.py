@@ -19,7 +19,8 @@ PURE_STDLIB = {
 }  # fmt: skip
 PURE_ROOMS = ("executor.core", "executor.records", "executor.causes", "yarnopp_cli.records", "yarnopp_cli.machine",
               "yarnopp_cli.allocation", "yarnopp_cli.resourcemanager", "yarnopp_cli.nodemanager", "yarnopp_cli.masters",
-              "yarnopp_cli.explain", "yarnopp_cli.views")  # fmt: skip
+              "yarnopp_cli.explain", "yarnopp_cli.views",
+              "yarnopp_cli.report.timeline", "yarnopp_cli.report.page")  # fmt: skip
 PURE_OURS = (*PURE_ROOMS, "executor.light", "executor.errors", "executor.settings", "yarnopp_cli.errors",
              "yarnopp_cli.settings.resourcemanager", "yarnopp_cli.settings.nodemanager",
              "yarnopp_cli.settings.applications", "yarnopp_cli.settings.queues")  # fmt: skip
