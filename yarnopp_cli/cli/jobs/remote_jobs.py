@@ -53,8 +53,8 @@ def run(engine: YarnEngine, printer: Printer, values: Values) -> int:
     check_counts(values["count"], vcores, memory)
     if retries < 0:
         raise UsageError(
-            f"--retries {retries} makes no sense",
-            because="nothing can be tried less than once",
+            f"--retries {retries} is negative",
+            because="it says how often a failing container is run again",
             hint="--retries 3",
         )
     check_text(values["command"], "the argument")
