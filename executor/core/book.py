@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
+from ..causes import PRESSURE
 from ..records import (
     CgroupLimits,
     ContainerStatus,
@@ -121,7 +122,7 @@ class ContainerBook:
     def gives_way(self, container_id: str) -> bool:
         """Whether it is paused for pressure that is not over."""
         container = self._live.get(container_id)
-        return container is not None and container.under_pressure
+        return container is not None and container.gives_way_to(PRESSURE)
 
     @property
     def total(self) -> Resource:

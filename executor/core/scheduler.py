@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from ..causes import Cause, CauseKind
+from ..causes import PRESSURE, Cause, CauseKind
 from ..records import ContainerExitStatus, ContainerUsage, ExecutionType, Resource
 from . import outcome, recovery
 from .actions import BY_SCHEDULER
@@ -378,7 +378,7 @@ class ContainerScheduler(YieldingActions):
         else:
             container.pause = replace(pause, held_by=None, said="")
             container.cause = pause.gives_way_to or Cause(CauseKind.RESUMED, by=event.by)
-            if container.state is PAUSED and not pause.under_pressure:
+            if container.state is PAUSED and not container.gives_way_to(PRESSURE):
                 self._say(container, outcome.RESUMED, passing=True)
         self._enqueue(container)
         self._store(container)
