@@ -277,7 +277,7 @@ class YieldingActions(ContainerActions):
     def _can_swap_out(self, container: Container, host: HostUtilization) -> bool:
         """Whether the kernel can put its memory elsewhere while it stands still."""
         return (
-            self._reclaims
+            self._paused_memory.takes_back
             and container.state is RUNNING
             and not container.unpausable
             and not container.unreclaimable
