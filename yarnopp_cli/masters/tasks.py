@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from executor.causes import CauseKind, of_kind
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerStatus, ExecutionType
 
 from ..errors import EXIT_CANNOT_START, EXIT_TRY_AGAIN
@@ -11,9 +12,6 @@ from ..records.jobs import PhaseSpec, TaskSpec
 from ..records.reports import JobSummary
 from ..records.requests import Container
 from .messages import ENDED, TaskReport, TaskState
-
-QUEUE_FULL = "queue is full"
-"""In a refused container's diagnostics: its node had no place for it, and asking at once again is in vain."""
 
 FIRST_BACKOFF_SECONDS = 0.05
 LONGEST_BACKOFF_SECONDS = 2.0
@@ -119,13 +117,14 @@ class Task:
         """Seconds to wait before asking again after a preemption.
 
         None for a container that ran, or that was shed for the first time; more and more for one that comes
-        to a node again and again and never runs there.
+        to a node again and again and never runs there. Where the node's queue was full, asking again at once would
+        be in vain, the first time too.
         """
         if status.started_at_ms:
             self.refusals = 0
             return 0.0
         self.refusals += 1
-        doublings = self.refusals - (1 if QUEUE_FULL in status.diagnostics else 2)
+        doublings = self.refusals - (1 if of_kind(status.cause, CauseKind.QUEUE_FULL) else 2)
         if doublings < 0:
             return 0.0
         return min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** min(doublings, 10))
