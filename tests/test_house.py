@@ -17,10 +17,12 @@ PURE_STDLIB = {
     "fractions", "functools", "hashlib", "heapq", "hmac", "html", "itertools", "json", "math", "operator", "random",
     "re", "shlex", "signal", "statistics", "string", "textwrap", "typing", "unicodedata",
 }  # fmt: skip
-PURE_OURS = ("executor.records", "executor.light", "executor.errors", "executor.settings", "executor.core",
-             "yarnopp_cli.records", "yarnopp_cli.core", "yarnopp_cli.errors", "yarnopp_cli.settings.resourcemanager",
-             "yarnopp_cli.settings.nodemanager", "yarnopp_cli.settings.applications", "yarnopp_cli.settings.queues",
-             "yarnopp_cli.views")  # fmt: skip
+PURE_ROOMS = ("executor.core", "executor.records", "executor.causes", "yarnopp_cli.records", "yarnopp_cli.machine",
+              "yarnopp_cli.allocation", "yarnopp_cli.resourcemanager", "yarnopp_cli.nodemanager", "yarnopp_cli.masters",
+              "yarnopp_cli.explain", "yarnopp_cli.views")  # fmt: skip
+PURE_OURS = (*PURE_ROOMS, "executor.light", "executor.errors", "executor.settings", "yarnopp_cli.errors",
+             "yarnopp_cli.settings.resourcemanager", "yarnopp_cli.settings.nodemanager",
+             "yarnopp_cli.settings.applications", "yarnopp_cli.settings.queues")  # fmt: skip
 IMPURE_CALLS = {
     ("random", name) for name in ("random", "choice", "shuffle", "randrange", "randint", "sample")
 }
@@ -49,16 +51,7 @@ def imports_of(path: Path) -> Iterator[tuple[int, str]]:
 
 def is_pure(path: Path) -> bool:
     name = module_name(path)
-    return any(
-        name == prefix or name.startswith(prefix + ".")
-        for prefix in (
-            "executor.core",
-            "executor.records",
-            "yarnopp_cli.core",
-            "yarnopp_cli.records",
-            "yarnopp_cli.views",
-        )
-    )
+    return any(name == room or name.startswith(room + ".") for room in PURE_ROOMS)
 
 
 PURE = [path for path in SOURCES if is_pure(path)]
@@ -141,7 +134,7 @@ def test_no_print_and_no_swallowed_errors(path: Path) -> None:
     wrong = []
     for node in ast.walk(ast.parse(path.read_text())):
         prints = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
-        if prints and name != "yarnopp_cli.cli.output" and not name.startswith("yarnopp_cli.jobs."):
+        if prints and name != "yarnopp_cli.cli.frame.output" and not name.startswith("yarnopp_cli.jobs."):
             wrong.append(f"print at line {node.lineno}")
         if isinstance(node, ast.ExceptHandler):
             caught = node.type

@@ -15,7 +15,7 @@ import typer
 
 from yarnopp_cli import errors, manual, manual_text
 from yarnopp_cli.cli.app import run
-from yarnopp_cli.cli.options import Conf, Json, examples, new_typer
+from yarnopp_cli.cli.frame.options import Conf, Json, examples, new_typer
 from yarnopp_cli.roff import Literal, Page, Paragraph, Subheading, Tagged, to_man, to_text
 from yarnopp_cli.settings.registry import PROPERTIES
 

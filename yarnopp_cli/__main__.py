@@ -16,7 +16,7 @@ def main() -> None:
     own = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if own:  # in the middle of an import Python would tell the story of its own modules
         signal.signal(signal.SIGINT, _leave)
-    from .cli.streams import secure_standard_streams
+    from .cli.frame.streams import secure_standard_streams
 
     secure_standard_streams()
     if sys.argv[1:] in (["--help"], ["-h"]) and _shows_ready_help():

@@ -19,11 +19,9 @@ from yarnopp_cli import __version__
 from yarnopp_cli import manual_text as text
 from yarnopp_cli.cli.table import COMMANDS, TABLE
 from yarnopp_cli.roff import Block, Literal, Page, Paragraph, Subheading, Tagged, to_man
-from yarnopp_cli.settings.applications import ApplicationSettings
-from yarnopp_cli.settings.engine import EngineSettings
-from yarnopp_cli.settings.hardware import HardwareSettings
+from yarnopp_cli.settings.applications import ApplicationSettings, EngineSettings
 from yarnopp_cli.settings.loading import describe
-from yarnopp_cli.settings.nodemanager import NodeManagerSettings
+from yarnopp_cli.settings.nodemanager import HardwareSettings, NodeManagerSettings
 from yarnopp_cli.settings.queue_properties import KEYS
 from yarnopp_cli.settings.queues import CapacitySchedulerSettings
 from yarnopp_cli.settings.registry import PROPERTIES_OF
@@ -271,8 +269,28 @@ def root_help() -> str:
     return command.get_help(context).rstrip() + "\n"
 
 
+def states_document() -> str:
+    """``docs/states.md``: each table of transitions, as a diagram and in words."""
+    from executor.core.states import container_states
+    from yarnopp_cli.resourcemanager import lives
+
+    lines = [
+        "# States",
+        "",
+        "Generated from the tables in `executor/core/container.py` and `yarnopp_cli/resourcemanager/lives.py`.",
+        "Commands are in italics, what is seen or asked is not. A transition that is not in its table is a bug:",
+        "it ends the daemon with the story of what went through it.",
+        "",
+        *container_states(),
+    ]
+    for table in (lives.APPLICATIONS, lives.ATTEMPTS, lives.CONTAINERS, lives.NODES):
+        lines += ["", *table.document()]
+    return "\n".join(lines) + "\n"
+
+
 GENERATED: dict[str, Callable[[], str]] = {
     "configs/yarn-default.toml": default_toml,
+    "docs/states.md": states_document,
     "man/yarn-site.toml.5": lambda: to_man(site_page()),
     "man/yopp.1": lambda: to_man(yopp_page()),
     "yarnopp_cli/cli/help.txt": root_help,

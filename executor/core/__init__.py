@@ -82,7 +82,7 @@ container was overtaken by ones that have ended since, and the measured duration
 What is here, from the bottom up
 
     events.py, commands.py, machine.py    the contract
-    container.py, deadlines.py            one container; when something is due for one
+    transitions.py, container.py, deadlines.py   tables of states; one container; when something is due for one
     tracker.py, durations.py, waiting.py  what is allocated; how long things take, and so how long to wait
     applications.py                       what is known of each application here
     queues.py, queue_order.py             who waits, and who is the next of them

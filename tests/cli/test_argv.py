@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yarnopp_cli.cli.argv import DSHELL_FLAGS, DSHELL_VALUES, rewrite
+from yarnopp_cli.cli.frame.argv import DSHELL_FLAGS, DSHELL_VALUES, rewrite
 from yarnopp_cli.errors import UsageError, YoppError
 
 JAR = "share/hadoop/mapreduce/hadoop-mapreduce-examples-3.4.0-SNAPSHOT.jar"

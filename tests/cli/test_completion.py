@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from executor.records import ContainerState, ExecutionType
-from yarnopp_cli.cli.completion import complete
+from yarnopp_cli.cli.help.completion import complete
 
 from .fake import Cluster, app_id, container_id
 

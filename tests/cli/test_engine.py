@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from yarnopp_cli.cli.app import build
-from yarnopp_cli.cli.engine_options import HERE, concerns
+from yarnopp_cli.cli.frame.engine_options import HERE, concerns
 from yarnopp_cli.cli.remote import HANDLERS, Handler
 from yarnopp_cli.cli.table import TABLE
 
@@ -187,7 +187,7 @@ def test_a_dry_run_shows_what_would_be_submitted(cli: Cli) -> None:
 def test_completion_offers_no_ids_of_this_host_for_a_cluster_elsewhere(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from yarnopp_cli.cli.completion import complete
+    from yarnopp_cli.cli.help.completion import complete
 
     def offered(*typed: str) -> list[str]:
         return [one for one in complete([*typed]) if one.startswith("application_")]

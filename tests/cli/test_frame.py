@@ -65,7 +65,9 @@ def test_the_top_help_lists_every_command_and_loads_none() -> None:
         assert re.search(rf"^  {entry.name} +{re.escape(entry.summary)}$", ended.stdout, re.M), entry.name
     loaded = set(ended.stderr.partition("LOADED ")[2].split())
     assert not {f"yarnopp_cli.cli.{entry.module}" for entry in TABLE} & loaded
-    assert not {"rich", "asyncio", "psutil", "msgspec", "textual", "yarnopp_cli.client", "tomli"} & loaded
+    assert (
+        not {"rich", "asyncio", "psutil", "msgspec", "textual", "yarnopp_cli.client.local", "tomli"} & loaded
+    )
 
 
 def test_a_looking_command_loads_its_module_and_nothing_heavy(cli: Cli, run_dir: Path) -> None:
@@ -75,8 +77,10 @@ def test_a_looking_command_loads_its_module_and_nothing_heavy(cli: Cli, run_dir:
     )  # fmt: skip
     assert ended.returncode == 69
     loaded = set(ended.stderr.partition("LOADED ")[2].split())
-    assert "yarnopp_cli.cli.node" in loaded
-    assert not {"rich", "asyncio", "psutil", "msgspec", "textual", "tomli", "yarnopp_cli.cli.logs"} & loaded
+    assert "yarnopp_cli.cli.looking.node" in loaded
+    assert (
+        not {"rich", "asyncio", "psutil", "msgspec", "textual", "tomli", "yarnopp_cli.cli.jobs.logs"} & loaded
+    )
 
 
 def test_the_table_is_sound() -> None:
@@ -163,7 +167,7 @@ def test_errors_as_json_are_yarns_and_stdout_is_empty(cli: Cli, monkeypatch: pyt
 
 
 def test_a_bug_is_one_line_and_its_story_is_in_a_file(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    import yarnopp_cli.cli.version as module
+    import yarnopp_cli.cli.help.version as module
 
     def broken() -> str:
         raise RuntimeError("the sky fell")
@@ -182,7 +186,7 @@ def test_a_bug_is_one_line_and_its_story_is_in_a_file(cli: Cli, monkeypatch: pyt
 
 
 def test_ctrl_c_is_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    import yarnopp_cli.cli.version as module
+    import yarnopp_cli.cli.help.version as module
 
     def interrupted() -> str:
         raise KeyboardInterrupt
@@ -192,7 +196,7 @@ def test_ctrl_c_is_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_the_system_refuses_is_no_bug(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    import yarnopp_cli.cli.version as module
+    import yarnopp_cli.cli.help.version as module
 
     def refused() -> str:
         raise PermissionError(13, "Permission denied", "/etc/x")

@@ -399,7 +399,7 @@ def test_watch_prints_again_until_ctrl_c(cli: Cli, cluster: Cluster, monkeypatch
         if len(pauses) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("yarnopp_cli.cli.listing.time.sleep", sleep)
+    monkeypatch.setattr("yarnopp_cli.cli.frame.listing.time.sleep", sleep)
     ended = cli("ps", "-q", "-w", "2s")
     assert ended.code == 130
     assert pauses == [2.0] * 3
@@ -421,8 +421,8 @@ def test_watch_prints_again_until_ctrl_c(cli: Cli, cluster: Cluster, monkeypatch
     ],
 )
 def test_what_is_weaker_on_a_node(cluster: Cluster, cgroups: str, told: tuple[str, ...], said: str) -> None:
-    from yarnopp_cli.inspection import weaker_limits
-    from yarnopp_cli.rundir import RunDir
+    from yarnopp_cli.cluster.inspection import weaker_limits
+    from yarnopp_cli.cluster.rundir import RunDir
 
     cluster.cgroups, cluster.node_warnings = cgroups, told
     lines = weaker_limits(RunDir.of(str(cluster.run_dir)), 45454)
@@ -432,8 +432,8 @@ def test_what_is_weaker_on_a_node(cluster: Cluster, cgroups: str, told: tuple[st
 
 
 def test_a_node_that_has_gone_has_nothing_to_say(cluster: Cluster) -> None:
-    from yarnopp_cli.inspection import weaker_limits
-    from yarnopp_cli.rundir import RunDir
+    from yarnopp_cli.cluster.inspection import weaker_limits
+    from yarnopp_cli.cluster.rundir import RunDir
 
     assert weaker_limits(RunDir.of(str(cluster.run_dir)), 45999) == ()
 

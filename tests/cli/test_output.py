@@ -12,9 +12,9 @@ import pytest
 import typer
 
 from executor.records import ContainerState, ExecutionType, Resource
-from yarnopp_cli.cli import output
-from yarnopp_cli.cli.options import duration, size_mb
-from yarnopp_cli.cli.output import OutputClosedError, Printer
+from yarnopp_cli.cli.frame import output
+from yarnopp_cli.cli.frame.options import duration, size_mb
+from yarnopp_cli.cli.frame.output import OutputClosedError, Printer
 from yarnopp_cli.errors import UsageError, YoppError
 from yarnopp_cli.records.reports import (
     ApplicationReport,

@@ -16,9 +16,19 @@ from .fake import Cluster
 Cli = Callable[..., Any]
 PACKAGE = Path(__file__).resolve().parent.parent.parent / "yarnopp_cli"
 FILES = [
-    *sorted((PACKAGE / "cli").glob("*.py")),
-    *(PACKAGE / name for name in ("client.py", "single.py", "records/ids.py", "core/updates.py")),
-    *(PACKAGE / "core" / name for name in ("node_service.py", "admin_service.py", "queue_refresh.py")),
+    *sorted((PACKAGE / "cli").rglob("*.py")),
+    *(
+        PACKAGE / name
+        for name in (
+            "client/local.py",
+            "cluster/one_daemon.py",
+            "records/ids.py",
+            "resourcemanager/containers/updates.py",
+            "nodemanager/service.py",
+            "resourcemanager/services/admin_service.py",
+            "resourcemanager/guaranteed/queue_refresh.py",
+        )
+    ),
 ]
 OTHERS = {
     "ValueError",

@@ -7,10 +7,10 @@ from collections.abc import Set
 from typing import Any
 
 from executor.records import OpportunisticContainersStatus, Resource
-from yarnopp_cli.core.cluster_node import ClusterNode
-from yarnopp_cli.core.load_comparators import comparator_of
-from yarnopp_cli.core.load_monitor import NodeQueueLoadMonitor
-from yarnopp_cli.core.rebalancing import LimitPolicy
+from yarnopp_cli.allocation.cluster_node import ClusterNode
+from yarnopp_cli.allocation.load_comparators import comparator_of
+from yarnopp_cli.allocation.load_monitor import NodeQueueLoadMonitor
+from yarnopp_cli.allocation.rebalancing import LimitPolicy
 from yarnopp_cli.settings.loading import load
 from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from executor.records import ExecutionType, Resource
-from yarnopp_cli.core.distributed_scheduler import DistributedScheduler, NodeDirectory
-from yarnopp_cli.core.interceptors import AttemptFacts
+from yarnopp_cli.nodemanager.proxy.distributed_scheduler import DistributedScheduler, NodeDirectory
+from yarnopp_cli.nodemanager.proxy.interceptors import AttemptFacts
 from yarnopp_cli.records.distributed_protocol import RegisterDistributedSchedulingAMResponse, RemoteNode
 from yarnopp_cli.records.master_protocol import (
     AllocateRequest,

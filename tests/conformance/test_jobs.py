@@ -10,8 +10,8 @@ from executor.records import ExecutionType, Resource
 from tests.core.masters.driver import ended, job
 from tests.core.masters.test_common import begin, finish_of
 from tests.live.conftest import Yopp
-from yarnopp_cli.core.masters import distributedshell, messages, pi
 from yarnopp_cli.jobs import halton
+from yarnopp_cli.masters import distributedshell, messages, pi
 from yarnopp_cli.records.reports import FinalApplicationStatus
 from yarnopp_cli.settings.applications import ApplicationSettings
 from yarnopp_cli.settings.loading import load

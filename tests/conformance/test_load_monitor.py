@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from executor.records import Resource
-from yarnopp_cli.core.rebalancing import LimitBounds, queue_threshold, yarn_queue_threshold
+from yarnopp_cli.allocation.rebalancing import LimitBounds, queue_threshold, yarn_queue_threshold
 
 from .load import TOTAL, UNIT, YarnMonitor
 

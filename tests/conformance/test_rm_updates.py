@@ -6,8 +6,8 @@ import pytest
 
 from executor.records import Resource
 from tests.core.rm_harness import GUARANTEED, OPPORTUNISTIC, Cluster, Master, Node, asks, done, status
-from yarnopp_cli.core.masters.update_requests import update_request
 from yarnopp_cli.errors import UsageError
+from yarnopp_cli.masters.amrmclient import update_request
 from yarnopp_cli.records.client_protocol import (
     ChangeContainerRequest,
     GetClusterInfoRequest,

@@ -23,7 +23,7 @@ from executor.records import ContainerRecord, ContainerState, ContainerUsage, Re
 from tests.core.test_nodemanager import World as NodeWorld
 from tests.core.test_nodemanager import beats, cid, of, to_start
 from tests.executor.core.world import G, O, World, a_spec
-from yarnopp_cli.core.calls import StopDaemon
+from yarnopp_cli.machine.calls import StopDaemon
 
 from .yarn_node import FULL, KILLED, PAUSED, yarn_node
 

@@ -29,8 +29,8 @@ from tests.core.rm_harness import (
 )
 from tests.core.test_amrmproxy import World as ProxyWorld
 from tests.core.test_rm_applications import start_master
-from yarnopp_cli.core import tokens
-from yarnopp_cli.core.distributed_scheduler import DistributedScheduler
+from yarnopp_cli.machine import tokens
+from yarnopp_cli.nodemanager.proxy.distributed_scheduler import DistributedScheduler
 from yarnopp_cli.records.client_protocol import (
     GetClusterInfoRequest,
     GetClusterNodesRequest,

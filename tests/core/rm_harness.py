@@ -14,9 +14,7 @@ from executor.records import (
     OpportunisticContainersStatus,
     Resource,
 )
-from yarnopp_cli.core.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
-from yarnopp_cli.core.history_keeping import KeepHistory
-from yarnopp_cli.core.resourcemanager import ResourceManager
+from yarnopp_cli.machine.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
 from yarnopp_cli.records.client_protocol import (
     GetApplicationsRequest,
     GetContainersRequest,
@@ -46,6 +44,8 @@ from yarnopp_cli.records.tracker_protocol import (
     RegisterNodeManagerResponse,
     UnRegisterNodeManagerRequest,
 )
+from yarnopp_cli.resourcemanager.history.keeping import KeepHistory
+from yarnopp_cli.resourcemanager.machine import ResourceManager
 from yarnopp_cli.settings.queue_reading import read_queues
 from yarnopp_cli.settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings
 from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings

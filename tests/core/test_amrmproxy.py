@@ -13,15 +13,18 @@ from typing import Any
 import pytest
 
 from executor.records import ContainerState, ExecutionType, Resource
-from yarnopp_cli.core.amrmproxy import AMRMProxyService
-from yarnopp_cli.core.calls import CallReceived, ConnectionLost, Reply, ReplyError
-from yarnopp_cli.core.distributed_scheduler import DistributedScheduler
-from yarnopp_cli.core.interceptors import (
-    DefaultRequestInterceptor,
-    RequestInterceptor,
-    ThrottleInterceptor,
+from yarnopp_cli.errors import (
+    ApplicationNotFoundError,
+    ConnectionFailedError,
+    InvalidResourceRequestError,
+    InvalidStateError,
+    InvalidTokenError,
+    YoppError,
 )
-from yarnopp_cli.core.proxy_events import (
+from yarnopp_cli.machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
+from yarnopp_cli.nodemanager.proxy.amrmproxy import AMRMProxyService
+from yarnopp_cli.nodemanager.proxy.distributed_scheduler import DistributedScheduler
+from yarnopp_cli.nodemanager.proxy.events import (
     CallUpstream,
     CloseUpstream,
     ConnectUpstream,
@@ -32,13 +35,10 @@ from yarnopp_cli.core.proxy_events import (
     UpstreamLost,
     UpstreamRefused,
 )
-from yarnopp_cli.errors import (
-    ApplicationNotFoundError,
-    ConnectionFailedError,
-    InvalidResourceRequestError,
-    InvalidStateError,
-    InvalidTokenError,
-    YoppError,
+from yarnopp_cli.nodemanager.proxy.interceptors import (
+    DefaultRequestInterceptor,
+    RequestInterceptor,
+    ThrottleInterceptor,
 )
 from yarnopp_cli.records.client_protocol import SubmitApplicationRequest
 from yarnopp_cli.records.distributed_protocol import DistributedSchedulingAllocateRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from executor.records import ContainerState, ExecutionType, OpportunisticContainersStatus, Resource
-from yarnopp_cli.core.dry_run import Forecast, forecast
+from yarnopp_cli.explain.dry_run import Forecast, forecast
 from yarnopp_cli.records.explanation import ReasonCode
 from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, TaskSpec
 from yarnopp_cli.records.reports import ContainerReport, NodeReport, NodeState

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from executor.core.outcome import RESUMED
 from executor.records import ContainerState, ExecutionType, OpportunisticContainersStatus, Resource
-from yarnopp_cli.core.estimates import (
+from yarnopp_cli.errors import ApplicationNotFoundError, ContainerNotFoundError, NodeNotFoundError
+from yarnopp_cli.explain.containers import NodeSight, estimated_start, explain_container
+from yarnopp_cli.explain.estimates import (
     DECLARED,
     OF_ALL,
     OF_APPLICATION,
@@ -20,9 +22,7 @@ from yarnopp_cli.core.estimates import (
     Expected,
     Start,
 )
-from yarnopp_cli.core.explain import NodeSight, estimated_start, explain_container
-from yarnopp_cli.core.explain_node import explain_node
-from yarnopp_cli.errors import ApplicationNotFoundError, ContainerNotFoundError, NodeNotFoundError
+from yarnopp_cli.explain.nodes import explain_node
 from yarnopp_cli.records.explanation import ExplainRequest, Explanation, ReasonCode
 from yarnopp_cli.records.reports import ContainerReport, NodeReport, NodeState
 from yarnopp_cli.records.requests import Token

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from executor.records import ContainerState, ExecutionType, OpportunisticContainersStatus, Resource
-from yarnopp_cli.core.explain import explain_container
-from yarnopp_cli.core.explain_node import explain_node
+from yarnopp_cli.explain.containers import explain_container
+from yarnopp_cli.explain.nodes import explain_node
 from yarnopp_cli.records.admin_protocol import (
     DrainNodesRequest,
     ResumeNodesRequest,

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from executor.records import ContainerExitStatus, ContainerState, ContainerUsage
-from yarnopp_cli.core.masters import messages as m
-from yarnopp_cli.core.masters.pi import PiOptions, plan
 from yarnopp_cli.errors import ConnectionFailedError
+from yarnopp_cli.masters import messages as m
+from yarnopp_cli.masters.pi import PiOptions, plan
 from yarnopp_cli.records.jobs import JobSpec
 from yarnopp_cli.records.mapreduce import MapReduceJob, TaskAssignment
 from yarnopp_cli.records.mapreduce_report import GetMapReduceJobRequest, MapReduceReport, TaskAttempt

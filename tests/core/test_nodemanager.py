@@ -22,9 +22,16 @@ from executor.records import (
     ResourceUtilization,
 )
 from executor.settings import ExecutorSettings
-from yarnopp_cli.core import tokens
-from yarnopp_cli.core.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
-from yarnopp_cli.core.node_events import (
+from yarnopp_cli.errors import (
+    ContainerNotFoundError,
+    InvalidStateError,
+    NotYetSupportedError,
+    ShuttingDownError,
+    YoppError,
+)
+from yarnopp_cli.machine import tokens
+from yarnopp_cli.machine.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
+from yarnopp_cli.nodemanager.events import (
     AnnounceReady,
     ConnectToResourceManager,
     HeartbeatAnswered,
@@ -39,15 +46,8 @@ from yarnopp_cli.core.node_events import (
     SendHeartbeat,
     UnregisterNode,
 )
-from yarnopp_cli.core.node_reports import NodeFacts
-from yarnopp_cli.core.nodemanager import NodeManager
-from yarnopp_cli.errors import (
-    ContainerNotFoundError,
-    InvalidStateError,
-    NotYetSupportedError,
-    ShuttingDownError,
-    YoppError,
-)
+from yarnopp_cli.nodemanager.machine import NodeManager
+from yarnopp_cli.nodemanager.reports import NodeFacts
 from yarnopp_cli.records.container_protocol import (
     GetContainerStatusesRequest,
     GetNodeInfoRequest,

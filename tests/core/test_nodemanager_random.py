@@ -17,9 +17,9 @@ from executor.core import commands as do
 from executor.core import events as happened
 from executor.records import ContainerState, ContainerUsage, ExecutionType, Resource
 from executor.settings import ExecutorSettings
-from yarnopp_cli.core import tokens
-from yarnopp_cli.core.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
-from yarnopp_cli.core.node_events import (
+from yarnopp_cli.machine import tokens
+from yarnopp_cli.machine.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
+from yarnopp_cli.nodemanager.events import (
     AnnounceReady,
     ConnectToResourceManager,
     HeartbeatAnswered,
@@ -32,7 +32,7 @@ from yarnopp_cli.core.node_events import (
     SendHeartbeat,
     UnregisterNode,
 )
-from yarnopp_cli.core.nodemanager import NodeManager
+from yarnopp_cli.nodemanager.machine import NodeManager
 from yarnopp_cli.records.container_protocol import (
     GetNodeInfoRequest,
     StartContainerRequest,

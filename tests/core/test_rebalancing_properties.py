@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from executor.records import OpportunisticContainersStatus, Resource
-from yarnopp_cli.core.load_comparators import FreeThenQueueLength
-from yarnopp_cli.core.load_monitor import Claim, ClusterNode, NodeQueueLoadMonitor
+from yarnopp_cli.allocation.load_comparators import FreeThenQueueLength
+from yarnopp_cli.allocation.load_monitor import Claim, ClusterNode, NodeQueueLoadMonitor
 
 SIZES = [Resource(64, 1), Resource(256, 1), Resource(128, 2)]
 

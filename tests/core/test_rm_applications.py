@@ -8,13 +8,6 @@ from dataclasses import asdict
 import pytest
 
 from executor.records import Resource
-from yarnopp_cli.core.applications import (
-    APP_TRANSITIONS,
-    ATTEMPT_TRANSITIONS,
-    AppEvent,
-    AttemptEvent,
-    AttemptState,
-)
 from yarnopp_cli.errors import (
     ApplicationNotFoundError,
     InvalidResourceRequestError,
@@ -37,6 +30,13 @@ from yarnopp_cli.records.requests import (
     Token,
 )
 from yarnopp_cli.records.tracker_protocol import ContainerToStart
+from yarnopp_cli.resourcemanager.apps.applications import (
+    APP_TRANSITIONS,
+    ATTEMPT_TRANSITIONS,
+    AppEvent,
+    AttemptEvent,
+    AttemptState,
+)
 
 from .rm_harness import OPPORTUNISTIC, TIMESTAMP, Cluster, Master, Node, asks, done, status
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 
 from executor.records import OpportunisticContainersStatus, Resource
-from yarnopp_cli.core.load_comparators import LoadComparator, QueueWaitTime
-from yarnopp_cli.core.load_monitor import Claim, ClusterNode, NodeQueueLoadMonitor
-from yarnopp_cli.core.rebalancing import LimitBounds, queue_threshold, yarn_queue_threshold
+from yarnopp_cli.allocation.load_comparators import LoadComparator, QueueWaitTime
+from yarnopp_cli.allocation.load_monitor import Claim, ClusterNode, NodeQueueLoadMonitor
+from yarnopp_cli.allocation.rebalancing import LimitBounds, queue_threshold, yarn_queue_threshold
 
 SIZE = Resource(128, 1)
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from executor.records import Resource
-from yarnopp_cli.core.asks import AskTable, levels, normalise
-from yarnopp_cli.core.deadlines import Deadlines
-from yarnopp_cli.core.mailbox import Mailbox
+from yarnopp_cli.allocation.asks import AskTable, levels, normalise
+from yarnopp_cli.machine.deadlines import Deadlines
+from yarnopp_cli.machine.mailbox import Mailbox
 
 from .rm_harness import SETTINGS, asks
 

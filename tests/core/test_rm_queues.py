@@ -11,8 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from executor.records import Resource
-from yarnopp_cli.core.queues import QueueTree, apportion
-from yarnopp_cli.core.scheduler import MAX_OVERTAKES
 from yarnopp_cli.errors import AccessDeniedError, InvalidResourceRequestError, InvalidStateError, RemoteError
 from yarnopp_cli.records.client_protocol import (
     GetQueueInfoRequest,
@@ -26,6 +24,8 @@ from yarnopp_cli.records.requests import (
     ContainerUpdateType,
     UpdateContainerRequest,
 )
+from yarnopp_cli.resourcemanager.guaranteed.queues import QueueTree, apportion
+from yarnopp_cli.resourcemanager.guaranteed.scheduler import MAX_OVERTAKES
 from yarnopp_cli.settings.queue_properties import KEYS, PREFIX, queue_tree
 from yarnopp_cli.settings.queues import CapacitySchedulerSettings, QueueSettings
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yarnopp_cli.core.tokens import AMRM_TOKEN, CONTAINER_TOKEN, derive_key, sign, verify
 from yarnopp_cli.errors import InvalidTokenError
+from yarnopp_cli.machine.tokens import AMRM_TOKEN, CONTAINER_TOKEN, derive_key, sign, verify
 from yarnopp_cli.records.requests import Token
 
 KEY = derive_key(b"secret", CONTAINER_TOKEN)

@@ -20,6 +20,7 @@ import pytest
 from executor.linux.processes import read_stat
 from executor.records import ContainerState, ContainerStatus, ExecutionType, Resource
 from executor.settings import ExecutorSettings
+from yarnopp_cli.cluster.rundir import RunDir
 from yarnopp_cli.records.client_protocol import GetClusterInfoRequest, SubmitApplicationRequest
 from yarnopp_cli.records.container_protocol import (
     GetContainerStatusesRequest,
@@ -41,7 +42,6 @@ from yarnopp_cli.records.requests import (
     ResourceRequest,
 )
 from yarnopp_cli.rpc.blocking import Connection
-from yarnopp_cli.rundir import RunDir
 from yarnopp_cli.settings.loading import load
 
 ROOT = Path(__file__).resolve().parent.parent.parent

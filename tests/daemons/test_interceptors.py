@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from yarnopp_cli.core.distributed_scheduler import DistributedScheduler
-from yarnopp_cli.core.interceptors import DefaultRequestInterceptor, ThrottleInterceptor
 from yarnopp_cli.daemons.interceptors import load_chain
 from yarnopp_cli.errors import InvalidPropertyError
+from yarnopp_cli.nodemanager.proxy.distributed_scheduler import DistributedScheduler
+from yarnopp_cli.nodemanager.proxy.interceptors import DefaultRequestInterceptor, ThrottleInterceptor
 
 DEFAULT = "DefaultRequestInterceptor"
 
@@ -40,7 +40,7 @@ def test_hadoops_own_names_are_known() -> None:
 
 def test_one_of_ones_own_is_an_import_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ours_for_a_test.py").write_text(
-        "from yarnopp_cli.core.interceptors import RequestInterceptor\n"
+        "from yarnopp_cli.nodemanager.proxy.interceptors import RequestInterceptor\n"
         "class Mine(RequestInterceptor):\n    pass\n"
     )
     monkeypatch.syspath_prepend(tmp_path)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from yarnopp_cli.cluster.rundir import RunDir
 from yarnopp_cli.daemons.process import DaemonProcess, read_site
 from yarnopp_cli.errors import YoppError
 from yarnopp_cli.records.container_protocol import GetNodeInfoRequest
-from yarnopp_cli.rundir import RunDir
 
 from .conftest import NM, PORT, Cluster, Started, wait_for
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from yarnopp_cli.engines.choice import Choice, addresses, choose
+from yarnopp_cli.client.choice import Choice, addresses, choose
 from yarnopp_cli.errors import ConfigurationError, UsageError
 
 SITE = '[yopp.engine]\nname = "yarn"\nrm-addresses = "rm1,https://rm2"\n'

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from executor.records import ContainerState, ExecutionType, Resource
-from yarnopp_cli.engines import documents
+from yarnopp_cli.client import documents
 from yarnopp_cli.records.reports import FinalApplicationStatus, NodeState, YarnApplicationState
 from yarnopp_cli.views import applications, containers, nodes, queues
 

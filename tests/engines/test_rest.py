@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from executor.records import ContainerState, ExecutionType
-from yarnopp_cli.engines import rest
-from yarnopp_cli.engines.rest import RefusedError, Rest
-from yarnopp_cli.engines.yarn import YarnEngine, expiry
+from yarnopp_cli.client import rest
+from yarnopp_cli.client.rest import RefusedError, Rest
+from yarnopp_cli.client.yarn import YarnEngine, expiry
 from yarnopp_cli.errors import (
     ApplicationNotFoundError,
     ConnectionFailedError,

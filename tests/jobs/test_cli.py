@@ -7,8 +7,8 @@ import typer
 from typer.testing import CliRunner
 
 from executor.records import Resource
-from yarnopp_cli.cli import dshell, pi, run
-from yarnopp_cli.cli.argv import DSHELL_FLAGS, DSHELL_VALUES
+from yarnopp_cli.cli.frame.argv import DSHELL_FLAGS, DSHELL_VALUES
+from yarnopp_cli.cli.jobs import dshell, pi, run
 from yarnopp_cli.errors import UsageError, YoppError
 
 

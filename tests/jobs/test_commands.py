@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from executor.records import ExecutionType, Resource
-from yarnopp_cli.cli.run import assignments
-from yarnopp_cli.core.masters.messages import TaskReport, TaskState
-from yarnopp_cli.core.masters.run import RunOptions, plan
-from yarnopp_cli.core.masters.tasks import Tally, Task
+from yarnopp_cli.cli.jobs.run import assignments
 from yarnopp_cli.errors import UsageError, YoppError
 from yarnopp_cli.jobs import commands, pifiles, progress
+from yarnopp_cli.masters.messages import TaskReport, TaskState
+from yarnopp_cli.masters.run import RunOptions, plan
+from yarnopp_cli.masters.tasks import Tally, Task
 from yarnopp_cli.records.reports import FinalApplicationStatus, JobSummary
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from executor.records import Resource
-from yarnopp_cli.core.masters import messages as m
-from yarnopp_cli.core.masters.common import JobMaster
-from yarnopp_cli.core.masters.run import RunOptions, plan
 from yarnopp_cli.jobs.loop import Left, MasterLoop, SignalWatch
+from yarnopp_cli.masters import messages as m
+from yarnopp_cli.masters.jobmaster import JobMaster
+from yarnopp_cli.masters.run import RunOptions, plan
 from yarnopp_cli.records.reports import FinalApplicationStatus
 from yarnopp_cli.rpc.blocking import Connection
 

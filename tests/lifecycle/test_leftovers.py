@@ -13,9 +13,9 @@ from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.store import StateStore
 from executor.records import CgroupLimits, ContainerRecord, ContainerSpec, ContainerState, Resource
 from executor.settings import ExecutorSettings
-from yarnopp_cli import leftovers
-from yarnopp_cli.processes import ProcessId
-from yarnopp_cli.rundir import RunDir
+from yarnopp_cli.cluster import leftovers
+from yarnopp_cli.cluster.processes import ProcessId
+from yarnopp_cli.cluster.rundir import RunDir
 
 HIERARCHY = f"/yopp-test-{os.getpid()}"
 ENDED = (0, -9)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from yarnopp_cli.processes import ProcessId, end_processes, wait_for_end
+from yarnopp_cli.cluster.processes import ProcessId, end_processes, wait_for_end
 
 STUBBORN = (
     "import signal, sys; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); sys.stdin.read()"

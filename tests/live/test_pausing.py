@@ -16,8 +16,8 @@ import pytest
 
 from executor.linux.pausing import standing
 from executor.records import ContainerUsage
-from yarnopp_cli.client import YarnClient
-from yarnopp_cli.processes import ProcessId, wait_for_end
+from yarnopp_cli.client.local import YarnClient
+from yarnopp_cli.cluster.processes import ProcessId, wait_for_end
 
 from .conftest import ROOT, Yopp, wait_until
 

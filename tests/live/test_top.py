@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from yarnopp_cli.client import YarnClient
+from yarnopp_cli.client.local import YarnClient
 
 from .conftest import Yopp, wait_until
 

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from tests.rpc.test_server import serving
 from tests.strangers import HANG_UPS, NOBODY_UID, OWN_UID, Stranger, http_request, rpc_request
-from yarnopp_cli.core.calls import CallReceived
+from yarnopp_cli.machine.calls import CallReceived
 from yarnopp_cli.rpc import tcp
 from yarnopp_cli.rpc.tcp import NOBODY, Peer, TcpCaller, peer_in
 from yarnopp_cli.web import http

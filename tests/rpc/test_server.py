@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from yarnopp_cli.core.calls import CallReceived, ConnectionLost, Reply, ReplyError
 from yarnopp_cli.errors import ConnectionFailedError, InvalidPropertyError, NodeNotFoundError, YoppError
+from yarnopp_cli.machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
 from yarnopp_cli.records.client_protocol import (
     GetApplicationsRequest,
     GetApplicationsResponse,

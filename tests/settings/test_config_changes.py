@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yarnopp_cli.cli import config_changes
 from yarnopp_cli.cli.app import run
+from yarnopp_cli.cli.lifecycle import config_changes
 from yarnopp_cli.settings.editing import with_values
 from yarnopp_cli.settings.files import SHIPPED_SITE
 from yarnopp_cli.settings.registry import PROPERTIES

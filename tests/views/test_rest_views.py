@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yarnopp_cli.core.metrics import OpportunisticSchedulerMetrics
+from yarnopp_cli.resourcemanager.metrics import OpportunisticSchedulerMetrics
 from yarnopp_cli.views.jmx import chosen
 from yarnopp_cli.views.prometheus import Sample, text
 from yarnopp_cli.views.xml import to_xml

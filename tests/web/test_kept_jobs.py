@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from yarnopp_cli.cluster.rundir import RunDir
 from yarnopp_cli.records.mapreduce import MapReduceJob
 from yarnopp_cli.records.mapreduce_report import MapReduceReport
 from yarnopp_cli.records.reports import ApplicationReport, FinalApplicationStatus, YarnApplicationState
-from yarnopp_cli.rundir import RunDir
 from yarnopp_cli.web.kept_jobs import KeptJob, KeptJobs
 
 ID = "application_1_0001"

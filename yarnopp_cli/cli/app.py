@@ -18,11 +18,11 @@ import typer
 from typer.core import TyperGroup
 
 from ..errors import EXIT_FAILURE, EXIT_HADOOP_USAGE, EXIT_NOT_PERMITTED, EXIT_USAGE, UsageError, YoppError
-from . import output
-from .argv import rewrite
-from .common import alarm_kept, complete
-from .engine_options import offer
-from .options import examples, new_typer
+from .frame import output
+from .frame.argv import rewrite
+from .frame.common import alarm_kept, complete
+from .frame.engine_options import offer
+from .frame.options import examples, new_typer
 from .table import COMMANDS, SECTIONS, TABLE
 
 EXIT_BUG = 70
@@ -61,7 +61,16 @@ class _Commands(MutableMapping[str, Any]):
 
 def _load(name: str) -> Any:
     """The command ``name``, from its module. Raises KeyError if there is none of that name."""
-    module = import_module(f"{__package__}.{COMMANDS[name].module}")
+    entry = COMMANDS[name]
+    module = import_module(f"{__package__}.{entry.module}")
+    for more in entry.more:
+        import_module(f"{__package__}.{more}")
+    from .frame.command import REGISTERED, group, made
+
+    if name in REGISTERED:
+        return made(REGISTERED[name])
+    if not hasattr(module, "register"):
+        return group(name, entry.summary)
     holder = new_typer(callback=_nothing)  # a callback makes it a group, whatever the module registers
     module.register(holder)
     offer(holder, name)
@@ -69,6 +78,9 @@ def _load(name: str) -> Any:
     if COMMANDS[name].group and not command.epilog:
         command.epilog = examples(*_first_examples(command))
     complete(command, name)
+    for path in REGISTERED:
+        if path.startswith(f"{name} "):
+            command.commands[path.partition(" ")[2]] = made(REGISTERED[path])
     return command
 
 
@@ -120,7 +132,7 @@ def _main(
         raise typer.Exit(0)
     if ctx.invoked_subcommand is not None:
         return None
-    from .home import home
+    from .help.home import home
 
     return home()
 
@@ -131,7 +143,7 @@ def run(argv: Sequence[str]) -> int:
     try:
         # A shell's TAB: whatever words stand there, none is to be parsed.
         if list(argv[:2]) == ["completion", "words"]:
-            from .completion import words
+            from .help.completion import words
 
             words(list(argv[2:]))
             return 0
@@ -156,7 +168,7 @@ def run(argv: Sequence[str]) -> int:
 
 def _invoke(argv: list[str]) -> int:
     if os.environ.get("PAGER") and output.is_terminal_out() and _asks_for_help(argv):
-        from .paging import through_pager
+        from .frame.paging import through_pager
 
         return through_pager(lambda: _call(argv))
     return _call(argv)

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from ..engines.choice import Choice
-from ..engines.rest import Rest
-from ..engines.yarn import YarnEngine
+from ..client.choice import Choice
+from ..client.rest import Rest
+from ..client.yarn import YarnEngine
 from ..errors import NotYetSupportedError, UsageError
 from ..settings.files import user_of
-from .output import Printer
+from .frame.output import Printer
 
 Values = Mapping[str, Any]
 Function = Callable[[YarnEngine, Printer, Values], int | None]
@@ -70,12 +70,12 @@ HANDLERS: dict[str, Handler] = {
     "container signal": _acting("container_signal", "ids", "name"),
     "wait": _acting("wait", "ids", "any_of_them", "state", "exit_code", "timeout"),
     "run": Handler(
-        "remote_jobs",
+        "jobs.remote_jobs",
         "run",
         _SUBMITTED | {"command", "memory", "vcores", "env", "name", "retries", "priority", "queue", "tag"},
     ),
     "dshell": Handler(
-        "remote_jobs",
+        "jobs.remote_jobs",
         "dshell",
         _SUBMITTED
         | {
@@ -86,7 +86,7 @@ HANDLERS: dict[str, Handler] = {
             *("keep_containers", "node_label_expression", "debug", "jar"),
         },
     ),
-    "pi": Handler("remote_jobs", "pi", frozenset({"maps", "samples", "percent", "dry_run"})),
+    "pi": Handler("jobs.remote_jobs", "pi", frozenset({"maps", "samples", "percent", "dry_run"})),
 }
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from ..engines.yarn import LIVE_STATES, Listing, YarnEngine, signal_command
+from ..client.yarn import LIVE_STATES, Listing, YarnEngine, signal_command
 from ..errors import EXIT_TIMEOUT, UsageError, YoppError
 from ..records.reports import FINAL_STATES, ApplicationReport
 from ..views import applications as view
 from ..views.text import timestamp
-from .application import KILL_SECONDS, now_ms
-from .container import signal_number
-from .naming import agreed, is_container, words
-from .options import duration
-from .output import Printer
+from .frame.naming import agreed, is_container, words
+from .frame.options import duration
+from .frame.output import Printer
+from .jobs.wait import Seen, code_of, print_seen, target_of
+from .looking.application import KILL_SECONDS, now_ms
+from .looking.container import signal_number
 from .remote import Values
 from .remote_looking import app_details, container_details
 from .remote_naming import application_id, application_ids, container_ids
-from .wait import Seen, code_of, print_seen, target_of
 
 FASTEST_POLL, SLOWEST_POLL = 0.1, 2.0
 """Seconds between two looks at an application: YARN's REST API holds no answer back."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ..engines.yarn import ALIVE, LIVE_STATES, LOG_BYTES, Listing, YarnEngine, cut, node_named
+from ..client.yarn import ALIVE, LIVE_STATES, LOG_BYTES, Listing, YarnEngine, cut, node_named
 from ..errors import EXIT_NO_SUCH, ApplicationNotFoundError, UsageError, YoppError
 from ..records.ids import ApplicationAttemptId
 from ..records.reports import (
@@ -25,13 +25,13 @@ from ..views import nodes as node_view
 from ..views import queues as queue_view
 from ..views.columns import Column
 from ..views.text import harmless, number_of, timestamp
-from .application import now_ms
-from .container import STATES as CONTAINER_STATES
-from .container import Filters, execution_type
-from .filters import named_queue
-from .listing import Choice, Documents, empty_text, repeat, show, words_of
-from .naming import ALL, is_container, nodes, one_of, words
-from .output import Printer, is_terminal_out
+from .frame.filters import named_queue
+from .frame.listing import Choice, Documents, empty_text, repeat, show, words_of
+from .frame.naming import ALL, is_container, nodes, one_of, words
+from .frame.output import Printer, is_terminal_out
+from .looking.application import now_ms
+from .looking.container import STATES as CONTAINER_STATES
+from .looking.container import Filters, execution_type
 from .remote import Values
 from .remote_naming import application_id, application_ids, container_ids, node_reports, states_of
 

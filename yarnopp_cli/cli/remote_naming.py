@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from ..engines.yarn import ALIVE, LIVE_STATES, YarnEngine
+from ..client.yarn import ALIVE, LIVE_STATES, YarnEngine
 from ..records.client_protocol import GetApplicationsRequest, GetContainersRequest
 from ..records.reports import ApplicationReport, ContainerReport, NodeReport, NodeState
 from ..views.containers import is_live
-from . import naming
-from .naming import one_of
+from .frame import naming
+from .frame.naming import one_of
 
 
 class _Known:

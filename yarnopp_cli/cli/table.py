@@ -11,53 +11,80 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One command. ``group`` is true if it has subcommands; ``module`` is under ``yarnopp_cli.cli``."""
+    """One command. ``group`` is true if it has subcommands; ``module`` is under ``yarnopp_cli.cli``, as are ``more``,
+    in which further subcommands are."""
 
     name: str
     module: str
     summary: str
     section: str
     group: bool = False
+    more: tuple[str, ...] = ()
 
 
 SECTIONS = ("Lifecycle", "Jobs", "Looking", "Admin", "Help")
 
 TABLE: tuple[Entry, ...] = (
-    Entry("up", "up", "Start the cluster: a ResourceManager and its NodeManagers", "Lifecycle"),
-    Entry("down", "down", "End the cluster", "Lifecycle"),
-    Entry("status", "status", "Say whether the cluster runs (0), is stopped (3), or partly (4)", "Lifecycle"),
-    Entry("rm", "rm", "Start, stop or run the ResourceManager alone", "Lifecycle", group=True),
-    Entry("nm", "nm", "Start, stop or run one NodeManager", "Lifecycle", group=True),
-    Entry("doctor", "doctor", "Check what this host can enforce, and what to type for the rest", "Lifecycle"),
-    Entry("config", "config", "Show, check and change the configuration", "Lifecycle", group=True),
-    Entry("run", "run", "Run a command in containers, and end with its exit code", "Jobs"),
-    Entry("dshell", "dshell", "YARN's distributed shell, with all its options", "Jobs"),
-    Entry("pi", "pi", "Estimate pi in map containers, as Hadoop's example does", "Jobs"),
-    Entry("wait", "wait", "Wait for jobs or containers, and end with their exit code", "Jobs"),
-    Entry("logs", "logs", "Print or follow the output of containers", "Jobs"),
-    Entry("app", "application", "List, show, kill and move applications", "Looking", group=True),
-    Entry("attempt", "attempt", "List and show the attempts of an application", "Looking", group=True),
+    Entry("up", "lifecycle.up", "Start the cluster: a ResourceManager and its NodeManagers", "Lifecycle"),
+    Entry("down", "lifecycle.down", "End the cluster", "Lifecycle"),
+    Entry(
+        "status",
+        "lifecycle.status",
+        "Say whether the cluster runs (0), is stopped (3), or partly (4)",
+        "Lifecycle",
+    ),
+    Entry("rm", "lifecycle.rm", "Start, stop or run the ResourceManager alone", "Lifecycle", group=True),
+    Entry("nm", "lifecycle.nm", "Start, stop or run one NodeManager", "Lifecycle", group=True),
+    Entry(
+        "doctor",
+        "lifecycle.doctor",
+        "Check what this host can enforce, and what to type for the rest",
+        "Lifecycle",
+    ),
+    Entry("config", "lifecycle.config", "Show, check and change the configuration", "Lifecycle", group=True),
+    Entry("run", "jobs.run", "Run a command in containers, and end with its exit code", "Jobs"),
+    Entry("dshell", "jobs.dshell", "YARN's distributed shell, with all its options", "Jobs"),
+    Entry("pi", "jobs.pi", "Estimate pi in map containers, as Hadoop's example does", "Jobs"),
+    Entry("wait", "jobs.wait", "Wait for jobs or containers, and end with their exit code", "Jobs"),
+    Entry("logs", "jobs.logs", "Print or follow the output of containers", "Jobs"),
+    Entry("app", "looking.application", "List, show, kill and move applications", "Looking", group=True),
+    Entry(
+        "attempt", "looking.attempt", "List and show the attempts of an application", "Looking", group=True
+    ),
     Entry(
         "container",
-        "container",
+        "looking.container",
         "List, show, kill, pause, promote and resize containers",
         "Looking",
         group=True,
     ),
-    Entry("node", "node", "List, show, drain, resume and resize nodes", "Looking", group=True),
-    Entry("queue", "queue", "List and show queues", "Looking", group=True),
-    Entry("explain", "explain", "Say why something waits, and when it may start", "Looking"),
-    Entry("stats", "stats", "Measured CPU and memory against what was allocated", "Looking"),
-    Entry("events", "events", "What happened, and what happens now", "Looking"),
-    Entry("report", "report", "A job's timeline and waiting times as one HTML file", "Looking"),
-    Entry("ps", "ps", "The containers that run, queue or are paused now", "Looking"),
-    Entry("metrics", "metrics", "Print figures for Prometheus, or as Hadoop's beans", "Admin"),
-    Entry("rmadmin", "rmadmin", "What YARN's administrators type", "Admin", group=True),
-    Entry("engine", "engine", "Where commands work: on this host, or on a YARN cluster", "Admin", group=True),
-    Entry("top", "top", "Watch and steer nodes, containers and applications, live", "Looking"),
-    Entry("man", "man", "Open the manual", "Help"),
-    Entry("completion", "completion", "Completion for bash, zsh and fish", "Help", group=True),
-    Entry("version", "version", "The versions of yopp and of what it stands on", "Help"),
+    Entry(
+        "node",
+        "looking.node",
+        "List, show, drain, resume and resize nodes",
+        "Looking",
+        group=True,
+        more=("looking.node_changes",),
+    ),
+    Entry("queue", "looking.queue", "List and show queues", "Looking", group=True),
+    Entry("explain", "looking.explain", "Say why something waits, and when it may start", "Looking"),
+    Entry("stats", "looking.stats", "Measured CPU and memory against what was allocated", "Looking"),
+    Entry("events", "looking.events", "What happened, and what happens now", "Looking"),
+    Entry("report", "looking.report", "A job's timeline and waiting times as one HTML file", "Looking"),
+    Entry("ps", "looking.ps", "The containers that run, queue or are paused now", "Looking"),
+    Entry("metrics", "admin.metrics", "Print figures for Prometheus, or as Hadoop's beans", "Admin"),
+    Entry("rmadmin", "admin.rmadmin", "What YARN's administrators type", "Admin", group=True),
+    Entry(
+        "engine",
+        "admin.engine",
+        "Where commands work: on this host, or on a YARN cluster",
+        "Admin",
+        group=True,
+    ),
+    Entry("top", "looking.top", "Watch and steer nodes, containers and applications, live", "Looking"),
+    Entry("man", "help.man", "Open the manual", "Help"),
+    Entry("completion", "help.completion", "Completion for bash, zsh and fish", "Help", group=True),
+    Entry("version", "help.version", "The versions of yopp and its dependencies", "Help"),
 )
 
 COMMANDS: dict[str, Entry] = {entry.name: entry for entry in TABLE}

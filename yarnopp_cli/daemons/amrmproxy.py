@@ -1,7 +1,7 @@
 """What an AMRMProxy needs of the world: where masters call it, its connections to the RM, what it writes down.
 
-The machine is in ``core/amrmproxy.py``; this performs its commands and posts what comes of them. It decides only
-which of several NMs of one host has the TCP port: the first to ask the kernel for it.
+The machine is in ``nodemanager/proxy/amrmproxy.py``; this performs its commands and posts what comes of them. It
+decides only which of several NMs of one host has the TCP port: the first to ask the kernel for it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from ..core.amrmproxy import AMRMProxyService
-from ..core.calls import CallReceived, ConnectionLost, Reply, ReplyError
-from ..core.proxy_events import (
+from ..errors import ConnectionFailedError, YoppError
+from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
+from ..nodemanager.proxy.amrmproxy import AMRMProxyService
+from ..nodemanager.proxy.events import (
     CallUpstream,
     CloseUpstream,
     ConnectUpstream,
@@ -30,7 +31,6 @@ from ..core.proxy_events import (
     UpstreamLost,
     UpstreamRefused,
 )
-from ..errors import ConnectionFailedError, YoppError
 from ..rpc.client import RpcClient
 from ..rpc.codec import Codec
 from ..rpc.methods import PROXY_METHODS, RM_METHODS

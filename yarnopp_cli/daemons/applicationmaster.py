@@ -14,13 +14,13 @@ import sys
 import time
 from collections.abc import Mapping
 
-from ..core.masters import messages as m
-from ..core.masters.common import JobMaster
-from ..core.masters.pi import estimate, job_id
 from ..errors import EXIT_FAILURE, EXIT_USAGE, YoppError
 from ..jobs import progress
 from ..jobs.loop import Left, MasterLoop, SignalWatch
 from ..jobs.pifiles import read_result, remove_directory
+from ..masters import messages as m
+from ..masters.jobmaster import JobMaster
+from ..masters.pi import estimate, job_id
 from ..records.ids import ApplicationAttemptId
 from ..records.jobs import JobSpec
 from ..records.master_protocol import SCHEDULER_ADDRESS_VARIABLE

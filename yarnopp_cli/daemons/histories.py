@@ -8,8 +8,8 @@ import os
 
 import msgspec
 
+from ..cluster.rundir import RunDir
 from ..records.history import ApplicationHistory
-from ..rundir import RunDir
 
 LOG = logging.getLogger(__name__)
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import importlib
 
-from ..core.distributed_scheduler import DistributedScheduler
-from ..core.interceptors import (
+from ..errors import InvalidPropertyError
+from ..nodemanager.proxy.distributed_scheduler import DistributedScheduler
+from ..nodemanager.proxy.interceptors import (
     DefaultRequestInterceptor,
     InterceptorFactory,
     RequestInterceptor,
     ThrottleInterceptor,
 )
-from ..errors import InvalidPropertyError
 
 PROPERTY = "yarn.nodemanager.amrmproxy.interceptor-class.pipeline"
 _HADOOP = "org.apache.hadoop."
@@ -65,7 +65,9 @@ def _load(name: str) -> type[RequestInterceptor]:
     if found is None:
         raise _unknown(name, f"there is no {last} in {module}" if module else "it is no import path")
     if not (isinstance(found, type) and issubclass(found, RequestInterceptor)):
-        raise _unknown(name, "it is no subclass of yarnopp_cli.core.interceptors.RequestInterceptor")
+        raise _unknown(
+            name, "it is no subclass of yarnopp_cli.nodemanager.proxy.interceptors.RequestInterceptor"
+        )
     return found
 
 

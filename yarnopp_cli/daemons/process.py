@@ -27,8 +27,8 @@ from typing import Any, Final
 
 from executor.errors import ExecutorError
 
+from ..cluster.rundir import RunDir
 from ..errors import EXIT_FAILURE, YoppError
-from ..rundir import RunDir
 from ..settings.loading import Configuration
 
 LOG = logging.getLogger(__name__)

@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from executor.driver import Driver
 
 from .. import __version__
-from ..core.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
-from ..core.history_keeping import KeepHistory
-from ..core.resourcemanager import ResourceManager
 from ..errors import YoppError
+from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
 from ..records.admin_protocol import RefreshQueuesRequest, RefreshQueuesResponse
 from ..records.client_protocol import SetLifetimeResponse
+from ..resourcemanager.history.keeping import KeepHistory
+from ..resourcemanager.machine import ResourceManager
 from ..rpc.methods import RM_METHODS
 from ..rpc.server import RpcServer
 from ..settings.loading import Configuration

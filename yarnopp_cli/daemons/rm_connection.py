@@ -10,7 +10,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from ..core.node_events import (
+from ..errors import ConnectionFailedError, YoppError
+from ..nodemanager.events import (
     ConnectToResourceManager,
     HeartbeatAnswered,
     HeartbeatRefused,
@@ -24,7 +25,6 @@ from ..core.node_events import (
     SendHeartbeat,
     UnregisterNode,
 )
-from ..errors import ConnectionFailedError, YoppError
 from ..records import tracker_protocol
 from ..rpc.client import RpcClient
 from ..rpc.codec import Codec

@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from ..core.masters import messages as m
-from ..core.masters.common import JobMaster
 from ..errors import ConnectionFailedError, YoppError
+from ..masters import messages as m
+from ..masters.jobmaster import JobMaster
 from ..records.reports import FinalApplicationStatus
 from ..rpc.blocking import Connection
 

@@ -11,8 +11,8 @@ import os
 import sys
 from collections.abc import Iterator
 
-from ..core.masters.pi import INPUT, RESULT, map_input
 from ..errors import YoppError
+from ..masters.pi import INPUT, RESULT, map_input
 from . import halton
 
 LOCK = "lock"

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from executor.records import ContainerExitStatus, ExecutionType
 
-from ..core.masters.messages import TaskReport, TaskState
-from ..core.masters.tasks import Tally
+from ..masters.messages import TaskReport, TaskState
+from ..masters.tasks import Tally
 from ..records.jobs import JobSpec
 from ..records.reports import (
     FINAL_STATES,

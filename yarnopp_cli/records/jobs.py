@@ -1,8 +1,8 @@
 """What a job is: phases of tasks, each task one container's worth of work. Plain data, also a detached job's
 file.
 
-A job is planned once (``core/masters/{run,distributedshell,pi}.py``) and then driven by one machine
-(``core/masters/common.py``), whether that runs in the client or in a container of the cluster.
+A job is planned once (``masters/{run,distributedshell,pi}.py``) and then driven by one machine
+(``masters/jobmaster.py``), whether that runs in the client or in a container of the cluster.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from ..core.calls import CallReceived, ConnectionLost, Reply, ReplyError
 from ..errors import RemoteError, YoppError
+from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
 from .codec import INVALID_REQUEST, MAX_LINE_BYTES, CallId, Codec, Methods, WireError
 from .tcp import TcpCaller, any_address, loopback_address
 

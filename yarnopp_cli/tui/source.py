@@ -17,9 +17,9 @@ import psutil
 from executor.records import ContainerState, ExecutionType
 from executor.settings import ExecutorSettings
 
-from ..client import YarnClient
+from ..client.explaining import explain
+from ..client.local import YarnClient
 from ..errors import ConnectionFailedError, InvalidStateError, YoppError
-from ..explaining import explain
 from ..records.client_protocol import GetContainersRequest
 from ..records.history import GetEventsRequest, GetEventsResponse
 from ..records.reports import ContainerReport

@@ -8,9 +8,9 @@ from typing import Any
 
 from executor.records import ContainerState, ContainerStatus, ExecutionType
 
-from ..core.metrics import PERCENTILES, OpportunisticCounts
 from ..records.container_protocol import GetNodeInfoResponse
 from ..records.reports import NodeReport
+from ..resourcemanager.metrics import PERCENTILES, OpportunisticCounts
 
 Bean = dict[str, Any]
 

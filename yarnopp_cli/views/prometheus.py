@@ -9,9 +9,9 @@ from typing import Any
 
 from executor.records import ContainerState, ContainerStatus
 
-from ..core.metrics import PERCENTILES, OpportunisticCounts
 from ..records.container_protocol import GetNodeInfoResponse
 from ..records.reports import NodeReport, NodeState
+from ..resourcemanager.metrics import PERCENTILES, OpportunisticCounts
 
 _O = "yopp_opportunistic_containers"
 

@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..core.calls import CallReceived, Reply, ReplyError
 from ..errors import ConnectionFailedError, YoppError
+from ..machine.calls import CallReceived, Reply, ReplyError
 from ..rpc.methods import Methods
 
 NUMBERS_FROM: Final = 1 << 62

@@ -7,14 +7,14 @@ import time
 
 from executor.records import ContainerStatus
 
-from ..core.resourcemanager import ResourceManager
+from ..cluster.rundir import RunDir
 from ..errors import ApplicationNotFoundError, YoppError
 from ..records import client_protocol as client
 from ..records.container_protocol import GetContainerStatusesRequest, GetContainerStatusesResponse
 from ..records.ids import ApplicationId
 from ..records.mapreduce_report import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ..records.reports import FINAL_STATES, ApplicationReport, ClusterInfo, ContainerReport, NodeReport
-from ..rundir import RunDir
+from ..resourcemanager.machine import ResourceManager
 from ..views.mapreduce import JobView, with_usage
 from . import figures
 from .calls import LocalCalls, call_daemon

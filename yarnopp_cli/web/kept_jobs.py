@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from ..cluster.rundir import RunDir
 from ..records.mapreduce_report import MapReduceReport
 from ..records.reports import ApplicationReport
-from ..rundir import RunDir
 from ..views.mapreduce import JobView
 
 

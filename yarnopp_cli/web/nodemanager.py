@@ -10,8 +10,9 @@ from aiohttp import web
 
 from executor.records import ContainerStatus
 
-from ..core.nodemanager import NodeManager
+from ..cluster.rundir import RunDir
 from ..errors import YoppError
+from ..nodemanager.machine import NodeManager
 from ..records.client_protocol import GetContainersRequest, GetContainersResponse
 from ..records.container_protocol import (
     GetContainerStatusesRequest,
@@ -21,7 +22,6 @@ from ..records.container_protocol import (
 )
 from ..records.ids import ApplicationId, ContainerId
 from ..records.reports import ContainerReport
-from ..rundir import RunDir
 from ..views import containers as container_view
 from ..views import node_rest as view
 from ..views.merging import merged, of_node

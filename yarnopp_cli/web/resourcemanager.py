@@ -13,10 +13,9 @@ from aiohttp import web
 
 from executor.records import ContainerState
 
-from ..core.resourcemanager import ResourceManager
-from ..core.submission import resource_of
+from ..cluster.inspection import cluster_document, inspect_cluster
+from ..cluster.rundir import RunDir
 from ..errors import NodeNotFoundError, NotYetSupportedError
-from ..inspection import cluster_document, inspect_cluster
 from ..records import application_updates as changes
 from ..records import client_protocol as client
 from ..records.activities import GetActivitiesRequest
@@ -33,8 +32,9 @@ from ..records.reports import (
     NodeState,
     YarnApplicationState,
 )
+from ..resourcemanager.apps.submission import resource_of
+from ..resourcemanager.machine import ResourceManager
 from ..rpc.server import user_name
-from ..rundir import RunDir
 from ..settings.applications import ApplicationSettings
 from ..settings.loading import Configuration
 from ..views import activities as activities_view
@@ -376,7 +376,9 @@ class ClusterApi:
             wish: Any = SignalContainerRequest(report.container_id, int(SIGNALS[command]))
             await call_daemon(node.address, "signalContainer", wish)
         else:
-            wish = StopContainersRequest((report.container_id,), diagnostics="Container killed by a person.")
+            wish = StopContainersRequest(
+                (report.container_id,), diagnostics="Container killed by a person.", by_person=True
+            )
             if command == "FORCEFUL_SHUTDOWN" and report.pid:
                 kill = SignalContainerRequest(report.container_id, int(SIGNALS[command]))
                 await call_daemon(node.address, "signalContainer", kill)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..core.submission import Submission, read
-from ..launching import daemon_environment
+from ..cluster.launching import daemon_environment
 from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext
+from ..resourcemanager.apps.submission import Submission, read
 from ..rpc.plain import encode
 from ..settings.applications import ApplicationSettings
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from executor.records import ContainerState, ContainerStatus, ExecutionType, Resource
-from yarnopp_cli.core.masters import messages as m
-from yarnopp_cli.core.masters.common import JobMaster
 from yarnopp_cli.errors import ConnectionFailedError
+from yarnopp_cli.masters import messages as m
+from yarnopp_cli.masters.jobmaster import JobMaster
 from yarnopp_cli.records.client_protocol import KillApplicationResponse
 from yarnopp_cli.records.container_protocol import (
     FailedContainer,

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 
 from executor.records import ExecutionType, Resource
-from yarnopp_cli.core.masters import messages as m
-from yarnopp_cli.core.masters.common import JobMaster
-from yarnopp_cli.core.masters.conversation import PATIENCE_SECONDS
-from yarnopp_cli.core.masters.messages import TaskState
 from yarnopp_cli.errors import (
     ApplicationNotFoundError,
     ConnectionFailedError,
     InvalidResourceRequestError,
 )
+from yarnopp_cli.masters import messages as m
+from yarnopp_cli.masters.amrmclient import PATIENCE_SECONDS
+from yarnopp_cli.masters.jobmaster import JobMaster
+from yarnopp_cli.masters.messages import TaskState
 from yarnopp_cli.records.container_protocol import (
     FailedContainer,
     StartContainersResponse,
@@ -504,4 +504,4 @@ def test_it_says_when_a_node_it_may_wait_for_is_away_and_back() -> None:
     assert "h1:1 does not answer" in away and "yopp up" in away
     assert told() == ["node h1:1 is back"]
     [lost] = told(connected=False, state=NodeState.LOST)
-    assert "is gone" in lost
+    assert "is lost" in lost

@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from executor.records import ExecutionType, Resource
-from yarnopp_cli.core.masters import distributedshell, pi, run
 from yarnopp_cli.errors import UsageError
+from yarnopp_cli.masters import distributedshell, pi, run
 
 SIZE = Resource(512, 1)
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from yarnopp_cli.core.masters import messages as m
-from yarnopp_cli.core.masters.common import JobMaster
+from yarnopp_cli.masters import messages as m
+from yarnopp_cli.masters.jobmaster import JobMaster
 from yarnopp_cli.records.jobs import JobSpec, PhaseSpec
 from yarnopp_cli.records.reports import FinalApplicationStatus
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from itertools import product
-from pathlib import Path
 
 import pytest
 
 from executor.core import commands, events
-from executor.core.container import STORY_LENGTH, TRANSITIONS, Container
-from executor.core.states import states_document
+from executor.core.container import TRANSITIONS, Container
+from executor.core.transitions import STORY_LENGTH
 from executor.errors import InvalidTransitionError
 from executor.records import ContainerState, ExecutionType, Resource
 
@@ -154,8 +153,3 @@ def test_a_change_of_type_is_in_the_record() -> None:
         ExecutionType.GUARANTEED,
         Resource(1, 2),
     )
-
-
-def test_the_document_of_states_is_current() -> None:
-    written = Path(__file__).parents[3] / "docs" / "states.md"
-    assert written.read_text() == states_document(), "write executor.core.states.states_document() to it"

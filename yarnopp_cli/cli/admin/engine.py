@@ -1,0 +1,284 @@
+"""``yopp engine list|test|use``: where commands work, and whether a YARN cluster answers."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from ...client.choice import (
+    ADDRESSES_PROPERTY,
+    ENGINE_VARIABLE,
+    LOCAL,
+    NAME_PROPERTY,
+    NAMES,
+    RM_VARIABLE,
+    YARN,
+    addresses,
+    choose,
+)
+from ...client.choice import Choice as Chosen
+from ...errors import EXIT_UNREACHABLE, UsageError, YoppError
+from ...views.columns import Column
+from ...views.text import timestamp
+from ..frame.context import Context
+from ..frame.listing import Choice, Documents, show
+from ..frame.options import (
+    Color,
+    Conf,
+    Define,
+    EngineName,
+    EngineOption,
+    Json,
+    Output,
+    Quiet,
+    Rm,
+    RunDirOption,
+    Verbose,
+    examples,
+    new_typer,
+)
+from ..frame.output import Printer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group ``engine``."""
+    group = new_typer(
+        help="Where commands work: on this host, or on a YARN cluster through its REST API.",
+        no_args_is_help=True,
+        epilog=examples("yopp engine list", "yopp engine use local"),
+    )
+    group.command("list", epilog=examples("yopp engine list", "yopp engine list --json"))(list_engines)
+    group.command("test", epilog=examples("yopp engine test", "yopp engine test --engine local --json"))(test)
+    group.command(
+        "use", epilog=examples("yopp engine use yarn --rm http://rm:8088", "yopp engine use local")
+    )(use)
+    app.add_typer(group, name="engine")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    name: str
+    used: bool
+    why: str
+    where: str
+
+    def document(self) -> dict[str, Any]:
+        """It as JSON."""
+        return {"name": self.name, "used": self.used, "origin": self.why or None, "where": self.where}
+
+
+_COLUMNS: tuple[Column[_Row], ...] = (
+    Column("engine", "ENGINE", lambda row: row.name),
+    Column("used", "USED", lambda row: "yes" if row.used else "no"),
+    Column("origin", "BECAUSE OF", lambda row: row.why or "-", flexible=True),
+    Column("where", "WHERE", lambda row: row.where or "-", flexible=True),
+)
+
+
+def _chosen(
+    engine: EngineName | None, rm: list[str] | None, conf: list[str] | None, define: list[str] | None
+) -> Chosen:
+    return choose(
+        engine.value if engine is not None else None, rm, conf=conf, define=define, environ=os.environ
+    )
+
+
+def list_engines(
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    engine: EngineOption = None,
+    rm: Rm = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    color: Color = None,
+) -> None:
+    """List the engines: which one is used, and what says so."""
+    printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
+    chosen = _chosen(engine, rm, conf, define)
+    remote = chosen if chosen.name == YARN else _chosen(EngineName.yarn, None, conf, define)
+    places = {
+        LOCAL: Context.of(conf=conf, define=define, run_dir=run_dir).run_dir.path,
+        YARN: ",".join(remote.addresses),
+    }
+    rows = [
+        _Row(name, name == chosen.name, chosen.origin if name == chosen.name else "", places[name])
+        for name in NAMES
+    ]
+    show(
+        printer,
+        rows,
+        _COLUMNS,
+        Documents(lambda every: {"engines": [one.document() for one in every]}, _Row.document),
+        Choice(),
+        identity=lambda row: row.name,
+    )
+
+
+def test(
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    engine: EngineOption = None,
+    rm: Rm = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> int:
+    """Ask the engine in use who it is: 0 if it is there, 69 if nobody answers, 77 if it wants to know who asks."""
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    chosen = _chosen(engine, rm, conf, define)
+    if chosen.name == LOCAL:
+        return _test_local(printer, Context.of(conf=conf, define=define, run_dir=run_dir), chosen)
+    if not chosen.addresses:
+        raise UsageError(
+            "no ResourceManager is named",
+            because="yarn works through the REST API of a cluster's ResourceManager",
+            hint="--rm http://rm:8088, or YOPP_RM",
+        )
+    answers, problems = [], []
+    for address in chosen.addresses:
+        try:
+            answers.append(_ask(address, printer))
+        except YoppError as error:
+            problems.append((address, error))
+    if not answers:
+        raise problems[0][1]
+    opportunistic = _opportunistic(chosen, printer)
+    active = any(one["haState"] in ("ACTIVE", "") for one in answers)
+    if printer.is_json:
+        failed = [
+            {"address": address, "error": problem.message, "because": problem.because}
+            for address, problem in problems
+        ]
+        document = {
+            "engine": YARN,
+            "origin": chosen.origin,
+            "resourceManagers": answers,
+            "unreachable": failed,
+            "opportunistic": opportunistic,
+        }
+        printer.document(document)
+    elif not printer.quiet:
+        for one in answers:
+            since = f", since {timestamp(one['startedOn'])}" if one["startedOn"] else ""
+            printer.text(
+                f"{one['address']}: {one['state']}, {one['haState'] or 'no high availability'}, "
+                f"{one['version'] or 'of unknown version'}{since}"
+            )
+        printer.text(f"opportunistic containers: {_OPPORTUNISTIC[opportunistic]}")
+        for address, problem in problems:
+            printer.warn(f"{address}: {problem.message}: {problem.because}")
+    return 0 if active else EXIT_UNREACHABLE
+
+
+_OPPORTUNISTIC = {
+    True: "nodes queue or run some, so they are scheduled",
+    None: "not told: nodes report them, and have none now; whether they are on, YARN's REST API does not say",
+    False: "its nodes do not report any: Hadoop before 3.0, or another product",
+}
+
+
+def _ask(address: str, printer: Printer) -> dict[str, Any]:
+    """What a ResourceManager says of itself."""
+    from ...client.yarn import YarnEngine
+    from ..remote import rest
+
+    info = YarnEngine(rest(Chosen(YARN, "", (address,)), printer)).info(anybody=True)
+    found = info.document().get("clusterInfo")
+    if not isinstance(found, dict):
+        raise info.strange("it has no clusterInfo")
+    started = found.get("startedOn")
+    return {
+        "address": address,
+        "state": str(found.get("state") or ""),
+        "haState": str(found.get("haState") or ""),
+        "version": str(found.get("resourceManagerVersion") or ""),
+        "startedOn": started if isinstance(started, int) else 0,
+    }
+
+
+def _opportunistic(chosen: Chosen, printer: Printer) -> bool | None:
+    """Whether opportunistic containers are scheduled there, as far as its nodes' documents tell; None unknown."""
+    from ...client.yarn import YarnEngine
+    from ..remote import rest
+
+    try:
+        documents = YarnEngine(rest(chosen, printer)).nodes().documents
+    except YoppError:
+        return None
+    if not documents:
+        return None
+    if not any("numQueuedContainers" in one for one in documents):
+        return False
+    counted = ("numRunningOpportContainers", "numQueuedContainers")
+    return True if any(one.get(name) for one in documents for name in counted) else None
+
+
+def _test_local(printer: Printer, context: Context, chosen: Chosen) -> int:
+    with context.client(printer) as client:
+        info = client.cluster_info()
+    if printer.is_json:
+        document = {
+            "engine": LOCAL,
+            "origin": chosen.origin,
+            "runDir": context.run_dir.path,
+            "version": info.version,
+            "opportunistic": info.opportunistic_enabled,
+        }
+        printer.document(document)
+    elif not printer.quiet:
+        enabled = "on" if info.opportunistic_enabled else "off"
+        printer.text(
+            f"{context.run_dir.path}: yopp {info.version}, {info.nodes_running} nodes; opportunistic: {enabled}"
+        )
+    return 0
+
+
+def use(
+    name: Annotated[EngineName, typer.Argument(metavar="ENGINE", help="local, or yarn.")],
+    rm: Rm = None,
+    conf: Conf = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    color: Color = None,
+) -> None:
+    """Keep a choice of engine in your configuration file, or in the one that --conf names.
+
+    `yopp config show --origin` shows it there. What --engine, --rm, YOPP_ENGINE and YOPP_RM say goes before it.
+    """
+    from ..lifecycle.config_changes import change
+
+    printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
+    named = addresses([one for text in rm or () for one in text.split(",")])
+    if name is EngineName.local and named:
+        raise UsageError(
+            "the local engine has no --rm",
+            because="it finds its cluster in the run directory",
+            hint="yopp engine use yarn --rm URL",
+        )
+    before = choose(YARN, None, conf=conf, define=None, environ={**os.environ, RM_VARIABLE: ""})
+    if name is EngineName.yarn and not (named or before.addresses):
+        raise UsageError(
+            "no ResourceManager is named",
+            because="yarn works through the REST API of a cluster's ResourceManager",
+            hint="yopp engine use yarn --rm http://rm:8088",
+        )
+    wanted = {NAME_PROPERTY: name.value}
+    if named:
+        wanted[ADDRESSES_PROPERTY] = ",".join(named)
+    _, path = change(printer, Context.of(conf=conf), wanted, dry_run=False)
+    if printer.is_json:
+        printer.document({"engine": name.value, "where": list(named or before.addresses), "file": path})
+    else:
+        printer.text(f"{path}: {', '.join(f'{key} = {value}' for key, value in wanted.items())}")
+    for variable in (ENGINE_VARIABLE, RM_VARIABLE):
+        if overriding := os.environ.get(variable):
+            printer.warn(f"{variable} is {overriding}, and goes before it")

@@ -1,0 +1,162 @@
+"""``yopp metrics``: the figures of ``/metrics`` and ``/jmx`` by call, so that no port need be open for them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...errors import ConnectionFailedError, UsageError
+from ...records import container_protocol as nm
+from ...records.reports import NodeReport, NodeState
+from ...views import cluster as cluster_view
+from ...views import jmx, prometheus
+from ..frame.context import Context
+from ..frame.naming import nodes
+from ..frame.options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, Verbose, examples
+from ..frame.output import Printer
+
+if TYPE_CHECKING:
+    from ...client.local import YarnClient
+
+BUSY_SECONDS = 0.1
+"""For how long it is measured how busy the ResourceManager is."""
+NODE_SECONDS = 5.0
+"""How long a node has for each of its answers: one that stands still is not waited for as long as the RM."""
+_LIVE = (NodeState.RUNNING, NodeState.UNHEALTHY, NodeState.DECOMMISSIONING)
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``metrics``."""
+    app.command("metrics", epilog=examples("yopp metrics", "yopp metrics --json"))(metrics)
+
+
+def metrics(
+    named: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NODE]...", help="These NodeManagers' own, `all` for each. [default: the RM's]"
+        ),
+    ] = None,
+    query: Annotated[
+        str, typer.Option("--query", metavar="BEAN", help="With --json: only beans of that name; * fits any.")
+    ] = "",
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> None:
+    """Print the figures of the ResourceManager, or of a NodeManager, in Prometheus' text format.
+
+    With --json they are Hadoop's beans, as at /jmx. No web server need run.
+    """
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    if (status := jmx.chosen((), query, ""))[0] != 200:
+        raise UsageError(
+            f"--query {query} is no name of beans", because=status[1]["message"], hint="--query 'Hadoop:*'"
+        )
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
+        if named:
+            every = [one for one in client.nodes() if one.state in _LIVE or named != ["all"]]
+            chosen = nodes(every, named) if every else []
+            samples, beans = _of_nodes(client, chosen, printer if "all" in named else None)
+        else:
+            samples, beans = _of_cluster(client)
+    if printer.is_json:
+        printer.document(jmx.chosen(beans, query, "")[1])
+    else:
+        printer.text(prometheus.text(samples).rstrip("\n"))
+
+
+_Found = tuple[list[prometheus.Sample], list[dict[str, Any]]]
+
+
+def _of_cluster(client: YarnClient) -> _Found:
+    info, apps, every = client.cluster_info(), client.applications(), client.nodes()
+    counted = client.scheduler_figures()
+    found = cluster_view.metrics(
+        info, apps, every, counted.pending, busy_percent(info.pid), counted.assigned_per_second
+    )["clusterMetrics"]
+    process = process_figures(info.pid)
+    samples = [
+        *prometheus.of_cluster(found, counted),
+        *prometheus.of_nodes(every),
+        *prometheus.of_process("resourcemanager", process),
+    ]
+    return samples, jmx.cluster_beans(found, every, counted, process)
+
+
+def _of_nodes(client: YarnClient, chosen: Sequence[NodeReport], printer: Printer | None) -> _Found:
+    """The figures of these nodes. With a ``printer`` those that do not answer are told of there and left out; where
+    none answers it is an error."""
+    samples: list[prometheus.Sample] = []
+    beans: list[dict[str, Any]] = []
+    silent: list[ConnectionFailedError] = []
+    for node in chosen:
+        try:
+            found, told = _of_node(client, node)
+        except ConnectionFailedError as error:
+            silent.append(error)
+            if printer is None or len(silent) == len(chosen):
+                raise
+            continue
+        samples += found
+        if len(chosen) > 1:  # Hadoop's names do not tell two nodes of one host apart
+            told = [{**one, "tag.Node": node.node_id} for one in told]
+        beans += told
+    for silence in silent:
+        if printer is not None:
+            printer.warn(f"{silence.message}: its figures are left out")
+    return samples, beans
+
+
+def _of_node(client: YarnClient, node: NodeReport) -> _Found:
+    info: nm.GetNodeInfoResponse
+    figures: nm.GetNodeFiguresResponse
+    found: nm.GetContainerStatusesResponse
+    every = nm.GetContainerStatusesRequest(finished=True)
+    info = client.node_call(node, "getNodeInfo", nm.GetNodeInfoRequest(), timeout=NODE_SECONDS)
+    figures = client.node_call(node, "getNodeFigures", nm.GetNodeFiguresRequest(), timeout=NODE_SECONDS)
+    found = client.node_call(node, "getContainerStatuses", every, timeout=NODE_SECONDS)
+    process = process_figures(info.pid)
+    samples = [
+        *prometheus.of_node(info, found.statuses, figures.counts),
+        *prometheus.of_process("nodemanager", process, node=info.node_id),
+    ]
+    return samples, jmx.node_beans(info, found.statuses, figures.counts, process)
+
+
+def busy_percent(pid: int) -> int:
+    """How much of a processor the first thread of a process uses, its loop if it is a daemon of ours."""
+    before, began = _running_seconds(pid), time.monotonic()
+    time.sleep(BUSY_SECONDS)
+    used = _running_seconds(pid) - before
+    return max(0, min(100, round(100 * used / (time.monotonic() - began))))
+
+
+def _running_seconds(pid: int) -> float:
+    try:
+        with open(f"/proc/{pid}/task/{pid}/schedstat") as file:
+            return int(file.read().split()[0]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0  # it has just ended, or the kernel counts none
+
+
+def process_figures(pid: int) -> dict[str, float]:
+    """A daemon's memory (bytes) and processor time (seconds); 0 where its entry in /proc cannot be read."""
+    from executor.linux.processes import read_stat
+
+    found = read_stat(pid)
+    if found is None:
+        return {"resident_bytes": 0.0, "cpu_seconds": 0.0}
+    return {
+        "resident_bytes": float(found.resident_pages * os.sysconf("SC_PAGE_SIZE")),
+        "cpu_seconds": found.cpu_ticks / os.sysconf("SC_CLK_TCK"),
+    }

@@ -1,0 +1,285 @@
+"""``yopp rmadmin``: what administrators tell the ResourceManager, in YARN's words."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from executor.records import Resource
+
+from ...errors import EXIT_CONFIGURATION, UsageError, YoppError
+from ...records.admin_protocol import QueueProperty
+from ...records.reports import NodeReport, NodeState
+from ...views import queues as queue_view
+from ..frame.context import Context
+from ..frame.naming import nodes as named_nodes
+from ..frame.naming import one_of
+from ..frame.options import (
+    Color,
+    Conf,
+    Define,
+    DryRun,
+    Json,
+    Output,
+    Quiet,
+    RunDirOption,
+    Verbose,
+    duration,
+    examples,
+    new_typer,
+)
+from ..frame.output import Printer
+from ..looking.node_changes import size_document, size_text, tell
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...settings.loading import Configuration
+
+COMMAND_LINE = "-D"
+"""What the settings call the origin of what the command line gives."""
+EXCLUDE_PATH = "yarn.resourcemanager.nodes.exclude-path"
+_OUT = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group ``rmadmin``."""
+    group = new_typer(
+        help="Tell the ResourceManager what administrators tell it.",
+        no_args_is_help=True,
+        epilog=examples("yopp rmadmin -getServiceState", "yopp rmadmin -refreshNodes -g"),
+    )
+    group.command(
+        "refresh-nodes",
+        epilog=examples("yopp rmadmin refresh-nodes --graceful", "yopp rmadmin -refreshNodes --dry-run"),
+    )(refresh_nodes)
+    group.command(
+        "update-node-resource",
+        epilog=examples(
+            "yopp rmadmin update-node-resource 45454 4096 8",
+            "yopp rmadmin -updateNodeResource host1:45454 4096 8",
+        ),
+    )(update_node_resource)
+    group.command(
+        "refresh-queues",
+        epilog=examples(
+            "yopp rmadmin refresh-queues --conf configs/queues.toml",
+            "yopp rmadmin -refreshQueues --dry-run",
+        ),
+    )(refresh_queues)
+    group.command(
+        "service-state", epilog=examples("yopp rmadmin service-state", "yopp rmadmin -getServiceState --json")
+    )(service_state)
+    app.add_typer(group, name="rmadmin")
+
+
+def refresh_nodes(
+    graceful: Annotated[
+        bool, typer.Option("-g", "--graceful", help="Let what runs on an excluded node end first.")
+    ] = False,
+    kill_after: Annotated[
+        float | None,
+        typer.Option(
+            "--kill-after",
+            metavar="DUR",
+            parser=duration,
+            help="With -g: end what still lives after this time.",
+        ),
+    ] = None,
+    exclude: Annotated[
+        str | None,
+        typer.Option("--exclude", metavar="FILE", help=f"The list of nodes. [default: {EXCLUDE_PATH}]"),
+    ] = None,
+    dry_run: DryRun = False,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> None:
+    """Read the list of excluded nodes again: nodes in it are drained, drained nodes not in it are used again.
+
+    The list names a node (host1:45454), a port, or a host with all its nodes, one a line; # begins a remark.
+    Without -g the containers of an excluded node are ended at once.
+    """
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    context = Context.looking(conf=conf, define=define, run_dir=run_dir)
+    with context.client(printer) as client:
+        path = exclude or _exclude_path(context, client.cluster_info().properties)
+        listed = _read(path)
+        every = [one for one in client.nodes() if one.state not in (NodeState.LOST, NodeState.SHUTDOWN)]
+        named = [one for one in every if _is_listed(one, listed)]
+        drain = tuple(one.node_id for one in named if one.state is not NodeState.DECOMMISSIONED)
+        resume = tuple(one.node_id for one in every if one.state in _OUT and one not in named)
+        unknown = [word for word in listed if not any(_is_listed(one, [word]) for one in every)]
+        if unknown:
+            printer.note(f"{path} names what is no node now: {', '.join(unknown)}")
+        changed: list[NodeReport] = []
+        if drain:
+            limit = 0 if not graceful else -1 if kill_after is None else round(kill_after * 1000)
+            changed += client.drain_nodes(drain, limit, dry_run=dry_run)[0]
+        if resume:
+            changed += client.resume_nodes(resume, dry_run=dry_run)
+    if not changed:
+        printer.note(f"{path}: nothing changes")
+    tell(printer, changed, dry_run=dry_run)
+
+
+def _exclude_path(context: Context, running: dict[str, str]) -> str:
+    """The file that the configuration names: this command's, or else the cluster's. Raises YoppError."""
+    named = str(context.configuration.value(EXCLUDE_PATH)) or running.get(EXCLUDE_PATH, "")
+    if not named:
+        raise YoppError(
+            "there is no list of excluded nodes",
+            because=f"{EXCLUDE_PATH} is not set",
+            hint="--exclude FILE, or `yopp node drain NODE` for one node",
+            exit_code=EXIT_CONFIGURATION,
+        )
+    return os.path.expanduser(named)
+
+
+def _read(path: str) -> list[str]:
+    """The words of an exclude file. Raises YoppError."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            lines = [line.partition("#")[0].split() for line in file]
+    except OSError as error:
+        raise YoppError(
+            f"cannot read {path}",
+            because=(error.strerror or str(error)).lower(),
+            hint="name a file of node ids, one a line",
+            exit_code=EXIT_CONFIGURATION,
+        ) from None
+    return [word for line in lines for word in line]
+
+
+def _is_listed(node: NodeReport, listed: Sequence[str]) -> bool:
+    host, _, port = node.node_id.rpartition(":")
+    return any(word in (node.node_id, host, port) for word in listed)
+
+
+def update_node_resource(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Full id, port, or `last`.")],
+    memory: Annotated[int, typer.Argument(metavar="MB", help="Its memory.")],
+    vcores: Annotated[int, typer.Argument(metavar="VCORES", help="Its vcores.")],
+    overcommit: Annotated[
+        int | None, typer.Argument(metavar="[MS]", help="YARN's overcommit timeout: refused but for -1.")
+    ] = None,
+    dry_run: DryRun = False,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> None:
+    """Give a node another size, until its NodeManager ends (as `yopp node resize`)."""
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    if overcommit not in (None, -1):
+        raise UsageError(
+            f"an overcommit timeout of {overcommit} ms is not supported",
+            because="guaranteed containers that have more than the node's new size keep it until they end",
+            hint="leave it away, or -1",
+        )
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
+        found = one_of(named_nodes(client.nodes(), [node]), node)
+        changed = [client.resize_node(found.node_id, Resource(memory, vcores), dry_run=dry_run)]
+    tell(
+        printer,
+        changed,
+        dry_run=dry_run,
+        text=size_text,
+        answer=size_document,
+    )
+
+
+def refresh_queues(
+    dry_run: DryRun = False,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> None:
+    """Read the configuration of the queues again: yarn.scheduler.capacity.* of the files that the cluster was started
+    with, or of --conf; -D stands above both.
+
+    All of it holds at once, also for the ResourceManager's next start; applications stay in their queues.
+    It is refused, and nothing changes, where a queue that is to go has applications. Other properties need
+    `yopp down` and `yopp up`.
+    """
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    context = Context.of(conf=conf, define=define, run_dir=run_dir)
+    with context.client(printer) as client:
+        found = _as_started(context) if not conf else context.configuration
+        properties = [QueueProperty(name, *rest) for name, rest in found.of_scheduler().items()]
+        answer = client.refresh_queues(properties, dry_run=dry_run)
+    if not printer.for_people:
+        changes = {"added": answer.added, "removed": answer.removed, "changed": answer.changed}
+        told = {name: list(paths) for name, paths in changes.items()} | ({"dryRun": True} if dry_run else {})
+        printer.listing(
+            answer.queues,
+            queue_view.COLUMNS,
+            documents=lambda queues: queue_view.documents(queues) | {"yopp": told},
+            document=queue_view.document,
+            identity=lambda queue: queue.name,
+        )
+        return
+    will = "would be " if dry_run else ""
+    changes = {"added": answer.added, "removed": answer.removed, "changed": answer.changed}
+    for verb, paths in changes.items():
+        if paths:
+            printer.text(f"{will}{verb}: {', '.join(paths)}")
+    if not any(changes.values()):
+        printer.note("nothing changes")
+
+
+def _as_started(context: Context) -> Configuration:
+    """What the files that the cluster was started with say now, under the -D of that time and then of this command.
+
+    Raises YoppError.
+    """
+    from ...cluster.state import running_configuration
+    from ...settings.loading import load
+
+    site = running_configuration(context.run_dir)
+    if site is None:
+        return context.configuration
+    defines = [
+        f"{name}={text}" for name, (text, origin) in site.of_scheduler().items() if origin == COMMAND_LINE
+    ]
+    return load(
+        site.sources, [*defines, *context.define], environ=os.environ, state_dir=context.run_dir.state_dir
+    )
+
+
+def service_state(
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> None:
+    """Print `active` if the ResourceManager answers; else exit code 69. There is no standby one."""
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
+        info = client.cluster_info()
+    if printer.is_json:
+        printer.document({"serviceState": {"state": "active", "address": info.address, "pid": info.pid}})
+    elif printer.form == "tsv":
+        printer.separated(("state", "address", "pid"), [("active", info.address, str(info.pid))])
+    else:
+        printer.text("active")

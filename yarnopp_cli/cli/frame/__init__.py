@@ -1,0 +1,1 @@
+"""What all commands share: their options, how they print, what people mean by an id, and where they work."""

@@ -1,0 +1,513 @@
+"""Hadoop's spellings, rewritten into ours before the parser sees them. Pure: a list of words in, a list of
+words out.
+
+``hadoop jar …-examples.jar pi …``, ``yarn …distributedshell.Client -shell_command …``, ``yarn node -list
+-all``: what a YARN user types from memory works; help shows our own spellings only. What has no counterpart
+is a usage error that says so, never a guess.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from ...errors import UsageError
+from ..table import ALIASES, COMMANDS
+
+DSHELL_VALUES = frozenset(
+    [
+        "appname",
+        "priority",
+        "queue",
+        "timeout",
+        "master_memory",
+        "master_vcores",
+        "master_resources",
+        "master_resource_profile",
+        "jar",
+        "shell_command",
+        "shell_script",
+        "shell_args",
+        "shell_env",
+        "shell_cmd_priority",
+        "container_type",
+        "container_memory",
+        "container_vcores",
+        "container_resources",
+        "container_resource_profile",
+        "num_containers",
+        "log_properties",
+        "rolling_log_pattern",
+        "attempt_failures_validity_interval",
+        "domain",
+        "view_acls",
+        "modify_acls",
+        "flow_name",
+        "flow_version",
+        "flow_run_id",
+        "node_label_expression",
+        "node_attributes",
+        "container_retry_policy",
+        "container_retry_error_codes",
+        "container_max_retries",
+        "container_retry_interval",
+        "container_failures_validity_interval",
+        "docker_client_config",
+        "placement_spec",
+        "application_tags",
+        "localize_files",
+    ]
+)
+"""The distributed shell's options that take a value (YARN's ``Client``)."""
+
+DSHELL_FLAGS = frozenset(
+    [
+        "promote_opportunistic_after_start",
+        "enforce_execution_type",
+        "keep_containers_across_application_attempts",
+        "debug",
+        "create",
+        "help",
+    ]
+)
+"""Those that take none."""
+
+_COMMON_VALUES = (
+    "--conf", "--run-dir", "-D", "--define", "-o", "--output", "--color", "--timeout", "--engine", "--rm"
+)  # fmt: skip
+_COMMON_FLAGS = ("--json", "-q", "--quiet", "-v", "-vv", "--verbose", "--no-progress", "-y", "--yes")
+_DISTRIBUTED_SHELL = re.compile(r"(?:org\.apache\.hadoop\.yarn\.applications\.)?distributedshell\.Client")
+_PI = frozenset({"pi", "org.apache.hadoop.examples.QuasiMonteCarlo", "QuasiMonteCarlo"})
+# Letters and underscores only, three at least: too long for a cluster of our own one-letter options.
+_LONG_WITH_ONE_DASH = re.compile(r"-([A-Za-z][A-Za-z_-]{2,})(=.*)?", re.DOTALL)
+_DAEMONS = {"resourcemanager": "rm", "nodemanager": "nm"}
+
+
+def rewrite(argv: Sequence[str]) -> list[str]:
+    """The words of our own command line that mean what ``argv`` means. Raises UsageError.
+
+    Idempotent on our own spellings. Options that all commands have may stand before the command, or before
+    the subcommand; they are put behind it, where the parser looks for them.
+    """
+    early: list[str] = []
+    words = _take_early(list(argv), early)
+    if not words:
+        return [*early]
+    name, rest = words[0], words[1:]
+    if name == "--daemon":
+        return [*_daemon(rest), *early]
+    if name == "jar":
+        return _with_early(early, _jar(rest))
+    if _DISTRIBUTED_SHELL.fullmatch(name) or name == "distributedshell":
+        return _with_early(early, ["dshell", *_dshell(rest)])
+    if name in ALIASES:
+        name, rest = ALIASES[name][0], [*ALIASES[name][1:], *rest]
+    if name not in COMMANDS and name not in _REWRITERS:
+        return [name, *rest] if name.startswith("-") else [*early, name, *rest]
+    if name in COMMANDS and COMMANDS[name].group:
+        rest = _take_early(rest, early)
+    if (hadoop := _REWRITERS.get(name)) is not None:
+        return _with_early(early, hadoop(rest))
+    return _with_early(early, [name, *rest])
+
+
+def _take_early(words: list[str], early: list[str]) -> list[str]:
+    """Move the common options at the beginning of ``words`` to ``early``; return what follows them."""
+    index = 0
+    while index < len(words):
+        word = words[index]
+        if word in ("--config", "-conf"):  # Hadoop's: the directory with the site files
+            early += ["--conf", *words[index + 1 : index + 2]]
+            index += 2
+        elif word in _COMMON_VALUES:
+            early += words[index : index + 2]
+            index += 2
+        elif word in _COMMON_FLAGS or re.match(
+            r"--(conf|run-dir|define|output|color|timeout|engine|rm)=|-[Do].", word
+        ):
+            early.append(word)
+            index += 1
+        else:
+            break
+    return words[index:]
+
+
+def _with_early(early: list[str], words: list[str]) -> list[str]:
+    """Put the common options behind the command, and behind its subcommand where it has one."""
+    if not early:
+        return words
+    depth = 2 if words[0] in COMMANDS and COMMANDS[words[0]].group and len(words) > 1 else 1
+    return [*words[:depth], *early, *words[depth:]]
+
+
+def _jar(rest: list[str]) -> list[str]:
+    """``jar X.jar PROGRAM ARGS``: the two programs of Hadoop's own jars that the document runs."""
+    if not rest or rest[0].startswith("-"):
+        raise UsageError(
+            "jar needs the name of a jar file",
+            because="nothing, or an option, follows it",
+            hint="yopp pi 50 100, or yopp dshell --help",
+        )
+    if len(rest) < 2:
+        raise UsageError(
+            f"jar {rest[0]} needs the name of a program in it",
+            because="a jar of Hadoop's has several programs",
+            hint="pi, or org.apache.hadoop.yarn.applications.distributedshell.Client",
+        )
+    program, arguments = rest[1], rest[2:]
+    if program in _PI:
+        return ["pi", *_generic_options(arguments)]
+    if _DISTRIBUTED_SHELL.fullmatch(program):
+        return ["dshell", *_dshell(arguments)]
+    raise UsageError(
+        f"cannot run {program} of {rest[0]}",
+        because="yopp runs no Java: of Hadoop's jars it has pi and the distributed shell built in",
+        hint="run any command of your own with `yopp run -- COMMAND`",
+    )
+
+
+def _generic_options(words: list[str]) -> list[str]:
+    """Hadoop's GenericOptionsParser: ``-conf FILE``; ``-D`` is ours already."""
+    return ["--conf" if word == "-conf" else word for word in words]
+
+
+def _dshell(words: list[str]) -> list[str]:
+    """The options of YARN's distributed shell client: one or two dashes, underscores or dashes."""
+    result: list[str] = []
+    pending = iter(range(len(words)))
+    for index in pending:
+        word = words[index]
+        if word == "--":
+            return [*result, *words[index:]]
+        name, equals, value = _dshell_option(word)
+        if name == "help" and not equals:
+            result.append("--help")
+        elif name == "shell_args" and not word.startswith("--shell-args"):
+            # Hadoop's spelling takes all values up to the next option that Hadoop knows
+            values = [value] if equals else []
+            for following in words[index + 1 :]:
+                if following == "--" or _dshell_option(following)[0]:
+                    break
+                values.append(following)
+                next(pending)
+            result += [f"--shell-args={one}" for one in values] or ["--shell-args"]
+        elif name in DSHELL_VALUES:
+            option = "--" + name.replace("_", "-")
+            if equals:
+                result.append(f"{option}={value}")
+            else:
+                result.append(option)
+                if (after := next(pending, None)) is not None:
+                    result.append(words[after])
+        elif name:
+            result.append("--" + name.replace("_", "-") + equals + value)
+        elif _LONG_WITH_ONE_DASH.fullmatch(word) and not word.startswith("-D"):
+            result.append("-" + word)  # an unknown long option: let the parser name it as a whole
+        else:
+            result.append(word)
+    return result
+
+
+def _dshell_option(word: str) -> tuple[str, str, str]:
+    """(name with underscores, "=" or "", value) of a word that is one of the distributed shell's options."""
+    if not word.startswith("-"):
+        return "", "", ""
+    name, equals, value = word[2 if word.startswith("--") else 1 :].partition("=")
+    name = name.replace("-", "_")
+    if name in DSHELL_VALUES or name in DSHELL_FLAGS:
+        return name, equals, value
+    return "", "", ""
+
+
+def _daemon(rest: list[str]) -> list[str]:
+    """``--daemon start|stop|status resourcemanager|nodemanager``."""
+    if len(rest) < 2 or rest[0] not in ("start", "stop", "status") or rest[1] not in _DAEMONS:
+        raise UsageError(
+            "--daemon takes start, stop or status, and resourcemanager or nodemanager",
+            because="it is YARN's way to start and end one daemon",
+            hint="yopp up starts both, yopp down ends them",
+        )
+    return [_DAEMONS[rest[1]], rest[0], *rest[2:]]
+
+
+class _Words:
+    """The words of one command, taken one after the other."""
+
+    def __init__(self, command: str, words: list[str]) -> None:
+        self.command = command
+        self._words = words
+        self._index = 0
+
+    def __iter__(self) -> Iterator[str]:
+        while self._index < len(self._words):
+            self._index += 1
+            yield self._words[self._index - 1]
+
+    def value(self, option: str) -> str:
+        """The value of an option. Raises UsageError if there is none."""
+        if self._index >= len(self._words):
+            raise UsageError(
+                f"yopp {self.command}: {option} needs a value",
+                because="nothing follows it",
+                hint=f"yopp {self.command} --help",
+            )
+        self._index += 1
+        return self._words[self._index - 1]
+
+    def values(self) -> list[str]:
+        """All words up to the next option; none is fine."""
+        taken = []
+        while self._index < len(self._words) and not self._words[self._index].startswith("-"):
+            taken.append(self._words[self._index])
+            self._index += 1
+        return taken
+
+
+def _unsupported(command: str, option: str) -> UsageError:
+    return UsageError(
+        f"yopp {command} {option} does nothing here",
+        because="this version has no counterpart of that YARN option",
+        hint=f"`yopp {command} --help` lists what there is",
+    )
+
+
+# What each of YARN's options becomes: our words, and how many values follow it ("" none, "1" one, "*" any
+# number, "~" some that mean nothing here). None: refused.
+_LAST = "\0last"  # what follows the verb stands behind the application that -appId names
+_Mapping = dict[str, tuple[tuple[str, ...], str] | None]
+
+_OPTIONS: dict[str, _Mapping] = {
+    "app": {
+        "-list": (("list",), ""),
+        "-status": (("status",), "1"),
+        "-kill": (("kill",), "*"),
+        "-appStates": (("--state",), "1"),
+        "-appTypes": (("--type",), "1"),
+        "-appTags": (("--tag",), "1"),
+        "-appId": (("",), "1"),
+        "-changeQueue": (("queue", _LAST), "1"),
+        "-movetoqueue": (("queue",), "1"),
+        "-queue": (("",), "1"),
+        "-updatePriority": (("priority", _LAST), "1"),
+        "-updateLifetime": (("lifetime", _LAST), "1"),
+        "-signal": None,
+        "-launch": None,
+        "-stop": None,
+        "-start": None,
+        "-save": None,
+        "-destroy": None,
+        "-flex": None,
+        "-enableFastLaunch": None,
+        "-upgrade": None,
+    },
+    "attempt": {"-list": (("list",), "1"), "-status": (("status",), "1"), "-fail": None},
+    "container": {
+        "-list": (("list", "--app"), "1"),
+        "-status": (("status",), "1"),
+        "-signal": (("signal",), "*"),
+        "-shell": (("shell-into",), "*"),
+    },
+    "node": {
+        "-list": (("list",), ""),
+        "-status": (("status",), "1"),
+        "-all": (("-a",), ""),
+        "-states": (("--state",), "1"),
+        "-showDetails": (("-o", "wide"), ""),
+    },
+    "queue": {"-list": (("list",), "~"), "-status": (("status",), "1")},
+    "top": {
+        "-delay": (("--interval",), "1"),
+        "-rows": (("--rows",), "1"),
+        "-cols": None,
+        "-queues": None,
+        "-types": None,
+        "-users": None,
+    },
+    "logs": {
+        "-applicationId": (("",), "1"),
+        "-containerId": (("",), "1"),
+        "-am": (("--am",), "~"),
+        "-log_files": (("--log-files",), "*"),
+        "-out": (("--out",), "1"),
+        "-log_files_pattern": None,
+        "-size": (("--bytes",), "1"),
+        "-size_limit_mb": None,
+        "-show_container_log_info": (("--files",), ""),
+        "-show_application_log_info": (("--files",), ""),
+        "-list_nodes": None,
+        "-nodeAddress": None,
+        "-appOwner": None,
+        "-clusterId": None,
+        "-client_max_retries": None,
+        "-client_retry_interval_ms": None,
+    },
+}
+_FIRST = {"list", "status", "kill", "signal", "queue", "priority", "lifetime", "shell-into"}
+
+
+def _mapped(command: str) -> Callable[[list[str]], list[str]]:
+    """The rewriter of a command whose YARN options stand in the table above."""
+
+    def rewriter(words: list[str]) -> list[str]:
+        return _map(command, words)
+
+    return rewriter
+
+
+def _map(command: str, words: list[str]) -> list[str]:
+    """Rewrite ``-list -all`` and the like; words that are not YARN's options stay as they are."""
+    table = _OPTIONS[command]
+    if not any(_yarn_option(table, word) for word in words):
+        return [command, *words]
+    verb: list[str] = []
+    others: list[str] = []
+    source = _Words(command, words)
+    for word in source:
+        option = _yarn_option(table, word)
+        if not option:
+            others.append("--help" if word in ("-help", "--help") else word)
+            continue
+        mapping = table[option]
+        if mapping is None:
+            raise _unsupported(command, option)
+        ours, takes = mapping
+        target = others
+        if ours[0] in _FIRST:
+            if verb:
+                raise UsageError(
+                    f"yopp {command}: {option} and -{verb[0]} exclude each other",
+                    because="each is a command of its own",
+                    hint="type one of them",
+                )
+            target = verb
+        target += [one for one in ours if one]
+        if takes == "1":
+            target.append(source.value(option))
+        elif takes == "*":
+            target += source.values()
+        elif takes == "~":
+            source.values()
+    if command in ("app", "attempt", "container", "node", "queue") and not verb:
+        raise UsageError(
+            f"yopp {command}: {_first_option(table, words)} needs -list",
+            because="that option narrows a list, and no list is asked for",
+            hint=f"yopp {command} list --help",
+        )
+    return [command, *_finished(command, verb, others)]
+
+
+def _finished(command: str, verb: list[str], others: list[str]) -> list[str]:
+    """Last touches, where YARN's words do not map one to one."""
+    if command == "app" and verb == ["list"] and "--state" in others:
+        others = ["-a", *others]  # YARN's filter speaks of applications that have ended too
+    if verb[1:2] == [_LAST]:
+        named = [word for word in others if not word.startswith("-")]
+        if not named:
+            typed = {"queue": "-changeQueue", "priority": "-updatePriority", "lifetime": "-updateLifetime"}[
+                verb[0]
+            ]
+            raise UsageError(
+                f"yopp app: {typed} needs -appId",
+                because="it changes one application, which is to be named",
+                hint=f"yopp app {verb[0]} --help",
+            )
+        others.remove(named[0])
+        verb = [verb[0], named[0], *verb[2:]]
+    if command == "container" and verb[:1] == ["signal"]:
+        name = verb[2] if len(verb) > 2 else "OUTPUT_THREAD_DUMP"
+        verb = ["signal", "--signal", _yarn_signal(name), *verb[1:2]]
+    if command == "logs":
+        others = _log_words(others)
+    return [*verb, *others]
+
+
+def _log_words(words: list[str]) -> list[str]:
+    """``logs``: a container named beside its application stands alone; log files are ``stdout`` and
+    ``stderr``.
+    """
+    if any(word.startswith("container_") for word in words):
+        words = [word for word in words if not word.startswith("application_")]
+    if "--log-files" not in words:
+        return words
+    at = words.index("--log-files")
+    end = next(
+        (i for i in range(at + 1, len(words)) if not words[i].strip(",").startswith("std")), len(words)
+    )
+    names = {name for word in words[at + 1 : end] for name in word.split(",") if name}
+    if end < len(words) and words[end] in ("ALL", ".*"):
+        names, end = {"stdout", "stderr"}, end + 1
+    if not names <= {"stdout", "stderr"} or not names:
+        raise UsageError(
+            "a container's log files are stdout and stderr",
+            because="nothing else of it is kept",
+            hint="-log_files stdout",
+        )
+    chosen = [f"--{name}" for name in sorted(names)] if len(names) == 1 else []
+    return [*words[:at], *chosen, *words[end:]]
+
+
+def _yarn_signal(name: str) -> str:
+    """YARN's SignalContainerCommand as a signal."""
+    known = {"OUTPUT_THREAD_DUMP": "QUIT", "GRACEFUL_SHUTDOWN": "TERM", "FORCEFUL_SHUTDOWN": "KILL"}
+    if name not in known:
+        raise UsageError(
+            f"{name!r} is none of YARN's signals",
+            because="`-signal` takes YARN's SignalContainerCommand; `yopp container signal` takes those of Linux",
+            hint=f"use one of {', '.join(known)}",
+        )
+    return known[name]
+
+
+def _yarn_option(table: _Mapping, word: str) -> str:
+    """The table's option that ``word`` is, "" if none. Two dashes count where they cannot be an option of
+    ours.
+    """
+    if word in table:
+        return word
+    if word.startswith("--") and word[1:] in table and re.search("[A-Z_]|list", word):
+        return word[1:]
+    return ""
+
+
+def _first_option(table: _Mapping, words: list[str]) -> str:
+    return next(word for word in words if _yarn_option(table, word))
+
+
+def _rmadmin(words: list[str]) -> list[str]:
+    """``rmadmin``: YARN's options, one of which says what to do; our own words stay as they are."""
+    if not words or not words[0].startswith("-") or words[0] in ("-h", "--help"):
+        return ["rmadmin", *words]
+    option, rest = "-" + words[0].lstrip("-"), words[1:]
+    if option == "-help":
+        return ["rmadmin", "--help"]
+    if option in ("-getServiceState", "-getAllServiceState", "-checkHealth"):
+        # YARN names one of several ResourceManagers here (rm1)
+        return ["rmadmin", "service-state", *(rest[1:] if rest and not rest[0].startswith("-") else rest)]
+    if option == "-refreshQueues":
+        return ["rmadmin", "refresh-queues", *rest]
+    if option == "-updateNodeResource":
+        return ["rmadmin", "update-node-resource", *(["--", *rest] if "-1" in rest else rest)]
+    if option == "-refreshNodes":
+        return ["rmadmin", "refresh-nodes", *_refresh_nodes(rest)]
+    raise _unsupported("rmadmin", option)
+
+
+def _refresh_nodes(words: list[str]) -> list[str]:
+    """``-refreshNodes [-g|graceful [SECONDS] -client|-server]``."""
+    result: list[str] = []
+    for word in words:
+        if word in ("-g", "-graceful", "graceful", "--graceful"):
+            result.append("--graceful")
+        elif word.isdecimal() and result[-1:] == ["--graceful"]:
+            result += ["--kill-after", f"{word}s"]
+        elif word not in ("-client", "-server"):  # who counts the seconds: always the ResourceManager here
+            result.append(word)
+    return result
+
+
+_REWRITERS: dict[str, Callable[[list[str]], list[str]]] = {
+    **{command: _mapped(command) for command in _OPTIONS},
+    "dshell": lambda words: ["dshell", *_dshell(words)],
+    "pi": lambda words: ["pi", *_generic_options(words)],
+    "rmadmin": _rmadmin,
+}

@@ -1,0 +1,88 @@
+"""What lists are narrowed by where it takes more than a look at the row: queues, nodes and applications behind it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...errors import EXIT_NO_SUCH, YoppError
+from ...records.client_protocol import GetApplicationsRequest, GetContainersRequest
+from ...records.reports import QueueReport
+from ...views.text import harmless
+from .naming import application, nodes, one_of
+
+if TYPE_CHECKING:
+    from ...client.local import YarnClient
+
+QueueFilter = Annotated[
+    str, typer.Option("--queue", metavar="NAME", help="Only in this queue, or in those below it.")
+]
+NodeFilter = Annotated[str | None, typer.Option("--node", metavar="NODE", help="Only on this node.")]
+UserFilter = Annotated[str, typer.Option("--user", metavar="NAME", help="Only of this user.")]
+NameFilter = Annotated[
+    str, typer.Option("--name", metavar="NAME", help="Only of applications with this name.")
+]
+TagFilter = Annotated[
+    str | None, typer.Option("--tag", metavar="T,…", help="Only of applications with one of these tags.")
+]
+
+
+def comma_words(text: str | None) -> tuple[str, ...]:
+    """The words of a comma list."""
+    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+
+
+def queues_below(client: YarnClient, name: str) -> frozenset[str]:
+    """The names of a queue and of those below it. Raises YoppError (exit 66) if there is none of that name."""
+    every = client.queues()
+    found = named_queue(every, name)
+    if not found.path:
+        return frozenset({found.name})
+    below = f"{found.path}."
+    return frozenset(one.name for one in every if one is found or one.path.startswith(below))
+
+
+def named_queue(every: tuple[QueueReport, ...], name: str) -> QueueReport:
+    """The queue of that name or path. Raises YoppError (exit 66)."""
+    for one in every:
+        if name in (one.name, one.path or one.name):
+            return one
+    raise YoppError(
+        f"no queue {harmless(name)}",
+        because="it is neither the name nor the path of one",
+        hint=f"there is {', '.join(one.name for one in every) or 'none'}",
+        exit_code=EXIT_NO_SUCH,
+    )
+
+
+def node_id(client: YarnClient, word: str | None) -> str:
+    """The full id of the node that a word means, "" for none. Raises NodeNotFoundError, UsageError."""
+    return one_of(nodes(client.nodes(), [word]), word).node_id if word else ""
+
+
+def applications_on(client: YarnClient, node: str, *, ended_too: bool) -> frozenset[str]:
+    """The applications that have containers on a node, or with ``ended_too`` had."""
+    request = GetContainersRequest(node_id=node, finished=ended_too)
+    return frozenset(one.application_id for one in client.container_reports(request))
+
+
+def nodes_of(client: YarnClient, word: str) -> frozenset[str]:
+    """The nodes on which the application that ``word`` means has live containers."""
+    app = application([report.application_id for report in client.applications()], word)
+    return frozenset(
+        one.node_id for one in client.container_reports(GetContainersRequest(application_id=app))
+    )
+
+
+def applications_with(client: YarnClient, *, queue: str, name: str, tag: str | None) -> frozenset[str] | None:
+    """The ids of the applications that these filters leave; None where none of them is given."""
+    tags = comma_words(tag)
+    if not (queue or name or tags):
+        return None
+    chosen = queues_below(client, queue) if queue else frozenset()
+    return frozenset(
+        report.application_id
+        for report in client.applications(GetApplicationsRequest(tags=tags, name=name))
+        if not queue or report.queue in chosen
+    )

@@ -1,0 +1,252 @@
+"""The options that commands have in common, declared once, and the readers of durations and sizes."""
+
+from __future__ import annotations
+
+import enum
+import math
+import re
+import time
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any
+
+import typer
+
+from executor.light import dataclass
+
+SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+"""Click's context settings of every command."""
+
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)(ms|s|m|h|d)?)", re.ASCII)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(?:i?b)?", re.ASCII | re.IGNORECASE)
+_MEGABYTES = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2, "p": 1024.0**3}
+
+
+def new_typer(**settings: Any) -> typer.Typer:
+    """A Typer with the manners of all of ours: plain help, ``-h``, no completion options, no pretty
+    tracebacks.
+    """
+    settings.setdefault("context_settings", SETTINGS)
+    return typer.Typer(
+        add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, **settings
+    )
+
+
+def examples(*lines: str) -> str:
+    """The end of a help text: an ``Examples:`` paragraph that is not re-wrapped."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+class Format(enum.StrEnum):
+    """The formats of ``-o``."""
+
+    table = "table"
+    wide = "wide"
+    json = "json"
+    jsonl = "jsonl"
+    tsv = "tsv"
+    name = "name"
+
+
+class ExitRule(enum.StrEnum):
+    """The values of ``--exit-code``."""
+
+    highest = "highest"
+    first = "first"
+    any = "any"
+
+
+class EngineName(enum.StrEnum):
+    """The values of ``--engine``."""
+
+    local = "local"
+    yarn = "yarn"
+
+
+class ColorMode(enum.StrEnum):
+    """The values of ``--color``."""
+
+    auto = "auto"
+    always = "always"
+    never = "never"
+
+
+def duration(text: str) -> float:
+    """Seconds from ``90s``, ``5m``, ``1h30m``, ``250ms`` or plain seconds. Raises BadParameter (exit 2)."""
+    if isinstance(text, (int, float)):  # a default value comes through here too
+        return float(text)
+    compact = text.strip().lower()
+    parts = list(_DURATION.finditer(compact))
+    if not parts or "".join(part[0] for part in parts) != compact:
+        raise typer.BadParameter(f"{text!r} is not a duration; write 90s, 5m, 2h or 1h30m")
+    seconds = sum(float(part[1]) * _UNITS[part[2] or ""] for part in parts)
+    if not math.isfinite(seconds) or seconds > 1e9:
+        raise typer.BadParameter(f"{text!r} is longer than anybody can wait")
+    return seconds
+
+
+def moment(text: str) -> int:
+    """Epoch milliseconds from ``10m`` (so long ago) or ISO 8601 (``2026-01-31T12:00:00Z``; without a zone: local).
+
+    Raises BadParameter (exit 2).
+    """
+    if isinstance(text, int):
+        return text
+    if _DATE.match(text):
+        from datetime import datetime
+
+        try:
+            return round(datetime.fromisoformat(text).timestamp() * 1000)
+        except (ValueError, OverflowError, OSError) as error:
+            raise typer.BadParameter(f"{text!r} is no time: {error}; write 2026-01-31T12:00:00Z") from None
+    try:
+        return round((time.time() - duration(text)) * 1000)
+    except typer.BadParameter:
+        raise typer.BadParameter(
+            f"{text!r} is neither a duration nor a time; write 10m or 2026-01-31T12:00:00Z"
+        ) from None
+
+
+def size_mb(text: str) -> int:
+    """Whole MB from ``512M``, ``2G``, or a bare number of MB as in YARN. Raises BadParameter (exit 2)."""
+    if isinstance(text, int):
+        return text
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
+        raise typer.BadParameter(f"{text!r} is not a size; write 512 (MB), 512M or 2G")
+    megabytes = float(match[1]) * _MEGABYTES[match[2].lower()]
+    if not math.isfinite(megabytes):
+        raise typer.BadParameter(f"{text!r} is larger than any memory")
+    if megabytes != int(megabytes):
+        raise typer.BadParameter(f"{text!r} is not a whole number of MB")
+    return int(megabytes)
+
+
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="PATH", help="Configuration file or directory (repeatable)."),
+]
+Define = Annotated[
+    list[str] | None,
+    typer.Option("-D", "--define", metavar="NAME=VALUE", help="Set one property (repeatable)."),
+]
+RunDirOption = Annotated[
+    str | None,
+    typer.Option("--run-dir", metavar="DIR", help="The cluster's run directory. [env: YOPP_RUN_DIR]"),
+]
+EngineOption = Annotated[
+    EngineName | None,
+    typer.Option(
+        "--engine",
+        help="Where: on this host, or on a YARN cluster through its REST API. [env: YOPP_ENGINE]",
+        show_default=False,
+    ),
+]
+Rm = Annotated[
+    list[str] | None,
+    typer.Option("--rm", metavar="URL", help="That cluster's ResourceManager (repeatable). [env: YOPP_RM]"),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON (same as -o json).")]
+Output = Annotated[
+    Format | None, typer.Option("-o", "--output", help="The form of the output.", show_default=False)
+]
+Quiet = Annotated[
+    bool, typer.Option("-q", "--quiet", help="Print ids only, and nothing on stderr but errors.")
+]
+Verbose = Annotated[
+    int,
+    typer.Option(
+        "-v", "--verbose", count=True, help="Tell of each call on stderr; twice for what went each way."
+    ),
+]
+Color = Annotated[ColorMode | None, typer.Option("--color", help="Colours.", show_default=False)]
+NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress line on stderr.")]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="DUR",
+        parser=duration,
+        envvar="YOPP_TIMEOUT",
+        show_envvar=False,
+        help="Give up after this time: 90s, 5m, 2h. [env: YOPP_TIMEOUT]",
+    ),
+]
+JobTimeout = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="TIME",
+        parser=duration,
+        envvar="YOPP_TIMEOUT",
+        show_envvar=False,
+        help="Stop the job itself after this time: 90s, 5m, 2h; exit 124. [env: YOPP_TIMEOUT]",
+    ),
+]
+Yes = Annotated[bool, typer.Option("-y", "--yes", help="Answer yes to every question.")]
+ExitCode = Annotated[
+    ExitRule,
+    typer.Option(
+        "--exit-code",
+        help="Whose code to end with where several failed: the highest, the first in time, or 1 for any.",
+    ),
+]
+Queue = Annotated[str, typer.Option("--queue", metavar="QUEUE", help="The queue it is submitted to.")]
+Tags = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="TAG", help="A tag of the application (repeatable, or A,B)."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")]
+NoWait = Annotated[bool, typer.Option("--no-wait", help="Return at once, not when it has happened.")]
+Watch = Annotated[
+    float | None,
+    typer.Option(
+        "-w",
+        "--watch",
+        metavar="SECS",
+        parser=duration,
+        help="Print again every SECS seconds, in place on a terminal.",
+    ),
+]
+State = Annotated[str | None, typer.Option("--state", metavar="S,…", help="Only in these states.")]
+Sort = Annotated[
+    str | None, typer.Option("--sort", metavar="COL[,-COL]", help="Sort by columns; - means descending.")
+]
+Columns = Annotated[
+    str | None, typer.Option("--columns", metavar="A,B", help="Show these columns (not with -o json).")
+]
+Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=0, help="Show at most N.")]
+NEWEST = "Show at most N: the newest, or with --sort the first so sorted."
+Newest = Annotated[int | None, typer.Option("--limit", metavar="N", min=0, help=NEWEST)]
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """On the type of an argument or option: the kinds of things whose ids completion offers for it (app, container,
+    node, queue), of containers those that ``fits``."""
+
+    kinds: tuple[str, ...]
+    fits: Callable[[Any], bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """On the type of an argument or option: the words that completion offers for it. ``several``: with commas
+    between, in capitals or not."""
+
+    words: Callable[[], Iterable[str]]
+    several: bool = False
+
+
+_IDS = typer.Argument(metavar="ID...", help="Full id, `last`, unique suffix, 1-3, `all`, or - for stdin.")
+Ids = Annotated[list[str], _IDS]
+ApplicationIds = Annotated[list[str], _IDS, Live(("app",))]
+ContainerIds = Annotated[list[str], _IDS, Live(("container",))]
+OfApplication = Annotated[
+    str | None, typer.Option("--app", metavar="ID", help="Only of this application."), Live(("app",))
+]
+NodeIds = Annotated[list[str], _IDS, Live(("node",))]
+QueueNames = Annotated[list[str], _IDS, Live(("queue",))]
+JobIds = Annotated[list[str], _IDS, Live(("app", "container"))]
+AnyIds = Annotated[list[str], _IDS, Live(("app", "container", "node"))]

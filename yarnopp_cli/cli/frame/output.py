@@ -1,0 +1,509 @@
+"""All printing of the command line: data to stdout, talk to stderr, in the form that was asked for.
+
+The only module that writes to the standard streams. Text that came from elsewhere (names, diagnostics, log
+prefixes) is made harmless for a terminal on its way out; ids are never shortened, and nothing is when stdout
+is no terminal.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TextIO, TypeVar
+
+from ...errors import EXIT_FAILURE, UsageError, YoppError
+from ...views.columns import Column, that_fit
+from ...views.text import harmless, harmless_json, shorten, width
+
+T = TypeVar("T")
+
+FORMS = ("table", "wide", "json", "jsonl", "tsv", "name")
+WORDS = ("table", "wide", "json", "jsonl")
+"""The forms of what is neither a list nor has an id."""
+_STYLES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "cyan": "36",
+}
+_WORD_STYLES = {
+    "RUNNING": "green",
+    "FINISHED": "green",
+    "SUCCEEDED": "green",
+    "PAUSED": "yellow",
+    "PAUSING": "yellow",
+    "KILLED": "red",
+    "KILLING": "red",
+    "FAILED": "red",
+    "LOST": "red",
+    "UNHEALTHY": "red",
+    "QUEUED": "dim",
+    "ACCEPTED": "dim",
+    "UNDEFINED": "dim",
+}
+# What the command that runs has asked for, so that its error comes out in the same form.
+_errors_as_json = False
+_errors_color: str | None = None
+# What is printed while a frame is drawn; None while none is.
+_collected: list[str] | None = None
+
+
+class OutputClosedError(YoppError):
+    """Standard output takes no more. ``broken_pipe``: its reader has gone, which is nobody's fault."""
+
+    def __init__(self, error: OSError | ValueError) -> None:
+        number = getattr(error, "errno", None)
+        self.broken_pipe = number == errno.EPIPE
+        super().__init__(
+            "cannot write to standard output",
+            because="it is closed" if number in (None, errno.EBADF) else os.strerror(number),
+            hint="redirect it to a file with room, or to /dev/null",
+            exit_code=EXIT_FAILURE,
+        )
+
+
+class Printer:
+    """How one command prints. Make one with ``Printer.of`` from the common options.
+
+    ``form`` is one of FORMS; ``quiet`` prints ids only and no notes; ``verbose`` counts ``-v``; ``color`` is
+    auto, always or never (None: decided by the environment).
+    """
+
+    def __init__(
+        self,
+        form: str = "table",
+        *,
+        quiet: bool = False,
+        verbose: int = 0,
+        color: str | None = None,
+        progress: bool = True,
+    ) -> None:
+        self.form = form
+        self.quiet = quiet
+        self.verbose = verbose
+        self.color_out = _colored(sys.stdout, color)
+        self.color_err = _colored(sys.stderr, color)
+        self.progress = (
+            progress and not quiet and is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb"
+        )
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        output: Any = None,
+        json: bool = False,
+        quiet: bool = False,
+        verbose: int = 0,
+        color: Any = None,
+        no_progress: bool = False,
+        forms: Sequence[str] = FORMS,
+    ) -> Printer:
+        """From the values of the common options; ``YOPP_OUTPUT`` stands in for a missing ``-o``.
+
+        Raises UsageError for two forms at once (``-q`` is ``-o name``, and silence on stderr), and for one that is not
+        among ``forms``, those that the command has.
+        """
+        global _errors_as_json, _errors_color
+        _errors_color = getattr(color, "value", color)
+        chosen = getattr(output, "value", output)
+        if json:
+            if chosen not in (None, "json", "jsonl"):
+                raise UsageError(
+                    f"--json and -o {chosen} exclude each other",
+                    because="they are two forms of the output",
+                    hint="leave one of them away",
+                )
+            chosen = chosen or "json"
+        if quiet:
+            if chosen not in (None, "name"):
+                raise UsageError(
+                    f"-q and {'--json' if json else f'-o {chosen}'} exclude each other",
+                    because="-q prints ids only, as -o name does",
+                    hint="leave one of them away; 2>/dev/null silences stderr alone",
+                )
+            chosen = "name"
+        if chosen is None:
+            chosen = os.environ.get("YOPP_OUTPUT") or "table"
+            if chosen not in FORMS:
+                raise UsageError(
+                    f"YOPP_OUTPUT is {chosen!r}, which is no output format",
+                    because="it stands for -o where neither -o nor --json is given",
+                    hint=f"use one of {', '.join(FORMS)}",
+                )
+            if chosen not in forms:
+                chosen = "table"
+        if chosen not in forms and not quiet:
+            raise UsageError(
+                f"there is no -o {chosen} of this",
+                because="what it prints is no list",
+                hint=f"use one of {', '.join(forms)}",
+            )
+        _errors_as_json = chosen in ("json", "jsonl")
+        return cls(
+            chosen,
+            quiet=quiet,
+            verbose=verbose,
+            color=getattr(color, "value", color),
+            progress=not no_progress,
+        )
+
+    @property
+    def is_json(self) -> bool:
+        """Whether stdout is to carry JSON and nothing else."""
+        return self.form in ("json", "jsonl")
+
+    @property
+    def ids_only(self) -> bool:
+        """Whether stdout is to carry ids and nothing else."""
+        return self.quiet or self.form == "name"
+
+    @property
+    def for_people(self) -> bool:
+        """Whether stdout is to be read by people: in words, or as a table."""
+        return self.form in ("table", "wide") and not self.quiet
+
+    def text(self, text: str) -> None:
+        """Print one or several lines of an answer on stdout."""
+        _write(harmless(text, keep="\n\t") + "\n")
+
+    def document(self, value: Any) -> None:
+        """Print one JSON value on stdout: on one line, or indented for a reader at a terminal."""
+        indent = 2 if self.form == "json" and is_terminal(sys.stdout) else None
+        separators = (",", ": ") if indent else (",", ":")
+        text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
+        write_bytes(harmless_json(text).encode() + b"\n")
+
+    def stream_line(self, value: Any) -> None:
+        """Print one object of a stream: on one line, whoever reads it."""
+        write_bytes(json_line(value))
+
+    def raw(self, data: bytes) -> None:
+        """Pass bytes through to stdout as they are."""
+        write_bytes(data)
+
+    def note(self, text: str) -> None:
+        """Say something beside the answer, on stderr; nothing when quiet."""
+        if not self.quiet:
+            # Beside a picture that is drawn again and again a line of its own would tear it.
+            talk = _talk if _collected is None else _write
+            talk(harmless(text, keep="\n") + "\n")
+
+    def warn(self, text: str) -> None:
+        """Warn on stderr, quiet or not."""
+        prefix = paint("warning:", "yellow", self.color_err)
+        _talk(f"{prefix} {harmless(text)}\n")
+
+    def status_line(self, text: str, bar: Sequence[tuple[str, str]] = ()) -> None:
+        """Replace the progress line on a terminal's stderr; an empty text removes it. Nothing where there is
+        none.
+
+        ``bar`` stands before it: pieces of text, each with its style; it is left away where the terminal is narrow.
+        """
+        if self.progress:
+            columns = max(10, shutil.get_terminal_size().columns - 1)
+            drawn, taken = "", 0
+            if bar and columns >= sum(len(piece) for piece, _ in bar) + 30:
+                drawn = "[" + "".join(paint(piece, style, self.color_err) for piece, style in bar) + "] "
+                taken = sum(len(piece) for piece, _ in bar) + 3
+            _talk("\r\x1b[K" + drawn + shorten(harmless(text), columns - taken))
+
+    def clear_screen(self) -> None:
+        """Empty the terminal, for a list that is printed again."""
+        _write("\x1b[H\x1b[2J")
+
+    @contextmanager
+    def frame(self, title: str) -> Iterator[None]:
+        """Draw what is printed meanwhile over what is on the terminal, as much of it as there is room for."""
+        global _collected
+        _collected = [f"{title}\n"] if title else []
+        try:
+            yield
+        finally:
+            text, _collected = "".join(_collected), None
+        lines = text.rstrip("\n").split("\n")
+        rows = max(2, shutil.get_terminal_size().lines - 1)
+        if len(lines) > rows:
+            lines = [*lines[: rows - 1], f"… {len(lines) - rows + 1} more lines"]
+        _write("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
+
+    def listing(
+        self,
+        rows: Sequence[T],
+        columns: Sequence[Column[T]],
+        *,
+        documents: Callable[[Sequence[T]], Any],
+        document: Callable[[T], Mapping[str, Any]],
+        identity: Callable[[T], str],
+        empty: str = "",
+        header: bool = True,
+        whole: bool = False,
+    ) -> None:
+        """Print ``rows`` in the form asked for: table, one JSON document, one a line, tab-separated, or ids.
+
+        A table on a terminal leaves out columns that can be spared where they do not fit, unless ``whole``.
+
+        Tab-separated rows have the columns of the table and the very texts of its cells, under the columns' keys.
+        """
+        if self.form == "json":
+            self.document(documents(rows))
+        elif self.form == "jsonl":
+            for row in rows:
+                self.document(document(row))
+        elif self.ids_only:
+            self.ids(identity(row) for row in rows)
+        elif self.form == "tsv":
+            self.separated(
+                [column.key for column in columns] if header else (),
+                ([column.cell(row) for column in columns] for row in rows),
+            )
+        elif rows:
+            self._table(rows, columns, header=header, whole=whole or self.form == "wide")
+        elif empty:
+            self.note(empty)
+
+    def ids(self, ids: Iterable[str]) -> None:
+        """Print ids, one a line."""
+        _write("".join(f"{harmless(one)}\n" for one in ids))
+
+    def separated(self, keys: Sequence[str], rows: Iterable[Sequence[str]] = ()) -> None:
+        """Print rows of texts with tabs between them, under a line of their keys if there are any; a tab within a
+        text is printed as ``\\t``."""
+        lines = ["\t".join(keys)] if keys else []
+        lines += ["\t".join(harmless(text) for text in row) for row in rows]
+        _write("".join(f"{line}\n" for line in lines))
+
+    def details(
+        self,
+        rows: Sequence[T],
+        *,
+        key: str,
+        document: Callable[[T], Mapping[str, Any]],
+        fields: Callable[[T], Sequence[tuple[str, str]]],
+        columns: Sequence[Column[T]],
+        identity: Callable[[T], str],
+        answer: Callable[[T], Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Print one or several things in full: ``name : value`` lines, or ``{key: document}`` a line in JSON, after
+        what REST's ``answer`` to the same act says."""
+        if self.is_json:
+            for row in rows:
+                self.document({**(answer(row) if answer is not None else {}), key: document(row)})
+        elif not self.for_people:
+            self.listing(rows, columns, documents=list, document=document, identity=identity)
+        else:
+            for number, row in enumerate(rows):
+                if number:
+                    _write("\n")
+                self.fields(fields(row))
+
+    def _table(
+        self, rows: Sequence[T], columns: Sequence[Column[T]], *, header: bool = True, whole: bool = True
+    ) -> None:
+        cells = [[harmless(column.cell(row)) for column in columns] for row in rows]
+        widths = [
+            max(width(column.title), *(width(line[i]) for line in cells)) for i, column in enumerate(columns)
+        ]
+        if is_terminal(sys.stdout):
+            available = shutil.get_terminal_size().columns
+            if not whole:
+                least = [
+                    min(cells, 12) if one.flexible else cells
+                    for cells, one in zip(widths, columns, strict=True)
+                ]
+                places = that_fit(columns, least, available, 2)
+                columns, widths = [columns[i] for i in places], [widths[i] for i in places]
+                cells = [[line[i] for i in places] for line in cells]
+            widths = _fit(widths, columns, available)
+        titles = [column.title for column in columns]
+        lines = [self._line(titles, widths, columns, header=True)] if header else []
+        lines += [self._line(line, widths, columns) for line in cells]
+        _write("\n".join(lines) + "\n")
+
+    def _line(
+        self,
+        cells: Sequence[str],
+        widths: Sequence[int],
+        columns: Sequence[Column[Any]],
+        header: bool = False,
+    ) -> str:
+        parts = []
+        for cell, cells_wide, column in zip(cells, widths, columns, strict=True):
+            shown = shorten(cell, cells_wide)
+            space = " " * (cells_wide - width(shown))
+            if header:
+                shown = paint(shown, "bold", self.color_out)
+            elif shown in _WORD_STYLES:
+                shown = paint(shown, _WORD_STYLES[shown], self.color_out)
+            parts.append(space + shown if column.numeric else shown + space)
+        return "  ".join(parts).rstrip()
+
+    def fields(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Print ``name: value`` lines, values aligned; further lines of a value are indented under it."""
+        longest = max((width(name) for name, _ in pairs), default=0)
+        lines = []
+        for name, value in pairs:
+            shown = harmless(value, keep="\n").replace("\n", "\n" + " " * (longest + 3))
+            if shown in _WORD_STYLES:
+                shown = paint(shown, _WORD_STYLES[shown], self.color_out)
+            lines.append(f"{name:>{longest}} : {shown}".rstrip())
+        _write("\n".join(lines) + "\n")
+
+    def confirm(self, question: str, *, yes: bool) -> bool:
+        """Ask on stderr and return the answer. Raises UsageError where nobody can be asked and ``yes`` is not
+        given.
+        """
+        if yes:
+            return True
+        if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+            raise UsageError(question, because="there is no terminal to ask at", hint="say -y to mean yes")
+        _talk(f"{harmless(question)} [y/N] ")
+        try:
+            answer = sys.stdin.readline()
+        except KeyboardInterrupt:
+            _talk("\n")
+            raise
+        if not answer:
+            _talk("\n")
+        return answer.strip().lower() in ("y", "yes")
+
+
+def _fit(widths: list[int], columns: Sequence[Column[Any]], available: int) -> list[int]:
+    """Take what is too wide away from the flexible columns, widest first; ids and numbers keep theirs."""
+    fitted = list(widths)
+    over = sum(fitted) + 2 * (len(fitted) - 1) - available
+    while over > 0:
+        flexible = [i for i, column in enumerate(columns) if column.flexible and fitted[i] > 12]
+        if not flexible:
+            break
+        widest = max(flexible, key=lambda i: fitted[i])
+        taken = min(over, fitted[widest] - 12)
+        fitted[widest] -= taken
+        over -= taken
+    return fitted
+
+
+def paint(text: str, style: str, wanted: bool) -> str:
+    """``text`` in a style's colour, if colours are wanted."""
+    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if wanted and text else text
+
+
+def _colored(stream: TextIO, mode: str | None) -> bool:
+    """Whether to colour: ``--color``, then NO_COLOR, CLICOLOR_FORCE, CLICOLOR=0, then whether it is a
+    terminal.
+    """
+    if mode in ("always", "never"):
+        return mode == "always"
+    if mode != "auto":
+        if os.environ.get("NO_COLOR"):
+            return False
+        if os.environ.get("CLICOLOR_FORCE", "0") not in ("", "0"):
+            return True
+        if os.environ.get("CLICOLOR") == "0":
+            return False
+    return is_terminal(stream) and os.environ.get("TERM") != "dumb"
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a person is at that stream; a closed one is none."""
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:
+        return False
+
+
+def json_line(value: Any) -> bytes:
+    """One JSON value on one line."""
+    return harmless_json(json.dumps(value, ensure_ascii=False, separators=(",", ":"))).encode() + b"\n"
+
+
+def is_terminal_out() -> bool:
+    """Whether a person reads standard output."""
+    return is_terminal(sys.stdout)
+
+
+def error(problem: YoppError) -> None:
+    """Print an error on stderr: three lines, or one JSON object in YARN's form where JSON was asked for."""
+    if _errors_as_json:
+        from ...views.cluster import error_document
+
+        write_error_bytes(json_line(error_document(problem)))
+        return
+    mark = paint("error:", "red", _colored(sys.stderr, _errors_color))
+    lines = [f"{mark} {harmless(problem.message.rstrip())}"]
+    if problem.because:
+        lines.append(f"  because: {harmless(problem.because)}")
+    if problem.hint:
+        lines.append(f"  hint: {harmless(problem.hint)}")
+    _talk("\n".join(lines) + "\n")
+
+
+def reset(*, json_wanted: bool, color: str | None = None) -> None:
+    """Begin a new command line; both say how its errors are to look until its options are parsed."""
+    global _errors_as_json, _errors_color
+    _errors_as_json, _errors_color = json_wanted, color
+
+
+def write_bytes(data: bytes) -> None:
+    """Write bytes to stdout at once. Raises OutputClosedError."""
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except (OSError, ValueError) as problem:
+        raise OutputClosedError(problem) from problem
+
+
+def write_error_bytes(data: bytes) -> None:
+    """Write bytes to stderr at once; a stderr that takes none is no reason to stop."""
+    try:
+        sys.stderr.flush()
+        sys.stderr.buffer.write(data)
+        sys.stderr.buffer.flush()
+    except (OSError, ValueError):
+        abandon(sys.stderr)
+
+
+def flush() -> None:
+    """Get everything out. Raises OutputClosedError."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError) as problem:
+        raise OutputClosedError(problem) from problem
+
+
+def abandon_stdout() -> None:
+    """Let what stdout still holds go nowhere."""
+    abandon(sys.stdout)
+
+
+def abandon(stream: TextIO) -> None:
+    """Point a stream's descriptor at /dev/null, so that its buffer can be dropped without a complaint."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+        stream.flush()
+    except (OSError, ValueError):
+        pass
+
+
+def _write(text: str) -> None:
+    if _collected is not None:
+        _collected.append(text)
+        return
+    encoding = "utf-8" if text.isascii() else (sys.stdout.encoding or "utf-8")
+    write_bytes(text.encode(encoding, "backslashreplace"))
+
+
+def _talk(text: str) -> None:
+    encoding = sys.stderr.encoding or "utf-8"
+    write_error_bytes(text.encode(encoding, "backslashreplace"))

@@ -1,0 +1,1 @@
+"""Commands that explain yopp itself: manual, completion, versions."""

@@ -1,0 +1,40 @@
+"""What a bare ``yopp`` says: how the cluster is, in short, and the five commands to know."""
+
+from __future__ import annotations
+
+from ...errors import ConnectionFailedError, YoppError
+from ...views.text import megabytes
+from ..frame.context import Context
+from ..frame.output import Printer
+
+_KNOW = """
+  yopp up                          start a cluster that stays
+  yopp run -n 10 -O sleep 10       run a command in ten opportunistic containers
+  yopp ps                          what runs and what waits
+  yopp logs -f last                the output of the last job, as it comes
+  yopp --help                      everything else"""
+
+
+def home() -> int:
+    """Print the short status and the commands to know; 0 whether a cluster runs or not."""
+    printer = Printer.of()
+    printer.text(_status() + "\n" + _KNOW)
+    return 0
+
+
+def _status() -> str:
+    try:
+        with Context.of().client() as client:
+            info = client.cluster_info()
+    except ConnectionFailedError:
+        if Context.of().run_dir.daemons():
+            return "yopp: a part of a cluster runs here, and its ResourceManager does not answer: see `yopp status`."
+        return "yopp: no cluster is running here (a job starts one for itself)."
+    except YoppError as problem:
+        return f"yopp: {problem.message}."
+    nodes = f"{info.nodes_running} node" + ("" if info.nodes_running == 1 else "s")
+    return (
+        f"yopp: {nodes}, {info.total.vcores} vcores, {megabytes(info.total.memory)}; "
+        f"{info.applications_running} applications; containers: {info.containers_running} running, "
+        f"{info.containers_queued} queued, {info.containers_paused} paused."
+    )

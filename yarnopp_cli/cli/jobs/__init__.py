@@ -1,0 +1,1 @@
+"""Commands that run jobs, wait for them and print their output."""

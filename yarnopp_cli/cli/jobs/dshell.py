@@ -1,0 +1,581 @@
+"""``yopp dshell``:
+
+YARN's distributed shell with all its options; those that mean nothing on one host say so once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import typer
+
+from executor.records import ExecutionType, Resource
+
+from ...errors import (
+    EXIT_FAILURE,
+    EXIT_HADOOP_USAGE,
+    EXIT_NOT_EXECUTABLE,
+    EXIT_NOT_FOUND,
+    UsageError,
+    YoppError,
+)
+from ...jobs.commands import check_text, find_command, portable_environment
+from ...masters import distributedshell as shell
+from ..frame.context import Context
+from ..frame.options import (
+    Color,
+    Conf,
+    Define,
+    DryRun,
+    ExitCode,
+    ExitRule,
+    Json,
+    NoProgress,
+    Output,
+    Quiet,
+    RunDirOption,
+    Verbose,
+    duration,
+    examples,
+    size_mb,
+)
+from ..frame.output import Printer
+from .run import assignments, both_types, check_counts
+
+HADOOP_EXIT = "YOPP_HADOOP_EXIT"
+HADOOP_FAILED = 2
+DEFAULT_TIMEOUT_MS = 600_000
+LARGEST_SCRIPT = 4 * 1024 * 1024
+_RESOURCE = re.compile(r"(\d{1,18})\s*([kmgtp]?)(?:i?b?)?", re.ASCII | re.IGNORECASE)
+
+WITHOUT_MEANING = {
+    "jar": "",  # YARN insists on it; here there is nothing to ship
+    "master_resource_profile": "resource profiles are not part of yopp",
+    "container_resource_profile": "resource profiles are not part of yopp",
+    "log_properties": "there is no log4j here; containers' output goes to their log files",
+    "rolling_log_pattern": "nothing aggregates logs on one host; they stay where they are written",
+    "attempt_failures_validity_interval": "every failed attempt counts here",
+    "container_failures_validity_interval": "every failure counts here",
+    "domain": "there is no timeline server",
+    "view_acls": "there is no timeline server",
+    "modify_acls": "there is no timeline server",
+    "create": "there is no timeline server",
+    "flow_name": "there is no timeline server",
+    "flow_version": "there is no timeline server",
+    "flow_run_id": "there is no timeline server",
+    "node_attributes": "nodes of one host have no attributes",
+    "docker_client_config": "containers here are process groups, not images",
+    "placement_spec": "placement constraints are not part of yopp; --num-containers counts",
+    "localize_files": "containers see this host's own files",
+}
+"""YARN's options that are accepted and do nothing, and why."""
+
+
+def milliseconds(text: str) -> int:
+    """YARN's plain milliseconds, or a duration with a unit. Raises BadParameter."""
+    if isinstance(text, int):
+        return text
+    plain = text.strip()
+    if re.fullmatch(r"[-+]?\d+", plain):
+        return int(plain)
+    return round(duration(plain) * 1000)
+
+
+def resources(text: str) -> Resource:
+    """YARN's ``memory-mb=512,vcores=2``; ``memory`` may have a unit. Raises UsageError."""
+    memory, vcores = -1, -1
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        match = _RESOURCE.fullmatch(value)
+        if not equals or match is None:
+            raise UsageError(
+                f"{part!r} is not a resource",
+                because="a resource is a name and a whole number",
+                hint="write memory-mb=512,vcores=2",
+            )
+        if name in ("memory", "memory-mb"):
+            memory = size_mb(match[1] + match[2]) if match[2] else int(match[1])
+        elif name == "vcores" and not match[2]:
+            vcores = int(match[1])
+        else:
+            raise UsageError(
+                f"unknown resource {name}",
+                because="a container has memory-mb and vcores",
+                hint="memory-mb=512,vcores=2",
+            )
+    return Resource(memory, vcores)
+
+
+AppName = Annotated[str, typer.Option("--appname", "--name", metavar="NAME", help="The application's name.")]
+Priority = Annotated[int, typer.Option("--priority", metavar="P", help="The application's priority.")]
+Queue = Annotated[str, typer.Option("--queue", metavar="QUEUE", help="The queue it is submitted to.")]
+TimeoutMs = Annotated[
+    int,
+    typer.Option(
+        "--timeout",
+        metavar="MS",
+        parser=milliseconds,
+        help="Stop the job itself after so many ms (or 90s, 5m); 0 for never; exit 124.",
+    ),
+]
+MasterMemory = Annotated[
+    int | None, typer.Option("--master-memory", metavar="MB", help="Memory of a detached master.")
+]
+MasterVcores = Annotated[
+    int | None, typer.Option("--master-vcores", metavar="V", help="Vcores of a detached master.")
+]
+MasterResources = Annotated[
+    str, typer.Option("--master-resources", metavar="R=N,...", help="Both: memory-mb=100,vcores=1.")
+]
+ShellCommand = Annotated[
+    str, typer.Option("--shell-command", metavar="LINE", help="What bash runs in each container.")
+]
+ShellScript = Annotated[
+    str, typer.Option("--shell-script", metavar="FILE", help="A script that bash runs in each.")
+]
+ShellArgs = Annotated[
+    list[str] | None, typer.Option("--shell-args", metavar="ARG", help="Arguments for it (repeatable).")
+]
+ShellEnv = Annotated[
+    list[str] | None, typer.Option("--shell-env", metavar="K=V", help="Its variables (repeatable).")
+]
+ShellPriority = Annotated[
+    int,
+    typer.Option(
+        "--shell-cmd-priority", "--container-priority", metavar="P", help="Priority of the containers."
+    ),
+]
+ContainerType = Annotated[
+    str, typer.Option("--container-type", metavar="TYPE", help="GUARANTEED or OPPORTUNISTIC.")
+]
+Opportunistic = Annotated[
+    bool, typer.Option("-O", "--opportunistic", help="Short for --container-type OPPORTUNISTIC.")
+]
+Guaranteed = Annotated[
+    bool, typer.Option("-G", "--guaranteed", help="Short for --container-type GUARANTEED.")
+]
+ContainerMemory = Annotated[
+    int, typer.Option("--container-memory", metavar="MB", parser=size_mb, help="Memory of each.")
+]
+ContainerVcores = Annotated[int, typer.Option("--container-vcores", metavar="V", help="Vcores of each.")]
+ContainerResources = Annotated[
+    str, typer.Option("--container-resources", metavar="R=N,...", help="Both at once.")
+]
+Count = Annotated[int, typer.Option("-n", "--num-containers", metavar="N", help="How many containers.")]
+Promote = Annotated[
+    bool,
+    typer.Option(
+        "--promote-opportunistic-after-start", help="Promote opportunistic containers that have started."
+    ),
+]
+Enforce = Annotated[bool, typer.Option("--enforce-execution-type", help="No other execution type will do.")]
+Keep = Annotated[
+    bool,
+    typer.Option(
+        "--keep-containers-across-application-attempts",
+        help="A new master takes over the old one's containers.",
+    ),
+]
+RetryPolicy = Annotated[
+    int,
+    typer.Option(
+        "--container-retry-policy", metavar="0|1|2", help="Run failed ones again: never, always, on codes."
+    ),
+]
+RetryCodes = Annotated[
+    str, typer.Option("--container-retry-error-codes", metavar="A,B", help="The codes of policy 2.")
+]
+MaxRetries = Annotated[
+    int, typer.Option("--container-max-retries", metavar="N", help="How often; -1 for ever.")
+]
+RetryInterval = Annotated[
+    int, typer.Option("--container-retry-interval", metavar="MS", parser=milliseconds, help="How long after.")
+]
+Tags = Annotated[str, typer.Option("--application-tags", metavar="A,B", help="Tags of the application.")]
+NodeLabel = Annotated[
+    str,
+    typer.Option("--node-label-expression", metavar="LABEL", help="Run on nodes that have this label only."),
+]
+Follow = Annotated[bool, typer.Option("-f", "--follow", help="Show here what the containers write.")]
+Detach = Annotated[
+    bool, typer.Option("-d", "--detach", help="Return at once; the job goes on in the cluster.")
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Say more.")]
+Argv = Annotated[
+    list[str] | None, typer.Argument(metavar="[-- COMMAND ARG...]", help="A command, run without a shell.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``dshell``."""
+    app.command(
+        "dshell",
+        epilog=examples(
+            "yopp dshell --shell-command date --num-containers 2",
+            "yopp dshell -n 10 -O -- sleep 10",
+        ),
+    )(_with_options_that_mean_nothing(dshell))
+
+
+def _with_options_that_mean_nothing(command: Callable[..., int]) -> Callable[..., int]:
+    """The command with YARN's other options too, hidden; those given come as ``without_meaning``."""
+    import inspect
+
+    hints = inspect.signature(command, eval_str=True)
+    flags = {"create"}
+    extra = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=False if name in flags else None,
+            annotation=Annotated[
+                bool if name in flags else str | None,
+                typer.Option("--" + name.replace("_", "-"), hidden=True, help=why or "Accepted, not needed."),
+            ],
+        )
+        for name, why in WITHOUT_MEANING.items()
+    ]
+    kept = [parameter for parameter in hints.parameters.values() if parameter.name != "without_meaning"]
+
+    def with_all(**values: Any) -> int:
+        given = [name for name in WITHOUT_MEANING if values.pop(name) not in (None, False)]
+        return command(**values, without_meaning=given)
+
+    with_all.__doc__ = command.__doc__
+    signature = inspect.Signature(
+        [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in kept] + extra
+    )
+    with_all.__signature__ = signature  # type: ignore[attr-defined]
+    with_all.__annotations__ = {name: item.annotation for name, item in signature.parameters.items()}
+    return with_all
+
+
+def dshell(
+    argv: Argv = None,
+    shell_command: ShellCommand = "",
+    shell_script: ShellScript = "",
+    shell_args: ShellArgs = None,
+    shell_env: ShellEnv = None,
+    count: Count = 1,
+    container_type: ContainerType = "GUARANTEED",
+    opportunistic: Opportunistic = False,
+    guaranteed: Guaranteed = False,
+    container_memory: ContainerMemory = 10,
+    container_vcores: ContainerVcores = 1,
+    container_resources: ContainerResources = "",
+    shell_cmd_priority: ShellPriority = 0,
+    promote: Promote = False,
+    enforce: Enforce = False,
+    container_retry_policy: RetryPolicy = shell.NEVER_RETRY,
+    container_retry_error_codes: RetryCodes = "",
+    container_max_retries: MaxRetries = 0,
+    container_retry_interval: RetryInterval = 0,
+    appname: AppName = "DistributedShell",
+    queue: Queue = "default",
+    priority: Priority = 0,
+    application_tags: Tags = "",
+    timeout: TimeoutMs = DEFAULT_TIMEOUT_MS,
+    master_memory: MasterMemory = None,
+    master_vcores: MasterVcores = None,
+    master_resources: MasterResources = "",
+    keep_containers: Keep = False,
+    node_label_expression: NodeLabel = "",
+    exit_code: ExitCode = ExitRule.highest,
+    follow: Follow = False,
+    detach: Detach = False,
+    dry_run: DryRun = False,
+    debug: Debug = False,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+    no_progress: NoProgress = False,
+    without_meaning: list[str] | None = None,
+) -> int:
+    """Run a shell command or script in containers: YARN's distributed shell, with all its options.
+
+    Each container finds its number in YARN_SHELL_ID, in the order of allocation. What they write is in their
+    log files (`yopp logs`), and is shown here with --follow. Hadoop's own spellings work too: -shell_command,
+    -num_containers, -container_type.
+    """
+    printer = Printer.of(
+        output=output, json=json, quiet=quiet, verbose=verbose + debug, color=color, no_progress=no_progress
+    )
+    for name in without_meaning or []:
+        if WITHOUT_MEANING[name]:
+            printer.warn(f"--{name.replace('_', '-')} does nothing: {WITHOUT_MEANING[name]}")
+    request = ShellRequest(
+        argv=tuple(argv or ()),
+        command=shell_command,
+        script=shell_script,
+        arguments=tuple(shell_args or ()),
+        variables=tuple(shell_env or ()),
+        count=count,
+        kind=execution_kind(container_type, opportunistic, guaranteed),
+        resource=container_size(container_memory, container_vcores, container_resources),
+        priority=shell_cmd_priority,
+        promote=promote,
+        enforce=enforce,
+        retry_policy=container_retry_policy,
+        retry_codes=container_retry_error_codes,
+        max_retries=container_max_retries,
+        retry_interval_ms=container_retry_interval,
+        name=appname,
+        timeout_ms=max(0, timeout),
+    )
+    submission = Submission(
+        queue=queue,
+        priority=priority,
+        tags=tuple(filter(None, (tag.strip() for tag in application_tags.split(",")))),
+        keep_containers=keep_containers,
+        node_label=node_label_expression,
+        master=master_size(master_memory, master_vcores, master_resources),
+        exit_rule=exit_code.value,
+        follow=follow,
+        detach=detach,
+        dry_run=dry_run,
+        plain_lines=not no_progress,
+    )
+    return in_hadoops_codes(
+        lambda: _run(request, submission, Context.of(conf=conf, define=define, run_dir=run_dir), printer)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ShellRequest:
+    """What to run, as it was typed."""
+
+    argv: tuple[str, ...]
+    command: str
+    script: str
+    arguments: tuple[str, ...]
+    variables: tuple[str, ...]
+    count: int
+    kind: ExecutionType
+    resource: Resource
+    priority: int
+    promote: bool
+    enforce: bool
+    retry_policy: int
+    retry_codes: str
+    max_retries: int
+    retry_interval_ms: int
+    name: str
+    timeout_ms: int
+
+    def options(self, max_preemptions: int, retry_minimum_ms: int = 0) -> shell.ShellOptions:
+        """Checked, and as the plan takes it; reads the script. Raises YoppError."""
+        shell.check_one(bool(self.command), bool(self.script), bool(self.argv))
+        check_counts(self.count, None, None)
+        check_text([*self.argv, self.command, *self.arguments, self.name, self.script], "the argument")
+        if self.retry_policy not in (0, 1, 2):
+            raise UsageError(
+                f"no retry policy {self.retry_policy}",
+                because="there are 0 (never), 1 (after any error) and 2 (after some codes)",
+                hint="--container-retry-policy 1 --container-max-retries 3",
+            )
+        environment, _ = portable_environment(assignments(list(self.variables)))
+        if self.argv:
+            find_command(self.argv[0], {**os.environ, **environment}, os.getcwd())
+        return shell.ShellOptions(
+            resource=self.resource,
+            shell_command=self.command,
+            shell_script=read_script(self.script) if self.script else None,
+            argv=self.argv,
+            shell_args=self.arguments,
+            environment=environment,
+            containers=self.count,
+            execution_type=self.kind,
+            enforce=self.enforce,
+            promote=self.promote,
+            container_priority=self.priority,
+            name=self.name,
+            timeout_ms=self.timeout_ms,
+            retry_policy=self.retry_policy,
+            retry_error_codes=error_codes(self.retry_codes),
+            max_retries=self.max_retries,
+            retry_interval_ms=max(0, retry_minimum_ms, self.retry_interval_ms),
+            max_preemptions=max_preemptions,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """How to submit it, and how to show it."""
+
+    queue: str
+    priority: int
+    tags: tuple[str, ...]
+    keep_containers: bool
+    node_label: str
+    master: Resource | None
+    exit_rule: str
+    follow: bool
+    detach: bool
+    dry_run: bool
+    plain_lines: bool
+
+
+def _run(request: ShellRequest, submission: Submission, context: Context, printer: Printer) -> int:
+    from .running import JobOptions, final_document, run_foreground, session_of, submit_detached
+
+    request.options(1)  # what is wrong with it is said before anything else is looked at
+    session, settings = session_of(context, printer)
+    asked = request.options(settings.max_preemptions, settings.retry_minimum_interval_ms)
+    job = shell.plan(
+        replace(asked, preempted_is_failure=settings.preempted_counts_as_failed), shell_program()
+    )
+    job = replace(job, exit_rule=submission.exit_rule)
+    if submission.dry_run:
+        from .dry_run import tell
+
+        master = submission.master or settings.am_resource
+        return tell(context, printer, job, master if submission.detach else None)
+    options = JobOptions(
+        stream=submission.follow and not (printer.ids_only or printer.is_json),
+        prefixed=request.count > 1,
+        queue=submission.queue,
+        priority=submission.priority,
+        tags=submission.tags,
+        keep_containers=submission.keep_containers,
+        node_label=submission.node_label,
+        master_resource=submission.master,
+        plain_lines=submission.plain_lines,
+        variables=request.variables,
+    )
+    if submission.detach:
+        submit_detached(session, job, printer, options, settings)
+        return 0
+    outcome = run_foreground(session, job, printer, options)
+    if printer.is_json:
+        printer.document(final_document(outcome))
+    elif not submission.follow and not printer.ids_only:
+        application_id = outcome.response.application_id
+        printer.note(f"output: {outcome.response.log_directory}/ (`yopp logs {application_id}` shows it)")
+    return outcome.end.exit_code
+
+
+def in_hadoops_codes(run: Callable[[], int]) -> int:
+    """With ``YOPP_HADOOP_EXIT=1``, Hadoop's exit codes: 0, 2 not successful, 1 exception, 255 usage."""
+    if os.environ.get(HADOOP_EXIT, "") in ("", "0"):
+        return run()
+    try:
+        return HADOOP_FAILED if run() else 0
+    except UsageError as error:
+        error.exit_code = EXIT_HADOOP_USAGE
+        raise
+    except YoppError as error:
+        error.exit_code = EXIT_FAILURE
+        raise
+
+
+def shell_program() -> str:
+    """bash, as in YARN; the system's sh where there is none."""
+    path = os.environ.get("PATH", "/usr/bin:/bin")
+    has_bash = any(os.access(os.path.join(folder, "bash"), os.X_OK) for folder in path.split(os.pathsep))
+    return "bash" if has_bash else "sh"
+
+
+def read_script(path: str) -> str:
+    """A script's text.
+
+    Raises YoppError: 127 where there is none, 126 where it cannot be read, 2 if it is no text.
+    """
+    try:
+        with open(path, "rb") as file:
+            data = file.read(LARGEST_SCRIPT + 1)
+    except FileNotFoundError:
+        raise YoppError(
+            f"no script {path}",
+            because="there is no such file",
+            hint="check the path",
+            exit_code=EXIT_NOT_FOUND,
+        ) from None
+    except OSError as error:
+        raise YoppError(
+            f"cannot read the script {path}",
+            because=error.strerror or str(error),
+            hint=f"ls -l {path}",
+            exit_code=EXIT_NOT_EXECUTABLE,
+        ) from None
+    if len(data) > LARGEST_SCRIPT:
+        raise UsageError(
+            f"the script {path} is too large",
+            because=f"it has more than {LARGEST_SCRIPT:,} bytes, and each container gets a copy",
+            hint="name it in --shell-command instead",
+        )
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise UsageError(
+            f"the script {path} is not UTF-8",
+            because="a program that is no text is run by its name",
+            hint=f"yopp dshell --shell-command {path}",
+        ) from None
+
+
+def execution_kind(container_type: str, opportunistic: bool, guaranteed: bool) -> ExecutionType:
+    """The execution type asked for, by YARN's option or by ours. Raises UsageError."""
+    if opportunistic and guaranteed:
+        raise both_types()
+    if opportunistic or guaranteed:
+        return ExecutionType.OPPORTUNISTIC if opportunistic else ExecutionType.GUARANTEED
+    try:
+        return ExecutionType[container_type.upper()]
+    except KeyError:
+        raise UsageError(
+            f"Invalid container_type: {container_type}",
+            because="there are two execution types",
+            hint="--container-type GUARANTEED or --container-type OPPORTUNISTIC",
+        ) from None
+
+
+def container_size(memory: int, vcores: int, both: str) -> Resource:
+    """The size of each container; ``both`` (memory-mb=512,vcores=2) goes before the two. Raises UsageError."""
+    wanted = resources(both)
+    memory = wanted.memory if wanted.memory != -1 else memory
+    vcores = wanted.vcores if wanted.vcores != -1 else vcores
+    check_counts(1, None if vcores == -1 else vcores, None if memory == -1 else memory)
+    return Resource(10 if memory == -1 else memory, 1 if vcores == -1 else vcores)
+
+
+def master_size(memory: int | None, vcores: int | None, both: str) -> Resource | None:
+    """The size of a detached job's master, None for that of the configuration. YARN's -1 means unset."""
+    wanted = resources(both)
+    memory = wanted.memory if wanted.memory != -1 else memory
+    vcores = wanted.vcores if wanted.vcores != -1 else vcores
+    if memory is not None and memory != -1 and memory < 1:
+        raise UsageError(
+            f"Invalid memory specified for application master: {memory}",
+            because="a master needs some memory",
+            hint="--master-memory 128, or -1 for the configured size",
+        )
+    if vcores is not None and vcores < -1:
+        raise UsageError(
+            f"Invalid virtual cores specified for application master: {vcores}",
+            because="a number of vcores is not negative",
+            hint="--master-vcores 0, or -1 for the configured number",
+        )
+    if memory in (None, -1) and vcores in (None, -1):
+        return None
+    return Resource(128 if memory in (None, -1) else memory, 0 if vcores in (None, -1) else vcores)
+
+
+def error_codes(text: str) -> tuple[int, ...]:
+    """The exit codes of a comma list. Raises UsageError."""
+    try:
+        return tuple(int(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise UsageError(
+            f"{text!r} is not a list of exit codes",
+            because="exit codes are whole numbers, separated by commas",
+            hint="--container-retry-error-codes 1,75",
+        ) from None

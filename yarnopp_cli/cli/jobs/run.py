@@ -1,0 +1,312 @@
+"""``yopp run``:
+
+what people type after docker and srun. A command in containers, its output here, its exit code ours.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from executor.linux.environment import OWNED
+from executor.records import ExecutionType, Resource
+
+from ...errors import UsageError
+from ...jobs.commands import check_directory, check_text, find_command, portable_environment, without_value
+from ...masters.run import COUNT_VARIABLE, NUMBER_VARIABLE, RunOptions, plan
+from ...records.requests import ANY
+from ..frame.context import Context
+from ..frame.options import (
+    SETTINGS,
+    Color,
+    Conf,
+    Define,
+    DryRun,
+    ExitCode,
+    ExitRule,
+    JobTimeout,
+    Json,
+    NoProgress,
+    Output,
+    Queue,
+    Quiet,
+    RunDirOption,
+    Tags,
+    Verbose,
+    duration,
+    examples,
+    size_mb,
+)
+from ..frame.output import Printer
+
+MOST_CONTAINERS = 100_000
+
+Command = Annotated[
+    list[str], typer.Argument(metavar="COMMAND [ARG]...", help="What to run, and its arguments.")
+]
+Count = Annotated[int, typer.Option("-n", "--num-containers", metavar="N", help="How many containers.")]
+Opportunistic = Annotated[
+    bool, typer.Option("-O", "--opportunistic", help="Opportunistic containers: they may queue at a node.")
+]
+Guaranteed = Annotated[bool, typer.Option("-G", "--guaranteed", help="Guaranteed containers (the default).")]
+Memory = Annotated[
+    int | None,
+    typer.Option("--memory", metavar="SIZE", parser=size_mb, help="Memory of each: 512, 512M, 2G."),
+]
+Vcores = Annotated[int | None, typer.Option("--vcores", metavar="V", help="Vcores of each.")]
+Environment = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-e",
+        "--env",
+        metavar="K=V",
+        help="Set a variable for it (repeatable), HOME too; not what its node tells it (CONTAINER_ID, PWD, …).",
+    ),
+]
+Directory = Annotated[
+    str | None, typer.Option("-C", "--cwd", metavar="DIR", help="Where it runs. [default: here]")
+]
+TimeLimit = Annotated[
+    float | None,
+    typer.Option(
+        "--container-timeout",
+        metavar="DUR",
+        parser=duration,
+        help="End each container that has run for so long; the time it is paused does not count.",
+    ),
+]
+Retries = Annotated[int, typer.Option("--retries", metavar="N", help="Run a failing container again.")]
+Detach = Annotated[
+    bool, typer.Option("-d", "--detach", help="Return at once; the job goes on in the cluster.")
+]
+Promote = Annotated[
+    bool, typer.Option("--promote", help="Promote opportunistic containers once they have started.")
+]
+Enforce = Annotated[bool, typer.Option("--enforce", help="No other execution type than the one asked for.")]
+NoPrefix = Annotated[bool, typer.Option("--no-prefix", help="Do not mark lines with the container's number.")]
+Node = Annotated[str, typer.Option("--node", metavar="N", help="Run on this node only.")]
+Priority = Annotated[
+    int,
+    typer.Option(
+        "--priority",
+        metavar="P",
+        help="Of these containers: a smaller number goes first (of applications a larger one: `app priority`).",
+    ),
+]
+Expected = Annotated[
+    float | None,
+    typer.Option(
+        "--expect",
+        metavar="DUR",
+        parser=duration,
+        help="How long each is expected to run, for shortest first.",
+    ),
+]
+Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The application's name.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``run``."""
+    app.command(
+        "run",
+        context_settings={**SETTINGS, "allow_interspersed_args": False},
+        epilog=examples("yopp run -n 10 -O sleep 10", "yopp run --memory 2G --vcores 2 -- make -j2"),
+    )(run)
+
+
+def run(
+    command: Command,
+    count: Count = 1,
+    opportunistic: Opportunistic = False,
+    guaranteed: Guaranteed = False,
+    memory: Memory = None,
+    vcores: Vcores = None,
+    env: Environment = None,
+    cwd: Directory = None,
+    name: Name = "",
+    queue: Queue = "default",
+    tag: Tags = None,
+    timeout: JobTimeout = None,
+    container_timeout: TimeLimit = None,
+    retries: Retries = 0,
+    exit_code: ExitCode = ExitRule.highest,
+    detach: Detach = False,
+    dry_run: DryRun = False,
+    promote: Promote = False,
+    enforce: Enforce = False,
+    no_prefix: NoPrefix = False,
+    node: Node = ANY,
+    priority: Priority = 0,
+    expect: Expected = None,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+    no_progress: NoProgress = False,
+) -> int:
+    """Run a command in containers, and end with its exit code.
+
+    Each container gets this environment, this directory, its number in YOPP_TASK, and no input. What they
+    write is shown here; with --json the job's document is printed instead at the end, with -q only the
+    application's id. With several containers the highest exit code of those that failed is the job's, or as
+    --exit-code says.
+    """
+    from .running import JobOptions, final_document, run_foreground, session_of, submit_detached
+
+    printer = Printer.of(
+        output=output, json=json, quiet=quiet, verbose=verbose, color=color, no_progress=no_progress
+    )
+    if opportunistic and guaranteed:
+        raise both_types()
+    check_counts(count, vcores, memory)
+    if retries < 0:
+        raise UsageError(
+            f"--retries {retries} makes no sense",
+            because="a number of retries is not negative",
+            hint="--retries 3 runs a failing container up to four times",
+        )
+    environment, directory = surroundings(env, cwd, printer)
+    check_text(command, "the argument")
+    check_text([name], "the name")
+    find_command(command[0], environment, directory)
+
+    context = Context.of(conf=conf, define=define, run_dir=run_dir)
+    session, settings = session_of(context, printer)
+    where = node if dry_run else session.find_node(node)
+    job = plan(
+        RunOptions(
+            command=tuple(command),
+            resource=Resource(
+                settings.run_memory_mb if memory is None else memory,
+                settings.run_vcores if vcores is None else vcores,
+            ),
+            containers=count,
+            execution_type=ExecutionType.OPPORTUNISTIC if opportunistic else ExecutionType.GUARANTEED,
+            enforce=enforce,
+            promote=promote,
+            priority=priority,
+            duration_hint_ms=round((expect or 0) * 1000),
+            environment=environment,
+            working_directory=directory,
+            node=where,
+            name=name,
+            timeout_ms=round((timeout or 0) * 1000),
+            container_timeout_ms=round((container_timeout or 0) * 1000),
+            retries=retries,
+            max_preemptions=settings.max_preemptions,
+        )
+    )
+    job = replace(job, exit_rule=exit_code.value)
+    if dry_run:
+        from .dry_run import tell
+
+        return tell(context, printer, job, settings.am_resource if detach else None)
+    shown = not (printer.ids_only or printer.is_json)
+    options = JobOptions(
+        stream=shown,
+        prefixed=count > 1 and not no_prefix,
+        plain_lines=not no_progress,
+        queue=queue,
+        tags=tags(tag),
+        variables=tuple(env or ()),
+    )
+    if detach:
+        submit_detached(session, job, printer, options, settings)
+        return 0
+    outcome = run_foreground(session, job, printer, options)
+    if printer.is_json:
+        printer.document(final_document(outcome))
+    return outcome.end.exit_code
+
+
+def both_types() -> UsageError:
+    """For those who ask for both execution types."""
+    return UsageError(
+        "-O and -G exclude each other",
+        because="a container is opportunistic or guaranteed",
+        hint="give one of them; -G is the default",
+    )
+
+
+def check_counts(count: int, vcores: int | None, memory: int | None) -> None:
+    """Raise UsageError for numbers that no job can have."""
+    if count < 1:
+        raise UsageError(f"a job of {count} containers", because="there must be at least one", hint="-n 1")
+    if count > MOST_CONTAINERS:
+        raise UsageError(
+            f"{count:,} containers are too many for one job",
+            because=f"{MOST_CONTAINERS:,} are the limit",
+            hint="let each container do more",
+        )
+    if vcores is not None and vcores < 0:
+        raise UsageError(
+            f"a container of {vcores} vcores", because="a number of vcores is not negative", hint="--vcores 1"
+        )
+    if memory is not None and memory < 1:
+        raise UsageError(
+            f"a container of {memory} MB", because="a container needs some memory", hint="--memory 512"
+        )
+
+
+def surroundings(env: list[str] | None, cwd: str | None, printer: Printer) -> tuple[dict[str, str], str]:
+    """The environment and directory that the containers get:
+
+    the caller's, changed by ``--env`` and ``--cwd``.
+    """
+    kept, dropped = portable_environment(os.environ)
+    if dropped:
+        printer.warn(f"not passed on, as they are not UTF-8: {', '.join(sorted(dropped))}")
+    asked = assignments(env or [])
+    refuse_owned(asked)
+    kept.update(asked)
+    try:
+        here = os.getcwd() if cwd is None else cwd
+    except OSError as error:
+        raise UsageError(
+            "this directory cannot be used", because=error.strerror or "", hint="name one with --cwd"
+        ) from None
+    return kept, check_directory(here)
+
+
+def refuse_owned(asked: Iterable[str]) -> None:
+    """Raise UsageError for a variable that tells a container of itself, so that only its node can know it."""
+    hints = {"PWD": "--cwd names the directory"}
+    for name in asked:
+        if name in (*OWNED, NUMBER_VARIABLE, COUNT_VARIABLE):
+            raise UsageError(
+                f"--env cannot set {name}",
+                because="by that variable each container learns of itself from its node",
+                hint=hints.get(name, "choose another name"),
+            )
+
+
+def tags(given: list[str] | None) -> tuple[str, ...]:
+    """The tags of an application, each once: options, and commas within one."""
+    return tuple(dict.fromkeys(one.strip() for text in given or () for one in text.split(",") if one.strip()))
+
+
+def assignments(words: list[str]) -> dict[str, str]:
+    """Variables from ``K=V`` words; a word without ``=`` is an empty variable, as in YARN.
+
+    Raises UsageError.
+    """
+    check_text(words, "the variable", without_value)
+    result = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        if not name or "\0" in word:
+            raise UsageError(
+                f"{without_value(word)!r} is not a variable",
+                because="it has no name",
+                hint="write NAME=VALUE",
+            )
+        result[name] = value
+    return result

@@ -1,0 +1,511 @@
+"""What ``run``, ``dshell`` and ``pi`` share:
+
+a job in this client or detached, its progress, its end, its exit code.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from executor.records import Resource
+
+from ...errors import EXIT_FAILURE, EXIT_INTERRUPTED, YoppError
+from ...jobs import progress
+from ...jobs.commands import without_values
+from ...jobs.loop import Left, MasterLoop, SignalWatch
+from ...jobs.output import OutputFollower, Sink
+from ...jobs.session import ON_DEMAND, Session
+from ...masters.jobmaster import JobMaster
+from ...masters.messages import EndMaster, StopRequested, TaskReport, TaskState
+from ...records.client_protocol import KillApplicationRequest, SubmitApplicationResponse
+from ...records.explanation import ReasonCode
+from ...records.jobs import JobSpec
+from ...records.reports import FINAL_STATES, ApplicationReport, FinalApplicationStatus
+from ...records.requests import ApplicationSubmissionContext, ContainerLaunchContext
+from ...rpc.blocking import Connection
+from ...rpc.plain import encode
+from ...settings.applications import ApplicationSettings
+from ...settings.resourcemanager import ResourceManagerSettings
+from ..frame.context import Context
+from ..frame.output import Printer, is_terminal
+
+FIRST_LINE_SECONDS = 0.5
+"""A job says where it stands when all its tasks have found a place, or after this time."""
+
+DRAW_SECONDS = 0.1
+LINE_SECONDS = 10.0
+BEGIN_SECONDS = 2.0
+"""How long a detached job is looked at, to say whether it runs and where."""
+"""How often the progress line is drawn anew on a terminal, and a plain one written elsewhere."""
+
+KILL_SECONDS = 2.0
+"""How long the second Ctrl-C waits for the ResourceManager."""
+BAR_CELLS = 24
+EXIT_READER_GONE = 141
+JOB_FILE = "job.json"
+_LIVE = frozenset({TaskState.RUNNING})
+_LEFT_CONTAINER = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED, TaskState.WAITING})
+
+
+@dataclass(slots=True)
+class JobOptions:
+    """How a job is shown and submitted. ``stream`` copies the containers' output; ``prefixed`` marks its
+    lines.
+
+    ``plain_lines`` writes a line of progress now and then where there is no terminal. ``show_summary`` says
+    always which types ran. ``queue``, ``priority``, ``tags`` and ``node_label`` are the
+    application's. ``variables`` are the NAME=VALUE words of the command line, whose values nobody else is shown.
+    """
+
+    stream: bool = False
+    prefixed: bool = False
+    show_summary: bool = False
+    queue: str = "default"
+    priority: int = 0
+    tags: tuple[str, ...] = ()
+    keep_containers: bool = False
+    node_label: str = ""
+    master_resource: Resource | None = None
+    plain_lines: bool = True
+    variables: tuple[str, ...] = ()
+
+
+class JobConsole:
+    """Shows one job to the person who started it (``jobs.loop.Observer``)."""
+
+    def __init__(
+        self,
+        printer: Printer,
+        job: JobSpec,
+        master: JobMaster,
+        response: SubmitApplicationResponse,
+        options: JobOptions,
+    ) -> None:
+        self._printer = printer
+        self._job = job
+        self._master = master
+        self._response = response
+        self._started = time.monotonic()
+        self._first_said = False
+        # One command whose output is shown and whose code is handed on needs no story in a pipe or a script.
+        only_one = sum(len(phase.tasks) for phase in job.phases) == 1
+        self._terse = options.stream and only_one and not printer.verbose and not is_terminal(sys.stderr)
+        self._plain_lines = options.plain_lines and not self._terse and not is_terminal(sys.stderr)
+        self._shown = ""
+        self._drawn_at = 0.0
+        self._is_drawn = False
+        self.tasks: dict[tuple[int, int], TaskReport] = {}
+        self._follower: OutputFollower | None = None
+        self._out: Sink | None = None
+        self._err: Sink | None = None
+        if options.stream:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            self._out = Sink(1, self.hide if is_terminal(sys.stdout) else None)
+            self._err = Sink(2, self.hide if is_terminal(sys.stderr) else None)
+            self._follower = OutputFollower(
+                response.log_directory, self._out, self._err, prefixed=options.prefixed
+            )
+
+    # --- what the loop tells
+
+    def task_changed(self, task: TaskReport) -> None:
+        """Follow its output; remember how it ended."""
+        self.tasks[task.phase, task.planned_number] = task
+        if self._follower is not None and task.container_id:
+            if task.state in _LIVE:
+                self._follower.watch(task.container_id, task.number)
+            elif task.state in _LEFT_CONTAINER:
+                self._follower.ended(task.container_id, task.number)
+        if self._printer.verbose:
+            where = f" {task.container_id} on {task.node_id}" if task.container_id else ""
+            self.say(f"task {task.number}: {task.state.value}{where}")
+
+    def notice(self, text: str) -> None:
+        """Pass it on."""
+        self.say(text)
+
+    def stopping(self, reason: str) -> None:
+        """Say that the job is being stopped."""
+        self.say(f"{reason}: stopping the job (Ctrl-C again kills it at once)")
+
+    def stop_wanted(self) -> StopRequested | None:
+        """A job whose reader has gone (``| head``) ends, as it would in a pipe of the shell's."""
+        if self._follower is not None and self._follower.reader_gone:
+            return StopRequested("nobody reads its output any more", EXIT_READER_GONE)
+        return None
+
+    def tick(self, now: float) -> float | None:
+        """Copy output and draw progress, as far as they are due."""
+        again = None if self._follower is None else self._follower.tick(now)
+        if self._printer.quiet or self._printer.is_json:
+            return again
+        due = self._say_first(now) if not self._first_said else self._show(now)
+        return due if again is None else again if due is None else min(again, due)
+
+    # --- progress
+
+    def _say_first(self, now: float) -> float | None:
+        counts = self._master.tally.counts
+        unplaced = counts[TaskState.ASKED] + counts[TaskState.STARTING]
+        placed = any(counts[state] for state in (TaskState.RUNNING, TaskState.QUEUED))
+        if (placed and not unplaced) or now - self._started >= FIRST_LINE_SECONDS:
+            self.say_first_line()
+            return now
+        return self._started + FIRST_LINE_SECONDS
+
+    def say_first_line(self) -> None:
+        """Which application this is, and where its tasks stand; once."""
+        if not self._first_said:
+            self._first_said = True
+            self._drawn_at = time.monotonic()
+            self._shown = progress.states_text(self._master.tally)
+            if self._terse:
+                return
+            self.say(
+                progress.first_line(
+                    self._response.application_id, self._job, self._response.info.nodes_running, self._shown
+                )
+            )
+
+    def _show(self, now: float) -> float | None:
+        text = progress.states_text(self._master.tally)
+        period = DRAW_SECONDS if self._printer.progress else LINE_SECONDS
+        if text == self._shown and (self._is_drawn or not self._printer.progress):
+            return None
+        if not self._may_draw():
+            return None
+        if now - self._drawn_at < period:
+            return self._drawn_at + period
+        self._shown, self._drawn_at = text, now
+        if self._printer.progress:
+            tally = self._master.tally
+            drawn = progress.bar(tally, BAR_CELLS) if tally.total > 1 else ()
+            self._printer.status_line(f"{duration(now - self._started)}  {text}", drawn)
+            self._is_drawn = True
+        elif self._plain_lines:
+            self._printer.note(text)
+        return None
+
+    def _may_draw(self) -> bool:
+        """On a terminal, a progress line must not land in the middle of what the containers write."""
+        if self._out is None or self._err is None or not self._printer.progress:
+            return True
+        if self._master.tally.total == 1 and self._master.tally.counts[TaskState.RUNNING]:
+            return False
+        return self._out.at_line_start and self._err.at_line_start
+
+    def hide(self) -> None:
+        """Take the progress line away."""
+        if self._is_drawn:
+            self._printer.status_line("")
+            self._is_drawn = False
+
+    def say(self, text: str) -> None:
+        """One line on stderr, around the progress line."""
+        self.hide()
+        if is_terminal(sys.stderr):  # what a container wrote last may have no end of line
+            for sink, stream in ((self._out, sys.stdout), (self._err, sys.stderr)):
+                if sink is not None and not sink.at_line_start and is_terminal(stream):
+                    sink.write(b"\n")
+        self._printer.note(text)
+
+    # --- the end
+
+    def drain(self, signals: SignalWatch) -> None:
+        """Copy what is left of the output, however long its reader takes; a signal ends that too."""
+        if self._follower is not None:
+            self._follower.drain(lambda: not any(signals.received()))
+            self._follower.close()
+        self.hide()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.hide()
+        if self._follower is not None:
+            self._follower.close()
+
+    def check_output(self, end: EndMaster) -> None:
+        """Raises YoppError if stdout did not take all that the containers wrote, say because its disk is
+        full."""
+        problem = self._follower.lost if self._follower is not None else None
+        if problem is not None:
+            raise YoppError(
+                "cannot write to standard output",
+                because="it is closed" if problem.errno == errno.EBADF else os.strerror(problem.errno or 0),
+                hint=f"the job has run; all it wrote is in {self._response.log_directory}",
+                exit_code=end.exit_code or EXIT_FAILURE,
+            )
+
+    def say_end(self, end: EndMaster, options: JobOptions) -> None:
+        """What came of it."""
+        self.say_first_line()
+        if self._terse and end.final_status is FinalApplicationStatus.SUCCEEDED:
+            return
+        tally = self._master.tally
+        for line in progress.failure_lines(tally.failures, tally.total, self._response.log_directory):
+            self.say(line)
+        elapsed = time.monotonic() - self._started
+        self.say(progress.end_line(end.final_status, elapsed, tally, end.diagnostics))
+        summary = progress.summary_line(end.summary, always=options.show_summary)
+        if summary:
+            self.say(summary)
+
+
+def duration(seconds: float) -> str:
+    """Whole seconds, for a line that changes."""
+    return f"{int(seconds)} s"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a foreground job ended. ``report`` is the RM's last word, None if it could not be asked."""
+
+    end: EndMaster
+    response: SubmitApplicationResponse
+    report: ApplicationReport | None
+    tasks: dict[tuple[int, int], TaskReport]
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether every container ended with 0."""
+        return self.end.final_status is FinalApplicationStatus.SUCCEEDED
+
+
+def session_of(context: Context, printer: Printer) -> tuple[Session, ApplicationSettings]:
+    """A session of this command's run directory, and the job settings of its configuration."""
+    configuration = context.configuration
+    for line in configuration.warnings:
+        printer.warn(line)
+    settings = configuration.settings(ApplicationSettings)
+    return Session(context.run_dir, configuration, settings.on_demand_enabled, printer.note), settings
+
+
+def warn_of_ignored(session: Session, printer: Printer) -> None:
+    """A cluster that runs already goes by the properties that its daemons were started with."""
+    if session.started_here or not session.configuration.from_command_line():
+        return
+    from ...cluster.starting import setting_differences
+    from ...cluster.state import running_configuration
+
+    running = running_configuration(session.run_dir)
+    found = [] if running is None else setting_differences(running, session.configuration)
+    if found := [one for one in found if one.endswith("(-D)")]:
+        printer.warn(
+            f"the cluster runs already, so -D does not change this: {'; '.join(found)}. "
+            "`yopp down` first, or set it with `yopp up`"
+        )
+
+
+def command_line(variables: Sequence[str] = ()) -> str:
+    """What people typed, for listings, which all users of the machine may see: of ``variables`` the names only."""
+    import shlex
+
+    return (
+        shlex.join(["yopp", *without_values(sys.argv[1:], variables)])
+        .encode(errors="backslashreplace")
+        .decode()[:1000]
+    )
+
+
+def run_foreground(session: Session, job: JobSpec, printer: Printer, options: JobOptions) -> Outcome:
+    """Submit the job with this client as its master, and see it through. Raises YoppError.
+
+    Interrupted twice, it has the RM kill the job at once, and leaves (exit 130).
+    """
+    response = session.submit(_context(job, options))
+    warn_of_ignored(session, printer)
+    if response.am_token is None:
+        raise YoppError(
+            "the ResourceManager gave no token for a master in the client",
+            because="only an unmanaged application has its master in the client",
+            hint="`yopp doctor` compares the versions of what runs",
+        )
+    if printer.ids_only:
+        printer.text(response.application_id)
+    master = JobMaster(job, response.attempt_id, response.am_token)
+    console = JobConsole(printer, job, master, response, options)
+    with SignalWatch() as signals:
+        scheduler = session.configuration.settings(ResourceManagerSettings).scheduler_address
+        loop = MasterLoop(master, session.open(), console, signals, scheduler)
+        try:
+            end = loop.run()
+            session.connection = loop.rm
+            console.drain(signals)
+        except Left:
+            console.close()
+            session.close()
+            raise killed_at_once(session.run_dir.rm_socket, response.application_id) from None
+        finally:
+            console.close()
+    report = session.report(response.application_id) if printer.is_json or end.error else None
+    session.leave(response.info)
+    if end.error is not None:
+        raise _final_error(end, end.error, report)
+    if end.exit_code != EXIT_READER_GONE:
+        console.say_end(end, options)
+        console.check_output(end)
+    return Outcome(end, response, report, console.tasks)
+
+
+def killed_at_once(rm_socket: str, application_id: str) -> YoppError:
+    """Have the RM kill an application whose client has no more patience; what is to be said of it.
+
+    Where the RM does not answer in KILL_SECONDS the client leaves all the same: the RM ends what has lost its client.
+    """
+    shows = f"`yopp app status {application_id}` and `yopp logs {application_id}` show how it ended"
+    request = KillApplicationRequest(application_id, "interrupted twice by Ctrl-C")
+    try:
+        with Connection(rm_socket, timeout=KILL_SECONDS) as connection:
+            connection.call("forceKillApplication", request, timeout=KILL_SECONDS)
+    except YoppError as problem:
+        because = f"interrupted twice, and {problem.message}"
+        return YoppError(
+            f"left {application_id}: the cluster ends what is left of it",
+            because=because,
+            hint=shows,
+            exit_code=EXIT_INTERRUPTED,
+        )
+    return YoppError(
+        f"killed {application_id}", because="interrupted twice", hint=shows, exit_code=EXIT_INTERRUPTED
+    )
+
+
+def _context(job: JobSpec, options: JobOptions) -> ApplicationSubmissionContext:
+    return ApplicationSubmissionContext(
+        application_id="",
+        name=job.name,
+        application_type=job.application_type,
+        queue=options.queue,
+        user=os.environ.get("HADOOP_USER_NAME", ""),
+        priority=options.priority,
+        unmanaged=True,
+        tags=options.tags,
+        node_label_expression=options.node_label,
+        command_line=command_line(options.variables),
+        map_reduce=job.map_reduce,
+    )
+
+
+def _final_error(end: EndMaster, error: YoppError, report: ApplicationReport | None) -> YoppError:
+    """What made it impossible to go on, with what the RM says of it."""
+    because = error.because
+    if not because and report is not None and report.diagnostics != error.message:
+        because = " ".join(report.diagnostics.split())
+    return type(error)(error.message, because=because, hint=error.hint, exit_code=end.exit_code)
+
+
+def submit_detached(
+    session: Session,
+    job: JobSpec,
+    printer: Printer,
+    options: JobOptions,
+    settings: ApplicationSettings,
+) -> SubmitApplicationResponse:
+    """Submit the job with its master in a container of the cluster, and return at once. Raises YoppError."""
+    from ...cluster.launching import daemon_environment
+
+    session.check_sizes(task.resource for phase in job.phases for task in phase.tasks)
+    address = f"unix:{session.run_dir.rm_socket}"
+    spec = json.dumps(encode(replace(job, rm_address=address)))
+    resource = options.master_resource or settings.am_resource
+    environment = daemon_environment(os.environ)
+    context = replace(
+        _context(job, options),
+        unmanaged=False,
+        am_container_spec=ContainerLaunchContext(
+            command=(sys.executable, "-P", "-m", "yarnopp_cli.daemons.applicationmaster", JOB_FILE),
+            environment={name: environment[name] for name in ("PYTHONPATH", "PATH") if name in environment},
+            files={JOB_FILE: spec},
+        ),
+        am_resource=resource,
+        keep_containers_across_attempts=options.keep_containers,
+    )
+    response = session.submit(context)
+    warn_of_ignored(session, printer)
+    application_id = response.application_id
+    if printer.is_json:
+        report = session.report(application_id)
+    else:
+        report = None if printer.quiet else _as_it_begins(session, application_id)
+    if not printer.quiet and (never := _never(session, application_id, report)):
+        printer.note(f"warning: it waits in vain: {never}")
+    session.close()
+    if printer.is_json:
+        printer.document({"app": _app_document(application_id, report)})
+    else:
+        printer.text(application_id)
+        shows = f"detached: {progress.kinds_text(job)}; `yopp logs -f {application_id}` shows its output"
+        if response.info.lifetime == ON_DEMAND:  # afterwards nobody is there who could be asked for its end
+            printer.note(f"{shows}, also when this cluster has ended with it; after `yopp up` one stays")
+        else:
+            printer.note(f"{shows}, `yopp wait {application_id}` waits for its end")
+        if report is not None:
+            printer.note(progress.where_text(report))
+    return response
+
+
+def _never(session: Session, application_id: str, report: ApplicationReport | None) -> str:
+    """Why none of what it waits for can start on the nodes that there are, as those may change: a warning, not a
+    refusal; "" where it can."""
+    if report is None or report.state in FINAL_STATES:
+        return ""
+    found = session.explain(application_id)
+    vain = found is not None and found.waits and not found.satisfiable
+    reasons = [one.text for one in found.reasons if one.code is ReasonCode.TOO_BIG] if found and vain else []
+    return "; ".join(reasons)
+
+
+def _as_it_begins(session: Session, application_id: str) -> ApplicationReport | None:
+    """A detached job when its master and first containers are at work, or when BEGIN_SECONDS have passed."""
+    deadline = time.monotonic() + BEGIN_SECONDS
+    while True:
+        report = session.report(application_id)
+        if report is None or report.state in FINAL_STATES or time.monotonic() >= deadline:
+            return report
+        # The master's own container is one of those that run.
+        if report.containers_running + report.containers_queued + report.containers_done > 1:
+            return report
+        time.sleep(0.02)
+
+
+def final_document(outcome: Outcome, extra: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The document of ``--json`` at the end of a job:
+
+    YARN's AppInfo, with every task's end under ``yopp``.
+    """
+    app = _app_document(outcome.response.application_id, outcome.report)
+    ours = app.setdefault("yopp", {})
+    ours["exit"] = outcome.end.exit_code
+    ours["tasks"] = [
+        {
+            "phase": task.phase,
+            "task": task.number,
+            "container": task.container_id,
+            "node": task.node_id,
+            "executionType": task.execution_type.value,
+            "state": task.state.value,
+            "exit": task.exit_code,
+            "preemptions": task.preemptions,
+            "failedAttempts": task.attempts,
+            "diagnostics": task.diagnostics,
+        }
+        for _, task in sorted(outcome.tasks.items())
+    ]
+    ours.update(extra or {})
+    return {"app": app}
+
+
+def _app_document(application_id: str, report: ApplicationReport | None) -> dict[str, Any]:
+    if report is None:
+        return {"id": application_id}
+    from ...views.applications import document
+
+    return document(report, round(time.time() * 1000))

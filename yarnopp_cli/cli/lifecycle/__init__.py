@@ -1,0 +1,1 @@
+"""Commands that start, stop, check and configure a cluster."""

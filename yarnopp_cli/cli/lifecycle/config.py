@@ -1,0 +1,244 @@
+"""``yopp config``: which properties there are, what they are set to and where, and what is wrong with a
+file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...errors import EXIT_CONFIGURATION, YoppError
+from ..frame import output as out
+from ..frame.context import Context
+from ..frame.options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, examples, new_typer
+from ..frame.output import Printer
+from . import config_changes
+
+if TYPE_CHECKING:
+    from executor.settings import Property
+
+    from ...settings.loading import Configuration, Findings
+
+Keys = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[KEY]...",
+        help="Names, the beginning of several (yarn.scheduler), or a word in them (queue).",
+    ),
+]
+Origin = Annotated[bool, typer.Option("--origin", help="Show where each value is from.")]
+All = Annotated[bool, typer.Option("-a", "--all", help="Show the properties that nobody set, too.")]
+Files = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[FILE]...", help="Check each of these alone, instead of what yopp would read."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group ``config``."""
+    group = new_typer(help="Show, check and change the configuration.")
+    group.command("show", epilog=examples("yopp config show --origin", "yopp config show -a yarn.scheduler"))(
+        show
+    )
+    group.command(
+        "get",
+        epilog=examples(
+            "yopp config get yarn.scheduler.maximum-allocation-mb",
+            "yopp config get --conf configs/pause.toml yopp.run.memory-mb",
+        ),
+    )(get)
+    group.command(
+        "check", epilog=examples("yopp config check", "yopp config check /etc/hadoop/yarn-site.xml")
+    )(check)
+    group.command("path", epilog=examples("yopp config path", "yopp config path --json"))(path)
+    config_changes.add_to(group)
+    app.add_typer(group, name="config")
+
+
+def show(
+    keys: Keys = None,
+    origin: Origin = False,
+    all_: All = False,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    output: Output = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    color: Color = None,
+) -> None:
+    """Print properties with their values: those that are set, those that KEY names, or all of them."""
+    printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
+    configuration = Context.of(conf=conf, define=define, run_dir=run_dir).configuration
+    names = _named(configuration, keys, all_)
+    _warn(printer, configuration.warnings)
+    from ...settings.values import to_text
+    from ...views.columns import Column, default_columns
+
+    columns: tuple[Column[str], ...] = (
+        Column("name", "PROPERTY", lambda name: name),
+        Column("value", "VALUE", lambda name: to_text(configuration.value(name)), flexible=True),
+        Column("origin", "ORIGIN", configuration.origin, flexible=True, wide=not origin),
+        Column("default", "DEFAULT", lambda name: to_text(_declared(name).default), flexible=True, wide=True),
+    )
+    printer.listing(
+        names,
+        default_columns(columns, wide=printer.form == "wide"),
+        documents=lambda rows: {"properties": [document(configuration, name) for name in rows]},
+        document=lambda name: document(configuration, name),
+        identity=lambda name: name,
+        empty="every property has its default; -a shows them",
+    )
+
+
+def get(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The name of one property.")],
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    output: Output = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Print the value of one property and nothing else."""
+    printer = Printer.of(output=output, json=json, quiet=quiet)
+    configuration = Context.of(conf=conf, define=define, run_dir=run_dir).configuration
+    from ...settings.values import to_text
+
+    value = configuration.value(key)
+    if printer.is_json:
+        printer.document(document(configuration, key))
+    elif printer.form == "tsv":
+        printer.separated(("name", "value"), [(key, to_text(value))])
+    else:
+        printer.text(to_text(value))
+
+
+def check(
+    files: Files = None,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    output: Output = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    color: Color = None,
+) -> int:
+    """Read the configuration, or each FILE alone, and list everything that is wrong with it. Exits 78 if
+    anything is."""
+    from ...settings.loading import examine
+
+    printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
+    context = Context.of(conf=conf, define=define, run_dir=run_dir)
+    checked: list[Findings] = [
+        examine(chosen, context.define, environ=os.environ, state_dir=context.run_dir.state_dir)
+        for chosen in ([[file] for file in files] if files else [list(context.conf)])
+    ]
+    wrong = any(findings.problems for findings in checked)
+    code = EXIT_CONFIGURATION if wrong else 0
+    if printer.is_json:
+        printer.document(_check_document(checked, code))
+        return code
+    for findings in checked:
+        for problem in findings.problems:
+            out.error(problem)
+        _warn(printer, findings.warnings)
+        if not findings.problems and printer.form == "name" and not quiet:
+            printer.ids(findings.sources)
+        elif not findings.problems and not quiet:
+            printer.text("\n".join(f"{source}: ok" for source in findings.sources))
+    return code
+
+
+def path(
+    conf: Conf = None,
+    output: Output = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Print the configuration files that yopp reads, and on stderr those that it looks for."""
+    from ...settings.files import candidate_sites, check_file, chosen_files
+
+    printer = Printer.of(output=output, json=json, quiet=quiet)
+    read = chosen_files(conf or (), os.environ)
+    if conf or os.environ.get("YOPP_CONF"):
+        for one in read:
+            check_file(one)
+    candidates = candidate_sites(os.environ)
+    if printer.is_json:
+        printer.document({"path": {"read": read, "candidates": list(candidates)}})
+        return
+    if conf or os.environ.get("YOPP_CONF"):
+        printer.note("named by --conf" if conf else "named by YOPP_CONF")
+    else:
+        printer.note("the first that exists of:\n" + "\n".join(f"  {candidate}" for candidate in candidates))
+    printer.text("\n".join(read))
+
+
+def _named(configuration: Configuration, keys: Sequence[str] | None, all_: bool) -> list[str]:
+    """The names to show: those that a key is, or begins; without keys those that are set. Raises
+    ConfigurationError."""
+    from ...settings.registry import PROPERTIES
+    from ...settings.rules import DEFAULT
+
+    known = (*PROPERTIES, *configuration.queue_properties())
+    if not keys:
+        return [name for name in known if all_ or configuration.origin(name) != DEFAULT]
+    names: list[str] = []
+    for key in keys:
+        prefix = key.rstrip(".*") + "."
+        below = [name for name in known if name == key or name.startswith(prefix)]
+        if not below and "." not in key:
+            below = [name for name in known if key in name]  # a word: all that is about it
+        if not below:
+            configuration.value(key)  # raises, with the nearest name
+            below = [key]
+        names += [name for name in below if name not in names]
+    return names
+
+
+def _declared(name: str) -> Property:
+    """The declaration of a property that the configuration has."""
+    from ...settings.registry import declared
+
+    found = declared(name)
+    assert found is not None, f"the configuration holds {name}, which nobody declared"
+    return found
+
+
+def document(configuration: Configuration, name: str) -> dict[str, Any]:
+    """A property as --json prints it."""
+    from ...settings.loading import default_value
+
+    declared = _declared(name)
+    return {
+        "name": name,
+        "value": configuration.value(name),
+        "default": default_value(declared, configuration.state_dir),
+        "origin": configuration.origin(name),
+        "type": declared.type.__name__,
+    }
+
+
+def _check_document(checked: Sequence[Findings], code: int) -> dict[str, Any]:
+    def story(problem: YoppError) -> dict[str, str]:
+        return {"error": problem.message, "because": problem.because, "hint": problem.hint}
+
+    return {
+        "check": [
+            {
+                "read": findings.sources,
+                "problems": [story(problem) for problem in findings.problems],
+                "warnings": findings.warnings,
+            }
+            for findings in checked
+        ],
+        "exit": code,
+    }
+
+
+def _warn(printer: Printer, warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        printer.warn(warning)

@@ -1,0 +1,401 @@
+"""``yopp config set|import``: change the user's configuration file, all of it checked before anything is written."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...errors import ConfigurationError, InvalidPropertyError, UsageError, YoppError
+from ..frame.context import Context
+from ..frame.options import SETTINGS, Color, Conf, Define, DryRun, Json, Output, Quiet, RunDirOption, examples
+from ..frame.output import Printer
+
+if TYPE_CHECKING:
+    from ...settings.entries import Entry
+    from ...settings.loading import Configuration
+    from ...settings.values import Value
+
+SITE = "yarn-site.toml"
+
+
+def add_to(group: typer.Typer) -> None:
+    """Add these commands to the group ``config``."""
+    group.command(
+        "set",
+        context_settings={**SETTINGS, "ignore_unknown_options": True},  # -1 is a value
+        epilog=examples(
+            "yopp config set yarn.nodemanager.opportunistic-containers-max-queue-length 20",
+            "yopp config set --dry-run yopp.run.memory-mb 256",
+        ),
+    )(set_)
+    group.command(
+        "import",
+        epilog=examples(
+            "yopp config import --dry-run /etc/hadoop/yarn-site.xml",
+            "yopp config import /etc/hadoop/yarn-site.xml --json",
+        ),
+    )(import_)
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """The file that is changed: its path, its text, and ``copied``, the file that it begins as a copy of."""
+
+    path: str
+    text: str
+    copied: str = ""
+
+
+def set_(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The name of one property.")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="Its new value.")],
+    dry_run: DryRun = False,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    output: Output = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    color: Color = None,
+) -> None:
+    """Set a property in your configuration file, or in the one that --conf names; the rest of it stays as it is.
+
+    Without a file of your own yet it begins as a copy of the one that yopp has read so far, so that nothing else
+    changes. Clusters that run go on with what they were started with.
+    """
+    from ...settings.loading import unknown_property
+    from ...settings.registry import declared
+    from ...settings.values import Refused, from_text
+
+    printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
+    context = Context.of(conf=conf, define=define, run_dir=run_dir)
+    known = declared(key)
+    if known is None:
+        raise unknown_property(key)
+    if not value.isprintable() and any("\ud800" <= one <= "\udfff" for one in value):
+        raise InvalidPropertyError(
+            f"{key} cannot be set",
+            because="the value is not UTF-8, and a file of TOML is",
+            hint="type it in UTF-8",
+        )
+    try:
+        # A variable is kept as it was typed: what it stands for may change.
+        wanted: Value = value if "${" in value else from_text(known, value)
+    except Refused as error:
+        raise InvalidPropertyError(
+            f"{key} cannot be set", because=str(error), hint=f"`yopp config get {key}` shows what it is now"
+        ) from None
+    configuration, path = change(printer, context, {key: wanted}, dry_run=dry_run)
+    if printer.is_json:
+        from .config import document
+
+        printer.document({**document(configuration, key), **({"dryRun": True} if dry_run else {})})
+    elif quiet or printer.form == "name":
+        printer.text(key)
+    else:
+        from ...settings.values import to_text
+
+        would = "would be " if dry_run else ""
+        printer.text(f"{key} = {to_text(configuration.value(key))}  ({would}in {path})")
+        _tell_running(printer, context, dry_run)
+
+
+def import_(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="yarn-site.xml and other files of Hadoop's.")
+    ],
+    dry_run: DryRun = False,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    output: Output = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    color: Color = None,
+) -> None:
+    """Take the properties of a Hadoop site file into your configuration file, and say of each whether it was taken.
+
+    What means nothing on one host is left, with the reason. Where a value is wrong nothing is written at all.
+    """
+    printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
+    context = Context.of(conf=conf, define=define, run_dir=run_dir)
+    lines = _judged(files, context, printer)
+    taken = {one.name: one.value for one in lines if one.taken and one.value is not None}
+    if taken:
+        _, path = change(printer, context, taken, dry_run=dry_run)
+    else:
+        path = _target(context)
+    if printer.is_json:
+        printer.document(
+            {"import": {"to": path, "dryRun": dry_run, "properties": [_document(one) for one in lines]}}
+        )
+        return
+    from ...views.columns import Column
+
+    columns: tuple[Column[_Judged], ...] = (
+        Column("name", "PROPERTY", lambda one: one.name),
+        Column("value", "VALUE", lambda one: one.text, flexible=True),
+        Column("taken", "TAKEN", lambda one: "yes" if one.taken else "no"),
+        Column("why", "WHY", lambda one: one.why, flexible=True),
+    )
+    printer.listing(
+        lines,
+        columns,
+        documents=list,
+        document=_document,
+        identity=lambda one: one.name,
+        empty="there is no property in it",
+    )
+    if printer.form in ("table", "wide"):
+        what = (
+            f"{len(taken)} of {len(lines)} properties {'would be taken' if dry_run else 'taken'} into {path}"
+        )
+        printer.note(what if taken else f"nothing to take; {path} is as it was")
+        if taken:
+            _tell_running(printer, context, dry_run)
+
+
+# ---- judging a file of Hadoop's
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What becomes of one property of a file, and why."""
+
+    name: str
+    text: str
+    origin: str
+    taken: bool
+    value: Value | None
+    why: str = ""
+
+
+def _document(one: _Judged) -> dict[str, Any]:
+    return {"name": one.name, "value": one.text, "origin": one.origin, "taken": one.taken, "why": one.why}
+
+
+def _judged(files: Sequence[str], context: Context, printer: Printer) -> list[_Judged]:
+    """Every property of the files, in their order. Raises ConfigurationError where one is unreadable or wrong."""
+    from ...settings.files import chosen_files, read_file
+    from ...settings.loading import examine
+
+    paths = chosen_files(files, os.environ)
+    entries: list[Entry] = []
+    for path in paths:
+        reading = read_file(path)
+        if reading.problems:
+            raise reading.problems[0]
+        entries += reading.entries
+        for warning in reading.warnings:
+            printer.warn(warning)
+        if any(not entry.from_xml for entry in reading.entries):
+            raise UsageError(
+                f"{path} is no file of Hadoop's", because="it is not XML", hint="use it as it is: --conf FILE"
+            )
+    findings = examine(paths, (), environ=os.environ, state_dir=context.run_dir.state_dir)
+    if findings.configuration is None:
+        first = findings.problems[0]
+        more = len(findings.problems) - 1
+        hint = f"{more} more: `yopp config check {paths[0]}` lists all" if more else first.hint
+        raise ConfigurationError(f"nothing was taken: {first.message}", because=first.because, hint=hint)
+    return [_judge(entry, findings.configuration) for entry in entries]
+
+
+def _judge(entry: Entry, configuration: Configuration) -> _Judged:
+    from ...settings.loading import default_value
+    from ...settings.refused import REFUSED
+    from ...settings.registry import PROPERTIES, declared
+    from ...settings.rules import OF_ANOTHER_CLUSTER
+    from ...settings.suggest import nearest
+    from ...settings.values import to_text
+
+    known = declared(entry.name)
+    text = str(entry.value)
+
+    def left(why: str) -> _Judged:
+        return _Judged(entry.name, text, entry.origin, False, None, why)
+
+    if known is None:
+        if (refusal := REFUSED.get(entry.name)) is not None:
+            return left("it asks for what happens anyway" if refusal.stands(text) else refusal.because)
+        near = nearest(entry.name, PROPERTIES, cutoff=0.93)
+        return left(f"unknown; did you mean {near}?" if near else "it means nothing to yopp")
+    if entry.name in OF_ANOTHER_CLUSTER and text:
+        return left("it names another cluster's ResourceManager")
+    if configuration.origin(entry.name) != entry.origin:
+        return left(f"{configuration.origin(entry.name)} holds instead")
+    value = configuration.value(entry.name)
+    remarks = ["the default"] if value == default_value(known, configuration.state_dir) else []
+    if to_text(value) != text.strip():
+        remarks.append(f"as {to_text(value)}")
+    if entry.final:
+        remarks.append("not as final: your file is the last word here")
+    why = "; ".join(remarks)
+    return _Judged(entry.name, text, entry.origin, True, value, why)
+
+
+# ---- writing
+
+
+def _target(context: Context) -> str:
+    """The file that is changed: what --conf or YOPP_CONF names, else the user's. Raises UsageError."""
+    from ...settings.files import candidate_sites
+
+    named = list(context.conf) or [one for one in os.environ.get("YOPP_CONF", "").split(":") if one]
+    if not named:
+        return candidate_sites(os.environ)[0]
+    path = os.path.join(named[-1], SITE) if os.path.isdir(named[-1]) else named[-1]
+    if path.endswith(".xml"):
+        raise UsageError(
+            f"{path} is not changed", because="yopp writes TOML only", hint=f"`yopp config import {path}`"
+        )
+    return path
+
+
+def _site(context: Context) -> _Site:
+    """The file as it is, or as it will begin. Raises ConfigurationError where it cannot be read as TOML."""
+    from ...settings.files import chosen_files, read_file
+
+    path = _target(context)
+    source = path
+    if not os.path.lexists(path):
+        if context.conf or os.environ.get("YOPP_CONF"):
+            return _Site(path, "")
+        [source] = chosen_files((), os.environ)
+    reading = read_file(source)
+    if reading.problems:
+        raise reading.problems[0]
+    with open(source, encoding="utf-8", newline="") as file:
+        text = file.read()
+    return _Site(path, text, copied="" if source == path else source)
+
+
+def change(
+    printer: Printer, context: Context, values: Mapping[str, Value], *, dry_run: bool
+) -> tuple[Configuration, str]:
+    """Set the values and write the file, unless that makes a configuration with a contradiction; the new
+    configuration, and the file. Raises ConfigurationError, YoppError."""
+    from ...settings.editing import with_values
+
+    path = os.path.realpath(_target(context))
+    _check_place(path)
+    with _directory(os.path.dirname(path), create=not dry_run):
+        site = _site(context)
+        text = with_values(site.text, values)
+        if text is None:
+            raise ConfigurationError(
+                f"{site.path} was not changed",
+                because="it is written in a way that only a person can add to without touching the rest",
+                hint="edit it by hand; `yopp config check` reads it",
+            )
+        configuration = _tried(context, path, text)
+        if site.copied:
+            printer.note(f"{site.path} begins as a copy of {site.copied}")
+        for warning in configuration.warnings:
+            printer.warn(warning)
+        if not dry_run:
+            _write(path, text)
+    return configuration, site.path
+
+
+def _tried(context: Context, path: str, text: str) -> Configuration:
+    """The configuration with ``text`` in the file. Raises ConfigurationError."""
+    from ...settings.files import chosen_files
+    from ...settings.loading import load
+
+    given = chosen_files(context.conf, os.environ) if context.conf or os.environ.get("YOPP_CONF") else [path]
+    read = [path if os.path.realpath(one) == path else one for one in given]
+    try:
+        return load(
+            read if path in read else [*read, path],
+            context.define,
+            environ=os.environ,
+            state_dir=context.run_dir.state_dir,
+            texts={path: text},
+        )
+    except ConfigurationError as error:
+        raise type(error)(
+            f"nothing was written: {error.message}", because=error.because, hint=error.hint
+        ) from None
+
+
+def _check_place(path: str) -> None:
+    """Raise YoppError where something stands that is not to be replaced: a device, say, or a file that is read-only."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+    if not stat.S_ISREG(found.st_mode):
+        raise YoppError(
+            f"cannot write {path}",
+            because="it is no regular file",
+            hint="--conf names another file",
+        )
+    if not os.access(path, os.W_OK):
+        raise _cannot_write(path, PermissionError(errno.EACCES, "it may not be written to"))
+
+
+@contextmanager
+def _directory(path: str, *, create: bool) -> Iterator[None]:
+    """Hold a directory against another change of a file in it. Raises YoppError where it cannot be used."""
+    try:
+        if create:
+            os.makedirs(path, mode=0o755, exist_ok=True)
+        elif not os.path.isdir(path):
+            yield
+            return
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _write(path: str, text: str) -> None:
+    """All of the file or nothing, with the mode and the owner that it has. Raises YoppError."""
+    temporary = ""
+    try:
+        before = os.stat(path) if os.path.exists(path) else None
+        mode = 0o644 if before is None else stat.S_IMODE(before.st_mode)
+        descriptor, temporary = tempfile.mkstemp(prefix=".yarn-site-", dir=os.path.dirname(path))
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            if before is not None and os.geteuid() == 0:  # who is root changes a user's file for that user
+                os.fchown(file.fileno(), before.st_uid, before.st_gid)
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        temporary = ""
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+    finally:
+        if temporary:
+            os.unlink(temporary)
+
+
+def _cannot_write(path: str, error: OSError) -> YoppError:
+    return YoppError(
+        f"cannot write {path}",
+        because=(error.strerror or str(error)).lower(),
+        hint="--conf names another file",
+    )
+
+
+def _tell_running(printer: Printer, context: Context, dry_run: bool) -> None:
+    if not dry_run and os.path.exists(context.run_dir.rm_socket):
+        printer.note("the cluster that runs goes on as it was started: `yopp down`, then `yopp up`")

@@ -1,0 +1,76 @@
+"""``yopp doctor``: what this host can enforce, and what to type for the rest."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..frame.context import Context
+from ..frame.options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, examples
+from ..frame.output import Printer
+from .up import Ports, with_ports
+
+if TYPE_CHECKING:
+    from ...cluster.doctor import Check
+CHECK_KEYS = ("name", "status", "found", "why", "fix")
+
+Fix = Annotated[
+    bool,
+    typer.Option(
+        "--fix", help="Remove what dead daemons of this run directory left, and end its containers."
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``doctor``."""
+    app.command("doctor", epilog=examples("yopp doctor", "yopp doctor --fix"))(doctor)
+
+
+def doctor(
+    fix: Fix = False,
+    ports: Ports = None,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    color: Color = None,
+) -> int:
+    """Check what this host can enforce: exit code 0 all is fine, 1 something is weaker, 2 something cannot
+    work."""
+    from ...cluster.doctor import Surroundings, examine_host, exit_code
+
+    printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
+    context = Context.of(run_dir=run_dir)
+    place = Surroundings(context.run_dir, tuple(conf or ()), tuple(with_ports(ports, define)), os.environ)
+    checks = []
+    if printer.form == "tsv":
+        printer.separated(CHECK_KEYS)
+    for check in examine_host(place, fix=fix):
+        checks.append(check)
+        if printer.form == "tsv":
+            printer.separated((), [tuple(_document(check).values())])
+        elif printer.form == "name" and not quiet:
+            printer.ids([check.name])
+        elif not printer.is_json and not (quiet and check.status == "ok"):
+            _print(printer, check)
+    code = exit_code(checks)
+    if printer.is_json:
+        printer.document({"checks": [_document(check) for check in checks], "exit": code})
+    return code
+
+
+def _print(printer: Printer, check: Check) -> None:
+    printer.text(f"{check.status:<4}  {check.name}: {check.found}")
+    if check.why:
+        printer.text(f"      because: {check.why}")
+    if check.fix:
+        printer.text(f"      type: {check.fix}")
+
+
+def _document(check: Check) -> dict[str, str]:
+    return {key: getattr(check, key) for key in CHECK_KEYS}

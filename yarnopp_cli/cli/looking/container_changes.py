@@ -1,0 +1,423 @@
+"""``yopp container pause|resume|promote|demote|resize``: each returns when it has happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from executor.records import ContainerState, ExecutionType, Resource
+
+from ...errors import EXIT_FAILURE, InvalidStateError, UsageError
+from ...records.client_protocol import GetContainersRequest
+from ...records.reports import ContainerReport
+from ...records.requests import ContainerUpdateType, UpdateContainerRequest
+from ...views import containers as view
+from ...views.containers import is_live
+from ...views.text import vcores as vcores_of
+from ..frame.context import Context
+from ..frame.naming import agreed, containers, words
+from ..frame.options import (
+    Color,
+    Conf,
+    Define,
+    DryRun,
+    Ids,
+    Json,
+    NoWait,
+    Output,
+    Quiet,
+    RunDirOption,
+    Timeout,
+    Verbose,
+    Yes,
+    examples,
+    size_mb,
+)
+from ..frame.output import Printer
+
+if TYPE_CHECKING:
+    from ...client.local import YarnClient
+
+CHANGE_SECONDS = 20.0
+_REFUSED_BY_NODE = "Container cannot become"
+_NOT_PAUSED = "Container could not be paused"
+
+
+def add_to(group: typer.Typer) -> None:
+    """Add these commands to the group ``container``."""
+    group.command(
+        "pause",
+        epilog=examples("yopp container pause 3.2", "yopp container list -q | yopp container pause -"),
+    )(pause)
+    group.command("resume", epilog=examples("yopp container resume 3.2", "yopp container resume last"))(
+        resume
+    )
+    group.command(
+        "promote",
+        epilog=examples("yopp container promote 3.2 --dry-run", "yopp container promote last --json"),
+    )(promote)
+    group.command("demote", epilog=examples("yopp container demote 3.2", "yopp container demote last"))(
+        demote
+    )
+    group.command(
+        "resize",
+        epilog=examples("yopp container resize --memory 2G 3.2", "yopp container resize --vcores 2 last"),
+    )(resize)
+
+
+def pause(
+    ids: Ids,
+    dry_run: DryRun = False,
+    no_wait: NoWait = False,
+    timeout: Timeout = None,
+    yes: Yes = False,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> int:
+    """Make every process of a container stand still until `resume`; it gives its vcores back meanwhile.
+
+    The time that it is paused does not count against its time limit. Whatever started a job still counts the
+    job's own time limit.
+    """
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
+        given = words(ids)
+        named = containers(client, given, every=lambda one: one.state is ContainerState.RUNNING)
+        if dry_run:
+            _foretell_pause(client, printer, named)
+            return 0
+        if not agreed(printer, given, named, "Pause", yes=yes):
+            return EXIT_FAILURE
+        for report in [_alive(client.container(one)) for one in named]:
+            client.pause_container(report)
+        after = _finish(client, named, no_wait, timeout, _is_paused, "pause")
+        _tell(client, printer, after)
+    return 0
+
+
+def resume(
+    ids: Ids,
+    no_wait: NoWait = False,
+    timeout: Timeout = None,
+    yes: Yes = False,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> int:
+    """Let a container that `pause` stopped go on, as soon as its node has room for it."""
+    from .container_effects import why_it_waits
+
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
+        given = words(ids)
+        named = containers(client, given, every=lambda one: one.state is ContainerState.PAUSED)
+        if not agreed(printer, given, named, "Resume", yes=yes):
+            return EXIT_FAILURE
+        for report in [_alive(client.container(one)) for one in named]:
+            client.resume_container(report)
+        after = _finish(client, named, no_wait, timeout, _goes_on, "go on", partial(why_it_waits, client))
+        _tell(client, printer, after)
+    return 0
+
+
+def promote(
+    ids: Ids,
+    dry_run: DryRun = False,
+    no_wait: NoWait = False,
+    timeout: Timeout = None,
+    yes: Yes = False,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> int:
+    """Make an opportunistic container guaranteed, as soon as its node can promise it its resources.
+
+    From then on nobody preempts it. One that waits in a queue or is paused starts or goes on before all
+    opportunistic ones.
+    """
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
+        return _change_type(client, printer, ids, ExecutionType.GUARANTEED, no_wait, timeout, yes, dry_run)
+
+
+def demote(
+    ids: Ids,
+    dry_run: DryRun = False,
+    no_wait: NoWait = False,
+    timeout: Timeout = None,
+    yes: Yes = False,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> int:
+    """Make a guaranteed container opportunistic: it goes on, and gives way where guaranteed ones need room."""
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
+        return _change_type(client, printer, ids, ExecutionType.OPPORTUNISTIC, no_wait, timeout, yes, dry_run)
+
+
+def resize(
+    ids: Ids,
+    memory: Annotated[
+        int | None,
+        typer.Option("--memory", metavar="SIZE", parser=size_mb, help="Its new memory: 512, 512M, 2G."),
+    ] = None,
+    vcores: Annotated[int | None, typer.Option("--vcores", metavar="V", help="Its new vcores.")] = None,
+    no_wait: NoWait = False,
+    timeout: Timeout = None,
+    yes: Yes = False,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> int:
+    """Give a container more or less memory or vcores while it runs; its limits change with them."""
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    if memory is None and vcores is None:
+        raise UsageError(
+            "no new size was given",
+            because="a resize needs memory, vcores or both",
+            hint="--memory 2G, --vcores 2, or both",
+        )
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
+        given = words(ids)
+        named = containers(client, given, every=is_live)
+        if not agreed(printer, given, named, "Resize", yes=yes):
+            return EXIT_FAILURE
+        for report in [_alive(_at_the_rm(client, one)) for one in named]:
+            one = report.container_id
+            now_has = report.resource
+            wanted = Resource(
+                now_has.memory if memory is None else memory, now_has.vcores if vcores is None else vcores
+            )
+            # Less of one and more of the other are two updates: what gives back is first.
+            smaller = Resource(min(wanted.memory, now_has.memory), min(wanted.vcores, now_has.vcores))
+            if wanted == now_has:
+                printer.note(f"{one} has {wanted} already")
+            if smaller != now_has:
+                _update(
+                    client,
+                    printer,
+                    one,
+                    ContainerUpdateType.DECREASE_RESOURCE,
+                    no_wait,
+                    timeout,
+                    size=smaller,
+                )
+            if wanted != smaller:
+                _update(
+                    client, printer, one, ContainerUpdateType.INCREASE_RESOURCE, no_wait, timeout, size=wanted
+                )
+        after = [client.container(one) for one in named]
+        _tell(
+            client, printer, after, lambda one: f"{one.resource.memory} MB, {vcores_of(one.resource.vcores)}"
+        )
+    return 0
+
+
+def _change_type(
+    client: YarnClient,
+    printer: Printer,
+    ids: Sequence[str],
+    target: ExecutionType,
+    no_wait: bool,
+    timeout: float | None,
+    yes: bool,
+    dry_run: bool,
+) -> int:
+    from .container_effects import Aftermath, aftermath, foretell, picture_of
+
+    guaranteed = target is ExecutionType.GUARANTEED
+    kind = (
+        ContainerUpdateType.PROMOTE_EXECUTION_TYPE
+        if guaranteed
+        else ContainerUpdateType.DEMOTE_EXECUTION_TYPE
+    )
+    given = words(ids)
+    named = containers(client, given, every=lambda one: one.execution_type is not target)
+    if not agreed(printer, given, named, "Promote" if guaranteed else "Demote", yes=yes or dry_run):
+        return EXIT_FAILURE
+    to_change = []
+    for report in [_alive(_at_the_rm(client, one)) for one in named]:
+        if report.execution_type is target:
+            printer.note(f"{report.container_id} is {target.value} already")
+        else:
+            to_change.append(report.container_id)
+    before = picture_of(client) if to_change else None
+    if dry_run:
+        if before is not None:
+            reports = [_of_no_master(one) for one in map(client.container, to_change)]
+            foretell(printer, "promote" if guaranteed else "demote", reports, before)
+        return 0
+    for one in to_change:
+        _update(client, printer, one, kind, no_wait, timeout, target=target)
+    found = Aftermath()
+    if guaranteed and before is not None:
+        found = aftermath(client, before.containers, to_change, wait=not no_wait)
+        found.say(printer)
+    after = [client.container(one) for one in named]
+    _tell(client, printer, after, lambda one: one.execution_type.value, found.of if guaranteed else None)
+    return 0
+
+
+def _of_no_master(report: ContainerReport) -> ContainerReport:
+    if report.is_am:
+        raise InvalidStateError(
+            f"{report.container_id} cannot be updated",
+            because="it is its application's master",
+            hint=f"`yopp app kill {report.application_id}` ends it with its application",
+        )
+    return report
+
+
+def _foretell_pause(client: YarnClient, printer: Printer, named: Sequence[str]) -> None:
+    """What pausing them would do. Raises InvalidStateError where nothing of one runs."""
+    from .container_effects import foretell, picture_of
+
+    reports = [_alive(client.container(one)) for one in named]
+    for one in reports:
+        if one.state is not ContainerState.RUNNING:
+            raise InvalidStateError(
+                f"{one.container_id} would not be paused",
+                because=f"it is {view.shown_state(one)}",
+                hint=f"`yopp explain {one.container_id}` says what it does",
+            )
+    foretell(printer, "pause", reports, picture_of(client))
+
+
+def _update(
+    client: YarnClient,
+    printer: Printer,
+    container_id: str,
+    kind: ContainerUpdateType,
+    no_wait: bool,
+    timeout: float | None,
+    *,
+    size: Resource | None = None,
+    target: ExecutionType | None = None,
+) -> None:
+    """Ask the RM for one update and wait until the container's node has made it."""
+    response = client.update_container(UpdateContainerRequest(container_id, -1, kind, size, target))
+
+    def has_happened(report: ContainerReport) -> bool:
+        _still_alive(report)
+        if report.version < response.version and _last_line(report).startswith(_REFUSED_BY_NODE):
+            raise InvalidStateError(
+                f"{container_id} is not updated",
+                because=_last_line(report),
+                hint=f"`yopp explain {container_id}` says what it has and its node",
+            )
+        return report.version >= response.version
+
+    what = "get room on its node for that" if response.pending else "change"
+    if response.pending:
+        from .container_effects import promise_text
+
+        printer.note(f"{container_id}: {promise_text(client, response.container)}")
+    _finish(client, [container_id], no_wait, timeout, has_happened, what)
+
+
+def _at_the_rm(client: YarnClient, container_id: str) -> ContainerReport:
+    """A container as the RM counts it, which may be ahead of its node."""
+    request = GetContainersRequest(container_ids=(container_id,), finished=True)
+    return next(iter(client.container_reports(request)))
+
+
+def _alive(report: ContainerReport) -> ContainerReport:
+    if not view.is_live(report):
+        raise InvalidStateError(
+            f"{report.container_id} has ended",
+            because=view.exit_text(report),
+            hint="`yopp ps` shows what lives",
+        )
+    return report
+
+
+def _still_alive(report: ContainerReport) -> None:
+    if not view.is_live(report):
+        raise InvalidStateError(
+            f"{report.container_id} has ended meanwhile",
+            because=report.diagnostics.strip(),
+            hint=f"`yopp container status {report.container_id}` shows how",
+        )
+
+
+def _is_paused(report: ContainerReport) -> bool:
+    _still_alive(report)
+    if report.state is ContainerState.RUNNING and _last_line(report).startswith(_NOT_PAUSED):
+        raise InvalidStateError(
+            f"{report.container_id} still runs",
+            because=_last_line(report),
+            hint=f"`yopp container status {report.container_id}` shows it as it is now",
+        )
+    return report.state is ContainerState.PAUSED
+
+
+def _goes_on(report: ContainerReport) -> bool:
+    return report.state not in (ContainerState.PAUSING, ContainerState.PAUSED, ContainerState.RESUMING)
+
+
+def _last_line(report: ContainerReport) -> str:
+    return report.diagnostics.strip().rpartition("\n")[2]
+
+
+def _finish(
+    client: YarnClient,
+    named: Sequence[str],
+    no_wait: bool,
+    timeout: float | None,
+    condition: Callable[[ContainerReport], bool],
+    what: str,
+    why: Callable[[str], str] | None = None,
+) -> list[ContainerReport]:
+    from .container import await_containers
+
+    if no_wait:
+        return [client.container(one) for one in named]
+    bound = CHANGE_SECONDS if timeout is None else timeout
+    return await_containers(client, named, condition, bound, what, why)
+
+
+def _tell(
+    client: YarnClient,
+    printer: Printer,
+    after: list[ContainerReport],
+    text: Callable[[ContainerReport], str] = view.shown_state,
+    besides: Callable[[ContainerReport], dict[str, Any]] | None = None,
+) -> None:
+    """How they are now; ``besides`` is what their documents say beyond that, under ``yopp``."""
+    from .container import show_details
+
+    if not printer.for_people:
+        show_details(client, printer, after, besides)
+        return
+    for report in after:
+        printer.text(f"{report.container_id} {text(report)}")

@@ -1,0 +1,148 @@
+"""``yopp container shell-into``: a shell, or a command, inside a container that runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from executor.records import ContainerState
+
+from ...errors import (
+    EXIT_CANNOT_START,
+    EXIT_FAILURE,
+    EXIT_NOT_PERMITTED,
+    InvalidStateError,
+    UsageError,
+    YoppError,
+)
+from ...records.reports import ContainerReport
+from ...views import containers as view
+from ..frame.context import Context
+from ..frame.naming import containers, one_of
+from ..frame.options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, Verbose, examples
+from ..frame.output import Printer, is_terminal
+
+if TYPE_CHECKING:
+    from executor.linux.joining import Place
+
+_STANDING = (ContainerState.PAUSING, ContainerState.PAUSED, ContainerState.RESUMING)
+
+
+def add_to(group: typer.Typer) -> None:
+    """Add the command to the group ``container``."""
+    group.command(
+        "shell-into",
+        epilog=examples("yopp container shell-into last", "yopp container shell-into 3.2 -- env"),
+    )(shell_into)
+
+
+def shell_into(
+    id_: Annotated[
+        str, typer.Argument(metavar="ID", help="The container: its id, a suffix of it, 3.2 or `last`.")
+    ],
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- COMMAND ARG...]", help="Run this there. [default: a shell]"),
+    ] = None,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> int:
+    """Run a shell, or COMMAND, in a running container: in its directory, its environment and its cgroups.
+
+    What is typed counts against the container's limits and stands still with it when it is paused. It ends with the
+    code of the shell, which leaves no process, and is ended when the container ends. With --json what it writes goes
+    to stderr, and its end is told on stdout.
+    """
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    if id_ == "-":
+        raise UsageError(
+            "shell-into takes no list of ids",
+            because="standard input is that of the shell",
+            hint="yopp container shell-into 3.2",
+        )
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
+        report = client.container(one_of(containers(client, [id_]), id_))
+    _check(report)
+    from executor.linux.joining import run_in, shell_of
+    from executor.linux.process import CannotLaunchError
+
+    place = _place(report)
+    if not report.cgroup:
+        printer.warn("no cgroup holds this container: nothing bounds what is typed here")
+    if "TERM" not in place.environment and is_terminal(sys.stdin):
+        place.environment["TERM"] = os.environ.get("TERM", "dumb")
+    try:
+        outcome = run_in(place, command or [shell_of(place.environment)], stdout=2 if printer.is_json else 1)
+    except CannotLaunchError as error:
+        raise YoppError(
+            f"{report.container_id}: {error.message}",
+            because=error.because,
+            hint="`yopp container status` shows how it is",
+            exit_code=error.exit_code,
+        ) from None
+    if outcome.container_ended:
+        printer.note(f"{report.container_id} has ended, and what ran in it with it")
+    if printer.is_json:
+        told = {"id": report.container_id, "exit": outcome.code, "containerEnded": outcome.container_ended}
+        printer.document({"shellInto": told})
+    return outcome.code
+
+
+def _check(report: ContainerReport) -> None:
+    """Raise InvalidStateError for one that nobody can enter."""
+    one = report.container_id
+    if not view.is_live(report):
+        raise InvalidStateError(
+            f"{one} has ended", because=view.exit_text(report), hint="`yopp ps` shows what lives"
+        )
+    if report.state in _STANDING:
+        raise InvalidStateError(
+            f"{one} is paused",
+            because="nothing in it moves, nor would a shell",
+            hint=f"yopp container resume {one}",
+        )
+    if report.state is not ContainerState.RUNNING or not report.pid:
+        raise InvalidStateError(
+            f"{one} does not run yet",
+            because=f"it is {view.shown_state(report)}",
+            hint=f"yopp wait --for RUNNING {one}",
+        )
+
+
+def _place(report: ContainerReport) -> Place:
+    """Where the container is. Raises YoppError."""
+    from executor.linux.joining import place_of
+
+    try:
+        place = place_of(report.pid, report.container_id)
+    except PermissionError as error:
+        raise YoppError(
+            f"{report.container_id} cannot be entered",
+            because=f"{(error.strerror or str(error)).lower()}: it is another user's",
+            hint="become the user whose cluster it is",
+            exit_code=EXIT_NOT_PERMITTED,
+        ) from None
+    except OSError:
+        raise InvalidStateError(
+            f"{report.container_id} has ended meanwhile",
+            because="its process is no more",
+            hint="`yopp ps` shows what lives",
+            exit_code=EXIT_FAILURE,
+        ) from None
+    if report.cgroup and not place.join:
+        raise YoppError(
+            f"{report.container_id} cannot be entered",
+            because=f"its group {report.cgroup} is not to be seen from here",
+            hint="type it where the daemons run: in their container, if they are in one",
+            exit_code=EXIT_CANNOT_START,
+        )
+    return place

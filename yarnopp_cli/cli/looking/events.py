@@ -1,0 +1,231 @@
+"""``yopp events``: what happened in the cluster, and what happens now."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...errors import EXIT_TIMEOUT, UsageError, YoppError
+from ...records.history import EventKind, GetEventsRequest, HistoryEvent
+from ...views import events as view
+from ..frame.context import Context
+from ..frame.naming import applications, containers, nodes, one_of
+from ..frame.options import (
+    Color,
+    Conf,
+    Define,
+    Json,
+    Output,
+    Quiet,
+    RunDirOption,
+    Timeout,
+    Verbose,
+    duration,
+    examples,
+)
+from ..frame.output import Printer
+
+if TYPE_CHECKING:
+    from ...client.local import YarnClient
+
+HOLD_SECONDS = 30.0
+"""How long one call lets the ResourceManager hold its answer."""
+SHOWN = 100
+BATCH = 1000
+_ISO = re.compile(r"\d{4}-\d\d-\d\dT", re.ASCII)
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``events``."""
+    app.command(
+        "events",
+        epilog=examples(
+            "yopp events -f --json", "yopp events --since 10m --kind preempted", "yopp events --app last"
+        ),
+    )(events)
+
+
+def events(
+    follow: Annotated[
+        bool, typer.Option("-f", "--follow", help="Go on with what happens now, until Ctrl-C.")
+    ] = False,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since",
+            metavar="T|SEQ",
+            help="After this number (12), for so long (10m), or from this time (2026-01-31T12:00Z) on.",
+        ),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--kind",
+            metavar="K,…",
+            help="Only these kinds; words of a name (shed, node) stand for all with them.",
+        ),
+    ] = None,
+    app: Annotated[str | None, typer.Option("--app", metavar="ID", help="Only of this application.")] = None,
+    container: Annotated[
+        str | None, typer.Option("--container", metavar="ID", help="Only of this container.")
+    ] = None,
+    node: Annotated[str | None, typer.Option("--node", metavar="NODE", help="Only on this node.")] = None,
+    number: Annotated[
+        int | None,
+        typer.Option(
+            "-n",
+            "--limit",
+            metavar="N",
+            min=0,
+            max=1_000_000,
+            help="The last N [default: 100, all with --since].",
+        ),
+    ] = None,
+    timeout: Timeout = None,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> None:
+    """Print the last events of the cluster: what was submitted, queued, paused, promoted, preempted, and why.
+
+    With --json one object a line. Its `seq` is what --since takes to go on without a gap; what the
+    ResourceManager has forgotten meanwhile is told of on stderr. With -q only the ids they are about. When the time
+    of --timeout has passed, -f ends with 124.
+    """
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    begin = _beginning(since)
+    kinds = _kinds(kind)
+    deadline = None if timeout is None else time.monotonic() + timeout
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
+        request = GetEventsRequest(
+            since=begin[0],
+            since_ms=begin[1],
+            kinds=kinds,
+            application_id=one_of(applications(client, [app]), app) if app else "",
+            container_id=one_of(containers(client, [container]), container) if container else "",
+            node_id=one_of(nodes(client.nodes(), [node]), node).node_id if node else "",
+        )
+        stream = _Stream(client, printer, request)
+        if printer.form == "tsv":
+            printer.separated([column.key for column in view.SHOWN])
+        if since is None:
+            stream.last(SHOWN if number is None else number)
+        elif number is not None:
+            stream.last(number)
+        else:
+            stream.catch_up()
+        while follow:
+            remaining = HOLD_SECONDS if deadline is None else max(0.0, deadline - time.monotonic())
+            stream.more(min(remaining, HOLD_SECONDS))
+            if deadline is not None and time.monotonic() >= deadline:
+                raise YoppError(
+                    f"followed the events for {timeout:g} s",
+                    because="--timeout has passed",
+                    hint="without --timeout it goes on until Ctrl-C",
+                    exit_code=EXIT_TIMEOUT,
+                )
+
+
+class _Stream:
+    """Events in order, each printed once."""
+
+    def __init__(self, client: YarnClient, printer: Printer, request: GetEventsRequest) -> None:
+        self._client = client
+        self._printer = printer
+        self._request = request
+
+    def last(self, number: int) -> None:
+        """Print the newest ones."""
+        wanted = replace(self._request, limit=max(1, number), newest=True)
+        answer = self._client.events(wanted)
+        self._print(answer.events if number else ())
+        self._request = replace(self._request, since=answer.next, since_ms=0)
+
+    def catch_up(self) -> None:
+        """Print all that there are."""
+        while self.more(0.0):
+            pass
+
+    def more(self, wait: float) -> bool:
+        """Print what comes within ``wait`` seconds; whether there may be more at hand."""
+        since = self._request.since
+        answer = self._client.events(replace(self._request, limit=BATCH, wait_ms=round(wait * 1000)))
+        if answer.next < since:
+            self._printer.warn("this is another ResourceManager than before: the numbers begin anew")
+            self._request = replace(self._request, since=0)
+            return True
+        if since and answer.oldest > since + 1:
+            self._printer.warn(f"{answer.oldest - since - 1} events before {answer.oldest} are forgotten")
+        self._print(answer.events)
+        self._request = replace(self._request, since=answer.next)
+        return len(answer.events) == BATCH
+
+    def _print(self, found: tuple[HistoryEvent, ...]) -> None:
+        printer = self._printer
+        for event in found:
+            if printer.is_json:
+                printer.stream_line(view.document(event))
+            elif printer.ids_only:
+                printer.ids([view.subject(event)])
+            elif printer.form == "tsv":
+                printer.separated((), [[column.cell(event) for column in view.SHOWN]])
+            else:
+                printer.text(view.line(event, wide=printer.form == "wide"))
+
+
+def _beginning(text: str | None) -> tuple[int, int]:
+    """The number and the time after which to begin; 0 where it does not count. Raises UsageError."""
+    if text is None:
+        return 0, 0
+    if text.isascii() and text.isdigit() and len(text) < 19:
+        return int(text), 0
+    if _ISO.match(text):
+        from datetime import datetime
+
+        try:
+            return 0, round(datetime.fromisoformat(text).timestamp() * 1000)
+        except ValueError as error:
+            raise UsageError(
+                f"--since {text} is no time", because=str(error), hint="--since 2026-01-31T12:00:00Z"
+            ) from None
+    try:
+        return 0, round((time.time() - duration(text)) * 1000)
+    except typer.BadParameter:
+        raise UsageError(
+            f"--since {text} is neither a number, nor a duration, nor a time",
+            because="it takes 12 (a seq), 10m, or 2026-01-31T12:00:00Z",
+            hint="--since 10m",
+        ) from None
+
+
+def _begins(name: str, wanted: str) -> bool:
+    """Whether ``wanted`` is in a kind's name from the beginning of one of its words on: not `shed` in Finished."""
+    return any(name[at:].casefold().startswith(wanted) for at, letter in enumerate(name) if letter.isupper())
+
+
+def _kinds(text: str | None) -> tuple[EventKind, ...]:
+    """The kinds that the words of a comma list stand for. Raises UsageError for one that stands for none."""
+    found: dict[EventKind, None] = {}
+    for word in (text or "").split(","):
+        wanted = word.strip().casefold()
+        if not wanted:
+            continue
+        exact = [kind for kind in EventKind if kind.value.casefold() == wanted]
+        matching = exact or [kind for kind in EventKind if _begins(kind.value, wanted)]
+        if not matching:
+            raise UsageError(
+                f"--kind has no {word.strip()}",
+                because="no kind of event is called so",
+                hint="choose from " + ", ".join(kind.value for kind in EventKind),
+            )
+        found.update(dict.fromkeys(matching))
+    return tuple(found)

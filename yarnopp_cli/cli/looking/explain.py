@@ -1,0 +1,90 @@
+"""``yopp explain``: why something waits, what would let it start, and whether it ever can."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from ...errors import NodeNotFoundError, UsageError, YoppError
+from ...records.explanation import Explanation
+from ...views import explanation as view
+from ...views.text import timestamp
+from ..frame.context import Context
+from ..frame.naming import applications, containers, is_container, nodes, spread, words
+from ..frame.options import Color, Conf, Define, Ids, Json, Output, Quiet, RunDirOption, Verbose, examples
+from ..frame.output import Printer
+
+if TYPE_CHECKING:
+    from ...client.local import YarnClient
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``explain``."""
+    app.command("explain", epilog=examples("yopp explain last", "yopp explain 3.2 --json"))(explain)
+
+
+def explain(
+    ids: Ids,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> None:
+    """Say why an application, a container or a node waits: what it needs, who has it, and when it may start.
+
+    With --json also `can_ever`: false where it waits in vain. A number alone is an application, 3.2 is container 2
+    of application 3.
+    """
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
+        found = [_explain(client, word) for word in spread(client, words(ids))]
+    if printer.ids_only:
+        printer.ids(one.id for one in found)
+    elif printer.form == "tsv":
+        printer.separated(
+            ("id", "state", "satisfiable", "reasons", "estimatedStart"),
+            (
+                (
+                    one.id,
+                    one.state,
+                    str(one.satisfiable).lower(),
+                    ",".join(reason.code.value for reason in one.reasons),
+                    timestamp(one.estimated_start_ms),
+                )
+                for one in found
+            ),
+        )
+    else:
+        for one in found:
+            if printer.is_json:
+                printer.document({"explain": view.document(one)})
+            else:
+                printer.text("\n".join(view.lines(one)))
+
+
+def _explain(client: YarnClient, word: str) -> Explanation:
+    from ...client.explaining import explain
+
+    if is_container(word):
+        return explain(client, containers(client, [word])[0])
+    if ":" in word:
+        return explain(client, nodes(client.nodes(), [word])[0].node_id)
+    try:
+        return explain(client, applications(client, [word])[0])
+    except YoppError as problem:
+        try:
+            node = nodes(client.nodes(), [word])[0].node_id
+        except NodeNotFoundError:
+            if any(word in (one.name, one.path) for one in client.queues()):
+                raise UsageError(
+                    f"{word} is a queue",
+                    because="applications, containers and nodes are explained",
+                    hint=f"yopp queue status {word}",
+                ) from None
+            raise problem from None
+        return explain(client, node)

@@ -1,0 +1,55 @@
+"""``yopp queue list|status``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ...records.reports import QueueReport
+from ...views.queues import QUEUES
+from ..frame.command import command
+from ..frame.filters import QueueFilter, named_queue, queues_below
+from ..frame.naming import ALL, applications, one_of, words
+from ..frame.options import Live, QueueNames
+from ..frame.session import Session
+
+
+@command("queue list", "yopp queue list", "yopp queue list --json", lists=QUEUES)
+def list_queues(
+    session: Session,
+    user: Annotated[
+        str, typer.Option("--user", metavar="NAME", help="Only queues in which this user has something.")
+    ] = "",
+    app: Annotated[
+        str | None,
+        typer.Option("--app", metavar="ID", help="Only the queue that this application is in."),
+        Live(("app",)),
+    ] = None,
+    queue: QueueFilter = "",
+) -> None:
+    """List the queues, parents first: their part of the cluster, and what is used of it."""
+    client, states = session.client, session.states
+    below = queues_below(client, queue) if queue else None
+
+    def once() -> None:
+        home = client.application(one_of(applications(client, [app]), app)).queue if app else None
+
+        def passes(one: QueueReport) -> bool:
+            return (
+                (not states or "ALL" in states or one.state in states)
+                and (not user or any(part.user == user for part in one.users))
+                and (below is None or one.name in below)
+                and (home is None or one.name == home)
+            )
+
+        session.show(QUEUES, [one for one in client.queues() if passes(one)], empty="no such queue")
+
+    session.repeat(once)
+
+
+@command("queue status", "yopp queue status default", "yopp queue status default --json")
+def status(session: Session, ids: QueueNames) -> None:
+    """Show queues by name."""
+    queues, given = session.client.queues(), words(ids)
+    session.details(QUEUES, queues if given == [ALL] else [named_queue(queues, name) for name in given])

@@ -1,0 +1,198 @@
+"""``yopp report``: a job's timeline, use and waiting times as one HTML file; while it runs, and after its cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import json as jsonlib
+import os
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...errors import ApplicationNotFoundError, ConnectionFailedError, YoppError
+from ...records.history import ApplicationHistory, GetEventsRequest, HistoryEvent
+from ...records.reports import FINAL_STATES
+from ...rpc.plain import decode
+from ...views import timeline
+from ..frame.context import Context
+from ..frame.naming import application
+from ..frame.options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, Verbose, examples
+from ..frame.output import Printer
+
+if TYPE_CHECKING:
+    from ...client.local import YarnClient
+
+BATCH = 10_000
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``report``."""
+    app.command("report", epilog=examples("yopp report last", "yopp report 3 --out report.html"))(report)
+
+
+def report(
+    app: Annotated[str, typer.Argument(metavar="APPLICATION", help="Full id, `last`, or unique suffix.")],
+    out: Annotated[
+        str,
+        typer.Option(
+            "--out", metavar="FILE", help="Where to write it; - is standard output. [default: <id>.html]"
+        ),
+    ] = "",
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> None:
+    """Write one self-contained HTML file about a job: who ran, queued and stood still, when and where.
+
+    It shows the use of the nodes and how long containers waited, too. It needs Matplotlib (the extra `report`);
+    with --json the figures are printed instead. Jobs of clusters that have ended are found too.
+    """
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    context = Context.looking(conf=conf, define=define, run_dir=run_dir)
+    if not printer.is_json:
+        from ...plots import available
+
+        available()
+    history = find(context, app, printer)
+    now = history.kept_at_ms or time.time_ns() // 1_000_000
+    found = timeline.lines(history.events, now)
+    vcores = sum(node.total.vcores for node in history.nodes)
+    numbers = timeline.figures(found, vcores)
+    if printer.is_json:
+        from ...views.applications import document
+
+        described = document(history.application, now)
+        printer.document({"report": {"app": described, **numbers, "lines": timeline.document(found)}})
+        return
+    if not found:
+        raise YoppError(
+            f"nothing is known of the containers of {history.application.application_id}",
+            because="it has had none, or its events have been forgotten",
+            hint="yopp.resourcemanager.event-history.size says how many are remembered",
+        )
+    page = _page(history, found, numbers, vcores)
+    if out == "-":
+        printer.raw(page.encode())
+        return
+    path = out or f"{history.application.application_id}.html"
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(page)
+    except OSError as error:
+        raise YoppError(
+            f"cannot write {path}", because=(error.strerror or str(error)).lower(), hint="--out FILE"
+        ) from None
+    printer.text(path)
+
+
+def _page(
+    history: ApplicationHistory, found: list[timeline.Line], numbers: dict[str, object], vcores: int
+) -> str:
+    from ... import plots
+    from ...views.report_page import page
+
+    begin = int(str(numbers["begin"]))
+    pictures = [
+        (
+            "Timeline",
+            "A line a container, by node and in order of grant.",
+            plots.timeline_svg(found, begin),
+        ),
+        (
+            "Use",
+            "Vcores of this job's containers: those that ran, by execution type, and those that queued.",
+            plots.load_svg(found, begin, vcores),
+        ),
+        (
+            "Waiting",
+            "The share of the containers that ran, and had started so long after they were eligible: from when their "
+            "master asked for them, or for the same work first where it was preempted or shed."
+            + _unstarted(found),
+            plots.waits_svg(found),
+        ),
+    ]
+    notes = []
+    if len(found) > plots.MOST_LINES:
+        notes.append(f"The timeline shows the first {plots.MOST_LINES} of {len(found)} containers.")
+    return page(history.application, history.nodes, found, dict(numbers), pictures, notes)
+
+
+def _unstarted(found: list[timeline.Line]) -> str:
+    number = sum(1 for one in found if not one.has_run)
+    return f" {number} did not come to run." if number else ""
+
+
+def find(context: Context, word: str, printer: Printer | None = None) -> ApplicationHistory:
+    """The history of the job that ``word`` means: asked of the cluster, or read from what was kept.
+
+    Raises ApplicationNotFoundError; ConnectionFailedError where there is neither.
+    """
+    kept = kept_histories(context)
+    try:
+        client = context.client(printer)
+    except ConnectionFailedError:
+        if not kept:
+            raise
+        return _read(context, application(kept, word))
+    with client:
+        known = [one.application_id for one in client.applications()]
+        # A number or suffix means one of this cluster's jobs first: ids of earlier clusters end the same way.
+        try:
+            named = application(known, word)
+        except ApplicationNotFoundError:
+            named = application(kept, word)
+        if named not in known:
+            return _read(context, named)
+        if client.application(named).state in FINAL_STATES and named in kept:
+            with contextlib.suppress(ApplicationNotFoundError):
+                return _read(context, named)
+        return _ask(client, named)
+
+
+def kept_histories(context: Context) -> list[str]:
+    """Ids of applications whose history was kept, the oldest first."""
+    try:
+        names = os.listdir(context.run_dir.history_dir)
+    except OSError:
+        return []
+    found = [
+        name.removesuffix(".json")
+        for name in names
+        if name.startswith("application_") and name.endswith(".json")
+    ]
+    return sorted(found, key=lambda name: (len(name), name))
+
+
+def _read(context: Context, application_id: str) -> ApplicationHistory:
+    path = os.path.join(context.run_dir.history_dir, f"{application_id}.json")
+    try:
+        with open(path, "rb") as file:
+            return decode(ApplicationHistory, jsonlib.load(file))
+    except (OSError, ValueError) as error:
+        raise ApplicationNotFoundError(
+            f"no history of application {application_id}",
+            because=f"{path}: {error.strerror if isinstance(error, OSError) else error}",
+            hint="`yopp app list -a` shows those this cluster knows",
+            sought=application_id,
+        ) from None
+
+
+def _ask(client: YarnClient, application_id: str) -> ApplicationHistory:
+    """What the ResourceManager remembers of one application."""
+    events: list[HistoryEvent] = []
+    since = 0
+    while True:
+        answer = client.events(GetEventsRequest(since=since, application_id=application_id, limit=BATCH))
+        events += answer.events
+        if len(answer.events) < BATCH:
+            break
+        since = answer.next
+    named = {event.node for event in events if event.node}
+    nodes = tuple(node for node in client.nodes() if node.node_id in named)
+    return ApplicationHistory(client.application(application_id), nodes, tuple(events))

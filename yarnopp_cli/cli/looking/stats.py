@@ -1,0 +1,195 @@
+"""``yopp stats``: what nodes and containers use, against what they were allocated, sample after sample."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...errors import UsageError
+from ...records.client_protocol import GetContainersRequest
+from ...records.reports import ContainerReport, NodeReport, NodeState
+from ...views import stats as view
+from ...views.containers import is_live, shown_state
+from ..frame.context import Context
+from ..frame.naming import applications, containers, is_container, nodes, spread, words
+from ..frame.options import (
+    Color,
+    Conf,
+    Define,
+    Json,
+    Output,
+    Quiet,
+    RunDirOption,
+    Verbose,
+    duration,
+    examples,
+)
+from ..frame.output import Printer, is_terminal_out
+
+if TYPE_CHECKING:
+    from ...client.local import YarnClient
+
+LEAST_DELAY = 0.1
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``stats``."""
+    app.command("stats", epilog=examples("yopp stats", "yopp stats -n 10 -d 5 --json last"))(stats)
+
+
+def stats(
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID]...", help="Only these nodes, applications or containers; - for stdin."),
+    ] = None,
+    count: Annotated[
+        int, typer.Option("-n", "--count", metavar="N", min=0, help="So many samples; 0 until Ctrl-C.")
+    ] = 1,
+    delay: Annotated[
+        float, typer.Option("-d", "--delay", metavar="DUR", parser=duration, help="The time between them.")
+    ] = 1.0,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> None:
+    """Print measured CPU and memory of nodes and live containers beside what they were allocated.
+
+    CPU is in percent of one core, between two measurements of the node. With --json one object a line and node.
+    Of what was named and has ended, the last figures are shown: mean CPU, and memory at most.
+    """
+    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    if delay < LEAST_DELAY:
+        raise UsageError(
+            f"--delay {delay:g} makes no sense",
+            because=f"it takes at least {LEAST_DELAY} seconds",
+            hint="-d 1",
+        )
+    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
+        sampler = _Sampler(client, _chosen(client, ids))
+        sampler.sample()  # rates need two
+        taken = 0
+        while count == 0 or taken < count:
+            time.sleep(delay)
+            samples = sampler.sample()
+            if taken == 0:
+                for line in sampler.remarks:
+                    printer.note(line)
+            _show(printer, samples, first=taken == 0)
+            taken += 1
+
+
+_Samples = list[tuple[NodeReport, view.Stat, list[view.Stat]]]
+
+
+def _chosen(client: YarnClient, ids: list[str] | None) -> set[str] | None:
+    """The full ids of what was named; None for everything."""
+    if not ids:
+        return None
+    chosen: set[str] = set()
+    every = client.nodes()
+    for word in spread(client, words(ids)):
+        if is_container(word):
+            chosen.update(containers(client, [word]))
+        elif ":" in word or any(word == one.node_id.rpartition(":")[2] for one in every):
+            chosen.add(nodes(every, [word])[0].node_id)
+        else:
+            chosen.update(applications(client, [word]))
+    return chosen
+
+
+class _Sampler:
+    """Asks the cluster, and remembers what rates are counted from."""
+
+    def __init__(self, client: YarnClient, chosen: set[str] | None) -> None:
+        self._client = client
+        self._chosen = chosen
+        self._rates = view.Rates()
+        self.remarks: list[str] = []
+
+    def sample(self) -> _Samples:
+        """Each node with its containers, now; ``remarks`` say of what was named and has none."""
+        every = self._client.nodes()
+        reports = [one for one in self._client.containers(nodes=every) if is_live(one)]
+        ended = self._last_known(every, reports)
+        t = time.time_ns() // 1_000_000
+        found: _Samples = []
+        for node in every:
+            if node.state in (NodeState.LOST, NodeState.SHUTDOWN):
+                continue
+            here = [
+                view.container_stat(one, self._rates.cpu(one, t), t, shown_state(one))
+                for one in reports
+                if one.node_id == node.node_id
+            ]
+            shown = [
+                stat
+                for stat, one in zip(
+                    here, (one for one in reports if one.node_id == node.node_id), strict=True
+                )
+                if self._wants(one)
+            ]
+            shown += [
+                view.ended_stat(one, t, shown_state(one)) for one in ended if one.node_id == node.node_id
+            ]
+            if self._chosen is None or shown or node.node_id in self._chosen:
+                found.append((node, view.node_stat(node, here, t), shown))
+        self._rates.forget_others(one.container_id for one in reports)
+        return found
+
+    def _last_known(
+        self, every: Sequence[NodeReport], live: Sequence[ContainerReport]
+    ) -> list[ContainerReport]:
+        """The ended containers of what was named and has none that lives."""
+        there = {name for one in live for name in (one.container_id, one.application_id)}
+        there.update(node.node_id for node in every)
+        missing = sorted((self._chosen or set()) - there)
+        if not missing:
+            self.remarks = []
+            return []
+        request = GetContainersRequest(finished=True)
+        found = [
+            one
+            for one in self._client.containers(request, nodes=every)
+            if not is_live(one) and (one.application_id in missing or one.container_id in missing)
+        ]
+        known = {name for one in found for name in (one.container_id, one.application_id)}
+        self.remarks = [
+            f"{name} has no container that lives: these are the last figures of those that have ended"
+            if name in known and not is_container(name)
+            else f"{name} has ended: these are its last figures"
+            if name in known
+            else f"{name} has had no container"
+            for name in missing
+        ]
+        return found
+
+    def _wants(self, report: ContainerReport) -> bool:
+        names = (report.container_id, report.application_id, report.node_id)
+        return self._chosen is None or any(name in self._chosen for name in names)
+
+
+def _show(printer: Printer, samples: _Samples, *, first: bool) -> None:
+    if printer.is_json:
+        for node, stat, shown in samples:
+            printer.stream_line(view.document(node, stat, shown))
+        if not samples:
+            printer.stream_line(view.nothing(time.time_ns() // 1_000_000))
+        return
+    rows = [row for _, stat, shown in samples for row in (stat, *shown)]
+    wide = printer.form == "wide"
+    printer.listing(
+        rows,
+        [column for column in view.COLUMNS if wide or not column.wide],
+        documents=list,
+        document=view.row_document,
+        identity=lambda row: row.id,
+        header=first or is_terminal_out(),
+    )

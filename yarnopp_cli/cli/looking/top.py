@@ -1,0 +1,174 @@
+"""``yopp top``: the screens, or a plain frame where there is no terminal. Only here is Textual imported."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...errors import UsageError
+from ..frame.context import Context
+from ..frame.options import (
+    Color,
+    ColorMode,
+    Conf,
+    Define,
+    Json,
+    Output,
+    RunDirOption,
+    Verbose,
+    duration,
+    examples,
+)
+from ..frame.output import WORDS, Printer, is_terminal
+
+if TYPE_CHECKING:
+    from ...tui.source import ClusterSource
+
+_SHORTEST = 0.1
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``top``."""
+    app.command("top", epilog=examples("yopp top --readonly", "yopp top --batch -n 3 -d 5"))(top)
+
+
+def top(
+    readonly: Annotated[
+        bool | None,
+        typer.Option(
+            "--readonly/--no-readonly",
+            help="No keys that change anything. [default: only in other people's clusters]",
+            show_default=False,
+        ),
+    ] = None,
+    batch: Annotated[
+        bool, typer.Option("-b", "--batch", help="Print plain frames, as without a terminal.")
+    ] = False,
+    count: Annotated[
+        int | None, typer.Option("-n", "--count", metavar="N", min=1, help="How many frames. [default: 1]")
+    ] = None,
+    interval: Annotated[
+        float,
+        typer.Option(
+            "-d",
+            "--interval",
+            metavar="DUR",
+            parser=duration,
+            help="The time between two looks. [default: 1s]",
+            show_default=False,
+        ),
+    ] = 1.0,
+    rows: Annotated[
+        int | None,
+        typer.Option("--rows", metavar="N", min=0, help="At most N rows of each table in a frame."),
+    ] = None,
+    theme: Annotated[
+        str | None, typer.Option("--theme", metavar="NAME", help="Textual's theme, such as ansi-dark.")
+    ] = None,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    json: Json = False,
+    output: Output = None,
+    verbose: Verbose = 0,
+    color: Color = None,
+) -> int | None:
+    """Watch the cluster live: nodes, containers, applications, the queue, events, logs; kill, pause, promote.
+
+    Keys are in the last line, all of them under `?`, and everything can be found by name under `:`. Without a
+    terminal, with --batch or with --json it prints frames and ends. It goes on while the cluster is away.
+    docs/top.md has a picture of every screen.
+    """
+    printer = Printer.of(output=output, json=json, verbose=verbose, color=color, forms=WORDS)
+    if interval < _SHORTEST:
+        raise UsageError(
+            f"--interval {interval:g} makes no sense", because="it takes at least 0.1 seconds", hint="-d 1"
+        )
+    context = Context.looking(conf=conf, define=define, run_dir=run_dir)
+    from ...client.local import YarnClient
+    from ...tui.source import ClusterSource
+
+    context.run_dir.check(guest=True)  # root may look at anybody's
+    YarnClient(context.run_dir.rm_socket).close()  # no cluster, no screens: exit 69 with the hint
+
+    source = ClusterSource(context.run_dir.rm_socket, context.run_dir.path)
+    plain = batch or count is not None or printer.is_json or not _has_terminal()
+    try:
+        if plain:
+            _frames(printer, source, count or 1, interval, rows)
+            return None
+        from ...tui.terminal import unechoed
+
+        with unechoed(sys.stdin):
+            printer.status_line("yopp top: connecting …")
+            try:
+                return _screens(
+                    source, _readonly(readonly, context.run_dir.path), interval, theme or "", color
+                )
+            finally:
+                printer.status_line("")
+    finally:
+        source.close()
+
+
+def _has_terminal() -> bool:
+    """Whether there is one on all three streams: Textual reads the first and draws on the last."""
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    return all(is_terminal(stream) for stream in streams) and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def _readonly(wanted: bool | None, run_dir: str) -> bool:
+    """Who looks at somebody else's cluster (root can) changes it only if told so."""
+    if wanted is not None:
+        return wanted
+    try:
+        return os.stat(run_dir).st_uid != os.geteuid()
+    except OSError:
+        return False
+
+
+def _frames(printer: Printer, source: ClusterSource, count: int, interval: float, rows: int | None) -> None:
+    """Print frames. Rates need two looks, so there is one before the first frame."""
+    from ...views import frame
+    from ...views.sampling import History
+
+    history = History()
+    history.add(source.picture(finished=False))
+    time.sleep(min(interval, 1.0))
+    for number in range(count):
+        if number:
+            time.sleep(interval)
+        picture = source.picture(finished=False)
+        history.add(picture)
+        if printer.is_json:
+            shown = frame.document(picture, history)
+            printer.document(shown) if count == 1 and printer.form == "json" else printer.stream_line(shown)
+        else:
+            told = frame.lines(picture, history, rows)
+            printer.text("\n".join(["", *told] if number else told))
+
+
+def _screens(
+    source: ClusterSource, readonly: bool, interval: float, theme: str, color: ColorMode | None
+) -> int:
+    if not os.environ.get("NO_COLOR", "1") or (color is not None and color.value == "always"):
+        os.environ.pop("NO_COLOR", None)  # Textual takes an empty one for a wish
+    if color is not None and color.value == "never":
+        os.environ["NO_COLOR"] = "1"
+    from ...tui.app import THEMES, YoppTop
+    from ...tui.terminal import fleeting
+
+    if theme and theme not in THEMES:
+        raise UsageError(
+            f"there is no theme {theme!r}",
+            because="--theme takes one of Textual's",
+            hint="choose from " + ", ".join(sorted(THEMES)),
+        )
+    app = YoppTop(source, readonly=readonly, interval=interval, theme=theme)
+    with fleeting(app.terminal_gone):
+        app.run()
+    return app.return_code or 0

@@ -1,0 +1,439 @@
+"""What the command line asks a running cluster: one method a call, and containers with their nodes' fresh
+figures.
+
+No asyncio and no msgspec: a call costs a connect and a line each way. The nodes' protocol is imported when a
+node is first asked (its messages cost milliseconds to make). It never starts or ends a daemon.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from executor.records import ContainerState, ContainerStatus
+
+from ..errors import (
+    ApplicationNotFoundError,
+    ConnectionFailedError,
+    ContainerNotFoundError,
+    NodeNotFoundError,
+)
+from ..records import client_protocol as rm
+from ..records.reports import (
+    ApplicationAttemptReport,
+    ApplicationReport,
+    ClusterInfo,
+    ContainerReport,
+    NodeReport,
+    NodeState,
+    QueueReport,
+    YarnApplicationState,
+)
+from ..records.requests import UpdateContainerRequest
+from ..rpc.blocking import DEFAULT_TIMEOUT, Connection
+from ..views.merging import merged
+
+if TYPE_CHECKING:
+    from executor.records import Resource
+
+    from ..records import container_protocol as nm
+    from ..records.admin_protocol import (
+        DrainNodesResponse,
+        QueueProperty,
+        RefreshQueuesResponse,
+        ResumeNodesResponse,
+        UpdateNodeResourceResponse,
+    )
+    from ..records.application_updates import UpdateApplicationTagsResponse, UpdateApplicationTimeoutsResponse
+    from ..records.explanation import ExplainResponse, Explanation
+    from ..records.figures import GetSchedulerFiguresResponse
+    from ..records.history import GetEventsRequest, GetEventsResponse
+
+ANSWER_GRACE = 10.0
+"""Seconds that an answer may take beyond the time that a call asks the daemon to hold it."""
+
+NODE_SECONDS = 2.0
+"""Seconds that a node has to tell fresh figures; without them the RM's knowledge is shown."""
+
+_ALIVE = (NodeState.RUNNING, NodeState.UNHEALTHY, NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
+
+
+class YarnClient:
+    """A client of one cluster. Errors are YoppErrors: ConnectionFailedError, or what the daemon refused.
+
+    ``trace`` is told of each call and its time, with ``trace_messages`` of what went each way too.
+    """
+
+    def __init__(
+        self, rm_address: str, *, trace: Callable[[str], None] | None = None, trace_messages: bool = False
+    ) -> None:
+        self._rm = Connection(rm_address)
+        self._nodes: dict[str, Connection] = {}
+        self._trace = trace
+        self._trace_messages = trace_messages
+        self._until: float | None = None
+
+    def __enter__(self) -> YarnClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def hurry(self, seconds: float) -> None:
+        """Let all calls from now on take so long together; what is late is a ConnectionFailedError."""
+        self._until = time.monotonic() + seconds
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._rm.close()
+        for connection in self._nodes.values():
+            connection.close()
+        self._nodes.clear()
+
+    def cluster_info(self, *, timeout: float = DEFAULT_TIMEOUT) -> ClusterInfo:
+        """The cluster in short."""
+        response: rm.GetClusterInfoResponse = self._call(
+            self._rm, "getClusterInfo", rm.GetClusterInfoRequest(), timeout=timeout
+        )
+        return response.info
+
+    def applications(self, request: rm.GetApplicationsRequest | None = None) -> tuple[ApplicationReport, ...]:
+        """Those that the request names, in order of submission; all of them without one."""
+        response: rm.GetApplicationsResponse = self._call(
+            self._rm, "getApplications", request or rm.GetApplicationsRequest()
+        )
+        return response.applications
+
+    def scheduler_figures(self) -> GetSchedulerFiguresResponse:
+        """What the RM counts beside its reports."""
+        from ..records.figures import GetSchedulerFiguresRequest
+
+        response: GetSchedulerFiguresResponse = self._call(
+            self._rm, "getSchedulerFigures", GetSchedulerFiguresRequest()
+        )
+        return response
+
+    def application(self, application_id: str) -> ApplicationReport:
+        """One application. Raises ApplicationNotFoundError."""
+        for report in self.applications(rm.GetApplicationsRequest(application_ids=(application_id,))):
+            if report.application_id == application_id:
+                return report
+        raise ApplicationNotFoundError(
+            f"no application {application_id}",
+            because="this cluster knows none of that id",
+            hint="`yopp app list -a` shows those this cluster knows",
+            sought=application_id,
+        )
+
+    def wait_for_applications(
+        self,
+        application_ids: Sequence[str],
+        *,
+        states: Sequence[YarnApplicationState] = (),
+        any_of_them: bool = False,
+        wait: float = 60.0,
+    ) -> rm.WaitForApplicationsResponse:
+        """Wait up to ``wait`` seconds until they have reached ``states`` or later ones (none: have ended)."""
+        request = rm.WaitForApplicationsRequest(
+            tuple(application_ids), tuple(states), any_of_them, max(0, round(wait * 1000))
+        )
+        response: rm.WaitForApplicationsResponse = self._call(
+            self._rm, "waitForApplications", request, timeout=wait + ANSWER_GRACE
+        )
+        return response
+
+    def kill_application(self, application_id: str, diagnostics: str = "") -> ApplicationReport:
+        """End an application; as it is then. Raises ApplicationNotFoundError."""
+        response: rm.KillApplicationResponse = self._call(
+            self._rm, "forceKillApplication", rm.KillApplicationRequest(application_id, diagnostics)
+        )
+        return response.application
+
+    def move_application(
+        self, application_id: str, queue: str, *, dry_run: bool = False
+    ) -> ApplicationReport:
+        """Put an application into another queue; as it is then. Raises what the RM refused."""
+        request = rm.MoveApplicationRequest(application_id, queue, dry_run)
+        response: rm.MoveApplicationResponse = self._call(self._rm, "moveApplicationAcrossQueues", request)
+        return response.application
+
+    def update_priority(
+        self, application_id: str, priority: int, *, dry_run: bool = False
+    ) -> ApplicationReport:
+        """Give an application another priority; as it is then. Raises what the RM refused."""
+        request = rm.UpdateApplicationPriorityRequest(application_id, priority, dry_run)
+        response: rm.UpdateApplicationPriorityResponse = self._call(
+            self._rm, "updateApplicationPriority", request
+        )
+        return response.application
+
+    def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:
+        """The attempts of one application, oldest first. Raises ApplicationNotFoundError."""
+        response: rm.GetApplicationAttemptsResponse = self._call(
+            self._rm, "getApplicationAttempts", rm.GetApplicationAttemptsRequest(application_id)
+        )
+        return response.attempts
+
+    def nodes(self, *, running_only: bool = False) -> tuple[NodeReport, ...]:
+        """All nodes, in order of their names and ports."""
+        response: rm.GetClusterNodesResponse = self._call(
+            self._rm, "getClusterNodes", rm.GetClusterNodesRequest(running_only)
+        )
+        return response.nodes
+
+    def queues(self, queue: str = "") -> tuple[QueueReport, ...]:
+        """One queue, or all for an empty name."""
+        response: rm.GetQueueInfoResponse = self._call(
+            self._rm, "getQueueInfo", rm.GetQueueInfoRequest(queue)
+        )
+        return response.queues
+
+    def events(self, request: GetEventsRequest) -> GetEventsResponse:
+        """What happened, by the request's filters; held by the RM for up to its ``wait_ms``."""
+        timeout = DEFAULT_TIMEOUT + request.wait_ms / 1000
+        response: GetEventsResponse = self._call(self._rm, "getEvents", request, timeout=timeout)
+        return response
+
+    def explain(self, identifier: str) -> Explanation:
+        """Why this application, container or node waits, as the RM sees it. Raises what it is not found by."""
+        from ..records.explanation import ExplainRequest
+
+        response: ExplainResponse = self._call(self._rm, "explain", ExplainRequest(identifier))
+        return response.explanation
+
+    def drain_nodes(
+        self, node_ids: Sequence[str], timeout_ms: int = -1, *, dry_run: bool = False
+    ) -> tuple[tuple[NodeReport, ...], int]:
+        """Begin to drain nodes; as they are then, and how many containers they have."""
+        from ..records.admin_protocol import DrainNodesRequest
+
+        response: DrainNodesResponse = self._call(
+            self._rm, "drainNodes", DrainNodesRequest(tuple(node_ids), timeout_ms, dry_run)
+        )
+        return response.nodes, response.containers
+
+    def resume_nodes(self, node_ids: Sequence[str], *, dry_run: bool = False) -> tuple[NodeReport, ...]:
+        """Use drained nodes again."""
+        from ..records.admin_protocol import ResumeNodesRequest
+
+        response: ResumeNodesResponse = self._call(
+            self._rm, "resumeNodes", ResumeNodesRequest(tuple(node_ids), dry_run)
+        )
+        return response.nodes
+
+    def resize_node(self, node_id: str, size: Resource, *, dry_run: bool = False) -> NodeReport:
+        """Give a node another size. Raises InvalidResourceRequestError for one that could run nothing."""
+        from ..records.admin_protocol import UpdateNodeResourceRequest
+
+        response: UpdateNodeResourceResponse = self._call(
+            self._rm, "updateNodeResource", UpdateNodeResourceRequest(node_id, size, dry_run)
+        )
+        return response.node
+
+    def refresh_queues(
+        self, properties: Sequence[QueueProperty], *, dry_run: bool = False
+    ) -> RefreshQueuesResponse:
+        """Have other queues. Raises what the RM refused."""
+        from ..records.admin_protocol import RefreshQueuesRequest
+
+        response: RefreshQueuesResponse = self._call(
+            self._rm, "refreshQueues", RefreshQueuesRequest(tuple(properties), dry_run)
+        )
+        return response
+
+    def limit_lifetime(
+        self, application_id: str, expires_at_ms: int, *, dry_run: bool = False
+    ) -> ApplicationReport:
+        """Let an application end at ``expires_at_ms`` (epoch milliseconds), 0 for never. Raises what the RM refused."""
+        from ..records.application_updates import UpdateApplicationTimeoutsRequest
+
+        response: UpdateApplicationTimeoutsResponse = self._call(
+            self._rm,
+            "updateApplicationTimeouts",
+            UpdateApplicationTimeoutsRequest(application_id, expires_at_ms, dry_run),
+        )
+        return response.application
+
+    def set_tags(
+        self, application_id: str, tags: Sequence[str], *, dry_run: bool = False
+    ) -> ApplicationReport:
+        """Let an application have these tags and no others; as it is then. Raises what the RM refused."""
+        from ..records.application_updates import UpdateApplicationTagsRequest
+
+        response: UpdateApplicationTagsResponse = self._call(
+            self._rm,
+            "updateApplicationTags",
+            UpdateApplicationTagsRequest(application_id, tuple(tags), dry_run),
+        )
+        return response.application
+
+    def container_reports(self, request: rm.GetContainersRequest) -> tuple[ContainerReport, ...]:
+        """Containers as the RM knows them, in order of allocation."""
+        response: rm.GetContainersResponse = self._call(self._rm, "getContainers", request)
+        return response.containers
+
+    def containers(
+        self, request: rm.GetContainersRequest | None = None, *, nodes: Iterable[NodeReport] | None = None
+    ) -> tuple[ContainerReport, ...]:
+        """Containers in order of allocation, with what their nodes know now: state, place in the queue, use.
+
+        A node that does not answer leaves the RM's knowledge standing. ``nodes`` spares asking for them
+        again.
+        """
+        reports = self.container_reports(request or rm.GetContainersRequest())
+        wanted: dict[str, list[str]] = {}
+        for report in reports:
+            if report.state is not ContainerState.DONE:
+                wanted.setdefault(report.node_id, []).append(report.container_id)
+        if not wanted:
+            return reports
+        found: dict[str, ContainerStatus] = {}
+        for node in self.nodes() if nodes is None else nodes:
+            if node.node_id in wanted and node.state in _ALIVE and node.connected:
+                for status in self._statuses(node, tuple(wanted[node.node_id])):
+                    found[status.container_id] = status
+        return tuple(
+            merged(report, found[report.container_id]) if report.container_id in found else report
+            for report in reports
+        )
+
+    def _statuses(self, node: NodeReport, container_ids: tuple[str, ...]) -> tuple[ContainerStatus, ...]:
+        """What a node says of these containers; nothing if it cannot be reached."""
+        from ..records import container_protocol as nm
+
+        try:
+            response: nm.GetContainerStatusesResponse = self.node_call(
+                node,
+                "getContainerStatuses",
+                nm.GetContainerStatusesRequest(container_ids, finished=True),
+                timeout=NODE_SECONDS,
+            )
+        except ConnectionFailedError:
+            return ()
+        return response.statuses
+
+    def container(self, container_id: str) -> ContainerReport:
+        """One container, alive or ended. Raises ContainerNotFoundError."""
+        request = rm.GetContainersRequest(container_ids=(container_id,), finished=True)
+        for report in self.containers(request):
+            if report.container_id == container_id:
+                return report
+        raise ContainerNotFoundError(
+            f"no container {container_id}",
+            because="neither its ResourceManager nor a node knows it",
+            hint="`yopp container list -a` shows those this cluster knows",
+            sought=container_id,
+        )
+
+    def node(self, node_id: str) -> NodeReport:
+        """One node. Raises NodeNotFoundError."""
+        for report in self.nodes():
+            if report.node_id == node_id:
+                return report
+        raise NodeNotFoundError(
+            f"no node {node_id}",
+            because="none of that id has registered",
+            hint="`yopp node list -a` shows those this cluster knows",
+            sought=node_id,
+        )
+
+    def node_info(self, node: NodeReport) -> nm.GetNodeInfoResponse:
+        """What a node says of itself. Raises ConnectionFailedError."""
+        from ..records import container_protocol as nm
+
+        response: nm.GetNodeInfoResponse = self.node_call(node, "getNodeInfo", nm.GetNodeInfoRequest())
+        return response
+
+    def usage_traces(self, node: NodeReport, container_ids: tuple[str, ...]) -> nm.GetUsageTracesResponse:
+        """What these containers of a node, and its machine, used in the last minute. Raises
+        ConnectionFailedError.
+        """
+        from ..records import container_protocol as nm
+
+        request = nm.GetUsageTracesRequest(container_ids)
+        response: nm.GetUsageTracesResponse = self.node_call(
+            node, "getUsageTraces", request, timeout=NODE_SECONDS
+        )
+        return response
+
+    def stop_container(self, report: ContainerReport, diagnostics: str) -> nm.StopContainersResponse:
+        """Ask a container's node to end it (KILLED_BY_APPMASTER)."""
+        from ..records import container_protocol as nm
+
+        request = nm.StopContainersRequest((report.container_id,), diagnostics=diagnostics, by_person=True)
+        response: nm.StopContainersResponse = self.node_call(
+            self.node(report.node_id), "stopContainers", request
+        )
+        return response
+
+    def signal_container(self, report: ContainerReport, signal: int) -> ContainerStatus:
+        """Send a signal to every process of a container; as it was then."""
+        from ..records import container_protocol as nm
+
+        response: nm.SignalContainerResponse = self.node_call(
+            self.node(report.node_id),
+            "signalContainer",
+            nm.SignalContainerRequest(report.container_id, signal),
+        )
+        return response.status
+
+    def pause_container(self, report: ContainerReport) -> ContainerStatus:
+        """Begin to pause a container; as it was then."""
+        from ..records import container_protocol as nm
+
+        response: nm.PauseContainerResponse = self.node_call(
+            self.node(report.node_id), "pauseContainer", nm.PauseContainerRequest(report.container_id)
+        )
+        return response.status
+
+    def resume_container(self, report: ContainerReport) -> ContainerStatus:
+        """Let a paused container go on as soon as there is room; as it was then."""
+        from ..records import container_protocol as nm
+
+        response: nm.ResumeContainerResponse = self.node_call(
+            self.node(report.node_id), "resumeContainer", nm.ResumeContainerRequest(report.container_id)
+        )
+        return response.status
+
+    def update_container(self, update: UpdateContainerRequest) -> rm.ChangeContainerResponse:
+        """Promote, demote or resize a container. Raises InvalidStateError with YARN's word for a refusal."""
+        response: rm.ChangeContainerResponse = self._call(
+            self._rm, "updateContainer", rm.ChangeContainerRequest(update)
+        )
+        return response
+
+    def node_call(
+        self, node: NodeReport, method: str, request: Any, *, timeout: float = DEFAULT_TIMEOUT
+    ) -> Any:
+        """One call of a node. Raises ConnectionFailedError, or what it refused."""
+        if not node.address:
+            raise ConnectionFailedError(
+                f"node {node.node_id} has told no address",
+                because="it has not registered since the ResourceManager started",
+                hint="`yopp node list -a` shows when it was heard of",
+            )
+        if node.node_id not in self._nodes:
+            self._nodes[node.node_id] = Connection(node.address, peer=f"node {node.node_id}")
+        return self._call(self._nodes[node.node_id], method, request, timeout=timeout)
+
+    def _call(
+        self, connection: Connection, method: str, request: Any, *, timeout: float = DEFAULT_TIMEOUT
+    ) -> Any:
+        """One call over one connection, told of to ``trace``."""
+        if self._until is not None:
+            timeout = min(timeout, max(0.0, self._until - time.monotonic()))
+        if self._trace is None:
+            return connection.call(method, request, timeout=timeout)
+        if self._trace_messages:
+            self._trace(f"-> {request}")
+        begin = time.perf_counter()
+        answer = connection.call(method, request, timeout=timeout)
+        elapsed_ms = (time.perf_counter() - begin) * 1000
+        self._trace(f"{connection.peer}: {method} took {elapsed_ms:.1f} ms")
+        if self._trace_messages:
+            self._trace(f"<- {answer}")
+        return answer

@@ -1,0 +1,259 @@
+"""How one machine is shared between the nodes of a cluster.
+
+Memory is never promised twice, because a container would be killed for the sake of another one that was promised
+the same memory. Vcores may be, on request: sharing a core only makes work slower. All of it is pure but
+``plan_capacity`` and ``threads_per_core``, which look at the machine.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from executor.light import dataclass
+from executor.records import Resource
+
+from ..errors import EXIT_CONFIGURATION, UsageError, YoppError
+from ..settings.nodemanager import HardwareSettings, NodeManagerSettings
+
+if TYPE_CHECKING:
+    from executor.linux.capacity import HostLimits
+
+    from ..settings.loading import Configuration
+
+UNDETECTED_MB = 8192
+UNDETECTED_VCORES = 8
+"""YARN's constants for a node that is not to look at its machine (``YarnConfiguration``)."""
+RESERVE_DIVISOR = 10
+RESERVE_LEAST_MB = 256
+RESERVE_MOST_MB = 2048
+SMALLEST_NODE_MB = 32
+"""A node with less memory than this cannot hold a useful container."""
+DAEMON_MB = 40
+"""What one NodeManager itself takes, roughly: a thousand of them need a machine of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What yopp may use of this host, and what lowered it. ``cores`` may be a fraction (a CPU quota)."""
+
+    memory_mb: int
+    cores: float
+    because: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """The nodes that were asked for; None leaves the choice to yopp. Sizes are per node.
+
+    ``configured`` says that the sizes come from the configuration and not from the command line.
+    """
+
+    nodes: int | None = None
+    memory_mb: int | None = None
+    vcores: int | None = None
+    configured: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityPlan:
+    """The size of each node, in order of their ports, and warnings for people, a line each."""
+
+    nodes: tuple[Resource, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def reserve_mb(memory_mb: int, configured: int) -> int:
+    """Memory kept back for the rest of the machine: ``configured``, or for -1 a tenth, 256 to 2048 MB.
+
+    A machine so small that the least reserve would take more than half of it keeps back half.
+    """
+    if configured >= 0:
+        return configured
+    tenth = max(RESERVE_LEAST_MB, min(RESERVE_MOST_MB, memory_mb // RESERVE_DIVISOR))
+    return min(tenth, memory_mb // 2)
+
+
+def plan(
+    machine: Machine,
+    wish: Wish,
+    *,
+    reserved_memory_mb: int = -1,
+    cpu_percentage: int = 100,
+    taken: Resource = Resource(),
+) -> CapacityPlan:
+    """Share the machine between ``wish.nodes`` nodes (one, if it does not say).
+
+    ``reserved_memory_mb`` and ``cpu_percentage`` are the properties
+    ``yarn.nodemanager.resource.system-reserved-memory-mb`` and ``….percentage-physical-cpu-limit``;
+    ``taken`` is what existing nodes have been promised. Raises UsageError for a size below 1, and YoppError for
+    more than the machine has, with a hint at what to type instead.
+    """
+    nodes = 1 if wish.nodes is None else wish.nodes
+    _check_wish(wish, nodes)
+    reserve = reserve_mb(machine.memory_mb, reserved_memory_mb)
+    free_mb = machine.memory_mb - reserve - taken.memory
+    cores = max(1, int(machine.cores * cpu_percentage / 100))
+    _check_daemons(machine, nodes)
+    warnings: list[str] = []
+    vcores = _vcores(machine, wish, nodes, cores, taken.vcores, warnings)
+    memory = _memory(machine, wish, nodes, free_mb, reserve, taken.memory, warnings)
+    return CapacityPlan(tuple(Resource(memory, one) for one in vcores), tuple(warnings))
+
+
+def _check_wish(wish: Wish, nodes: int) -> None:
+    for option, value in (("--nodes", nodes), ("--memory", wish.memory_mb), ("--vcores", wish.vcores)):
+        if value is not None and value < 1:
+            raise UsageError(
+                f"{option} {value} is refused",
+                because="it must be at least 1",
+                hint=f"name at least 1, or leave {option} out for the default",
+            )
+
+
+def _check_daemons(machine: Machine, nodes: int) -> None:
+    if nodes > 1 and nodes * DAEMON_MB > machine.memory_mb:
+        raise YoppError(
+            f"{nodes} nodes do not fit on this machine",
+            because=f"their {nodes} NodeManagers alone would take about {nodes * DAEMON_MB} MB of its "
+            f"{_machine_memory(machine)}",
+            hint=f"yopp up --nodes {max(1, min(int(machine.cores), machine.memory_mb // DAEMON_MB))}",
+        )
+
+
+def _vcores(
+    machine: Machine, wish: Wish, nodes: int, cores: int, taken: int, warnings: list[str]
+) -> tuple[int, ...]:
+    """Vcores of each node: as many as asked for, or the cores evenly, the remainder to the first ones."""
+    if wish.vcores is not None:
+        promised = wish.vcores * nodes + taken
+        if promised > cores:
+            warnings.append(
+                f"{promised} vcores are promised on {_cores(machine, cores)}: "
+                "containers share the cores and run slower"
+            )
+        return (wish.vcores,) * nodes
+    free = cores - taken
+    if nodes > free:
+        raise YoppError(
+            f"{nodes} node{'s' if nodes > 1 else ''} cannot have a core each",
+            because=f"this machine gives yopp {_cores(machine, cores)}"
+            + (f", of which other nodes have {taken}" if taken else ""),
+            hint=f"yopp up --nodes {cores}, or share the cores: yopp up --nodes {nodes} --vcores 1"
+            if not taken
+            else "name the size of the new node: --vcores 1 --memory MB",
+        )
+    each, more = divmod(free, nodes)
+    return tuple(each + 1 if index < more else each for index in range(nodes))
+
+
+def _memory(
+    machine: Machine, wish: Wish, nodes: int, free_mb: int, reserve: int, taken: int, warnings: list[str]
+) -> int:
+    """Memory of each node, in MB."""
+    if wish.memory_mb is None:
+        each = free_mb // nodes
+        if each < SMALLEST_NODE_MB:
+            raise YoppError(
+                f"no memory is left for {nodes} node{'s' if nodes > 1 else ''}",
+                because=f"this machine gives yopp {_machine_memory(machine)}, of which {reserve} MB are kept"
+                + (f" and {taken} MB promised to other nodes" if taken else ""),
+                hint="start fewer nodes, or lower -Dyarn.nodemanager.resource.system-reserved-memory-mb=MB",
+            )
+        return each
+    promised = wish.memory_mb * nodes + taken
+    if promised > machine.memory_mb:
+        largest = max(0, free_mb // nodes)
+        raise YoppError(
+            f"{nodes} node{'s' if nodes > 1 else ''} of {wish.memory_mb} MB cannot be promised",
+            because=f"this machine gives yopp {_machine_memory(machine)}"
+            + (f", of which other nodes have {taken} MB" if taken else ""),
+            hint=(
+                f"lower yarn.nodemanager.resource.memory-mb to {largest} or less"
+                if wish.configured
+                else f"--memory {largest}, or leave it out"
+            )
+            if largest >= SMALLEST_NODE_MB
+            else "stop another node first",
+            exit_code=EXIT_CONFIGURATION if wish.configured else None,
+        )
+    if promised > machine.memory_mb - reserve:
+        warnings.append(
+            f"{promised} MB are promised of {_machine_memory(machine)}: "
+            f"less is left than the {reserve} MB that should be kept back for the rest of the machine"
+        )
+    return wish.memory_mb
+
+
+def _machine_memory(machine: Machine) -> str:
+    return f"{machine.memory_mb} MB" + _lowered(machine)
+
+
+def _cores(machine: Machine, cores: int) -> str:
+    return f"{cores} core{'s' if cores != 1 else ''}" + _lowered(machine)
+
+
+def _lowered(machine: Machine) -> str:
+    return f" ({'; '.join(machine.because)})" if machine.because else ""
+
+
+def counted_machine(machine: Machine, settings: HardwareSettings, threads_per_core: float = 1.0) -> Machine:
+    """The machine with its processors counted as vcores.
+
+    ``threads_per_core`` is how many of the kernel's processors are one core. A fraction of a vcore does not count, as
+    in YARN.
+    """
+    cores, because = machine.cores, list(machine.because)
+    if not settings.count_logical_processors and threads_per_core > 1:
+        cores /= threads_per_core
+        because.append(f"{threads_per_core:g} logical processors count as one core")
+    if settings.pcores_vcores_multiplier != 1:
+        cores *= settings.pcores_vcores_multiplier
+        because.append(f"a core counts as {settings.pcores_vcores_multiplier:g} vcores")
+    return Machine(machine.memory_mb, cores, tuple(because))
+
+
+def size_of_node(configured: int | None, settings: HardwareSettings, undetected: int) -> int | None:
+    """A configured size; for -1 None (what the machine has), or a constant where nothing is to be detected."""
+    if configured is not None and configured >= 0:
+        return configured
+    return None if settings.detect_capabilities else undetected
+
+
+def threads_per_core() -> float:
+    """How many of the kernel's processors are one core of this machine; 1 where the kernel does not say."""
+    import psutil
+
+    logical, physical = psutil.cpu_count() or 1, psutil.cpu_count(logical=False) or 0
+    return logical / physical if physical else 1.0
+
+
+def share_host(
+    host: HostLimits,
+    node: NodeManagerSettings,
+    hardware: HardwareSettings,
+    wish: Wish,
+    *,
+    taken: Resource = Resource(),
+) -> CapacityPlan:
+    """As ``plan``, for a host whose limits are known and the properties that say how it is to be counted."""
+    memory, vcores = wish.memory_mb, wish.vcores
+    if memory is None:
+        memory = size_of_node(node.memory_mb, hardware, UNDETECTED_MB)
+    if vcores is None:
+        vcores = size_of_node(node.vcores, hardware, UNDETECTED_VCORES)
+    machine = Machine(host.memory_bytes >> 20, host.cores, host.because)
+    return plan(
+        counted_machine(machine, hardware, threads_per_core()),
+        Wish(wish.nodes, memory, vcores, configured=wish.memory_mb is None and memory is not None),
+        reserved_memory_mb=node.system_reserved_memory_mb,
+        cpu_percentage=node.percentage_physical_cpu_limit,
+        taken=taken,
+    )
+
+
+def plan_capacity(configuration: Configuration, wish: Wish, *, taken: Resource = Resource()) -> CapacityPlan:
+    """The sizes of the nodes on this machine; ``taken`` is what other nodes were promised already."""
+    from executor.linux.capacity import host_limits
+
+    node, hardware = configuration.settings(NodeManagerSettings), configuration.settings(HardwareSettings)
+    return share_host(host_limits(), node, hardware, wish, taken=taken)

@@ -1,0 +1,285 @@
+"""The state of a cluster: which of its daemons run, which answer, and what is wrong. Changes nothing."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from executor.light import dataclass
+
+from ..errors import ConnectionFailedError, ShuttingDownError, YoppError
+from ..records.client_protocol import GetClusterInfoRequest, GetClusterNodesRequest
+from ..records.container_protocol import GetNodeInfoRequest, GetNodeInfoResponse
+from ..records.reports import ClusterInfo, NodeReport, NodeState
+from ..rpc.blocking import Connection
+from .rundir import Daemon, RunDir
+from .state import PlannedNode, read_plan
+
+RUNNING = "running"
+STOPPED = "stopped"
+PARTLY = "partly"
+CALL_SECONDS = 3.0
+JOIN_SECONDS = 5.0
+NODE_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterHandle:
+    """A cluster that serves. ``started`` names the daemons that this call started; it is empty after joining one.
+
+    ``warnings`` are for people, a line each.
+    """
+
+    run_dir: RunDir
+    info: ClusterInfo
+    nodes: tuple[NodeReport, ...]
+    started: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def look(run_dir: RunDir, *, timeout: float = CALL_SECONDS) -> ClusterHandle:
+    """The cluster as its ResourceManager describes it. Raises YoppError where that does not answer."""
+    with Connection(run_dir.rm_socket, timeout=timeout) as connection:
+        info = connection.call("getClusterInfo", GetClusterInfoRequest(), timeout=timeout).info
+        nodes = connection.call("getClusterNodes", GetClusterNodesRequest(), timeout=timeout).nodes
+        return ClusterHandle(run_dir, info, nodes)
+
+
+def join(run_dir: RunDir) -> ClusterHandle | None:
+    """The cluster that serves now; None where there is none, or it is shutting down. Starts nothing."""
+    try:
+        return look(run_dir, timeout=JOIN_SECONDS)
+    except (ConnectionFailedError, ShuttingDownError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """One node: its running daemon, its planned size, and the RM's report of it; None where there is none.
+    ``own`` is its own report, asked for only where the RM has none."""
+
+    port: int
+    daemon: Daemon | None
+    planned: PlannedNode | None
+    report: NodeReport | None
+    own: GetNodeInfoResponse | None = None
+
+    @property
+    def node_id(self) -> str:
+        """Its id in YARN, or the daemon's name where the id is not known."""
+        if self.report is not None:
+            return self.report.node_id
+        return self.own.node_id if self.own is not None else f"nm-{self.port}"
+
+    @property
+    def ready(self) -> bool:
+        """Whether it runs and serves the RM."""
+        return (
+            self.daemon is not None
+            and self.report is not None
+            and self.report.connected
+            and self.report.state in _SERVING
+        )
+
+
+_SERVING = (NodeState.RUNNING, NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
+"""A drained node is out of use on purpose: nothing is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """``state`` is RUNNING, STOPPED or PARTLY. ``info`` is None where no RM answers. ``warnings`` say what is
+    wrong, a line each."""
+
+    run_dir: RunDir
+    state: str
+    rm: Daemon | None
+    info: ClusterInfo | None
+    nodes: tuple[NodeStatus, ...]
+    warnings: tuple[str, ...]
+
+
+def inspect_cluster(run_dir: RunDir) -> ClusterStatus:
+    """Look at the daemons of a run directory. Raises YoppError only for a directory that may not be used."""
+    run_dir.check()
+    daemons = {daemon.name: daemon for daemon in run_dir.daemons()}
+    rm = daemons.pop("rm", None)
+    plan = read_plan(run_dir)
+    planned = {node.port: node for node in plan.nodes} if plan is not None else {}
+    warnings: list[str] = []
+    seen = _ask(run_dir, rm, warnings)
+    reports = _by_port(seen.nodes) if seen is not None else {}
+    living = {daemon.port: daemon for daemon in daemons.values()}
+    if rm is None and not living:
+        return ClusterStatus(run_dir, STOPPED, None, None, (), _leftover_warnings(run_dir))
+    nodes = tuple(
+        NodeStatus(
+            port,
+            living.get(port),
+            planned.get(port),
+            reports.get(port),
+            _ask_node(run_dir, port) if port in living and port not in reports else None,
+        )
+        for port in sorted(planned.keys() | living.keys())
+    )
+    if rm is None:
+        warnings.append(
+            "the ResourceManager is not running: `yopp up` starts it again without its applications, and ends their "
+            "containers"
+        )
+    if not nodes:
+        warnings.append("the cluster has no node: `yopp nm start` starts one")
+    warnings += [line for node in nodes if (line := _node_warning(node, seen is not None))]
+    state = RUNNING if seen is not None and nodes and all(node.ready for node in nodes) else PARTLY
+    return ClusterStatus(run_dir, state, rm, seen.info if seen is not None else None, nodes, tuple(warnings))
+
+
+def weaker_limits(run_dir: RunDir, port: int) -> tuple[str, ...]:
+    """A warning where a node limits its containers less strictly than it was asked to; none where it was told to do
+    without cgroups."""
+    try:
+        with Connection(run_dir.nm_socket(port), timeout=CALL_SECONDS) as connection:
+            node = connection.call("getNodeInfo", GetNodeInfoRequest(), timeout=CALL_SECONDS)
+    except YoppError:
+        return ()  # it has ended again, which the RM reports
+    if not node.warnings or "switched off" in node.warnings[0]:
+        return ()
+    advice = "`yopp doctor` says why, and what to type"
+    if node.cgroups == "none":
+        return (
+            "no cgroups can be written here: memory limits are enforced by polling, and CPU limits are not enforced; "
+            + advice,
+        )
+    return (f"limits are weaker here than they could be (cgroups: {node.cgroups}); {advice}",)
+
+
+def _ask(run_dir: RunDir, rm: Daemon | None, warnings: list[str]) -> ClusterHandle | None:
+    if rm is None:
+        return None
+    try:
+        return look(run_dir)
+    except YoppError as error:
+        because = error.because or error.message
+        warnings.append(f"the ResourceManager (process {rm.process.pid}) does not answer: {because}")
+        return None
+
+
+def _ask_node(run_dir: RunDir, port: int) -> GetNodeInfoResponse | None:
+    """A node's own report; None where it does not answer."""
+    try:
+        with Connection(run_dir.nm_socket(port), timeout=NODE_SECONDS) as connection:
+            found: GetNodeInfoResponse = connection.call(
+                "getNodeInfo", GetNodeInfoRequest(), timeout=NODE_SECONDS
+            )
+            return found
+    except YoppError:
+        return None
+
+
+def _by_port(reports: tuple[NodeReport, ...]) -> dict[int, NodeReport]:
+    """The latest report of each port: node ids end in it."""
+    found = {}
+    for report in reports:
+        port = report.node_id.rpartition(":")[2]
+        if port.isdigit():
+            found[int(port)] = report
+    return found
+
+
+def _node_warning(node: NodeStatus, rm_answers: bool) -> str:
+    if node.daemon is None:
+        return f"{node.node_id} is not running: `yopp nm start {node.port}` starts it again"
+    if not rm_answers or node.ready:
+        return ""
+    state = node.report.state.value if node.report is not None else "not registered"
+    return f"{node.node_id} (process {node.daemon.process.pid}) is {state}: its log is nm-{node.port}.log"
+
+
+def _leftover_warnings(run_dir: RunDir) -> tuple[str, ...]:
+    """What a stopped cluster left behind: a daemon that ends in order removes its pid file and its socket."""
+    warnings = []
+    if run_dir.leftovers():
+        warnings.append(
+            "its daemons did not end in order: `yopp up` starts them again, `yopp down` removes what they left"
+        )
+    if os.path.isdir(run_dir.state_dir):
+        from .leftovers import live_records
+
+        if count := len(live_records(run_dir)):
+            running = "1 container is" if count == 1 else f"{count} containers are"
+            warnings.append(f"{running} still running without a cluster: `yopp down` ends what is left")
+    return tuple(warnings)
+
+
+def node_state(node: NodeStatus) -> str:
+    """YARN's state of the node; STOPPED where its daemon does not run. Where the RM has no report of it: NEW while it
+    registers, DISCONNECTED while it cannot reach the RM, UNRESPONSIVE while it does not answer."""
+    if node.daemon is None:
+        return "STOPPED"
+    if node.report is None:
+        if node.own is None:
+            return "UNRESPONSIVE"
+        return "DISCONNECTED" if node.own.rm_lost_at_ms else "NEW"
+    return node.report.state.value if node.report.connected else "LOST"
+
+
+def cluster_document(seen: ClusterStatus) -> dict[str, Any]:
+    """YARN's answer to ``GET /ws/v1/cluster/info``, with the daemons under ``yopp``."""
+    from .. import __version__
+
+    info = seen.info
+    rm = seen.rm
+    return {
+        "clusterInfo": {
+            "id": info.cluster_timestamp if info is not None else 0,
+            "startedOn": info.started_at_ms if info is not None else 0,
+            "state": "STARTED" if info is not None else "STOPPED",
+            "haState": "ACTIVE" if info is not None else "STOPPING",
+            "rmStateStoreName": "",
+            "resourceManagerVersion": info.version if info is not None else __version__,
+            "resourceManagerBuildVersion": f"yopp {info.version if info is not None else __version__}",
+            "resourceManagerVersionBuiltOn": "",
+            "hadoopVersion": "",
+            "hadoopBuildVersion": "",
+            "hadoopVersionBuiltOn": "",
+            "haZooKeeperConnectionState": "ResourceManager HA is not enabled.",
+            "yopp": {
+                "state": seen.state,
+                "lifetime": info.lifetime if info is not None else None,
+                "rm": {
+                    "pid": rm.process.pid if rm is not None else None,
+                    "address": f"unix:{seen.run_dir.rm_socket}",
+                    "run_dir": seen.run_dir.path,
+                    "http": info.http_address if info is not None else "",
+                },
+                "nms": [_node_document(seen, node) for node in seen.nodes],
+                "applications": {
+                    "running": info.applications_running if info is not None else 0,
+                    "pending": info.applications_pending if info is not None else 0,
+                },
+                "containers": {
+                    "running": info.containers_running if info is not None else 0,
+                    "queued": info.containers_queued if info is not None else 0,
+                    "paused": info.containers_paused if info is not None else 0,
+                },
+                "properties": dict(info.properties) if info is not None else {},
+                "stateDir": seen.run_dir.state_dir,
+                "warnings": list(seen.warnings),
+            },
+        }
+    }
+
+
+def _node_document(seen: ClusterStatus, node: NodeStatus) -> dict[str, Any]:
+    planned = node.planned
+    total = node.report.total if node.report is not None else None
+    return {
+        "node": node.node_id,
+        "pid": node.daemon.process.pid if node.daemon is not None else None,
+        "address": f"unix:{seen.run_dir.nm_socket(node.port)}",
+        "state": node_state(node),
+        "rmUnreachableSince": node.own.rm_lost_at_ms if node.own is not None else 0,
+        "http": node.report.http_address if node.report is not None else "",
+        "memoryMB": total.memory if total is not None else planned.memory if planned is not None else 0,
+        "vcores": total.vcores if total is not None else planned.vcores if planned is not None else 0,
+    }

@@ -1,0 +1,216 @@
+"""Start daemons in parallel, wait until all of them serve, and end those of a start that failed.
+
+A daemon reports on a pipe: one byte when it serves, or one JSON object that says why it cannot. A pipe that ends
+without either is that of a daemon that died, and the last line of its log is the reason given. There is no polling.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .. import __file__ as PACKAGE_FILE
+from ..errors import YoppError
+from .processes import ProcessId, end_processes
+from .rundir import RunDir
+from .state import STAY, PlannedNode
+
+READY = b"1"
+LOG_TAIL_BYTES = 4096
+END_GRACE_SECONDS = 3.0
+_ANSWER_LIMIT = 65536
+
+_outliving: list[subprocess.Popen[bytes]] = []
+"""Daemons outlive the process that started them; they are kept here because Popen warns when it is dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One daemon to start: its name in the run directory (``rm``, ``nm-<port>``), its module and
+    arguments."""
+
+    name: str
+    module: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Starting:
+    """A daemon between its start and its answer. ``log_from`` is where its own part of the log begins."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    identity: ProcessId | None
+    pipe: int
+    log_path: str
+    log_from: int
+    answer: bytearray = field(default_factory=bytearray)
+
+
+def resourcemanager(run_dir: RunDir, lifetime: str) -> Order:
+    """The RM of a run directory."""
+    arguments = ("--run-dir", run_dir.path, "--lifetime", lifetime)
+    return Order("rm", "yarnopp_cli.daemons.resourcemanager", arguments)
+
+
+def nodemanager(run_dir: RunDir, node: PlannedNode, lifetime: str = STAY) -> Order:
+    """One NM of a run directory."""
+    size = ("--port", str(node.port), "--memory", str(node.memory), "--vcores", str(node.vcores))
+    arguments = ("--run-dir", run_dir.path, *size, "--lifetime", lifetime)
+    return Order(node.name, "yarnopp_cli.daemons.nodemanager", arguments)
+
+
+def command_line(order: Order) -> list[str]:
+    """The command that starts it: this interpreter, with ``-P`` so that no module is imported from the current
+    directory."""
+    return [sys.executable, "-P", "-m", order.module, *order.arguments]
+
+
+def daemon_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The caller's environment, with which this package can be imported even where it is not installed."""
+    environment = {name: value for name, value in environ.items() if name != "NOTIFY_SOCKET"}
+    root = os.path.dirname(os.path.dirname(os.path.abspath(PACKAGE_FILE)))
+    # A site directory is on the path anyway, and naming it would put it before the standard library.
+    if os.path.basename(root) not in ("site-packages", "dist-packages"):
+        known = environment.get("PYTHONPATH", "").split(os.pathsep)
+        environment["PYTHONPATH"] = os.pathsep.join(
+            [root, *(path for path in known if path and path != root)]
+        )
+    return environment
+
+
+def start_daemons(run_dir: RunDir, orders: Sequence[Order], *, timeout: float) -> tuple[ProcessId, ...]:
+    """Start them all at once; returns when every one serves, in the order of ``orders``.
+
+    Raises YoppError with the reason of the first that does not serve, after ending those that this call started.
+    """
+    starting: list[_Starting] = []
+    with contextlib.ExitStack() as undo:
+        undo.callback(_take_back, run_dir, starting)
+        try:
+            for order in orders:
+                starting.append(_spawn(run_dir, order))
+            _await_answers(starting, timeout)
+        finally:
+            for one in starting:
+                os.close(one.pipe)
+        undo.pop_all()  # all of them serve
+    for one in starting:
+        one.process.returncode = 0  # it is not ours to wait for any more
+        _outliving.append(one.process)
+    return tuple(one.identity for one in starting if one.identity is not None)
+
+
+def _spawn(run_dir: RunDir, order: Order) -> _Starting:
+    log_path = run_dir.log_file(order.name)
+    readable, writable = os.pipe()
+    try:
+        log = os.open(log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            log_from = os.fstat(log).st_size
+            process = subprocess.Popen(
+                [*command_line(order), "--ready-fd", str(writable)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                env=daemon_environment(os.environ),
+                pass_fds=(writable,),
+                start_new_session=True,
+            )
+        finally:
+            os.close(log)
+    except OSError as error:
+        os.close(readable)
+        raise YoppError(
+            f"cannot start {order.name}",
+            because=f"{error.strerror or error}" + (f" ({error.filename})" if error.filename else ""),
+        ) from error
+    finally:
+        os.close(writable)
+    return _Starting(order.name, process, ProcessId.of(process.pid), readable, log_path, log_from)
+
+
+def _await_answers(starting: Sequence[_Starting], timeout: float) -> None:
+    deadline = time.monotonic() + timeout
+    waiting = {one.pipe: one for one in starting}
+    poller = select.poll()
+    for pipe in waiting:
+        poller.register(pipe, select.POLLIN)
+    while waiting:
+        left = deadline - time.monotonic()
+        ready = poller.poll(max(0.0, left) * 1000)
+        for pipe, _ in ready:
+            if _hear(waiting[pipe]):
+                poller.unregister(pipe)
+                del waiting[pipe]
+        if not ready and left <= 0:
+            late = next(iter(waiting.values()))
+            raise YoppError(
+                f"{late.name} did not become ready",
+                because=f"it has not reported for {timeout:g} s{_tail(late)}",
+                hint=f"its log is {late.log_path}",
+            )
+
+
+def _hear(one: _Starting) -> bool:
+    """Read a daemon's report; True once it serves. Raises YoppError if it cannot, or has died."""
+    data = os.read(one.pipe, 4096)
+    one.answer += data
+    if one.answer.startswith(READY):
+        return True
+    if data and len(one.answer) < _ANSWER_LIMIT:
+        return False
+    raise _refusal(one)
+
+
+def _refusal(one: _Starting) -> YoppError:
+    try:
+        said = json.loads(bytes(one.answer))
+        return YoppError(
+            str(said["error"]),
+            because=str(said.get("because", "")),
+            hint=str(said.get("hint", "")),
+            exit_code=int(said.get("exit", 1)),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        pass
+    try:
+        code: int | None = one.process.wait(timeout=1.0)
+    except subprocess.TimeoutExpired:
+        code = None
+    how = "it closed its pipe without a report" if code is None else f"it ended with exit code {code}"
+    return YoppError(
+        f"{one.name} did not start", because=f"{how}{_tail(one)}", hint=f"its log is {one.log_path}"
+    )
+
+
+def _tail(one: _Starting) -> str:
+    """The last line that a daemon logged, for an error's ``because``; empty if it logged none."""
+    try:
+        with open(one.log_path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(one.log_from if one.log_from <= size else 0, size - LOG_TAIL_BYTES))
+            lines = file.read().decode("utf-8", "replace").split("\n")
+    except OSError:
+        return ""
+    said = [line.strip() for line in lines if line.strip()]
+    return f"; the last line of its log: {said[-1]}" if said else ""
+
+
+def _take_back(run_dir: RunDir, starting: Sequence[_Starting]) -> None:
+    """End what a failed start has started, and remove its files."""
+    end_processes(
+        [one.identity for one in starting if one.identity is not None], grace=END_GRACE_SECONDS, force=True
+    )
+    for one in starting:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            one.process.wait(timeout=0.1)
+    run_dir.remove_leftovers()

@@ -1,0 +1,116 @@
+"""Processes of this host, identified by pid and start time, so that a reused pid is never taken for the old one.
+
+It looks at and signals the processes that its callers name; it never searches for processes by name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+from collections.abc import Iterable, Iterator
+
+from executor.light import dataclass
+from executor.linux.processes import read_stat
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessId:
+    """One process: ``pid``, and ``start`` in clock ticks after boot (field 22 of /proc/PID/stat)."""
+
+    pid: int
+    start: int
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessId | None:
+        """The process that has this pid now; None if there is none (a zombie counts as none)."""
+        found = read_stat(pid)
+        return None if found is None or found.state in "ZX" else cls(pid, found.start)
+
+    def alive(self) -> bool:
+        """Whether this very process still runs. A zombie does not."""
+        return ProcessId.of(self.pid) == self
+
+    def open(self) -> int | None:
+        """A pidfd of this process, which the caller closes; None if it has gone."""
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except OSError:
+            return None
+        # Checked with the pidfd open: from now on the pid cannot be reused unnoticed.
+        if not self.alive():
+            os.close(descriptor)
+            return None
+        return descriptor
+
+    def send(self, number: signal.Signals) -> bool:
+        """Send a signal; False if the process has gone. PermissionError where it is another user's."""
+        descriptor = self.open()
+        if descriptor is None:
+            return False
+        try:
+            signal.pidfd_send_signal(descriptor, number)
+        except ProcessLookupError:
+            return False
+        finally:
+            os.close(descriptor)
+        return True
+
+
+def wait_for_end(processes: Iterable[ProcessId], timeout: float) -> tuple[ProcessId, ...]:
+    """Wait until all have ended, ``timeout`` seconds at most. Returns those that still run."""
+    deadline = time.monotonic() + timeout
+    with _opened(processes) as waiting:
+        poller = select.poll()
+        for descriptor in waiting:
+            poller.register(descriptor, select.POLLIN)
+        while waiting:
+            left = deadline - time.monotonic()
+            ended = poller.poll(max(0.0, left) * 1000)
+            for descriptor, _ in ended:
+                poller.unregister(descriptor)
+                _reap(waiting.pop(descriptor).pid)
+                os.close(descriptor)
+            if not ended and left <= 0:
+                break
+        return tuple(waiting.values())
+
+
+@contextlib.contextmanager
+def _opened(processes: Iterable[ProcessId]) -> Iterator[dict[int, ProcessId]]:
+    """pidfds of those that run; the ones still in the mapping at the end are closed."""
+    opened: dict[int, ProcessId] = {}
+    try:
+        for process in processes:
+            descriptor = process.open()
+            if descriptor is not None:
+                opened[descriptor] = process
+        yield opened
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
+def _reap(pid: int) -> None:
+    """Take the exit status of a child of ours, so that no zombie stays; nothing for anybody else's child."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+
+
+def end_processes(processes: Iterable[ProcessId], *, grace: float, force: bool) -> tuple[ProcessId, ...]:
+    """SIGTERM, ``grace`` seconds, and with ``force`` SIGKILL. Returns those that still run.
+
+    A stopped process is continued, because it takes its SIGTERM only then.
+    """
+    chosen = tuple(processes)
+    for process in chosen:
+        process.send(signal.SIGTERM)
+        process.send(signal.SIGCONT)
+    left = wait_for_end(chosen, grace)
+    if left and force:
+        for process in left:
+            process.send(signal.SIGKILL)
+        left = wait_for_end(left, 5.0)
+    return left

@@ -1,0 +1,391 @@
+"""The run directory: where a cluster's sockets, pid files and logs are, and which of its daemons run.
+
+The directory is the cluster: two commands that resolve to the same one speak with the same daemons, whatever
+their environment (``XDG_RUNTIME_DIR`` plays no part: cron and ``ssh host cmd`` do not have it). Nothing here
+starts, stops or signals a process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator, Mapping
+
+from executor.light import dataclass
+
+from ..errors import EXIT_NOT_PERMITTED, YoppError
+from .processes import ProcessId, wait_for_end
+
+FIRST_PORT = 45454
+LAST_PORT = 65535
+SUN_PATH_BYTES = 107
+"""The longest path of a Unix socket: sockaddr_un has 108 bytes, the last of which is NUL (unix(7))."""
+_LONGEST_SOCKET = f"/nm-{LAST_PORT}.sock"
+_PID_FILE = re.compile(r"(rm|nm-(\d{1,5}))\.pid")
+_PROXY_SOCKET = re.compile(r"am-(\d{1,5})\.sock")
+_LOCK_POLL_SECONDS = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A running daemon of a run directory. ``port`` is 0 for the RM."""
+
+    name: str
+    port: int
+    process: ProcessId
+
+
+@dataclass(frozen=True, slots=True)
+class RunDir:
+    """The paths of one cluster, all absolute. ``socket_dir`` is ``path`` unless that is too long for sockets.
+
+    ``state_dir`` is where output, private directories and containers' records are. Making a RunDir touches
+    nothing: :meth:`prepare` creates the directories, and checks them.
+    """
+
+    path: str
+    state_dir: str
+    socket_dir: str
+
+    @classmethod
+    def resolve(cls, explicit: str | None, environ: Mapping[str, str], uid: int, home: str) -> RunDir:
+        """``explicit`` (--run-dir) › ``YOPP_RUN_DIR`` › root: /run/yopp › ``home``/.local/state/yopp/run.
+
+        Named by the first two, the state is kept in ``<run dir>/state``; else in /var/lib/yopp, or in
+        ``home``/.local/state/yopp.
+        """
+        named = explicit or environ.get("YOPP_RUN_DIR", "")
+        default = _default(uid, home)
+        if named:
+            made = cls.of(named, uid=uid)
+            # Spelling out the default names the same cluster, so it must mean the same state.
+            return made if default is None or made.path != default.path else default
+        if default is None:
+            raise YoppError(
+                "no run directory",
+                because="there is no home directory to keep it in",
+                hint="name one with --run-dir or YOPP_RUN_DIR",
+            )
+        return default
+
+    @classmethod
+    def of(cls, path: str, *, state_dir: str | None = None, uid: int | None = None) -> RunDir:
+        """The cluster of that directory, by whatever links in its parents it is named."""
+        full = os.path.abspath(path)
+        full = os.path.join(os.path.realpath(os.path.dirname(full)), os.path.basename(full))
+        return cls(
+            path=full,
+            state_dir=state_dir if state_dir is not None else os.path.join(full, "state"),
+            socket_dir=_socket_directory(full, os.getuid() if uid is None else uid),
+        )
+
+    @property
+    def key(self) -> str:
+        """Eight hexadecimal digits that stand for this directory: the name of its group of cgroups."""
+        return _digest(self.path)
+
+    def nm_group(self, port: int) -> str:
+        """The cgroup of one NM, below the configured hierarchy."""
+        return f"{self.key}/nm-{port}"
+
+    @property
+    def rm_socket(self) -> str:
+        """Where the RM listens."""
+        return os.path.join(self.socket_dir, "rm.sock")
+
+    def nm_socket(self, port: int) -> str:
+        """Where an NM listens."""
+        return os.path.join(self.socket_dir, f"nm-{port}.sock")
+
+    def proxy_socket(self, port: int) -> str:
+        """Where an NM's AMRMProxy listens."""
+        return os.path.join(self.socket_dir, f"am-{port}.sock")
+
+    def socket(self, name: str) -> str:
+        """Where the daemon called ``rm`` or ``nm-<port>`` listens."""
+        return os.path.join(self.socket_dir, f"{name}.sock")
+
+    def pid_file(self, name: str) -> str:
+        """The pid file of ``rm`` or ``nm-<port>``, which the running daemon holds locked."""
+        return os.path.join(self.path, f"{name}.pid")
+
+    def http_file(self, name: str) -> str:
+        """Where the pages of ``rm`` or ``nm-<port>`` are, host:port, while it serves any."""
+        return os.path.join(self.path, f"{name}.http")
+
+    def log_file(self, name: str) -> str:
+        """The log of ``rm`` or ``nm-<port>``."""
+        return os.path.join(self.path, f"{name}.log")
+
+    @property
+    def site_file(self) -> str:
+        """The configuration the cluster runs with."""
+        return os.path.join(self.path, "site.json")
+
+    @property
+    def nodes_file(self) -> str:
+        """The nodes the cluster shall have: their ports and sizes."""
+        return os.path.join(self.path, "nodes.json")
+
+    @property
+    def lock_file(self) -> str:
+        """Held locked by whoever starts or stops daemons here."""
+        return os.path.join(self.path, "lock")
+
+    @property
+    def history_dir(self) -> str:
+        """Where the histories of ended applications are kept."""
+        return os.path.join(self.state_dir, "history")
+
+    def nm_state_dir(self, port: int) -> str:
+        """Where an NM keeps its containers' records."""
+        return os.path.join(self.state_dir, f"nm-{port}")
+
+    def exists(self) -> bool:
+        """Whether there is such a directory."""
+        return os.path.isdir(self.path)
+
+    def prepare(self) -> None:
+        """Create what is missing, 0700, and refuse what others could have a hand in.
+
+        Raises YoppError (exit 77 where owner or mode are wrong, 1 where it cannot be created or written).
+        """
+        _make_private(self.path, "the run directory")
+        if self.socket_dir != self.path:
+            _make_private(os.path.dirname(self.socket_dir), "the directory of the sockets")
+            _make_private(self.socket_dir, "the directory of the sockets")
+            self.write("where", self.socket_dir + "\n")
+        try:
+            os.makedirs(self.state_dir, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise _unusable(self.state_dir, "the state directory", error) from None
+
+    def check(self, *, guest: bool = False) -> None:
+        """Refuse a directory whose owner or mode is wrong, creating nothing. A missing one is fine."""
+        with contextlib.suppress(FileNotFoundError):
+            _check_private(self.path, "the run directory", guest=guest)
+        if self.socket_dir != self.path:
+            # In /tmp, where anybody may have made it to be called in the place of our daemons.
+            with contextlib.suppress(FileNotFoundError):
+                _check_private(os.path.dirname(self.socket_dir), "the directory of the sockets")
+                _check_private(self.socket_dir, "the directory of the sockets")
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file of the run directory, 0600, in one step: readers see the old text or the new."""
+        path = os.path.join(self.path, name)
+        temporary = os.path.join(self.path, f".{name}.{os.getpid()}")
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+            with open(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(temporary, path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise _unusable(path, "", error) from None
+
+    def read(self, name: str) -> str | None:
+        """The text of a file of the run directory; None if there is none."""
+        path = os.path.join(self.path, name)
+        try:
+            with open(path, encoding="utf-8") as file:
+                return file.read()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise YoppError(
+                f"cannot read {path}", because=_reason(error), hint="`ls -l` says whose it is"
+            ) from None
+
+    def daemons(self) -> tuple[Daemon, ...]:
+        """The running daemons, the RM first, then the NMs by port."""
+        try:
+            names = os.listdir(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+        except OSError as error:
+            raise _unusable(self.path, "the run directory", error) from None
+        found = [self.daemon(match[1]) for match in map(_PID_FILE.fullmatch, names) if match]
+        return tuple(sorted((one for one in found if one is not None), key=lambda one: one.port))
+
+    def daemon(self, name: str) -> Daemon | None:
+        """The running daemon called ``rm`` or ``nm-<port>``; None if there is none."""
+        process = _holder(self.pid_file(name))
+        if process is None:
+            return None
+        return Daemon(name, 0 if name == "rm" else int(name.removeprefix("nm-")), process)
+
+    def wait_until_gone(self, timeout: float) -> bool:
+        """Wait until no daemon runs any more, ``timeout`` seconds at most; whether that is so."""
+        return not wait_for_end([daemon.process for daemon in self.daemons()], timeout)
+
+    def leftovers(self) -> tuple[str, ...]:
+        """The paths of pid files, web addresses and sockets of daemons that have ended."""
+        found = []
+        for directory, ending in ((self.path, ".pid"), (self.path, ".http"), (self.socket_dir, ".sock")):
+            try:
+                names = sorted(os.listdir(directory))
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            for name in names:
+                proxy = _PROXY_SOCKET.fullmatch(name)
+                daemon = f"nm-{proxy[1]}" if proxy and ending == ".sock" else name.removesuffix(ending)
+                if daemon == name or not _PID_FILE.fullmatch(f"{daemon}.pid") or self.daemon(daemon):
+                    continue
+                found.append(os.path.join(directory, name))
+        return tuple(found)
+
+    def remove_leftovers(self) -> tuple[str, ...]:
+        """Remove pid files and sockets of daemons that have ended; their paths. Call it under the lock."""
+        found = self.leftovers()
+        for path in found:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+        return found
+
+    @contextlib.contextmanager
+    def lock(self, timeout: float = 30.0) -> Iterator[None]:
+        """Hold the right to start and stop daemons here. YoppError if another has it for ``timeout`` s."""
+        try:
+            descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise _unusable(self.lock_file, "", error) from None
+        try:
+            _acquire(descriptor, self.lock_file, timeout)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _default(uid: int, home: str) -> RunDir | None:
+    if uid == 0:
+        return RunDir.of("/run/yopp", state_dir="/var/lib/yopp", uid=uid)
+    if not home:
+        return None
+    state = os.path.join(home, ".local", "state", "yopp")
+    return RunDir.of(os.path.join(state, "run"), state_dir=state, uid=uid)
+
+
+def _digest(path: str) -> str:
+    import hashlib  # 3 ms, and not every command needs it
+
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:8]
+
+
+def _socket_directory(path: str, uid: int) -> str:
+    if len(os.fsencode(path)) + len(_LONGEST_SOCKET) <= SUN_PATH_BYTES:
+        return path
+    return f"/tmp/yopp-{uid}/{_digest(path)}"
+
+
+def _make_private(path: str, what: str) -> None:
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+            os.chmod(path, 0o700)  # whatever the umask
+        _check_private(path, what)
+    except OSError as error:
+        raise _unusable(path, what, error) from None
+
+
+def _check_private(path: str, what: str, *, guest: bool = False) -> None:
+    """Raise unless ``path`` is a directory, no link, of this user (or for a ``guest`` who is root, of anybody) and
+    closed to others.
+    """
+    facts = os.lstat(path)
+    if stat.S_ISLNK(facts.st_mode):
+        raise YoppError(
+            f"{what} {path} is refused",
+            because="it is a symbolic link, which somebody else may turn elsewhere",
+            hint=f"name the directory itself: {os.path.realpath(path)}",
+            exit_code=EXIT_NOT_PERMITTED,
+        )
+    if not stat.S_ISDIR(facts.st_mode):
+        raise YoppError(f"{what} {path} is refused", because="it is not a directory", hint="name another one")
+    if facts.st_uid != os.geteuid() and not (guest and os.geteuid() == 0):
+        raise YoppError(
+            f"{what} {path} is refused",
+            because=f"it belongs to user {facts.st_uid}, and you are {os.geteuid()}",
+            hint="name a directory of your own with --run-dir or YOPP_RUN_DIR",
+            exit_code=EXIT_NOT_PERMITTED,
+        )
+    if not stat.S_IMODE(facts.st_mode) & 0o077:
+        return
+    if not os.listdir(path):
+        os.chmod(path, 0o700)  # ours, and nothing in it yet: `mkdir d; yopp --run-dir d up` need not fail
+        return
+    raise YoppError(
+        f"{what} {path} is refused",
+        because=f"its mode {stat.S_IMODE(facts.st_mode):04o} lets others in",
+        hint=f"chmod 700 {path}, or name another directory",
+        exit_code=EXIT_NOT_PERMITTED,
+    )
+
+
+def _unusable(path: str, what: str, error: OSError) -> YoppError:
+    return YoppError(
+        f"cannot use {what} {path}" if what else f"cannot write {path}",
+        because=_reason(error),
+        hint="free some space, or name another directory with --run-dir"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT)
+        else "name a directory that you can write with --run-dir or YOPP_RUN_DIR",
+    )
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return str(error)
+
+
+def _holder(path: str) -> ProcessId | None:
+    """The process that holds a pid file locked; None if nobody does.
+
+    The lock is tried only when the pid in the file is that of a process: a daemon that starts writes its pid
+    after it has the lock, and must not find it taken by somebody who only looks.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        text = os.read(descriptor, 64).split()
+        if not text or not text[0].isdigit():
+            return None
+        process = ProcessId.of(int(text[0]))
+        if process is None:
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return process
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _acquire(descriptor: int, path: str, timeout: float) -> None:
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+                raise YoppError(
+                    "another yopp is starting or stopping this cluster",
+                    because=f"process {holder} has held {path} for over {timeout:g} s",
+                    hint=f"look at it with `ps {holder}`, or wait for it",
+                ) from None
+            time.sleep(_LOCK_POLL_SECONDS)  # flock(2) has no timeout
+        else:
+            break
+    with contextlib.suppress(OSError):  # a full disk: the pid is only for the message above
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

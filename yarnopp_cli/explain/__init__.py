@@ -1,0 +1,1 @@
+"""Why something waits, and when it may start. Pure."""

@@ -1,0 +1,251 @@
+"""What would become of a job that were submitted now: where its containers would start, queue or wait. Pure.
+
+It follows the schedulers' rules over the nodes as they are this moment: guaranteed asks first, each where most is
+free; opportunistic ones where there is room, else into the shortest queue. It is a forecast; nothing is reserved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from executor.records import ContainerState, ExecutionType, Resource
+
+from ..records.explanation import Reason
+from ..records.jobs import JobSpec, PhaseSpec, TaskSpec
+from ..records.reports import ContainerReport, NodeReport, NodeState
+from ..records.requests import ANY
+from .containers import NodeSight, WhyPaused, beside_master, limit_of, queue_reasons, unusable, why_paused
+
+
+@dataclass(slots=True)
+class Place:
+    """One node and what would come to it. ``preempting`` of ``starts`` take room that opportunistic containers have.
+
+    ``lent`` is what opportunistic ones may have beyond what nobody has; below zero what of that they may not, for the
+    machine is busy. ``promised`` is what those have that go on or start there first. ``ahead`` wait there already,
+    and ``reasons`` say why the first that would queue does not start, where none of the job starts there.
+    """
+
+    node_id: str
+    total: Resource
+    guaranteed: Resource
+    opportunistic: Resource
+    queue_room: int
+    lent: Resource = Resource()
+    promised: Resource = Resource()
+    ahead: int = 0
+    sight: NodeSight | None = None
+    reasons: tuple[Reason, ...] = ()
+    starts: int = 0
+    preempting: int = 0
+    queued: int = 0
+    master: Resource = Resource()
+
+    def free(self) -> Resource:
+        """What nobody has."""
+        return (self.total - self.guaranteed - self.opportunistic).at_least_zero()
+
+    def open(self) -> Resource:
+        """What an opportunistic container that came now could start on."""
+        left = self.total - self.guaranteed - self.opportunistic
+        return (left + self.lent - self.promised).at_least_zero()
+
+
+@dataclass(slots=True)
+class Forecast:
+    """``waiting`` find no node yet; ``impossible`` never will, ``because`` of their own master where that is why;
+    ``later`` are of phases that begin when others end.
+
+    ``held`` of those that wait do so for nodes that are there and large enough and take nothing new, as ``unusable``
+    has it.
+    """
+
+    places: list[Place] = field(default_factory=list)
+    waiting: int = 0
+    held: int = 0
+    unusable: tuple[Reason, ...] = ()
+    impossible: int = 0
+    because: str = ""
+    refused: str = ""
+    later: int = 0
+
+
+def forecast(
+    job: JobSpec,
+    nodes: Sequence[NodeReport],
+    live: Sequence[ContainerReport] | None = None,
+    *,
+    opportunistic: bool,
+    minimum: Resource,
+    master: Resource | None = None,
+) -> Forecast:
+    """Place the first phase of ``job``. ``minimum`` is the least and the step that containers are rounded up to.
+
+    ``live`` are the containers that are there; without them a node's own sums say what is taken. ``master`` is the
+    size of a detached job's master, which comes first and stays to the end.
+    """
+    first, *others = job.phases
+    here: dict[str, list[ContainerReport]] = {}
+    for one in live or ():
+        here.setdefault(one.node_id, []).append(one)
+    result = Forecast(
+        [
+            _place(node) if live is None else _seen(NodeSight(node, here.get(node.node_id, [])))
+            for node in nodes
+            if _serves(node)
+        ]
+    )
+    result.later = sum(len(phase.tasks) for phase in others)
+    if not opportunistic and any(task.execution_type is ExecutionType.OPPORTUNISTIC for task in first.tasks):
+        result.refused = "opportunistic containers are switched off on this cluster"
+        return result
+    if master is not None and not _put_master(result, _rounded(master, minimum)):
+        result.waiting = len(first.tasks)
+        return result
+    for task in _in_order(first.tasks):
+        _put(result, first, task, _rounded(task.resource, minimum), nodes)
+    return result
+
+
+def _put_master(result: Forecast, size: Resource) -> bool:
+    """Give the master its place; False where it waits for one itself."""
+    left = [
+        one for one in result.places if size.fits_in((one.total - one.guaranteed).at_least_zero())
+    ]  # fmt: skip
+    if not left:
+        return False
+    place = max([one for one in left if size.fits_in(one.free())] or left, key=_free_share)
+    taken = (size - place.free()).at_least_zero()
+    place.opportunistic = (place.opportunistic - taken).at_least_zero()
+    place.guaranteed = place.guaranteed + size
+    place.master = size
+    return True
+
+
+def _serves(node: NodeReport) -> bool:
+    return node.state is NodeState.RUNNING and node.connected
+
+
+def _place(node: NodeReport) -> Place:
+    status = node.opportunistic
+    return Place(
+        node.node_id,
+        node.total,
+        node.used,
+        Resource(status.memory_used, status.vcores_used),
+        max(0, limit_of(node) - status.queued),
+        Resource(status.lent_memory, status.lent_vcores),
+    )
+
+
+def _seen(sight: NodeSight) -> Place:
+    """A node by what is on it, as ``explain`` sees it: whoever waits there and fits goes before what comes now."""
+    place = _place(sight.node)
+    place.sight = sight
+    place.opportunistic = (sight.node.total - sight.node.used - sight.free()).at_least_zero()
+    place.ahead = len(sight.queued())
+    stand = [one for one in sight.paused() if why_paused(one) is WhyPaused.PRESSURE]
+    place.promised = Resource(0, sum(one.resource.vcores for one in stand))
+    for one in sight.line():
+        needs = one.resource
+        if one.state is not ContainerState.SCHEDULED:  # it stands still, and has kept its memory
+            needs = Resource(0, needs.vcores)
+        if needs.fits_in(place.open()):
+            place.promised = place.promised + needs
+    return place
+
+
+def _in_order(tasks: Iterable[TaskSpec]) -> list[TaskSpec]:
+    return sorted(
+        tasks, key=lambda one: (one.execution_type is ExecutionType.OPPORTUNISTIC, one.priority, one.number)
+    )
+
+
+def _rounded(size: Resource, minimum: Resource) -> Resource:
+    step = max(1, minimum.memory)
+    return Resource(-(-max(size.memory, step) // step) * step, max(size.vcores, minimum.vcores))
+
+
+def _admits(name: str, node_id: str) -> bool:
+    return name in (ANY, node_id, node_id.rpartition(":")[0]) or (name != ANY and node_id.endswith(name))
+
+
+def _put(
+    result: Forecast, phase: PhaseSpec, task: TaskSpec, size: Resource, nodes: Sequence[NodeReport]
+) -> None:
+    admitted = [one for one in result.places if _admits(phase.resource_name, one.node_id)]
+    large = [one for one in admitted if size.fits_in(one.total)]
+    if not large:
+        _put_nowhere(result, phase, size, nodes)
+        return
+    beside = [beside_master(size, one.master, one.total, one.node_id) for one in large]
+    if all(beside):
+        result.impossible += 1
+        result.because = next((one.text for one in beside if one is not None), result.because)
+        return
+    large = [one for one, why in zip(large, beside, strict=True) if why is None]
+    roomy = [one for one in large if size.fits_in(one.free())]
+    if task.execution_type is ExecutionType.GUARANTEED:
+        left = [one for one in large if size.fits_in((one.total - one.guaranteed).at_least_zero())]
+        if not left:
+            result.waiting += 1
+            return
+        place = max([one for one in left if one in roomy] or left, key=_free_share)
+        if not size.fits_in(place.free()):
+            place.preempting += 1
+            taken = size - place.free()
+            place.opportunistic = (place.opportunistic - taken.at_least_zero()).at_least_zero()
+        place.guaranteed = place.guaranteed + size
+        place.starts += 1
+        return
+    roomy = [one for one in large if size.fits_in(one.open())]
+    if roomy:
+        place = max(roomy, key=_free_share)
+        place.opportunistic = place.opportunistic + size
+        place.starts += 1
+        return
+    queues = [one for one in large if one.queue_room > one.queued]
+    if not queues:
+        result.waiting += 1
+        return
+    place = min(queues, key=lambda one: (one.ahead + one.queued, -one.queue_room))
+    if place.sight is not None and not place.starts and not place.queued:
+        place.reasons = _why_queued(place.sight, size)
+    place.queued += 1
+
+
+def _put_nowhere(result: Forecast, phase: PhaseSpec, size: Resource, nodes: Sequence[NodeReport]) -> None:
+    """Where none that takes something new is large enough, it waits for one that is drained or away, if any is."""
+    away = [
+        one
+        for one in nodes
+        if not _serves(one) and _admits(phase.resource_name, one.node_id) and size.fits_in(one.total)
+    ]
+    why = tuple(reason for one in away if one.state in _MAY_COME_BACK for reason in unusable(one))
+    if not why:
+        result.impossible += 1
+        return
+    result.unusable = why
+    result.held += 1
+    result.waiting += 1
+
+
+_MAY_COME_BACK = (
+    NodeState.RUNNING, NodeState.UNHEALTHY, NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED,
+)  # fmt: skip
+
+
+def _why_queued(sight: NodeSight, size: Resource) -> tuple[Reason, ...]:
+    """What ``explain`` would say of a container of that size, once it waited there."""
+    node = sight.node
+    one = ContainerReport(
+        "", "", node.node_id, ExecutionType.OPPORTUNISTIC, size, state=ContainerState.SCHEDULED
+    )
+    ahead = [other.container_id for other in sight.queued()]
+    return tuple(queue_reasons(one, sight, ahead))
+
+
+def _free_share(place: Place) -> float:
+    free, total = place.free(), place.total
+    return min(free.memory / max(1, total.memory), free.vcores / max(1, total.vcores))

@@ -1,0 +1,197 @@
+"""How long containers are expected to run, and so when those that wait may start. Pure.
+
+What a container's creator declared goes before what was measured: the median of its application's containers that
+have ended, else that of those on its node, else that of all. What is left of one that runs is that less what it has
+run; one that has outlived it may end at any moment, and is named. Of one that has run for much longer than other
+applications' containers do, nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from executor.core.estimates import Node, Pool, Running, Waiting, future
+from executor.records import ContainerState, Resource
+
+from ..records.reports import ContainerReport
+
+BEYOND_MS = 1000
+"""Twice the median of others and this much more: who has run longer is none of their kind."""
+
+DECLARED = "declared"
+OF_APPLICATION = "median-task-time"
+OF_NODE = "median-node-time"
+OF_ALL = "median-cluster-time"
+BY_NODE = "node-queue-wait"
+BASES = (DECLARED, OF_APPLICATION, OF_NODE, OF_ALL, BY_NODE)
+"""What an estimate rests on, the best first. BY_NODE: the node's own word on how long a newcomer would wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A running time in all, in milliseconds; 0 where nothing is known. ``basis`` is one of BASES."""
+
+    ms: int = 0
+    basis: str = ""
+
+
+class Durations:
+    """What is known of running times: ``finished`` are containers that have ended."""
+
+    def __init__(self, finished: Iterable[ContainerReport]) -> None:
+        self._of_application: dict[str, list[int]] = {}
+        self._of_node: dict[str, list[int]] = {}
+        self._all: list[int] = []
+        self._known: dict[tuple[str, str], Expected] = {}
+        for one in finished:
+            if one.started_at_ms and one.exit_status >= 0 and not one.is_am:
+                ran = max(0, one.finished_at_ms - one.started_at_ms - one.stood_ms)
+                self._of_application.setdefault(one.application_id, []).append(ran)
+                self._of_node.setdefault(one.node_id, []).append(ran)
+                self._all.append(ran)
+
+    def of(self, report: ContainerReport) -> Expected:
+        """How long a container is expected to run."""
+        return self.of_task(report.duration_hint_ms, report.application_id, report.node_id)
+
+    def of_task(self, declared_ms: int, application_id: str, node_id: str = "") -> Expected:
+        """How long a container of an application is expected to run, on ``node_id`` where that is known."""
+        if declared_ms > 0:
+            return Expected(declared_ms, DECLARED)
+        key = (application_id, node_id)
+        if key not in self._known:
+            self._known[key] = self._median(application_id, node_id)
+        return self._known[key]
+
+    def _median(self, application_id: str, node_id: str) -> Expected:
+        for basis, times in (
+            (OF_APPLICATION, self._of_application.get(application_id)),
+            (OF_NODE, self._of_node.get(node_id)),
+            (OF_ALL, self._all),
+        ):
+            if times:
+                ordered = sorted(times)
+                median = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+                # 0 means unknown: what took no time at all took one millisecond
+                return Expected(max(1, round(median)), basis)
+        return Expected()
+
+
+def ran_ms(report: ContainerReport, now_ms: int) -> int:
+    """How long it has run; the time that it stood still does not count."""
+    if not report.started_at_ms:
+        return 0
+    until = report.finished_at_ms or report.paused_at_ms or now_ms
+    return max(0, until - report.started_at_ms - report.stood_ms)
+
+
+def beyond(one: ContainerReport, expected: Expected, now_ms: int) -> bool:
+    """Whether it has run so much longer than other applications' containers do that their median says nothing of it."""
+    return expected.basis in (OF_NODE, OF_ALL) and ran_ms(one, now_ms) > 2 * expected.ms + BEYOND_MS
+
+
+# -- who starts when -----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Wanted:
+    """``count`` equal containers that are asked for, and go where there is room first: to one of ``nodes``."""
+
+    key: str
+    count: int
+    needs: Resource
+    expected: Expected
+    nodes: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """In how many milliseconds one may start. ``expected`` is what that rests on: the weakest basis of all that must
+    end before, and its running time. ``outlived`` are those of them that have run longer than was expected of them.
+    """
+
+    in_ms: int
+    expected: Expected
+    outlived: tuple[str, ...] = ()
+
+
+class _Tag(NamedTuple):
+    """What the estimate has to be told of one that starts or ends."""
+
+    key: str
+    expected: Expected
+    late: bool = False
+
+
+def lane(
+    free: Resource,
+    running: Sequence[ContainerReport],
+    line: Sequence[ContainerReport],
+    durations: Durations,
+    now_ms: int,
+) -> Node:
+    """A node as its containers are now. Masters, what nothing is known of, and what is beyond all that is known
+    are taken to go on for ever.
+    """
+    ends, waiting = [], []
+    for one in running:
+        expected = durations.of(one)
+        if not one.is_am and expected.ms and not beyond(one, expected, now_ms):
+            ran = ran_ms(one, now_ms)
+            left = 0 if one.state is ContainerState.KILLING else max(0, expected.ms - ran)
+            ends.append(Running(left, one.resource, _Tag(one.container_id, expected, ran > expected.ms)))
+    for one in line:
+        expected = durations.of(one)
+        known = bool(expected.ms) and not one.is_am
+        left_ms = max(0, expected.ms - ran_ms(one, now_ms)) if known else None
+        tag = _Tag(one.container_id, expected)
+        waiting.append(Waiting(left_ms, needs_of(one), one.resource, tag))
+    return Node(free, ends, waiting)
+
+
+def needs_of(report: ContainerReport) -> Resource:
+    """What one that waits needs: who stands still has kept its memory."""
+    size = report.resource
+    return size if report.state in (None, ContainerState.SCHEDULED) else Resource(0, size.vcores)
+
+
+def starts(lanes: dict[str, Node], asked: Sequence[Wanted], wanted: frozenset[str]) -> dict[str, list[Start]]:
+    """When those of the keys in ``wanted`` start, by key, each one's starts in order; those of which nothing can be
+    said are not there. ``lanes`` are the nodes by their ids: each starts its own in their order, as they fit; then
+    those that are asked for, in their order.
+    """
+    places = {node_id: place for place, node_id in enumerate(lanes)}
+    pools = [
+        Pool(
+            one.count,
+            Waiting(one.expected.ms or None, one.needs, one.needs, _Tag(one.key, one.expected)),
+            frozenset(places[node_id] for node_id in one.nodes if node_id in places),
+        )
+        for one in asked
+    ]
+    missing = sum(1 for node in lanes.values() for one in node.line if one.tag.key in wanted)
+    missing += sum(one.count for one in asked if one.key in wanted)
+    found: dict[str, list[Start]] = {}
+    weakest, outlived, seen = Expected(), dict[str, None](), 0
+    for at, tag, ended in future(list(lanes.values()), pools):
+        for one in ended[seen:]:
+            weakest = weaker(weakest, one.expected)
+            if one.late:
+                outlived[one.key] = None
+        seen = len(ended)
+        if tag.key in wanted:
+            basis = weakest if weakest.basis else tag.expected
+            found.setdefault(tag.key, []).append(Start(round(at), basis, tuple(outlived)))
+            missing -= 1
+            if not missing:
+                break
+    return found
+
+
+def weaker(one: Expected, other: Expected) -> Expected:
+    """Which of two rests on less; the other where one is unknown."""
+    if not one.basis or not other.basis:
+        return other if other.basis else one
+    return other if BASES.index(other.basis) >= BASES.index(one.basis) else one

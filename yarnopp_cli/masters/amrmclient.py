@@ -1,0 +1,282 @@
+"""A master's side of the ApplicationMasterProtocol (YARN's ``AMRMClient``): registration, asks, allocate calls.
+
+One allocate call always waits at the RM. What a lost RM may not have heard is said again. Tasks' ends are none of its
+business. Like everything here it returns commands, and never makes a call itself.
+
+In YARN an ask *replaces* the number outstanding under its key, so a master that asks again under a key while the RM is
+answering may get too many containers or too few. A key that is used once cannot be replaced by accident: a new batch
+is a new allocation request id, and only a withdrawal or a repetition after a lost answer names an old one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from executor.records import ExecutionType, Resource
+
+from ..errors import UsageError
+from ..records.client_protocol import KillApplicationRequest
+from ..records.ids import ApplicationAttemptId
+from ..records.mapreduce import TaskAssignment
+from ..records.master_protocol import (
+    AllocateRequest,
+    AllocateResponse,
+    FinishApplicationMasterRequest,
+    RegisterApplicationMasterRequest,
+)
+from ..records.reports import FinalApplicationStatus, JobSummary
+from ..records.requests import (
+    Container,
+    ContainerUpdateType,
+    ExecutionTypeRequest,
+    ResourceRequest,
+    Token,
+    UpdateContainerRequest,
+)
+from . import messages as m
+from .messages import TaskState
+from .tasks import Task
+
+RETRY_SECONDS = 0.2
+PATIENCE_SECONDS = 20.0
+"""How often a lost RM is called again, and how long before the job gives up."""
+TELL_SECONDS = 1.0
+"""How long an RM may be lost before people are told."""
+
+
+@dataclass(slots=True)
+class _Batch:
+    request: ResourceRequest
+    tasks: deque[Task]
+
+
+_Shape = tuple[Resource, ExecutionType, bool, int, str, int, int]
+
+
+class Asks:
+    """Batches of tasks that wait for containers."""
+
+    def __init__(self) -> None:
+        self._batches: dict[int, _Batch] = {}
+        self._unsent: list[ResourceRequest] = []
+        self._next_id = 1
+
+    def __len__(self) -> int:
+        return sum(self._count(batch) for batch in self._batches.values())
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether there is something to tell the RM."""
+        return bool(self._unsent)
+
+    def add(self, tasks: Iterable[Task], now: float) -> None:
+        """Ask for a container for each of these, which are given out in this order."""
+        shapes: dict[_Shape, list[Task]] = {}
+        for task in tasks:
+            shapes.setdefault(_shape(task, now), []).append(task)
+        for (resource, kind, enforce, priority, where, duration, age_ms), equals in shapes.items():
+            request = ResourceRequest(
+                num_containers=len(equals),
+                capability=resource,
+                priority=priority,
+                resource_name=where,
+                relax_locality=where == "*",
+                execution_type_request=ExecutionTypeRequest(kind, enforce),
+                allocation_request_id=self._next_id,
+                duration_hint_ms=duration,
+                age_ms=age_ms,
+            )
+            self._batches[self._next_id] = _Batch(request, deque(equals))
+            self._unsent.append(request)
+            self._next_id += 1
+
+    def match(self, container: Container) -> Task | None:
+        """The task that this container is for, which then waits no more; None for an unwanted one."""
+        batch = self._batches.get(container.allocation_request_id)
+        while batch is not None and batch.tasks:
+            task = batch.tasks.popleft()
+            if not batch.tasks:
+                del self._batches[container.allocation_request_id]
+            if task.state is TaskState.ASKED:
+                return task
+        return None
+
+    def withdraw_all(self) -> None:
+        """Nothing is wanted any more."""
+        self._unsent = [replace(batch.request, num_containers=0) for batch in self._batches.values()]
+        self._batches.clear()
+
+    def repeat_all(self) -> None:
+        """The RM may not have heard: say again what is still wanted.
+
+        What it granted meanwhile, and this master does not know of yet, comes on top, and is given back then.
+        """
+        self._unsent = [
+            replace(batch.request, num_containers=self._count(batch)) for batch in self._batches.values()
+        ]
+
+    def take_unsent(self) -> tuple[ResourceRequest, ...]:
+        """What the next allocate call has to say."""
+        unsent, self._unsent = tuple(self._unsent), []
+        return unsent
+
+    @staticmethod
+    def _count(batch: _Batch) -> int:
+        return sum(1 for task in batch.tasks if task.state is TaskState.ASKED)
+
+
+def _shape(task: Task, now: float) -> _Shape:
+    spec = task.spec
+    age_ms = int((now - task.first_asked) * 1000) if task.first_asked >= 0 else 0
+    return (
+        spec.resource,
+        task.execution_type,
+        spec.enforce and task.execution_type is spec.execution_type,
+        task.priority,
+        task.phase.resource_name,
+        spec.duration_hint_ms,
+        age_ms,
+    )
+
+
+class AMRMClient:
+    """What one attempt says to the RM, and has heard of it.
+
+    ``releases``, ``updates`` and ``tasks`` go with the next allocate call. ``registered`` is false before the first
+    registration and after the RM asked for another one. ``in_flight`` counts allocate calls that have not
+    been answered.
+    """
+
+    def __init__(self, attempt_id: str, token: Token, heartbeat_ms: int) -> None:
+        self.asks = Asks()
+        self.releases: list[str] = []
+        self.updates: list[UpdateContainerRequest] = []
+        self.tasks: list[TaskAssignment] = []
+        self._said: list[TaskAssignment] = []
+        self.registered = False
+        self.in_flight = 0
+        self.retry_at: float | None = None
+        self._attempt_id = attempt_id
+        self._token = token
+        self._heartbeat_ms = heartbeat_ms
+        self._response_id = 0
+        self._lost_at: float | None = None
+        self._told = False
+
+    def register(self) -> m.Register:
+        """Say that this master is there, for the first time or again."""
+        self.registered = False
+        self._response_id = 0
+        return m.Register(RegisterApplicationMasterRequest(self._attempt_id, self._token))
+
+    def allocate(self, progress: float, summary: JobSummary) -> m.Allocate | None:
+        """The allocate call that is due: there is something to say, or none is waiting at the RM."""
+        if not self.registered or self.retry_at is not None:
+            return None
+        if self.in_flight and not (self.asks.has_unsent or self.releases or self.updates or self.tasks):
+            return None
+        return self._allocate(progress, summary, self._heartbeat_ms)
+
+    def last_word(self, summary: JobSummary) -> m.Allocate:
+        """An allocate call that is not to be held, so that the RM has the final counts."""
+        done = summary.completed / summary.total if summary.total else 1.0
+        return self._allocate(done, summary, 0)
+
+    def _allocate(self, progress: float, summary: JobSummary, wait_ms: int) -> m.Allocate:
+        self.in_flight += 1
+        request = AllocateRequest(
+            attempt_id=self._attempt_id,
+            token=self._token,
+            response_id=self._response_id,
+            progress=progress,
+            asks=self.asks.take_unsent(),
+            releases=tuple(self.releases),
+            updates=tuple(self.updates),
+            wait_ms=wait_ms,
+            summary=summary,
+            tasks=tuple(self.tasks),
+        )
+        self._said += self.tasks
+        self.tasks.clear()
+        self.releases.clear()
+        self.updates.clear()
+        return m.Allocate(request)
+
+    def take_token(self, token: Token | None) -> None:
+        """An AMRMProxy speaks for this master at the RM from now on: this token is for it."""
+        if token is not None:
+            self._token = token
+
+    def heard(self) -> None:
+        """The RM has answered something: it is there."""
+        self._lost_at = None
+        self._told = False
+
+    def acknowledge(self, response: AllocateResponse) -> None:
+        """This answer has arrived; the next call says so."""
+        self._response_id = max(self._response_id, response.response_id)
+        if response.token is not None:
+            self._token = response.token
+
+    def lost(self, now: float) -> bool:
+        """The RM could not be reached: everything will be said again. False once patience is at its end."""
+        if self._lost_at is None:
+            self._lost_at = now
+        self.asks.repeat_all()
+        self.tasks, self._said = self._said + self.tasks, []
+        self.retry_at = now + RETRY_SECONDS
+        return now - self._lost_at < PATIENCE_SECONDS
+
+    def worth_telling(self, now: float) -> bool:
+        """Whether people should hear now that the RM is lost; true once for each loss."""
+        due = not self._told and self._lost_at is not None and now - self._lost_at >= TELL_SECONDS
+        self._told |= due
+        return due
+
+    def finish(self, status: FinalApplicationStatus, diagnostics: str, summary: JobSummary) -> m.Finish:
+        """Take leave."""
+        return m.Finish(
+            FinishApplicationMasterRequest(
+                self._attempt_id, self._token, status, diagnostics, summary=summary
+            )
+        )
+
+    def kill(self, reason: str) -> m.Kill:
+        """Have the application ended as KILLED:
+
+        one whose master takes leave ends as FINISHED, whatever it says.
+        """
+        application_id = str(ApplicationAttemptId.parse(self._attempt_id).application_id)
+        return m.Kill(KillApplicationRequest(application_id, reason))
+
+
+_TYPES = {
+    ContainerUpdateType.PROMOTE_EXECUTION_TYPE: (ExecutionType.GUARANTEED, ExecutionType.OPPORTUNISTIC),
+    ContainerUpdateType.DEMOTE_EXECUTION_TYPE: (ExecutionType.OPPORTUNISTIC, ExecutionType.GUARANTEED),
+}
+
+
+def update_request(
+    container: Container,
+    update_type: ContainerUpdateType,
+    *,
+    execution_type: ExecutionType | None = None,
+    capability: Resource | None = None,
+) -> UpdateContainerRequest:
+    """The request for an update of ``container``. Raises UsageError where target and original do not suit it.
+
+    ``execution_type`` is the target of a promotion or demotion, None for the only one that it can have.
+    """
+    if update_type not in _TYPES:
+        if capability is None:
+            raise UsageError("a resize needs the new size", because=f"{update_type.value} names none")
+        return UpdateContainerRequest(container.id, container.version, update_type, capability=capability)
+    target, original = _TYPES[update_type]
+    if execution_type not in (None, target) or container.execution_type is not original:
+        raise UsageError(
+            f"target should be {target.value} and original should be {original.value}",
+            because=f"{container.id} is {container.execution_type.value}",
+        )
+    return UpdateContainerRequest(container.id, container.version, update_type, execution_type=target)

@@ -1,0 +1,533 @@
+"""JobMaster: the machine that drives every job of ``yopp run``, ``yopp dshell`` and ``yopp pi``.
+
+It asks for a container for each task of a phase, starts what is granted, follows the ends, tries failed tasks
+again as far as their phase allows, and asks again, at no cost to the job, for what was preempted, shed,
+refused or lost. It keeps one allocate call waiting at the RM, and sends a second one at once when it has
+something to say. It never sleeps: whatever it waits for is an event or a deadline.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerStatus, ExecutionType
+
+from ..errors import (
+    EXIT_CANNOT_START,
+    EXIT_TIMEOUT,
+    EXIT_TRY_AGAIN,
+    ApplicationNotFoundError,
+    ConnectionFailedError,
+    InvalidTokenError,
+    ShuttingDownError,
+    YoppError,
+)
+from ..records.container_protocol import StopContainersRequest, UpdateContainersRequest
+from ..records.jobs import JobSpec
+from ..records.mapreduce import TaskAssignment
+from ..records.master_protocol import AllocateResponse, RegisterApplicationMasterResponse
+from ..records.reports import FinalApplicationStatus
+from ..records.requests import Container, ContainerUpdateType, Token, UpdatedContainer
+from . import messages as m
+from .amrmclient import PATIENCE_SECONDS, RETRY_SECONDS, AMRMClient, update_request
+from .messages import ENDED, TaskState
+from .nmclient import NodeNews, Starts
+from .tasks import Tally, Task, exit_code_of
+
+STOP_PATIENCE_SECONDS = 5.0
+"""How long a job that is being stopped waits for the ends of its containers before it leaves them to the RM.
+"""
+
+START_FAILURES = 3
+"""How often a node may refuse to start one task's container before the task has failed."""
+
+_LIVE = frozenset({TaskState.STARTING, TaskState.QUEUED, TaskState.RUNNING})
+
+
+class Stage(enum.Enum):
+    """The life of a master."""
+
+    NEW = "NEW"
+    WORKING = "WORKING"
+    STOPPING = "STOPPING"
+    FINISHING = "FINISHING"
+    ENDED = "ENDED"
+
+
+class JobMaster:
+    """The machine of one job (``Machine[Event, Command]``). The first event is ``MasterStarted``."""
+
+    def __init__(self, job: JobSpec, attempt_id: str, token: Token) -> None:
+        self.job = job
+        self.stage = Stage.NEW
+        self.tally = Tally(sum(len(phase.tasks) for phase in job.phases))
+        self._out: list[m.Command] = []
+        # tasks: the present phase's, and who holds which container
+        self._phase_index = -1
+        self._tasks: list[Task] = []
+        self._unfinished = 0
+        self._waiting: list[Task] = []
+        self._by_container: dict[str, Task] = {}
+        self._seen: set[str] = set()
+        self._launches = 0
+        self._rm = AMRMClient(attempt_id, token, job.heartbeat_ms)
+        self._starts = Starts(self._by_container.__contains__)
+        self._noticed: set[str] = set()
+        self._promotions: set[str] = set()
+        self._nodes = NodeNews()
+        # the end
+        self._timeout_at: float | None = None
+        self._stop_at: float | None = None
+        self._reason = ""
+        self._exit_code: int | None = None
+        self._final_status = FinalApplicationStatus.UNDEFINED
+        self._error: YoppError | None = None
+
+    # --- the machine
+
+    def handle(self, event: m.Event, now: float) -> list[m.Command]:
+        """Take one event; answer with commands, in the order in which they are to be performed."""
+        match event:
+            case m.MasterStarted():
+                if self.job.timeout_ms:
+                    self._timeout_at = now + self.job.timeout_ms / 1000
+                self._out.append(self._rm.register())
+            case m.Registered():
+                self._on_registered(event.response, now)
+            case m.Allocated():
+                self._rm.in_flight -= 1
+                self._rm.heard()
+                self._on_allocated(event.response, now)
+            case m.ContainersStarted():
+                self._starts.reached(event.command.node_address)
+                for failed in event.response.failed:
+                    self._on_start_refused(failed.container_id, failed.message or failed.exception, now)
+            case m.ContainersUpdated():
+                self._on_updated(event)
+            case m.ContainersStopped():
+                pass
+            case m.Unregistered() | m.Killed():
+                self._end()
+            case m.CallFailed():
+                self._on_call_failed(event, now)
+            case m.StopRequested():
+                self._stop(event.reason, event.exit_code, event.final_status, now)
+        return self._pump(now)
+
+    def next_deadline(self) -> float | None:
+        """When ``advance`` wants to be called, None for never."""
+        if self.stage in (Stage.FINISHING, Stage.ENDED):
+            return None
+        times = [self._rm.retry_at, self._stop_at if self.stage is Stage.STOPPING else self._timeout_at]
+        if self.stage is Stage.WORKING and self._rm.registered:  # nothing is asked or started otherwise
+            times.append(self._starts.next_deadline())
+            times += [task.not_before for task in self._waiting]
+        return min((time for time in times if time is not None), default=None)
+
+    def advance(self, now: float) -> list[m.Command]:
+        """Do what was due by ``now``."""
+        if self._timeout_at is not None and now >= self._timeout_at:
+            self._timeout_at = None
+            self._stop(
+                f"its time limit of {self.job.timeout_ms / 1000:g} s has passed",
+                EXIT_TIMEOUT,
+                FinalApplicationStatus.KILLED,
+                now,
+            )
+        if self._rm.retry_at is not None and now >= self._rm.retry_at:
+            self._rm.retry_at = None
+            if not self._rm.registered and self.stage is not Stage.FINISHING:
+                self._out.append(self._rm.register())
+        return self._pump(now)
+
+    def validate(self) -> None:
+        """Assert every invariant."""
+        counts = dict.fromkeys(TaskState, 0)
+        for task in self._tasks:
+            counts[task.state] += 1
+            if task.state in _LIVE:
+                assert task.container is not None and self._by_container[task.container.id] is task
+        ended = sum(counts[state] for state in ENDED)
+        assert self._unfinished == len(self._tasks) - ended
+        assert len(self._by_container) == sum(counts[state] for state in _LIVE)
+        for state in (*_LIVE, TaskState.ASKED):
+            assert self.tally.counts[state] == counts[state], state
+        assert sum(self.tally.counts.values()) == self.tally.total
+        assert all(count >= 0 for count in self.tally.counts.values())
+        assert len(self._rm.asks) == counts[TaskState.ASKED]
+        assert self._rm.in_flight >= 0
+
+    # --- one step
+
+    def _pump(self, now: float) -> list[m.Command]:
+        """After every event: whatever can be said or done now."""
+        if self.stage is Stage.WORKING and self._rm.registered:
+            while not self._unfinished and self._phase_index + 1 < len(self.job.phases):
+                self._begin_phase(now)
+            if not self._unfinished:
+                self._finish()
+            else:
+                self._ask(now)
+                self._out += self._starts.take(now)
+        if self.stage is Stage.STOPPING and (
+            not self._by_container or (self._stop_at is not None and now >= self._stop_at)
+        ):
+            self._finish()
+        if self.stage in (Stage.WORKING, Stage.STOPPING):
+            summary = self.tally.summary()  # what was stopped is not done
+            progress = summary.completed / self.tally.total if self.tally.total else 0.0
+            allocate = self._rm.allocate(progress, summary)
+            if allocate is not None:
+                self._out.append(allocate)
+        commands, self._out = self._out, []
+        return commands
+
+    def _begin_phase(self, now: float) -> None:
+        self._phase_index += 1
+        phase = self.job.phases[self._phase_index]
+        self._tasks = [Task.of(self._phase_index, phase, spec) for spec in phase.tasks]
+        for task in self._tasks:
+            task.not_before = now
+        self._unfinished = len(self._tasks)
+        self._waiting = list(self._tasks)
+        self._launches = 0
+
+    def _ask(self, now: float) -> None:
+        due = [task for task in self._waiting if task.not_before <= now]
+        if not due:
+            return
+        self._waiting = [task for task in self._waiting if task.not_before > now]
+        for task in due:
+            self._move(task, TaskState.ASKED)
+        self._rm.asks.add(due, now)
+        for task in due:
+            task.asked_at = now
+            if task.first_asked < 0:
+                task.first_asked = now
+
+    # --- the RM's answers
+
+    def _on_registered(self, response: RegisterApplicationMasterResponse, now: float) -> None:
+        self._rm.registered = True
+        self._rm.take_token(response.token)
+        self._rm.heard()
+        # containers of an attempt that this master knows nothing of: whose tasks they were cannot be told
+        self._rm.releases += [
+            container.id
+            for container in response.containers_from_previous_attempts
+            if container.id not in self._by_container
+        ]
+        if self.stage is Stage.NEW:
+            self.stage = Stage.WORKING
+        else:
+            self._rm.asks.repeat_all()
+
+    def _on_allocated(self, response: AllocateResponse, now: float) -> None:
+        if self.stage in (Stage.FINISHING, Stage.ENDED):
+            return
+        if response.command == "AM_RESYNC":
+            self._out.append(self._rm.register())
+            return
+        if response.command == "AM_SHUTDOWN":
+            self._expelled(YoppError("the ResourceManager ended this application", exit_code=143))
+            return
+        self._rm.acknowledge(response)
+        for container in response.allocated:
+            self._on_granted(container, now)
+        for container_id in response.queued:
+            self._on_news(container_id, TaskState.QUEUED)
+        for container_id in response.started:
+            self._on_news(container_id, TaskState.RUNNING)
+        for updated in response.updated:
+            self._on_update_granted(updated)
+        for refused in response.update_errors:
+            self._notice(f"an update of a container was refused: {refused.reason}")
+        if response.preempting:
+            self._notice("containers of this job will be preempted soon: another queue is below its capacity")
+        for status in response.completed:
+            self._on_completed(status, now)
+        if response.paused >= 0:
+            self.tally.paused = response.paused
+        for node in response.updated_nodes:
+            if sentence := self._nodes.sentence(node):
+                self._out.append(m.Notice(sentence))
+
+    def _on_granted(self, container: Container, now: float) -> None:
+        if container.id in self._seen:
+            return
+        self._seen.add(container.id)
+        task = self._rm.asks.match(container)
+        if task is None or self.stage is not Stage.WORKING:
+            self._rm.releases.append(container.id)
+            return
+        self._launches += 1
+        if task.phase.number_by_allocation:
+            task.shown_number = self._launches
+        task.container = container
+        task.ask_wait_ms = max(0, round((now - task.asked_at) * 1000))
+        task.upgraded = task.execution_type is not container.execution_type
+        self._by_container[container.id] = task
+        if self.job.map_reduce is not None:
+            self._rm.tasks.append(TaskAssignment(container.id, task.spec.number - 1, self._phase_index > 0))
+        self._move(task, TaskState.STARTING)
+        self._starts.add(task)
+
+    def _on_news(self, container_id: str, state: TaskState) -> None:
+        task = self._by_container.get(container_id)
+        if task is None or task.state is state:
+            return
+        task.has_queued = task.has_queued or state is TaskState.QUEUED
+        self._move(task, state)
+        container = task.container
+        if (
+            state is TaskState.RUNNING
+            and task.phase.promote
+            and not task.promoted
+            and container is not None
+            and container.execution_type is ExecutionType.OPPORTUNISTIC
+        ):
+            task.promoted = True
+            self._rm.updates.append(update_request(container, ContainerUpdateType.PROMOTE_EXECUTION_TYPE))
+
+    def _on_update_granted(self, updated: UpdatedContainer) -> None:
+        container = updated.container
+        task = self._by_container.get(container.id)
+        if task is None or task.container is None or task.container.version >= container.version:
+            return
+        task.container = container
+        if updated.update_type is ContainerUpdateType.PROMOTE_EXECUTION_TYPE:
+            self._promotions.add(container.id)
+        self._out.append(
+            m.UpdateContainers(
+                container.node_id,
+                container.node_address,
+                UpdateContainersRequest((container.token,)),
+                (container.id,),
+            )
+        )
+
+    def _on_updated(self, event: m.ContainersUpdated) -> None:
+        for container_id in event.response.updated:
+            task = self._by_container.get(container_id)
+            if container_id in self._promotions:
+                self._promotions.discard(container_id)
+                self.tally.promoted += 1
+            if task is not None:
+                self._out.append(m.TaskChanged(task.report()))
+        for failed in event.response.failed:
+            self._notice(f"{failed.container_id} could not be updated: {failed.message}")
+
+    # --- ends of containers
+
+    def _on_completed(self, status: ContainerStatus, now: float) -> None:
+        task = self._by_container.get(status.container_id)
+        if task is None:
+            return
+        del self._by_container[status.container_id]
+        task.note_wait(status)
+        self.tally.note_pauses(status)
+        task.exit_status = status.exit_status
+        task.diagnostics = status.diagnostics
+        if self.stage is not Stage.WORKING:
+            task.exit_code = exit_code_of(status)
+            self._close(task, TaskState.KILLED if task.exit_code else TaskState.SUCCEEDED)
+        elif self._is_asked_for_again(status.exit_status):
+            self._on_preempted(task, status, now)
+        elif (code := exit_code_of(status)) == 0:
+            task.exit_code = 0
+            self._close(task, TaskState.SUCCEEDED)
+        else:
+            task.exit_code = code
+            self._on_failed(task, code, now)
+
+    def _is_asked_for_again(self, exit_status: int) -> bool:
+        if self.job.preempted_is_failure:
+            return exit_status == ContainerExitStatus.ABORTED
+        return exit_status in PREEMPTION_STATUSES
+
+    def _on_preempted(self, task: Task, status: ContainerStatus, now: float) -> None:
+        task.preemptions += 1
+        self.tally.preempted += 1
+        self.tally.shed += status.was_shed
+        if task.preemptions > self.job.max_preemptions:
+            task.exit_code = EXIT_TRY_AGAIN
+            task.diagnostics = (
+                f"preempted, shed or refused {task.preemptions} times, which is more than "
+                f"yopp.am.max-preemptions-per-container = {self.job.max_preemptions} allows; "
+                f"the last time: {task.diagnostics}"
+            )
+            self._fail(task, now)
+            return
+        self._again(task, now + task.backoff(status))
+
+    def _on_failed(self, task: Task, code: int, now: float) -> None:
+        task.attempts += 1
+        if not task.may_try_again(code):
+            self._fail(task, now)
+            return
+        if task.phase.retry_guaranteed:
+            task.execution_type = ExecutionType.GUARANTEED
+            task.priority = task.phase.retry_priority
+        self._again(task, now + task.phase.retry_interval_ms / 1000)
+
+    def _on_start_refused(self, container_id: str, message: str, now: float) -> None:
+        task = self._by_container.pop(container_id, None)
+        if task is None:
+            return
+        self._rm.releases.append(container_id)
+        task.diagnostics = message
+        if self.stage is not Stage.WORKING:
+            self._close(task, TaskState.KILLED)
+            return
+        task.start_failures += 1
+        if task.start_failures >= START_FAILURES:
+            task.exit_code = EXIT_CANNOT_START
+            self._fail(task, now)
+        else:
+            self._again(task, now + RETRY_SECONDS)
+
+    def _again(self, task: Task, not_before: float) -> None:
+        """Ask for another container; the task keeps the last one in its reports until it has another."""
+        task.not_before = not_before
+        task.promoted = False
+        self._waiting.append(task)
+        self._move(task, TaskState.WAITING)
+
+    def _fail(self, task: Task, now: float) -> None:
+        self._close(task, TaskState.FAILED)
+        if task.phase.fail_fast:
+            self._stop(
+                f"task {task.shown_number} of the {task.phase.name} failed: {task.diagnostics}",
+                None,
+                FinalApplicationStatus.FAILED,
+                now,
+            )
+
+    def _close(self, task: Task, state: TaskState) -> None:
+        self._move(task, state)
+        self._unfinished -= 1
+
+    def _move(self, task: Task, state: TaskState) -> None:
+        self.tally.move(task, state)
+        self._out.append(m.TaskChanged(task.report()))
+
+    def _notice(self, text: str) -> None:
+        if text not in self._noticed:
+            self._noticed.add(text)
+            self._out.append(m.Notice(text))
+
+    # --- what goes wrong
+
+    def _on_call_failed(self, event: m.CallFailed, now: float) -> None:
+        command, error = event.command, event.error
+        match command:
+            case m.StartContainers():
+                lost = isinstance(error, ConnectionFailedError)
+                if lost and self.stage is Stage.WORKING and self._starts.unreachable(command, now):
+                    return
+                for container_id in command.container_ids:
+                    self._on_start_refused(container_id, error.message, now)
+            case m.StopContainers():
+                pass  # the RM ends them with the application
+            case m.UpdateContainers():
+                self._notice(f"a container could not be updated: {error.message}")
+            case m.Finish() | m.Kill():
+                self._notice(f"the ResourceManager could not be told of the job's end: {error.message}")
+                self._end()
+            case m.Register() | m.Allocate():
+                if isinstance(command, m.Allocate):
+                    self._rm.in_flight -= 1
+                self._on_rm_failed(error, now)
+
+    def _on_rm_failed(self, error: YoppError, now: float) -> None:
+        if self.stage in (Stage.FINISHING, Stage.ENDED):
+            return
+        if isinstance(error, (ApplicationNotFoundError, InvalidTokenError, ShuttingDownError)):
+            self._expelled(error)
+            return
+        if not isinstance(error, ConnectionFailedError):
+            self._error = error
+            self._stop(error.message, error.exit_code, FinalApplicationStatus.FAILED, now)
+            return
+        if not self._rm.lost(now):
+            self._error = error
+            self._stop(error.message, error.exit_code, FinalApplicationStatus.FAILED, now)
+        elif self._rm.worth_telling(now):
+            self._notice(
+                f"{error.message}: trying again for {PATIENCE_SECONDS:g} s (`yopp up` starts what is missing)"
+            )
+
+    def _expelled(self, error: YoppError) -> None:
+        """The RM does not count this master among the living: there is nobody to take leave of."""
+        self._error = self._error or error
+        if self._exit_code is None:
+            self._exit_code = error.exit_code
+            self._final_status = FinalApplicationStatus.KILLED
+            self._reason = error.message
+        self._end()
+
+    # --- the end
+
+    def _stop(self, reason: str, exit_code: int | None, status: FinalApplicationStatus, now: float) -> None:
+        """End what lives, then take leave. ``exit_code`` None: that of the tasks that failed."""
+        if self.stage in (Stage.STOPPING, Stage.FINISHING, Stage.ENDED):
+            return
+        self._reason, self._exit_code, self._final_status = reason, exit_code, status
+        if self.stage is Stage.NEW:
+            self.stage = Stage.STOPPING
+            self._finish()
+            return
+        self.stage = Stage.STOPPING
+        self._stop_at = now + STOP_PATIENCE_SECONDS
+        self._starts.clear()
+        self._rm.asks.withdraw_all()
+        self._waiting.clear()
+        nodes: dict[tuple[str, str], list[str]] = {}
+        for task in self._tasks:
+            if task.state in _LIVE and task.container is not None:
+                container = task.container
+                nodes.setdefault((container.node_id, container.node_address), []).append(container.id)
+            elif task.state not in ENDED:
+                self._close(task, TaskState.KILLED)
+        for (node_id, address), ids in nodes.items():
+            self._out.append(m.StopContainers(node_id, address, StopContainersRequest(tuple(ids))))
+
+    def _finish(self) -> None:
+        if self._exit_code is None:
+            self._exit_code = self.tally.exit_code(self.job.exit_rule)
+        if self._final_status is FinalApplicationStatus.UNDEFINED:
+            failed = self.tally.counts[TaskState.FAILED] > 0
+            self._final_status = FinalApplicationStatus.FAILED if failed else FinalApplicationStatus.SUCCEEDED
+        self.stage = Stage.FINISHING
+        summary = self.tally.summary(self._exit_code)
+        if self._final_status is FinalApplicationStatus.KILLED:
+            if self._rm.registered:
+                self._out.append(self._rm.last_word(summary))
+            self._out.append(self._rm.kill(self._reason))
+            return
+        self._out.append(self._rm.finish(self._final_status, self._diagnostics(), summary))
+
+    def _diagnostics(self) -> str:
+        """YARN's sentence (``ApplicationMaster.finish``) and what it leaves out."""
+        if self._reason:
+            return self._reason
+        failures = self.tally.failures
+        if not failures:
+            return ""
+        summary = self.tally.summary()
+        allocated = summary.completed + len(self._by_container)
+        first = failures[0]
+        why = first.diagnostics or f"exit code {first.exit_code}"
+        return (
+            f"Diagnostics., total={summary.total}, completed={summary.completed}, allocated={allocated}, "
+            f"failed={summary.failed}; task {first.number}: {why}"
+        )
+
+    def _end(self) -> None:
+        if self.stage is Stage.ENDED:
+            return
+        self.stage = Stage.ENDED
+        code = self._exit_code if self._exit_code is not None else 1
+        self._out.append(
+            m.EndMaster(code, self._final_status, self._diagnostics(), self.tally.summary(code), self._error)
+        )

@@ -1,0 +1,166 @@
+"""A master's side of the ContainerManagementProtocol (YARN's ``NMClient``): starting what was granted. Pure.
+
+Starts are batched by node and repeated while a node cannot be reached. ``NodeNews`` tells people which nodes come and
+go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..records.container_protocol import StartContainerRequest, StartContainersRequest
+from ..records.jobs import PhaseSpec
+from ..records.reports import NodeReport, NodeState
+from ..records.requests import Container, ContainerLaunchContext
+from .messages import StartContainers
+from .tasks import Task
+
+BATCH = 100
+BATCH_BYTES = 4_000_000
+"""The most containers, and roughly the most bytes, of one startContainers call."""
+
+RETRY_SECONDS = 0.2
+PATIENCE_SECONDS = 10.0
+"""A node that cannot be reached may be coming back, with its containers: how often and how long to try."""
+
+
+@dataclass(slots=True)
+class _Retry:
+    command: StartContainers
+    due: float
+    since: float
+
+
+class Starts:
+    """Containers on their way to their nodes. ``is_wanted`` says whether a container is still its task's."""
+
+    def __init__(self, is_wanted: Callable[[str], bool]) -> None:
+        self._is_wanted = is_wanted
+        self._ready: list[Task] = []
+        self._retries: list[_Retry] = []
+        self._since: dict[str, float] = {}
+        self._sizes: dict[int, int] = {}
+
+    def add(self, task: Task) -> None:
+        """This task has a container now."""
+        self._ready.append(task)
+
+    def clear(self) -> None:
+        """Start nothing more."""
+        self._ready.clear()
+        self._retries.clear()
+
+    def next_deadline(self) -> float | None:
+        """When a start is to be tried again."""
+        return min((retry.due for retry in self._retries), default=None)
+
+    def take(self, now: float) -> list[StartContainers]:
+        """The calls to be made now: one a node, or a few for very many containers."""
+        commands = [self._filtered(retry.command) for retry in self._retries if retry.due <= now]
+        self._retries = [retry for retry in self._retries if retry.due > now]
+        by_node: dict[tuple[str, str], list[Task]] = {}
+        for task in self._ready:
+            container = task.container
+            if container is not None and self._is_wanted(container.id):
+                by_node.setdefault((container.node_id, container.node_address), []).append(task)
+        self._ready.clear()
+        for (node_id, address), tasks in by_node.items():
+            size = max(1, min(BATCH, BATCH_BYTES // max(self._size_of(task) for task in tasks)))
+            commands += [
+                _call(node_id, address, tasks[start : start + size]) for start in range(0, len(tasks), size)
+            ]
+        return [command for command in commands if command.container_ids]
+
+    def reached(self, address: str) -> None:
+        """A node answered: whatever was wrong with it before is over."""
+        self._since.pop(address, None)
+
+    def unreachable(self, command: StartContainers, now: float) -> bool:
+        """A node could not be reached.
+
+        True: it will be tried again. False: enough, its containers are given up.
+        """
+        since = self._since.setdefault(command.node_address, now)
+        if now - since >= PATIENCE_SECONDS:
+            del self._since[command.node_address]
+            return False
+        self._retries.append(_Retry(command, now + RETRY_SECONDS, since))
+        return True
+
+    def _filtered(self, command: StartContainers) -> StartContainers:
+        pairs = [
+            (container_id, request)
+            for container_id, request in zip(command.container_ids, command.request.containers, strict=True)
+            if self._is_wanted(container_id)
+        ]
+        return StartContainers(
+            command.node_id,
+            command.node_address,
+            StartContainersRequest(tuple(request for _, request in pairs)),
+            tuple(container_id for container_id, _ in pairs),
+        )
+
+    def _size_of(self, task: Task) -> int:
+        if task.phase_index not in self._sizes:
+            self._sizes[task.phase_index] = _phase_size(task.phase)
+        return self._sizes[task.phase_index] + sum(len(argument) + 6 for argument in task.spec.arguments)
+
+
+def _phase_size(phase: PhaseSpec) -> int:
+    texts = [*phase.command, *phase.environment, *phase.environment.values(), *phase.files.values()]
+    return 2000 + sum(len(text) + 6 for text in texts)
+
+
+def _call(node_id: str, address: str, tasks: list[Task]) -> StartContainers:
+    pairs = [(task.container, task) for task in tasks]
+    requests = [StartContainerRequest(c.token, launch_context(task, c)) for c, task in pairs if c is not None]
+    return StartContainers(
+        node_id,
+        address,
+        StartContainersRequest(tuple(requests)),
+        tuple(container.id for container, _ in pairs if container is not None),
+    )
+
+
+def launch_context(task: Task, container: Container) -> ContainerLaunchContext:
+    """What a task's container runs."""
+    phase = task.phase
+    environment = phase.environment
+    if phase.number_variable:
+        environment = {**environment, phase.number_variable: str(task.shown_number)}
+    return ContainerLaunchContext(
+        command=phase.command + task.spec.arguments,
+        environment=environment,
+        working_directory=phase.working_directory,
+        files=phase.files,
+        timeout_ms=phase.timeout_ms,
+        duration_hint_ms=task.spec.duration_hint_ms,
+        own_account=phase.own_account,
+    )
+
+
+class NodeNews:
+    """Remembers which nodes people were told are gone; ``sentence`` is for people only."""
+
+    def __init__(self) -> None:
+        self._gone: set[str] = set()
+
+    def sentence(self, report: NodeReport) -> str:
+        """What to say of a node that changed; "" for nothing."""
+        node_id = report.node_id
+        if report.connected and report.state is NodeState.RUNNING:
+            was_gone = node_id in self._gone
+            self._gone.discard(node_id)
+            return f"node {node_id} is back" if was_gone else ""
+        self._gone.add(node_id)
+        if report.state is NodeState.RUNNING:
+            return (
+                f"node {node_id} does not answer: its containers go on running, new ones wait; "
+                "`yopp up` starts it again"
+            )
+        if report.state is NodeState.UNHEALTHY:
+            return f"node {node_id} is unhealthy and gets no new containers: {report.health_report}"
+        if report.state in (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED):
+            return f"node {node_id} is drained: its containers go on running, it gets no new ones"
+        return f"node {node_id} is lost: its containers run again on other nodes"

@@ -1,0 +1,164 @@
+"""The plan of ``yopp pi``: Hadoop's QuasiMonteCarlo, N maps and one reduce, and what their counts say. Pure.
+
+Priorities are MapReduce's (``RMContainerAllocator``): a failed map's next attempt 5, the reduce 10,
+opportunistic maps 19, maps 20. The percentage of opportunistic maps is exact and spread evenly (decision
+11.11).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+
+from executor.records import ExecutionType, Resource
+
+from ..errors import UsageError
+from ..records.jobs import JobSpec, PhaseSpec, PiSpec, TaskSpec
+from ..records.mapreduce import JobProperty, MapReduceJob
+
+APPLICATION_TYPE = "MAPREDUCE"
+NAME = "QuasiMonteCarlo"
+PRIORITY_FAST_FAIL_MAP = 5
+PRIORITY_REDUCE = 10
+PRIORITY_OPPORTUNISTIC_MAP = 19
+PRIORITY_MAP = 20
+DEFAULT_RESOURCE = Resource(1024, 1)
+"""MapReduce's default size of a map and of a reduce."""
+
+MAXIMUM_MAPS = 100_000
+MAXIMUM_POINTS = 2**53
+"""More maps than this would take longer to write down than to compute; more points than this have no exact
+doubles.
+"""
+
+INPUT = "part{index}"
+OUTPUT = "part-m-{index:05d}"
+RESULT = "reduce-out"
+"""Files in the job's directory:
+
+a map's input (``offset size``) and output, and the sum (``inside outside``).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PiOptions:
+    """What ``yopp pi`` was asked for. ``program`` is the command that runs ``jobs/halton.py``."""
+
+    maps: int
+    samples: int
+    directory: str
+    program: tuple[str, ...]
+    opportunistic_percent: int = 0
+    map_resource: Resource = DEFAULT_RESOURCE
+    reduce_resource: Resource = DEFAULT_RESOURCE
+    map_attempts: int = 4
+    reduce_attempts: int = 4
+    timeout_ms: int = 0
+    max_preemptions: int = 100
+    name: str = NAME
+    maps_rule: str = "SPREAD"
+    properties: tuple[JobProperty, ...] = ()
+
+
+def check_size(maps: int, samples: int) -> None:
+    """Raise UsageError for a job that makes no sense or that nobody could wait for."""
+    hint = "yopp pi 10 1000"
+    if maps <= 0 or samples <= 0:
+        wrong = f"{maps} maps" if maps <= 0 else f"{samples} samples"
+        raise UsageError(f"pi cannot be estimated with {wrong}", because="both numbers start at 1", hint=hint)
+    if maps > MAXIMUM_MAPS:
+        raise UsageError(
+            f"{maps:,} maps are too many",
+            because=f"each is a container with an input file, and {MAXIMUM_MAPS:,} are the limit",
+            hint="use fewer maps with more samples: the estimate depends on their product only",
+        )
+    if maps * samples > MAXIMUM_POINTS:
+        raise UsageError(
+            f"{maps:,} maps of {samples:,} samples are too many points",
+            because="Halton's sequence in doubles is exact up to 2^53 points",
+            hint="use fewer samples",
+        )
+
+
+def opportunistic_maps(maps: int, percent: int, rule: str = "SPREAD") -> tuple[bool, ...]:
+    """Which maps are opportunistic: the nearest whole number to ``percent`` of them, spread evenly.
+
+    With the rule FIRST_OF_HUNDRED as YARN counts (``RMContainerAllocator``): the first ``percent`` of each
+    hundred.
+    """
+    if rule == "FIRST_OF_HUNDRED":
+        return tuple(index % 100 < percent for index in range(maps))
+    count = (maps * percent + 50) // 100
+    return tuple((index + 1) * count // maps > index * count // maps for index in range(maps))
+
+
+def plan(options: PiOptions) -> JobSpec:
+    """The job: a phase of maps and a phase of one reduce."""
+    directory = options.directory
+    kinds = opportunistic_maps(options.maps, options.opportunistic_percent, options.maps_rule)
+    maps = tuple(
+        TaskSpec(
+            number=index + 1,
+            resource=options.map_resource,
+            execution_type=ExecutionType.OPPORTUNISTIC if opportunistic else ExecutionType.GUARANTEED,
+            priority=PRIORITY_OPPORTUNISTIC_MAP if opportunistic else PRIORITY_MAP,
+            arguments=(
+                f"{directory}/{INPUT.format(index=index)}",
+                f"{directory}/{OUTPUT.format(index=index)}",
+            ),
+        )
+        for index, opportunistic in enumerate(kinds)
+    )
+    reduce = TaskSpec(number=1, resource=options.reduce_resource, priority=PRIORITY_REDUCE)
+    return JobSpec(
+        name=options.name,
+        application_type=APPLICATION_TYPE,
+        phases=(
+            PhaseSpec(
+                name="map",
+                tasks=maps,
+                command=(*options.program, "map"),
+                max_attempts=options.map_attempts,
+                retry_guaranteed=True,
+                retry_priority=PRIORITY_FAST_FAIL_MAP,
+                fail_fast=True,
+            ),
+            PhaseSpec(
+                name="reduce",
+                tasks=(reduce,),
+                command=(*options.program, "reduce", directory, str(options.maps)),
+                max_attempts=options.reduce_attempts,
+                retry_guaranteed=True,
+                retry_priority=PRIORITY_FAST_FAIL_MAP,
+                fail_fast=True,
+            ),
+        ),
+        timeout_ms=options.timeout_ms,
+        max_preemptions=options.max_preemptions,
+        pi=PiSpec(options.maps, options.samples, directory),
+        map_reduce=MapReduceJob(
+            options.maps,
+            outputs_per_map=2,  # how many points lie inside, how many outside
+            map_attempts=options.map_attempts,
+            reduce_attempts=options.reduce_attempts,
+            properties=options.properties,
+        ),
+    )
+
+
+def map_input(index: int, samples: int) -> str:
+    """The text of one map's input file: its first point's offset, and how many points it takes."""
+    return f"{index * samples} {samples}\n"
+
+
+def job_id(application_id: str) -> str:
+    """MapReduce's name of an application's job."""
+    return application_id.replace("application_", "job_", 1)
+
+
+def estimate(inside: int, total: int) -> str:
+    """4 * inside / total with 20 decimals, half up, as Hadoop prints it (``QuasiMonteCarlo.estimatePi``)."""
+    with localcontext() as context:
+        context.prec = 60
+        value = Decimal(4) * Decimal(inside) / Decimal(total)
+        return str(value.quantize(Decimal("1e-20"), rounding=ROUND_HALF_UP))

@@ -1,0 +1,238 @@
+"""One task's life, what its container's end means for it, and the counts over all tasks.
+
+No decisions about asking.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerStatus, ExecutionType
+
+from ..errors import EXIT_CANNOT_START, EXIT_TRY_AGAIN
+from ..records.jobs import PhaseSpec, TaskSpec
+from ..records.reports import JobSummary
+from ..records.requests import Container
+from .messages import ENDED, TaskReport, TaskState
+
+QUEUE_FULL = "queue is full"
+"""In a refused container's diagnostics: its node had no place for it, and asking at once again is in vain."""
+
+FIRST_BACKOFF_SECONDS = 0.05
+LONGEST_BACKOFF_SECONDS = 2.0
+"""The pauses before asking again for a container that was refused or shed:
+
+doubled each time, up to the longest.
+"""
+
+NOTICEABLE_WAIT_MS = 250
+"""A container that waited this long at its node queued, even if no news of that reached the master in
+between; one that was granted so long after it was asked for waited for its grant.
+"""
+
+_CODES = {
+    ContainerExitStatus.ABORTED: EXIT_TRY_AGAIN,
+    ContainerExitStatus.PREEMPTED: EXIT_TRY_AGAIN,
+    ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER: EXIT_TRY_AGAIN,
+    ContainerExitStatus.DISKS_FAILED: EXIT_CANNOT_START,
+    ContainerExitStatus.INVALID: EXIT_CANNOT_START,
+    ContainerExitStatus.KILLED_EXCEEDED_VMEM: 137,
+    ContainerExitStatus.KILLED_EXCEEDED_PMEM: 137,
+    ContainerExitStatus.KILLED_FOR_EXCESS_LOGS: 137,
+    ContainerExitStatus.KILLED_BY_APPMASTER: 143,
+    ContainerExitStatus.KILLED_BY_RESOURCEMANAGER: 143,
+    ContainerExitStatus.KILLED_AFTER_APP_COMPLETION: 143,
+}
+
+
+def exit_code_of(status: ContainerStatus) -> int:
+    """A shell's code for an ended container: its own, 137 where it was over a limit, 75 where it was
+    preempted.
+
+    Never 0 for a container that was ended by somebody else, even if it managed to exit with 0.
+    """
+    if status.exit_status >= 0:
+        return status.exit_status
+    if status.exit_status in PREEMPTION_STATUSES:
+        return EXIT_TRY_AGAIN
+    if status.exit_code:
+        return status.exit_code
+    try:
+        return _CODES[ContainerExitStatus(status.exit_status)]
+    except (KeyError, ValueError):
+        return EXIT_CANNOT_START
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """One task. Only ``jobmaster.JobMaster`` changes it; times are the master's seconds."""
+
+    phase_index: int
+    phase: PhaseSpec
+    spec: TaskSpec
+    execution_type: ExecutionType
+    priority: int
+    state: TaskState = TaskState.WAITING
+    container: Container | None = None
+    shown_number: int = 0
+    attempts: int = 0
+    preemptions: int = 0
+    refusals: int = 0
+    start_failures: int = 0
+    not_before: float = 0.0
+    first_asked: float = -1.0
+    asked_at: float = 0.0
+    ask_wait_ms: int = 0
+    exit_code: int | None = None
+    exit_status: int = int(ContainerExitStatus.INVALID)
+    diagnostics: str = ""
+    has_queued: bool = False
+    promoted: bool = False
+    upgraded: bool = False
+    wait_ms: int = 0
+
+    @classmethod
+    def of(cls, phase_index: int, phase: PhaseSpec, spec: TaskSpec) -> Task:
+        """A task as planned."""
+        return cls(phase_index, phase, spec, spec.execution_type, spec.priority, shown_number=spec.number)
+
+    def report(self) -> TaskReport:
+        """It as it is now."""
+        container = self.container
+        return TaskReport(
+            phase=self.phase_index,
+            number=self.shown_number,
+            state=self.state,
+            execution_type=container.execution_type if container else self.execution_type,
+            container_id=container.id if container else "",
+            node_id=container.node_id if container else "",
+            exit_code=self.exit_code,
+            exit_status=self.exit_status,
+            diagnostics=self.diagnostics,
+            attempts=self.attempts,
+            preemptions=self.preemptions,
+            wait_ms=self.wait_ms,
+            memory_mb=container.resource.memory if container else self.spec.resource.memory,
+            planned_number=self.spec.number,
+        )
+
+    def may_try_again(self, code: int) -> bool:
+        """Whether a failure with this code leaves it another attempt (its failures are counted already)."""
+        codes = self.phase.retry_codes
+        return self.attempts < self.phase.max_attempts and (not codes or code in codes)
+
+    def backoff(self, status: ContainerStatus) -> float:
+        """Seconds to wait before asking again after a preemption.
+
+        None for a container that ran, or that was shed for the first time; more and more for one that comes
+        to a node again and again and never runs there.
+        """
+        if status.started_at_ms:
+            self.refusals = 0
+            return 0.0
+        self.refusals += 1
+        doublings = self.refusals - (1 if QUEUE_FULL in status.diagnostics else 2)
+        if doublings < 0:
+            return 0.0
+        return min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** min(doublings, 10))
+
+    def note_wait(self, status: ContainerStatus) -> None:
+        """Learn from an ended container how long it waited: for its grant, and then at its node."""
+        if status.queued_at_ms and status.started_at_ms:
+            at_node = max(0, status.started_at_ms - status.queued_at_ms)
+            self.wait_ms = at_node + (self.ask_wait_ms if self.has_awaited else 0)
+            if at_node >= NOTICEABLE_WAIT_MS:
+                self.has_queued = True
+
+    @property
+    def has_awaited(self) -> bool:
+        """Whether its container was not granted at once."""
+        return self.ask_wait_ms >= NOTICEABLE_WAIT_MS
+
+
+class Tally:
+    """The counts over all tasks, kept as they change, so that asking for them costs the same for 5 and
+    50,000.
+    """
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.counts = dict.fromkeys(TaskState, 0)
+        self.counts[TaskState.WAITING] = total
+        self.preempted = 0
+        self.shed = 0
+        self.paused = 0
+        self.promoted = 0
+        self.worst_code = 0
+        self.failures: list[TaskReport] = []
+        self._by_type = dict.fromkeys(ExecutionType, 0)
+        self._queued = 0
+        self._awaited = 0
+        self._upgraded = 0
+        self._waited = 0
+        self._wait_total = 0
+        self._wait_max = 0
+        self._stood = 0
+        self._stood_ms: dict[str, int] = {}
+
+    def move(self, task: Task, state: TaskState) -> None:
+        """Set a task's state; the only way to do so."""
+        self.counts[task.state] -= 1
+        self.counts[state] += 1
+        task.state = state
+        if state not in ENDED:
+            return
+        if state is TaskState.FAILED:
+            self.worst_code = max(self.worst_code, task.exit_code or 1)
+            self.failures.append(task.report())
+        if task.container is not None and state is not TaskState.KILLED:
+            self._by_type[task.container.execution_type] += 1
+            self._upgraded += task.upgraded
+            if task.has_queued or task.has_awaited:  # what others took to be launched is no waiting
+                self._queued += task.has_queued
+                self._awaited += task.has_awaited
+                self._waited += 1
+                self._wait_total += task.wait_ms
+                self._wait_max = max(self._wait_max, task.wait_ms)
+
+    def note_pauses(self, status: ContainerStatus) -> None:
+        """Learn from an ended container how long it stood still, and for what."""
+        if status.stood_ms > 0:
+            self._stood += 1
+            self._stood_ms[status.stood_for] = self._stood_ms.get(status.stood_for, 0) + status.stood_ms
+
+    def exit_code(self, rule: str = "highest") -> int:
+        """The job's code by one of the rules of ``JobSpec.exit_rule``; 0 where nothing failed for good."""
+        if rule == "first" and self.failures:
+            return self.failures[0].exit_code or 1
+        return min(1, self.worst_code) if rule == "any" else self.worst_code
+
+    @property
+    def ended(self) -> int:
+        """How many tasks have ended for good."""
+        return sum(self.counts[state] for state in ENDED)
+
+    def summary(self, exit_code: int = -1) -> JobSummary:
+        """All of it, as the RM and people are told."""
+        failed = self.counts[TaskState.FAILED]
+        return JobSummary(
+            total=self.total,
+            completed=self.counts[TaskState.SUCCEEDED] + failed,
+            failed=failed,
+            running=self.counts[TaskState.RUNNING],
+            guaranteed=self._by_type[ExecutionType.GUARANTEED],
+            opportunistic=self._by_type[ExecutionType.OPPORTUNISTIC],
+            queued=self._queued,
+            awaited=self._awaited,
+            waited=self._waited,
+            preempted=self.preempted,
+            shed=self.shed,
+            promoted=self.promoted,
+            upgraded=self._upgraded,
+            paused=self._stood,
+            paused_ms_total=sum(self._stood_ms.values()),
+            paused_for=max(self._stood_ms, key=self._stood_ms.__getitem__, default=""),
+            wait_ms_total=self._wait_total,
+            wait_ms_max=self._wait_max,
+            exit_code=exit_code,
+        )

@@ -1,0 +1,586 @@
+"""NodeManager: the machine of one node of a cluster (YARN's ContainerManagerImpl and NodeStatusUpdaterImpl).
+
+It embeds a ContainerScheduler, whose commands it passes on, and adds what a cluster needs: masters' and
+people's calls with their tokens, registration and heartbeats, the end of applications, and its own end. Pure:
+it reads no clock, file or socket. ``node_link`` decides when to speak with the ResourceManager,
+``node_containers`` what to tell it, ``node_calls`` what a token grants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from executor.causes import Cause, CauseKind
+from executor.core import commands as executor_commands
+from executor.core import events as executor_events
+from executor.core.scheduler import ContainerScheduler
+from executor.records import (
+    ContainerExitStatus,
+    ContainerQueuingLimit,
+    ContainerState,
+    ContainerStatus,
+    Resource,
+)
+from executor.settings import ExecutorSettings
+
+from ..errors import InvalidStateError, NotYetSupportedError, ShuttingDownError, YoppError
+from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
+from ..records import container_protocol as protocol
+from ..records import master_protocol
+from ..records.requests import ContainerLaunchContext
+from ..records.tracker_protocol import (
+    NodeHeartbeatResponse,
+    RegisterNodeManagerResponse,
+    UnRegisterNodeManagerRequest,
+)
+from ..settings.nodemanager import NodeManagerSettings
+from . import calls as node_calls
+from .calls import Grant
+from .containers import NodeContainers
+from .events import (
+    AnnounceReady,
+    ConnectToResourceManager,
+    HeartbeatAnswered,
+    HeartbeatRefused,
+    NodeCommand,
+    NodeEvent,
+    NodeRegistered,
+    NodeRegistrationRefused,
+    NodeStopRequested,
+    NodeUnregistered,
+    RegisterNode,
+    ResourceManagerConnected,
+    ResourceManagerLost,
+    SendHeartbeat,
+    UnregisterNode,
+)
+from .link import LinkState, ResourceManagerLink
+from .proxy.amrmproxy import AMRMProxyService
+from .proxy.events import (
+    ProxyCommand,
+    ProxyEvent,
+    UpstreamAnswered,
+    UpstreamConnected,
+    UpstreamLost,
+    UpstreamRefused,
+)
+from .reports import NodeFacts, NodeReporter
+from .service import ContainerService
+
+Event = executor_events.Event | CallReceived | ConnectionLost | NodeEvent | ProxyEvent
+"""Everything a NodeManager may be told."""
+
+Command = executor_commands.Command | Reply | ReplyError | StopDaemon | NodeCommand | ProxyCommand
+"""Everything a NodeManager may answer with."""
+
+HOLD_SECONDS: Final = 10.0
+"""How long masters' calls wait for a node that has not registered yet: it knows no key for tokens."""
+UNREGISTER_SECONDS: Final = 1.0
+"""How long the end waits for the RM to note it."""
+GRACE_SECONDS: Final = 5.0
+"""How long, beyond the time between SIGTERM and SIGKILL, the end waits for containers to end."""
+FORCED_SECONDS: Final = 3.0
+"""How long it waits after that."""
+FIRST_CONTACT_SECONDS: Final = 30.0
+"""How long a new node tries to reach an RM that it never spoke with."""
+ON_DEMAND_PATIENCE_SECONDS: Final = 5.0
+"""How long a node of an on-demand cluster outlives its RM: nobody will start that one again."""
+
+BY_RESOURCEMANAGER = "Container Killed by ResourceManager"
+NO_LIMIT: Final = ContainerQueuingLimit()
+APPLICATION_ENDED = "Container killed on application-finish event"
+NODE_ENDED = "Container killed because its NodeManager was stopped"
+
+
+@dataclass(slots=True)
+class _Ending:
+    """The node ends: containers first, unless they are kept; then it says so to the RM; then it is done."""
+
+    reason: str
+    keep: bool
+    deadline: float
+    forced: bool = False
+    unregistering: bool = False
+
+
+class NodeManager:
+    """The machine of one node: ``Machine[Event, Command]``.
+
+    ``address`` is where it listens (``unix:/path``), ``log_dir`` where containers' output goes.
+    ``wall_offset`` is the epoch seconds at the machine's time 0. It speaks with the RM only after
+    RecoveryCompleted. ``proxy``, where there is one, is what masters of this node go through.
+    """
+
+    def __init__(
+        self,
+        node_id: str,
+        address: str,
+        total: Resource,
+        executor_settings: ExecutorSettings,
+        settings: NodeManagerSettings,
+        *,
+        physical_cores: int,
+        wall_offset: float = 0.0,
+        enforce_memory_by_polling: bool = False,
+        log_dir: str,
+        facts: NodeFacts | None = None,
+        proxy: AMRMProxyService | None = None,
+    ) -> None:
+        self.node_id = node_id
+        self._proxy = proxy
+        self._settings = settings
+        self._executor_settings = executor_settings
+        self._wall_offset = wall_offset
+        self._log_dir = log_dir
+        self._scheduler = ContainerScheduler(
+            total,
+            executor_settings,
+            physical_cores=physical_cores,
+            wall_offset=wall_offset,
+            enforce_memory_by_polling=enforce_memory_by_polling,
+        )
+        self._containers = NodeContainers()
+        self._link = ResourceManagerLink(periodic=settings.heartbeat_mode == "periodic")
+        self._service = ContainerService(node_id, log_dir, self._scheduler, self._containers, self._pass)
+        self._reporter = NodeReporter(
+            node_id,
+            address,
+            log_dir,
+            facts or NodeFacts(),
+            self._scheduler,
+            self._containers,
+            (lambda: proxy.applications) if proxy is not None else tuple,
+        )
+        self._token_key: bytes | None = None
+        self._lifetime = "stay"
+        self._told_to_stay = False
+        self._guaranteed_awaited = False
+        self._held: list[tuple[float, CallReceived]] = []
+        self._ending: _Ending | None = None
+        self._stopped = False
+        self._now = 0.0
+        self._commands: list[Command] = []
+
+    @property
+    def scheduler(self) -> ContainerScheduler:
+        """The embedded scheduler, to look at."""
+        return self._scheduler
+
+    @property
+    def has_containers(self) -> bool:
+        """Whether something lives here, or has ended and the RM does not know it yet."""
+        return bool(self._containers.live or self._containers.unacknowledged)
+
+    # -- the machine -----------------------------------------------------------------------------------
+
+    def handle(self, event: Event, now: float) -> list[Command]:
+        """Take one event; answer with commands, in the order in which they are to be performed."""
+        self._begin(now)
+        match event:
+            case CallReceived():
+                self._on_call(event)
+            case ConnectionLost():
+                self._held = [held for held in self._held if held[1].connection_id != event.connection_id]
+                if self._proxy is not None:
+                    self._commands += self._proxy.handle(event, now)
+            case ResourceManagerConnected():
+                self._register()
+            case ResourceManagerLost():
+                self._on_resource_manager_lost()
+            case NodeRegistered():
+                self._on_registered(event.response)
+            case NodeRegistrationRefused():
+                self._on_registration_refused(event.error)
+            case HeartbeatAnswered():
+                if self._link.answered(event.sequence, event.response, now):
+                    self._on_heartbeat_response(event.response)
+            case HeartbeatRefused():
+                if self._link.is_registered:
+                    self._link.register_again(now)
+            case NodeUnregistered():
+                self._link.unregistered()
+            case NodeStopRequested():
+                self._on_stop_requested(event)
+            case UpstreamConnected() | UpstreamLost() | UpstreamAnswered() | UpstreamRefused():
+                if self._proxy is not None:
+                    self._commands += self._proxy.handle(event, now)
+            case executor_events.RecoveryCompleted():
+                self._pass(event)
+                self._connect()
+            case executor_events.UsageSampled():
+                self._pass(event)
+                self._reporter.sampled(event, now)
+            case _:
+                self._pass(event)
+        return self._finish()
+
+    def serves_pages(self, address: str) -> None:
+        """The node's REST API and pages are at ``address``: the next heartbeat says so."""
+        self._reporter.serves_pages(address)
+        self._link.changed()
+
+    @property
+    def container_counts(self) -> dict[str, int]:
+        """How many containers were launched, and how they ended, since the node's start."""
+        return dict(self._containers.counts)
+
+    @property
+    def cluster_stays(self) -> bool:
+        """Whether the RM has said that the cluster does not end with its last job."""
+        return self._told_to_stay
+
+    def next_deadline(self) -> float | None:
+        """When ``advance`` wants to be called, None for never."""
+        if self._stopped:
+            return None
+        due = [self._scheduler.next_deadline()]
+        if self._ending is not None:
+            due.append(self._ending.deadline)
+        else:
+            due += [self._link.next_deadline(), self._patience_ends()]
+            due += [self._proxy.next_deadline()] if self._proxy is not None else []
+            due += [deadline for deadline, _ in self._held[:1]]
+        return min((one for one in due if one is not None), default=None)
+
+    def advance(self, now: float) -> list[Command]:
+        """Do what was due by ``now``."""
+        self._begin(now)
+        self._collect(self._scheduler.advance(now))
+        if self._proxy is not None and self._ending is None:
+            self._commands += self._proxy.advance(now)
+        if self._ending is None and self._link.retry_due(now):
+            self._connect()
+        elif self._ending is None and self._link.registration_due(now):
+            self._register()
+        while self._held and self._held[0][0] <= now:
+            _, call = self._held.pop(0)
+            because = "it has not reached its ResourceManager yet"
+            self._refuse(call, InvalidStateError(f"node {self.node_id} is not ready", because=because))
+        patience_ends = self._patience_ends()
+        if self._ending is None and patience_ends is not None and now >= patience_ends:
+            known = self._link.was_registered
+            self._begin_ending(
+                "its ResourceManager is gone" if known else "no ResourceManager answered", keep=False
+            )
+        return self._finish()
+
+    def validate(self) -> None:
+        """Assert every invariant, the scheduler's too."""
+        self._scheduler.validate()
+        self._containers.validate()
+        self._link.validate()
+        if self._proxy is not None:
+            self._proxy.validate()
+        assert self._token_key is None or self._link.was_registered
+        assert not (self._held and self._token_key is not None and self._ending is None)
+
+    def _begin(self, now: float) -> None:
+        self._now = now
+        self._commands = []
+        self._reporter.began(self._epoch_ms)
+
+    def _finish(self) -> list[Command]:
+        """What may follow from any event: a heartbeat, or the next step to the end."""
+        if self._stopped:
+            return self._commands
+        if self._ending is not None:
+            self._go_on_ending(self._ending)
+        elif self._link.heartbeat_due(self._now):
+            self._heartbeat()
+        return self._commands
+
+    @property
+    def _epoch_ms(self) -> int:
+        return int((self._now + self._wall_offset) * 1000)
+
+    def _pass(self, event: executor_events.Event) -> None:
+        self._collect(self._scheduler.handle(event, self._now))
+
+    def _collect(self, commands: Iterable[executor_commands.Command]) -> None:
+        """Pass the scheduler's commands on; its reports end here."""
+        for command in commands:
+            if isinstance(command, executor_commands.ReportStatus):
+                self._containers.reported(command.status)
+                self._link.changed()
+            else:
+                self._commands.append(command)
+
+    # -- the ResourceManager ---------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        if self._ending is None:
+            self._link.connecting(self._now)
+            self._commands.append(ConnectToResourceManager())
+
+    def _register(self) -> None:
+        if self._ending is not None:
+            return
+        self._link.registering()
+        request = self._reporter.registration()
+        self._commands.append(RegisterNode(request))
+
+    def _on_registered(self, response: RegisterNodeManagerResponse) -> None:
+        if self._ending is not None or self._link.state is not LinkState.REGISTERING:
+            return
+        if response.action != "NORMAL":
+            reason = response.diagnostics or f"the ResourceManager answered {response.action}"
+            # It may be refused because its like is alive elsewhere: whatever runs here is not its to end.
+            self._link.unregistered()
+            self._begin_ending(reason, keep=self._lifetime != "on-demand")
+            return
+        first = not self._link.was_registered
+        interval = max(response.heartbeat_interval_ms, 10) / 1000
+        self._link.registered(self._now, secret=response.secret, interval=interval)
+        self._token_key = bytes.fromhex(response.container_token_key)
+        if self._proxy is not None:
+            self._proxy.registered(self._token_key)
+        self._clean_up_containers(response.containers_to_cleanup)
+        self._clean_up_applications(response.applications_to_cleanup)
+        if first:
+            self._commands.append(AnnounceReady())
+        held, self._held = self._held, []
+        for _, call in held:
+            self._on_call(call)
+
+    def _on_registration_refused(self, error: YoppError) -> None:
+        if self._ending is not None or self._link.state is not LinkState.REGISTERING:
+            return
+        if self._link.was_registered or isinstance(error, ShuttingDownError):
+            self._link.register_again(self._now)
+        else:
+            self._begin_ending(str(error), keep=True)
+
+    def _on_resource_manager_lost(self) -> None:
+        self._await_guaranteed(False)  # nobody comes from there now
+        self._link.lost(self._now)
+        if self._ending is not None and self._ending.unregistering:
+            self._link.unregistered()
+
+    def _patience_ends(self) -> float | None:
+        """When this node gives its RM up; None for never: it keeps its containers and tries again."""
+        lost_at = self._link.lost_at
+        if self._ending is not None or lost_at is None:
+            return None
+        if not self._link.was_registered:
+            return lost_at + FIRST_CONTACT_SECONDS
+        return lost_at + ON_DEMAND_PATIENCE_SECONDS if self._lifetime == "on-demand" else None
+
+    def _heartbeat(self) -> None:
+        request = self._reporter.heartbeat(self._link, self._now)
+        self._commands.append(SendHeartbeat(self._link.sent(self._now), request))
+
+    def _on_heartbeat_response(self, response: NodeHeartbeatResponse) -> None:
+        if self._ending is not None:
+            return
+        self._lifetime = response.lifetime
+        self._told_to_stay = response.lifetime == "stay"
+        if response.action == "SHUTDOWN":
+            reason = response.diagnostics or "the ResourceManager ended this node"
+            self._begin_ending(reason, keep=response.keep_containers, by_resource_manager=True)
+            return
+        if response.action == "RESYNC":
+            self._link.register_again(self._now)
+            return
+        acknowledged = self._containers.acknowledged(response.completed_acknowledged)
+        if acknowledged:
+            self._collect(self._scheduler.forget(acknowledged))
+        self._clean_up_containers(response.containers_to_cleanup)
+        self._clean_up_applications(response.applications_to_cleanup)
+        for update in response.containers_to_update:
+            event = executor_events.ContainerUpdated(
+                update.container_id, update.version, update.execution_type, update.resource
+            )
+            self._pass(event)
+        for start in response.containers_to_start:
+            grant = node_calls.granted_by(start.container, start.application_id, start.user)
+            self._start_for_resource_manager(grant, start.launch_context)
+        if self._proxy is not None and response.nodes_for_scheduling is not None:
+            self._commands += self._proxy.nodes_changed(response.nodes_for_scheduling, self._now)
+        if response.resource is not None and response.resource != self._scheduler.total:
+            self._pass(executor_events.NodeResized(response.resource))
+        if response.guaranteed_awaited is not None:
+            self._await_guaranteed(response.guaranteed_awaited)
+        if response.queuing_limit != NO_LIMIT:
+            self._pass(executor_events.QueuingLimitReceived(response.queuing_limit))
+
+    def _await_guaranteed(self, waiting: bool) -> None:
+        if waiting is not self._guaranteed_awaited:
+            self._guaranteed_awaited = waiting
+            self._pass(executor_events.GuaranteedAwaited(waiting))
+
+    def _start_for_resource_manager(self, grant: Grant, context: ContainerLaunchContext) -> None:
+        """Start a master. One that cannot be started ends as any container does that cannot."""
+        if self._scheduler.status(grant.container_id) is not None:
+            return  # told twice
+        if self._proxy is not None:
+            context = self._proxy.force_through(context)
+            self._commands += self._proxy.flush()
+        try:
+            spec = node_calls.spec_of(grant, context, self._log_dir)
+        except YoppError as error:
+            self._containers.reported(
+                ContainerStatus(
+                    container_id=grant.container_id,
+                    state=ContainerState.DONE,
+                    execution_type=grant.execution_type,
+                    resource=grant.resource,
+                    exit_status=125,
+                    exit_code=125,
+                    diagnostics=str(error),
+                    cause=Cause(CauseKind.LAUNCH_FAILED, text=str(error)),
+                    application_id=grant.application_id,
+                    user=grant.user,
+                    finished_at_ms=self._epoch_ms,
+                )
+            )
+            self._link.changed()
+            return
+        self._pass(executor_events.ContainerScheduled(spec))
+
+    def _clean_up_containers(self, container_ids: Iterable[str]) -> None:
+        """The RM wants these no more: they end, and it is told of that as of any end."""
+        for container_id in container_ids:
+            self._containers.withdrawn.add(container_id)
+            status = ContainerExitStatus.KILLED_BY_RESOURCEMANAGER
+            self._kill(container_id, status, Cause(CauseKind.RESOURCEMANAGER), BY_RESOURCEMANAGER)
+
+    def _clean_up_applications(self, application_ids: Iterable[str]) -> None:
+        for application_id in application_ids:
+            self._containers.ended_applications.add(application_id)
+            if self._proxy is not None:
+                self._commands += self._proxy.application_ended(application_id)
+            for container_id in self._containers.waiting_first(
+                self._containers.of_application(application_id)
+            ):
+                status = ContainerExitStatus.KILLED_AFTER_APP_COMPLETION
+                self._kill(container_id, status, Cause(CauseKind.APPLICATION_ENDED), APPLICATION_ENDED)
+
+    def _kill(
+        self, container_id: str, exit_status: int, cause: Cause, diagnostics: str, *, force: bool = False
+    ) -> None:
+        self._pass(
+            executor_events.ContainerKillRequested(container_id, int(exit_status), diagnostics, force, cause)
+        )
+
+    # -- the end ---------------------------------------------------------------------------------------
+
+    def _on_stop_requested(self, event: NodeStopRequested) -> None:
+        if self._ending is None:
+            self._begin_ending(event.reason, keep=event.keep_containers)
+        elif not self._ending.keep and not self._ending.forced:
+            self._ending.deadline = self._now  # asked twice: no more patience
+
+    def _begin_ending(self, reason: str, *, keep: bool, by_resource_manager: bool = False) -> None:
+        """Begin the end. Containers are kept only where the next life of this node will look for them."""
+        keep = keep and self._settings.recovery_enabled
+        patience = self._executor_settings.sleep_delay_before_sigkill_ms / 1000 + GRACE_SECONDS
+        self._ending = _Ending(reason, keep, self._now + patience)
+        for _, call in self._held:
+            self._refuse(call, self._is_ending())
+        self._held.clear()
+        if keep:
+            return
+        # Else the node is what is lost, and says nothing about the work: it is asked for again elsewhere.
+        status = ContainerExitStatus.ABORTED
+        if by_resource_manager:
+            status = ContainerExitStatus.KILLED_AFTER_APP_COMPLETION
+        cause = Cause(CauseKind.NODE_STOPPED, text=reason)
+        for container_id in self._containers.waiting_first(list(self._containers.live)):
+            self._kill(container_id, status, cause, f"{NODE_ENDED}: {reason}")
+
+    def _go_on_ending(self, ending: _Ending) -> None:
+        late = self._now >= ending.deadline
+        if ending.unregistering:
+            if late or self._link.state is not LinkState.REGISTERED:
+                self._stop(ending)
+            return
+        if not ending.keep and self._containers.live:
+            if not late:
+                return
+            if not ending.forced:
+                ending.forced = True
+                ending.deadline = self._now + FORCED_SECONDS
+                for container_id in list(self._containers.live):
+                    cause = Cause(CauseKind.NODE_STOPPED, text=ending.reason)
+                    self._kill(container_id, ContainerExitStatus.ABORTED, cause, NODE_ENDED, force=True)
+                return
+            ending.reason += f"; {len(self._containers.live)} containers would not end"
+        if not self._link.is_registered:
+            self._stop(ending)
+            return
+        if not ending.keep:
+            self._heartbeat()  # what ended, before the RM takes the rest for lost
+        request = UnRegisterNodeManagerRequest(self.node_id, self._link.secret, ending.keep)
+        self._commands.append(UnregisterNode(request))
+        ending.unregistering = True
+        ending.deadline = self._now + UNREGISTER_SECONDS
+
+    def _stop(self, ending: _Ending) -> None:
+        self._stopped = True
+        if not ending.keep:
+            # Their ends were told, or there is nobody to tell: the next life need not hear of them.
+            ended = self._containers.acknowledged(list(self._containers.unacknowledged))
+            self._collect(self._scheduler.forget(ended))
+        self._link.unregistered()
+        self._commands.append(StopDaemon(ending.reason))
+
+    # -- calls -----------------------------------------------------------------------------------------
+
+    def _on_call(self, call: CallReceived) -> None:
+        request = call.request
+        try:
+            match request:
+                case protocol.StartContainersRequest() | protocol.UpdateContainersRequest():
+                    if self._ending is not None:
+                        raise self._is_ending()
+                    if self._token_key is None:
+                        self._held.append((self._now + HOLD_SECONDS, call))
+                        return
+                    if isinstance(request, protocol.StartContainersRequest):
+                        self._reply(
+                            call, self._service.start_containers(request, self._token_key, self._epoch_ms)
+                        )
+                    else:
+                        self._reply(
+                            call, self._service.update_containers(request, self._token_key, self._epoch_ms)
+                        )
+                case (
+                    master_protocol.RegisterApplicationMasterRequest()
+                    | master_protocol.AllocateRequest()
+                    | master_protocol.FinishApplicationMasterRequest()
+                ):
+                    if self._ending is not None or self._proxy is None:
+                        raise self._is_ending() if self._ending else NotYetSupportedError("no AMRMProxy here")
+                    self._commands += self._proxy.handle(call, self._now)
+                case protocol.StopContainersRequest():
+                    self._reply(call, self._service.stop_containers(request, call.user))
+                case protocol.GetContainerStatusesRequest():
+                    self._reply(call, self._service.container_statuses(request))
+                case protocol.SignalContainerRequest():
+                    self._reply(call, self._service.signal_container(request))
+                case protocol.PauseContainerRequest():
+                    self._reply(call, self._service.pause_container(request, call.user))
+                case protocol.ResumeContainerRequest():
+                    self._reply(call, self._service.resume_container(request, call.user))
+                case protocol.GetNodeInfoRequest():
+                    self._reply(call, self._reporter.node_info(self._link, self._wall_offset))
+                case protocol.GetUsageTracesRequest():
+                    self._reply(call, self._reporter.traces.told(request.container_ids))
+                case protocol.GetNodeFiguresRequest():
+                    self._reply(call, protocol.GetNodeFiguresResponse(self.container_counts))
+                case _:
+                    raise NotYetSupportedError(f"a NodeManager does not answer {call.method}")
+        except YoppError as error:
+            self._refuse(call, error)
+
+    def _reply(self, call: CallReceived, response: object) -> None:
+        self._commands.append(Reply(call.call_id, response))
+
+    def _refuse(self, call: CallReceived, error: YoppError) -> None:
+        self._commands.append(ReplyError(call.call_id, error))
+
+    def _is_ending(self) -> ShuttingDownError:
+        reason = self._ending.reason if self._ending else ""
+        return ShuttingDownError(f"node {self.node_id} is ending", because=reason)

@@ -1,0 +1,1 @@
+"""The AMRMProxy of a node: interceptors and the DistributedScheduler. Pure."""

@@ -1,0 +1,253 @@
+"""AMRMProxyService: stands between the masters of a node and the ResourceManager (YARN's class of that name).
+
+It speaks ApplicationMasterProtocol to masters, verifies the tokens that it has given them, and keeps a pipeline of
+interceptors for each attempt. A master that is started on this node is given a token of the proxy's instead of the
+RM's, so that it can speak with nobody else. One that runs in a client comes with the RM's token, shows it once, to
+register, and is given the proxy's in the answer. A machine like the others, embedded in the NodeManager.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from typing import Final
+
+from ...errors import InvalidTokenError, NotYetSupportedError, YoppError
+from ...machine.calls import CallReceived, ConnectionLost, ReplyError
+from ...machine.tokens import AMRM_PROXY_TOKEN, sign, verify
+from ...records.distributed_protocol import RemoteNode
+from ...records.ids import ApplicationAttemptId
+from ...records.master_protocol import (
+    SCHEDULER_ADDRESS_VARIABLE,
+    AllocateRequest,
+    FinishApplicationMasterRequest,
+    RegisterApplicationMasterRequest,
+)
+from ...records.requests import ContainerLaunchContext, Token
+from ...resourcemanager.apps.manager import AM_TOKEN_FILE
+from ...settings.nodemanager import NodeManagerSettings
+from ...settings.resourcemanager import ResourceManagerSettings
+from .distributed_scheduler import DistributedScheduler, NodeDirectory
+from .events import (
+    ProxyEvent,
+    StoredPipeline,
+    StorePipelines,
+    UpstreamAnswered,
+    UpstreamConnected,
+    UpstreamLost,
+    UpstreamRefused,
+)
+from .interceptors import AttemptFacts, InterceptorFactory, RequestInterceptor
+from .pipeline import Command, Pipeline, not_initialized
+
+ATTEMPT_VARIABLE: Final = "APPLICATION_ATTEMPT_ID"
+
+MasterRequest = RegisterApplicationMasterRequest | AllocateRequest | FinishApplicationMasterRequest
+
+
+class AMRMProxyService:
+    """The machine: ``Machine[CallReceived | ConnectionLost | ProxyEvent, Reply | ReplyError | ProxyCommand]``.
+
+    ``interceptors`` make the chain of each attempt, the last of them passing on to the RM.
+    ``key`` signs the tokens given to masters. ``address``
+    is where it listens (``unix:/path``), ``stored`` what an earlier life of this node knew.
+    """
+
+    def __init__(
+        self,
+        node_id: str,
+        address: str,
+        settings: NodeManagerSettings,
+        scheduler_settings: ResourceManagerSettings,
+        *,
+        interceptors: tuple[InterceptorFactory | type[DistributedScheduler], ...],
+        key: bytes,
+        wall_offset: float,
+        stored: Iterable[StoredPipeline] = (),
+    ) -> None:
+        self._node_id = node_id
+        self._address = address
+        self._settings = settings
+        self._interceptors = interceptors
+        self._key = key
+        self._wall_offset = wall_offset
+        self.directory = NodeDirectory(scheduler_settings, wall_offset=wall_offset)
+        self._pipelines: dict[str, Pipeline] = {}
+        self._out: list[Command] = []
+        for known in stored:
+            pipeline = self._add(known.attempt_id, known.token)
+            pipeline.registered, pipeline.epoch = known.registered, known.epoch + 1
+            if known.terms is not None:
+                pipeline.take_terms(known.terms)
+
+    @property
+    def applications(self) -> tuple[str, ...]:
+        """The applications whose masters go through here: the RM says when they have ended."""
+        return tuple(pipeline.application_id for pipeline in self._pipelines.values())
+
+    # -- the machine -----------------------------------------------------------------------------------
+
+    def handle(self, event: CallReceived | ConnectionLost | ProxyEvent, now: float) -> list[Command]:
+        """Take one event; answer with commands, in the order in which they are to be performed."""
+        match event:
+            case CallReceived():
+                try:
+                    self._on_call(event, now)
+                except YoppError as error:
+                    self._out.append(ReplyError(event.call_id, error))
+            case ConnectionLost():
+                for pipeline in list(self._pipelines.values()):
+                    if pipeline.connection_id == event.connection_id:
+                        pipeline.master_lost()
+            case UpstreamConnected():
+                if (found := self._pipelines.get(event.attempt_id)) is not None:
+                    found.connected(now)
+            case UpstreamLost():
+                if (found := self._pipelines.get(event.attempt_id)) is not None:
+                    found.lost(now)
+            case UpstreamAnswered():
+                self._on_answered(event, now)
+            case UpstreamRefused():
+                if (found := self._pipelines.get(event.attempt_id)) is not None:
+                    found.refused(event.sequence, event.error, now)
+        return self._finish()
+
+    def next_deadline(self) -> float | None:
+        """When ``advance`` wants to be called, None for never."""
+        times = (pipeline.next_deadline() for pipeline in self._pipelines.values())
+        return min((one for one in times if one is not None), default=None)
+
+    def advance(self, now: float) -> list[Command]:
+        """Do what was due by ``now``."""
+        for pipeline in list(self._pipelines.values()):
+            due = pipeline.next_deadline()
+            if due is not None and due <= now:
+                pipeline.advance(now)
+        return self._finish()
+
+    def validate(self) -> None:
+        """Assert that nothing that has ended is kept."""
+        for attempt_id, pipeline in self._pipelines.items():
+            assert pipeline.attempt_id == attempt_id and not pipeline.done
+
+    # -- the node --------------------------------------------------------------------------------------
+
+    def registered(self, container_key: bytes) -> None:
+        """The node has registered: this key signs container tokens now."""
+        self.directory.container_key = container_key
+
+    def nodes_changed(self, nodes: Iterable[RemoteNode], now: float) -> list[Command]:
+        """The RM has sent another list of the least loaded nodes."""
+        self.directory.replace(nodes)
+        for pipeline in list(self._pipelines.values()):
+            pipeline.nodes_changed(now)
+        return self._finish()
+
+    def application_ended(self, application_id: str) -> list[Command]:
+        """The RM says that this application has ended, again and again until nothing of it is here.
+
+        That may overtake its answer to the master's own farewell, which is awaited then.
+        """
+        for attempt_id, pipeline in list(self._pipelines.items()):
+            if pipeline.application_id == application_id and not pipeline.takes_leave:
+                self._remove(attempt_id)
+        return self._finish()
+
+    def force_through(self, context: ContainerLaunchContext) -> ContainerLaunchContext:
+        """A master's launch context with the RM's token replaced by one that only this proxy accepts.
+
+        What is no master's, or has no token, is left as it is.
+        """
+        attempt_id = context.environment.get(ATTEMPT_VARIABLE, "")
+        text = context.files.get(AM_TOKEN_FILE)
+        if text is None or not attempt_id:
+            return context
+        pipeline = self._add(attempt_id, Token(**json.loads(text)))
+        self._store()
+        return replace(
+            context,
+            files={**context.files, AM_TOKEN_FILE: json.dumps(asdict(pipeline.local_token))},
+            environment={**context.environment, SCHEDULER_ADDRESS_VARIABLE: self._address},
+        )
+
+    def flush(self) -> list[Command]:
+        """The commands of what was done since."""
+        return self._finish()
+
+    # -- calls -----------------------------------------------------------------------------------------
+
+    def _on_call(self, call: CallReceived, now: float) -> None:
+        request = call.request
+        if not isinstance(request, MasterRequest):
+            raise NotYetSupportedError(f"an AMRMProxy does not answer {call.method}")
+        attempt_id, token = request.attempt_id, request.token
+        application_id = str(ApplicationAttemptId.parse(attempt_id).application_id)
+        found = self._pipelines.get(attempt_id)
+        if isinstance(request, RegisterApplicationMasterRequest) and token.kind != AMRM_PROXY_TOKEN:
+            # A master in a client. Whether its token is genuine only the RM can tell, and is asked.
+            if found is None:
+                found = self._add(attempt_id, token)
+            elif found.rm_token != token:
+                raise InvalidTokenError(f"this {token.kind} does not speak for {attempt_id}")
+        else:
+            now_ms = int((now + self._wall_offset) * 1000)
+            if verify(self._key, token, AMRM_PROXY_TOKEN, now_ms=now_ms).get("attempt_id") != attempt_id:
+                raise InvalidTokenError(f"this {AMRM_PROXY_TOKEN} does not speak for {attempt_id}")
+            if found is None:
+                raise not_initialized(application_id)
+        found.call(call, now)
+
+    def _on_answered(self, event: UpstreamAnswered, now: float) -> None:
+        pipeline = self._pipelines.get(event.attempt_id)
+        if pipeline is None:
+            return
+        was_registered = pipeline.registered
+        pipeline.answered(event.sequence, event.response, now)
+        if pipeline.registered and not was_registered:
+            self._store()
+
+    def _add(self, attempt_id: str, rm_token: Token) -> Pipeline:
+        """A new pipeline, in place of whatever earlier attempt of its application went through here."""
+        application_id = str(ApplicationAttemptId.parse(attempt_id).application_id)
+        for other, pipeline in list(self._pipelines.items()):
+            if pipeline.application_id == application_id:
+                self._remove(other)
+        facts = AttemptFacts(attempt_id, application_id, self._node_id, self._settings)
+        chain: list[RequestInterceptor] = []
+        distributed: DistributedScheduler | None = None
+        for make in self._interceptors:
+            if make is DistributedScheduler:
+                distributed = DistributedScheduler(facts, self.directory)
+                chain.append(distributed)
+            else:
+                chain.append(make(facts))  # type: ignore[call-arg]
+        pipeline = Pipeline(
+            attempt_id,
+            application_id,
+            rm_token,
+            sign(self._key, AMRM_PROXY_TOKEN, {"attempt_id": attempt_id}),
+            tuple(chain),
+            distributed,
+            self.directory,
+            self._out.append,
+        )
+        self._pipelines[attempt_id] = pipeline
+        return pipeline
+
+    def _remove(self, attempt_id: str) -> None:
+        self._pipelines.pop(attempt_id).forget()
+        self._store()
+
+    def _store(self) -> None:
+        known = tuple(
+            StoredPipeline(one.attempt_id, one.rm_token, one.terms, one.registered, one.epoch)
+            for one in self._pipelines.values()
+        )
+        self._out.append(StorePipelines(known))
+
+    def _finish(self) -> list[Command]:
+        for attempt_id in [one.attempt_id for one in self._pipelines.values() if one.done]:
+            self._remove(attempt_id)
+        commands, self._out[:] = list(self._out), []
+        return commands

@@ -1,0 +1,262 @@
+"""DistributedScheduler: allocates a master's opportunistic containers at its own node, without asking the RM.
+
+YARN's interceptor of that name. What it goes by is the list of the least loaded nodes that the RM sends in answers to
+allocate calls and heartbeats; all attempts of a node share it, so that they do not pile up on one place. Its tokens
+are signed with the key that every node has from the RM, its container ids are from a range of their own, and what it
+has allocated is reported to the RM with the next call, whenever there is an RM to call. Guaranteed asks pass it by.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from executor.records import ExecutionType, OpportunisticContainersStatus, Resource
+
+from ...allocation.asks import Ask, AskKey, AskTable, Place, check_request, key_of
+from ...allocation.load_monitor import Claim, ClusterNode, NodeQueueLoadMonitor
+from ...allocation.opportunistic import OpportunisticContainerAllocator
+from ...machine.mailbox import Mailbox
+from ...machine.tokens import container_token
+from ...records.distributed_protocol import RegisterDistributedSchedulingAMResponse, RemoteNode
+from ...records.ids import ApplicationAttemptId, ContainerId, NodeId
+from ...records.master_protocol import AllocateRequest, AllocateResponse
+from ...records.requests import ANY, Container, ResourceRequest
+from ...settings.resourcemanager import ResourceManagerSettings
+from .interceptors import AttemptFacts, RequestInterceptor
+
+IDS_PER_EPOCH: Final = 1 << 24
+"""How far the ids of two lives of one node lie apart: containers for one attempt in one life of its node."""
+
+
+@dataclass(slots=True, eq=False)
+class ListedNode:
+    """A node of the list: ``load`` is the RM's figures and what was allocated here since."""
+
+    remote: RemoteNode
+    place: Place
+    load: ClusterNode
+
+
+class NodeDirectory:
+    """The least loaded nodes as one node knows them. ``container_key`` signs container tokens, None for unknown."""
+
+    def __init__(self, settings: ResourceManagerSettings, *, wall_offset: float) -> None:
+        self.settings = settings
+        self.wall_offset = wall_offset
+        self.container_key: bytes | None = None
+        self.nodes: dict[str, ListedNode] = {}
+        self.monitor = NodeQueueLoadMonitor(
+            nodes_used=settings.nodes_used,
+            sigma=settings.queue_limit_stdev,
+            min_queue_length=settings.min_queue_length,
+            max_queue_length=settings.max_queue_length,
+        )
+        self.allocator = OpportunisticContainerAllocator["DistributedScheduler", ListedNode](
+            self.monitor, self.nodes, max_per_call=settings.max_allocations_per_heartbeat
+        )
+        self._unreported: dict[str, tuple[str, Claim, Resource]] = {}
+
+    def replace(self, remotes: Iterable[RemoteNode]) -> None:
+        """The RM's newest list. What was allocated here and is not in its figures yet still counts."""
+        listed = list(remotes)
+        for node_id in self.nodes.keys() - {remote.node_id for remote in listed}:
+            del self.nodes[node_id]
+            self.monitor.remove(node_id)
+        # Among equals the latest news comes first, so that taken in backwards they stand in the RM's order.
+        for remote in reversed(listed):
+            if (old := self.nodes.get(remote.node_id)) is not None:
+                self.monitor.remove(old.remote.node_id)
+            self.nodes[remote.node_id] = _listed(remote)
+        for container_id, (node_id, claim, resource) in self._unreported.items():
+            if (node := self.nodes.get(node_id)) is not None:
+                node.load.claim(container_id, claim, resource)
+        for remote in reversed(listed):
+            self.monitor.update(self.nodes[remote.node_id].load)
+        self.monitor.compute()
+
+    def claim(self, container_id: str, node: ListedNode, claim: Claim, resource: Resource) -> None:
+        """A container was allocated there."""
+        self._unreported[container_id] = (node.remote.node_id, claim, resource)
+        node.load.claim(container_id, claim, resource)
+        self.monitor.refresh(node.load)
+
+    def reported(self, container_ids: Iterable[str]) -> None:
+        """The RM knows of these: they are in the figures of its next list."""
+        for container_id in container_ids:
+            found = self._unreported.pop(container_id, None)
+            if found is not None and (node := self.nodes.get(found[0])) is not None:
+                node.load.release_claim(container_id)
+                self.monitor.refresh(node.load)
+
+
+class DistributedScheduler(RequestInterceptor):
+    """One attempt's. It allocates nothing before ``registered`` has told it by what."""
+
+    def __init__(self, facts: AttemptFacts, directory: NodeDirectory) -> None:
+        super().__init__(facts)
+        self.opportunistic_asks = AskTable()
+        self.blacklist: set[str] = set()
+        self.since_call = 0
+        self._directory = directory
+        self._attempt = ApplicationAttemptId.parse(facts.attempt_id)
+        self._terms: RegisterDistributedSchedulingAMResponse | None = None
+        self._settings = directory.settings
+        self._next_id = 0
+        self._allocated: Mailbox[tuple[AskKey, Container]] = Mailbox()
+        self._unreported: dict[str, Container] = {}
+        self._since_ms = 0
+
+    def registered(self, terms: RegisterDistributedSchedulingAMResponse, epoch: int) -> None:
+        """The RM has taken the attempt in. ``epoch`` counts the lives of this node that the attempt has seen."""
+        self._terms = terms
+        self._next_id = terms.container_id_start - epoch * IDS_PER_EPOCH
+        self._settings = replace(
+            self._directory.settings,
+            opportunistic_enabled=terms.response.opportunistic_enabled,
+            minimum_allocation_mb=max(1, terms.minimum.memory),
+            minimum_allocation_vcores=terms.minimum.vcores,
+            maximum_allocation_mb=terms.maximum.memory,
+            maximum_allocation_vcores=terms.maximum.vcores,
+        )
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something was allocated that the master has not been told."""
+        return bool(self._allocated.fresh)
+
+    @property
+    def unreported(self) -> tuple[Container, ...]:
+        """What the RM has to be told."""
+        return tuple(self._unreported.values())
+
+    def reported(self, container_ids: Iterable[str]) -> None:
+        """The RM has answered a call that told it of these."""
+        ids = list(container_ids)
+        for container_id in ids:
+            self._unreported.pop(container_id, None)
+        self._directory.reported(ids)
+
+    def forward(self, request: AllocateRequest, now: float) -> AllocateRequest:
+        """Serve the opportunistic asks; what goes on are the guaranteed ones. Raises what is wrong with an ask."""
+        self._allocated.acknowledge(request.response_id)
+        mine, others = self._partition(request.asks)
+        sizes = self._check(mine)
+        self.blacklist.difference_update(request.blacklist_removals)
+        self.blacklist.update(request.blacklist_additions)
+        self.since_call = 0
+        now_ms = self._epoch_ms(now)
+        self._since_ms = self._since_ms or now_ms  # no work of its can be older, as far as this node knows
+        unknown = Counter(key for key, _ in self._allocated.items()) if mine else Counter[AskKey]()
+        for ask, size in zip(mine, sizes, strict=True):
+            self.opportunistic_asks.put(ask, size, unknown[key_of(ask)], now_ms)
+        self.allocate(now)
+        return replace(request, asks=others)
+
+    def answer(self, response: AllocateResponse, now: float) -> AllocateResponse:
+        """Add what was allocated here, until the master acknowledges it."""
+        containers = tuple(container for _, container in self._allocated.take(response.response_id))
+        return replace(response, allocated=response.allocated + containers) if containers else response
+
+    def master_reconnected(self) -> None:
+        """What was sent over a lost connection is sent again."""
+        self._allocated.send_again()
+
+    def allocate(self, now: float) -> None:
+        """Serve what is outstanding as far as the nodes of the list have room."""
+        if self._terms is not None and self._directory.container_key is not None:
+
+            def grant(attempt: DistributedScheduler, ask: Ask, node: ListedNode, claim: Claim) -> None:
+                attempt._grant(ask, node, claim, now)
+
+            self._directory.allocator.allocate((self,), grant)
+
+    def forget(self) -> None:
+        """The attempt has ended: what it claimed is the RM's to account for."""
+        self._directory.reported(list(self._unreported))
+        self.opportunistic_asks.clear()
+
+    def _epoch_ms(self, now: float) -> int:
+        return int((now + self._directory.wall_offset) * 1000)
+
+    def _partition(
+        self, asks: tuple[ResourceRequest, ...]
+    ) -> tuple[list[ResourceRequest], tuple[ResourceRequest, ...]]:
+        """The asks to be served here, and the others.
+
+        An ask that must be served at a place which is not in the list goes to the RM, who knows all nodes.
+        """
+        mine: list[ResourceRequest] = []
+        others: list[ResourceRequest] = []
+        for ask in asks:
+            opportunistic = ask.execution_type_request.execution_type is ExecutionType.OPPORTUNISTIC
+            local = opportunistic and (
+                self.opportunistic_asks.get(key_of(ask)) is not None or self._reach(ask)
+            )
+            (mine if local else others).append(ask)
+        return mine, tuple(others)
+
+    def _reach(self, ask: ResourceRequest) -> bool:
+        if ask.resource_name == ANY or ask.relax_locality:
+            return True
+        return any(node.place.names(ask.resource_name) for node in self._directory.nodes.values())
+
+    def _check(self, asks: list[ResourceRequest]) -> list[Resource]:
+        sizes = {node.remote.total for node in self._directory.nodes.values()}
+        if self._terms is not None and self._terms.response.largest_node.memory:
+            sizes.add(self._terms.response.largest_node)
+        return [check_request(ask, self._settings, sizes) for ask in asks]
+
+    def _grant(self, ask: Ask, node: ListedNode, claim: Claim, now: float) -> None:
+        terms, key = self._terms, self._directory.container_key
+        assert terms is not None and key is not None
+        container_id = str(ContainerId(self._attempt, self._next_id))
+        self._next_id -= 1
+        token = container_token(
+            key,
+            container_id=container_id,
+            node_id=node.remote.node_id,
+            attempt_id=self.facts.attempt_id,
+            application_id=self.facts.application_id,
+            user=terms.user,
+            resource=ask.resource,
+            execution_type=ExecutionType.OPPORTUNISTIC,
+            priority=ask.request.priority,
+            expires_ms=self._epoch_ms(now) + terms.container_token_expiry_ms,
+            waiting_since_ms=max(ask.waiting_since_ms, self._since_ms) if ask.is_aged else 0,
+        )
+        container = Container(
+            id=container_id,
+            node_id=node.remote.node_id,
+            node_address=node.remote.address,
+            resource=ask.resource,
+            token=token,
+            priority=ask.request.priority,
+            execution_type=ExecutionType.OPPORTUNISTIC,
+            allocation_request_id=ask.request.allocation_request_id,
+            node_http_address=node.remote.http_address,
+        )
+        self._allocated.put(container_id, (ask.key, container))
+        self._unreported[container_id] = container
+        self._directory.claim(container_id, node, claim, ask.resource)
+
+
+def _listed(remote: RemoteNode) -> ListedNode:
+    host = NodeId.parse(remote.node_id).host
+    load = ClusterNode(
+        node_id=remote.node_id,
+        host=host,
+        rack=remote.rack,
+        labels=remote.labels,
+        total=remote.total,
+        # Whoever has it: what counts here is what is free.
+        guaranteed=remote.total - remote.free,
+        status=OpportunisticContainersStatus(
+            queued=remote.queue_length,
+            wait_queue_length=remote.queue_length,
+            queue_capacity=remote.queue_length + remote.queue_room,
+        ),
+    )
+    return ListedNode(remote, Place(remote.node_id, host, remote.rack, remote.labels), load)

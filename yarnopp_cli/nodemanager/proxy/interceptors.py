@@ -1,0 +1,90 @@
+"""The interceptors of an AMRMProxy: what each master's calls pass on their way to the RM and back.
+
+A chain is made for each attempt from ``yarn.nodemanager.amrmproxy.interceptor-class.pipeline``. ``forward`` says what
+to pass on of a request, ``answer`` what to add to a response; both are pure but for the interceptor's own fields, and
+time is an argument. One of your own is a class that overrides either, named by its import path
+("package.module.Class") in that property::
+
+    from dataclasses import replace
+    from yarnopp_cli.nodemanager.proxy.interceptors import RequestInterceptor
+
+    class AtMostTen(RequestInterceptor):
+        "No ask for more than ten containers at a time."
+
+        def forward(self, request, now):
+            asks = (replace(ask, num_containers=min(ask.num_containers, 10)) for ask in request.asks)
+            return replace(request, asks=tuple(asks))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...records.master_protocol import AllocateRequest, AllocateResponse
+from ...settings.nodemanager import NodeManagerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFacts:
+    """Whose calls these are: printed ids of the attempt, its application and this node; the node's settings."""
+
+    attempt_id: str
+    application_id: str
+    node_id: str
+    settings: NodeManagerSettings
+
+
+class NotYet(Exception):
+    """Raised by ``forward``: the call shall wait until ``until`` (seconds, of the ``now`` given) and come again."""
+
+    def __init__(self, until: float) -> None:
+        super().__init__(until)
+        self.until = until
+
+
+class RequestInterceptor:
+    """Passes everything on as it is. Each attempt has an instance of its own."""
+
+    def __init__(self, facts: AttemptFacts) -> None:
+        self.facts = facts
+
+    def forward(self, request: AllocateRequest, now: float) -> AllocateRequest:
+        """What the next one in the chain gets. A YoppError refuses the call, NotYet delays it."""
+        return request
+
+    def answer(self, response: AllocateResponse, now: float) -> AllocateResponse:
+        """What the one before in the chain, and at last the master, gets."""
+        return response
+
+
+class DefaultRequestInterceptor(RequestInterceptor):
+    """The last of every chain: what it passes on goes to the ResourceManager."""
+
+
+class ThrottleInterceptor(RequestInterceptor):
+    """Delays the calls of a master that calls more often than ``yopp.nodemanager.amrmproxy.calls-per-second``.
+
+    A second's worth may come at once. Nothing is refused and nothing is lost: the calls wait.
+    """
+
+    def __init__(self, facts: AttemptFacts) -> None:
+        super().__init__(facts)
+        self._rate = float(facts.settings.amrmproxy_calls_per_second)
+        self._burst = max(1.0, self._rate)
+        self._left = self._burst
+        self._at: float | None = None
+
+    def forward(self, request: AllocateRequest, now: float) -> AllocateRequest:
+        """Take one from the allowance, or raise NotYet with the time at which there is one."""
+        if self._at is not None:
+            self._left = min(self._burst, self._left + max(0.0, now - self._at) * self._rate)
+        self._at = now
+        if self._left < 1 - 1e-6:
+            raise NotYet(now + (1 - self._left) / self._rate)
+        self._left -= 1
+        return request
+
+
+InterceptorFactory = Callable[[AttemptFacts], RequestInterceptor]
+"""A subclass of RequestInterceptor."""

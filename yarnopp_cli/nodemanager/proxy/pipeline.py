@@ -1,0 +1,508 @@
+"""One master's way through an AMRMProxy: its held call, the chain, and what goes to and comes from the RM.
+
+A master's calls and the RM's answers are two conversations. A call is answered when the RM or the chain has news, or
+its time is up; meanwhile at most two calls are with the RM, and what is to be said then goes together in the next.
+While the RM is away nothing is refused: what it has to know waits. The RM hears only what the master itself has
+acknowledged, so nothing is lost with this node.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from ...allocation.asks import key_of
+from ...errors import (
+    ApplicationNotFoundError,
+    ConnectionFailedError,
+    InvalidTokenError,
+    RemoteError,
+    YoppError,
+)
+from ...machine.calls import CallReceived, Reply, ReplyError
+from ...records.distributed_protocol import (
+    DistributedSchedulingAllocateRequest,
+    DistributedSchedulingAllocateResponse,
+    RegisterDistributedSchedulingAMRequest,
+    RegisterDistributedSchedulingAMResponse,
+)
+from ...records.master_protocol import (
+    AllocateRequest,
+    AllocateResponse,
+    FinishApplicationMasterRequest,
+    RegisterApplicationMasterRequest,
+    RegisterApplicationMasterResponse,
+)
+from ...records.requests import ResourceRequest, Token, UpdateContainerRequest
+from .distributed_scheduler import DistributedScheduler, NodeDirectory
+from .events import CallUpstream, CloseUpstream, ConnectUpstream, ProxyCommand
+from .interceptors import NotYet, RequestInterceptor
+
+PATIENCE: Final = 5.0
+"""Seconds for which a registration or a farewell waits for an RM that is away."""
+ROUND_TRIP: Final = 1.0
+"""Seconds for which a call that is not to be held waits for the RM's answer."""
+BACKOFF_MIN: Final = 0.05
+BACKOFF_MAX: Final = 1.0
+"""Seconds between attempts to reach the RM: doubled from the first to the second."""
+LEAST_WAIT: Final = 0.01
+"""Seconds that a held call must have left for the RM to be asked once more on its behalf."""
+MAX_DELAYED: Final = 1000
+"""Calls of one master that may wait for the throttle; more are refused."""
+
+Command = Reply | ReplyError | ProxyCommand
+
+
+@dataclass(slots=True)
+class _Held:
+    call_id: int
+    response_id: int
+    deadline: float
+    at_once: bool
+    needs: int | None = None
+
+
+@dataclass(slots=True)
+class _Pending:
+    """What the RM is to be told. Later words replace earlier ones on the same matter."""
+
+    asks: dict[tuple[object, ...], ResourceRequest] = field(default_factory=dict)
+    releases: dict[str, None] = field(default_factory=dict)
+    updates: list[UpdateContainerRequest] = field(default_factory=list)
+    blacklist: dict[str, bool] = field(default_factory=dict)
+    dirty: bool = False
+
+    def add(self, request: AllocateRequest, *, first: bool = False) -> None:
+        """Take in what ``request`` says; with ``first`` as if it had been said before all else."""
+        later = replace_pending(self) if first else None
+        for ask in request.asks:
+            self.asks[key_of(ask), ask.resource_name, ask.execution_type_request.execution_type] = ask
+        self.releases.update(dict.fromkeys(request.releases))
+        self.updates[:0] = request.updates if first else ()
+        if not first:
+            self.updates += request.updates
+        self.blacklist.update(dict.fromkeys(request.blacklist_removals, False))
+        self.blacklist.update(dict.fromkeys(request.blacklist_additions, True))
+        if later is not None:
+            self.asks.update(later.asks)
+            self.blacklist.update(later.blacklist)
+        self.dirty = self.dirty or bool(request.asks or request.releases or request.updates or self.blacklist)
+
+
+def replace_pending(pending: _Pending) -> _Pending:
+    """A copy of what is said on matters where the last word counts."""
+    return _Pending(asks=dict(pending.asks), blacklist=dict(pending.blacklist))
+
+
+@dataclass(slots=True)
+class _Sent:
+    """A call that is with the RM. ``reported`` are the containers it told of."""
+
+    request: Any
+    reported: tuple[str, ...] = ()
+
+
+class Pipeline:
+    """``chain`` in the order in which requests pass it; ``distributed`` is that one of it, if it has one.
+
+    ``rm_token`` is the attempt's at the RM, ``local_token`` the one its master shows here. ``emit`` takes commands.
+    """
+
+    def __init__(
+        self,
+        attempt_id: str,
+        application_id: str,
+        rm_token: Token,
+        local_token: Token,
+        chain: tuple[RequestInterceptor, ...],
+        distributed: DistributedScheduler | None,
+        directory: NodeDirectory,
+        emit: Callable[[Command], None],
+    ) -> None:
+        self.attempt_id = attempt_id
+        self.application_id = application_id
+        self.rm_token = rm_token
+        self.local_token = local_token
+        self.distributed = distributed
+        self.terms: RegisterDistributedSchedulingAMResponse | None = None
+        self.epoch = 0
+        self.registered = False
+        self.done = False
+        """Nothing more will come of it: its owner forgets it."""
+        self.connection_id = -1
+        self._chain = chain
+        self._directory = directory
+        self._emit = emit
+        self._handshake: tuple[CallReceived, float] | None = None
+        self._handshake_sent = False
+        self._held: _Held | None = None
+        self._delayed: deque[CallReceived] = deque()
+        self._delayed_until = 0.0
+        self._number = 0
+        self._rm_ids: dict[int, int] = {}
+        self._rm_acknowledged = 0
+        self._news: AllocateResponse | None = None
+        self._error: YoppError | None = None
+        self._last = AllocateResponse(0)
+        self._latest: AllocateRequest | None = None
+        self._pending = _Pending()
+        self._in_flight: dict[int, _Sent] = {}
+        self._sequence = 0
+        self._connecting = False
+        self._connected = False
+        self._retry_at: float | None = None
+        self._backoff = BACKOFF_MIN
+
+    @property
+    def takes_leave(self) -> bool:
+        """Whether the master's farewell is with the RM."""
+        return self._handshake_sent and self._handshake is not None and self.registered
+
+    # -- the master ------------------------------------------------------------------------------------
+
+    def call(self, call: CallReceived, now: float) -> None:
+        """A call of the attempt's own master, whose token has been verified."""
+        if call.connection_id != self.connection_id:
+            self._held = None  # whoever waited there waits no more
+            self.connection_id = call.connection_id
+            if self.distributed is not None:
+                self.distributed.master_reconnected()
+        if isinstance(call.request, AllocateRequest):
+            if len(self._delayed) >= MAX_DELAYED:
+                because = f"{MAX_DELAYED} of its calls wait for the throttle"
+                error = RemoteError(f"{self.attempt_id} calls too often", because=because)
+                self._emit(ReplyError(call.call_id, error))
+                return
+            self._delayed.append(call)
+            self._take_calls(now)
+        else:
+            self._supersede()
+            self._handshake, self._handshake_sent = (call, now + PATIENCE), False
+        self.settle(now)
+
+    def master_lost(self) -> None:
+        """The master's connection has ended: the RM sees it go too, and waits for it or does not."""
+        self.connection_id = -1
+        self._held = None
+        self._handshake = None
+        self._delayed.clear()
+        self._close_upstream()
+
+    def _take_calls(self, now: float) -> None:
+        """Pass on the calls that wait, as far as the chain lets them."""
+        while self._delayed and (self._delayed_until <= now):
+            call = self._delayed[0]
+            try:
+                self._take_call(call, call.request, now)
+            except NotYet as later:
+                self._delayed_until = later.until
+                return
+            except YoppError as error:
+                self._emit(ReplyError(call.call_id, error))
+            self._delayed.popleft()
+
+    def _take_call(self, call: CallReceived, request: AllocateRequest, now: float) -> None:
+        self._number = max(self._number, request.response_id)
+        forwarded = request
+        for interceptor in self._chain:
+            forwarded = interceptor.forward(forwarded, now)
+        self._supersede()
+        received = [number for number in self._rm_ids if number <= request.response_id]
+        for number in received:
+            self._rm_acknowledged = max(self._rm_acknowledged, self._rm_ids.pop(number))
+        self._latest = forwarded
+        self._pending.add(forwarded)
+        at_once = request.wait_ms <= 0
+        away = not (self._connected or self._connecting)
+        wait = request.wait_ms / 1000 if not at_once else 0.0 if away else ROUND_TRIP
+        self._held = _Held(call.call_id, request.response_id, now + wait, at_once)
+
+    def _supersede(self) -> None:
+        """A newer call answers the older one at once, without news."""
+        if self._held is not None:
+            self._emit(Reply(self._held.call_id, AllocateResponse(self._held.response_id)))
+            self._held = None
+
+    # -- the ResourceManager ---------------------------------------------------------------------------
+
+    def connected(self, now: float) -> None:
+        """The connection asked for is there."""
+        self._connecting, self._connected = False, True
+        self._backoff = BACKOFF_MIN
+        self.settle(now)
+
+    def lost(self, now: float) -> None:
+        """It could not be made, or has ended: what has no answer is said again, later."""
+        if not (self._connecting or self._connected):
+            return
+        self._take_back()
+        self._connecting = self._connected = False
+        self._retry_at = now + self._backoff
+        self._backoff = min(self._backoff * 2, BACKOFF_MAX)
+        if self._held is not None and self._held.at_once:
+            self._held.deadline = now
+        self.settle(now)
+
+    def answered(self, sequence: int, response: Any, now: float) -> None:
+        """The RM's answer to one call."""
+        sent = self._in_flight.pop(sequence, None)
+        if sent is None:
+            return
+        if isinstance(response, DistributedSchedulingAllocateResponse):
+            if self.distributed is not None:
+                self.distributed.reported(sent.reported)
+            self._directory.replace(response.nodes_for_scheduling)
+            response = response.response
+        if isinstance(response, AllocateResponse):
+            self._on_allocated(sequence, response)
+        elif isinstance(
+            response, RegisterApplicationMasterResponse | RegisterDistributedSchedulingAMResponse
+        ):
+            self._on_registered(response)
+        else:
+            self.done = True
+            self._end_handshake(response)
+        self.settle(now)
+
+    def refused(self, sequence: int, error: YoppError, now: float) -> None:
+        """The RM refused one call: so is the master's."""
+        sent = self._in_flight.pop(sequence, None)
+        if sent is None:
+            return
+        if isinstance(sent.request, DistributedSchedulingAllocateRequest | AllocateRequest):
+            self._error = error
+            self.done = self.done or isinstance(error, ApplicationNotFoundError | InvalidTokenError)
+        elif self._handshake is not None:
+            call, _ = self._handshake
+            self._handshake = None
+            self._emit(ReplyError(call.call_id, error))
+            self.done = self.done or not self.registered
+        self.settle(now)
+
+    def _on_allocated(self, sequence: int, response: AllocateResponse) -> None:
+        has_news = (
+            response.allocated
+            or response.completed
+            or response.started
+            or response.queued
+            or response.updated
+            or response.update_errors
+            or response.preempting
+            or response.updated_nodes
+            or response.command
+            or response.token is not None
+        )
+        if response.token is not None:
+            self.rm_token = response.token
+            response = replace(response, token=None)
+        if response.num_nodes:
+            self._last = response
+        if has_news:
+            self._news = response
+        if self._held is not None and self._held.needs is not None and sequence >= self._held.needs:
+            self._held.deadline = float("-inf")
+
+    def _on_registered(
+        self, response: RegisterApplicationMasterResponse | RegisterDistributedSchedulingAMResponse
+    ) -> None:
+        self.registered = True
+        if isinstance(response, RegisterDistributedSchedulingAMResponse):
+            self.take_terms(response)
+            self._directory.replace(response.nodes_for_scheduling)
+            response = response.response
+        self._end_handshake(replace(response, token=self.local_token))
+
+    def take_terms(self, terms: RegisterDistributedSchedulingAMResponse) -> None:
+        """By what to allocate."""
+        self.terms = terms
+        if self.distributed is not None:
+            self.distributed.registered(terms, self.epoch)
+
+    def _end_handshake(self, response: Any) -> None:
+        if self._handshake is not None:
+            call, _ = self._handshake
+            self._handshake = None
+            self._emit(Reply(call.call_id, response))
+
+    def _take_back(self) -> None:
+        """What the RM may not have heard is to be said again."""
+        for sent in reversed(self._in_flight.values()):
+            request = sent.request
+            if isinstance(request, DistributedSchedulingAllocateRequest):
+                request = request.request
+            if isinstance(request, AllocateRequest):
+                self._pending.add(request, first=True)
+        self._in_flight.clear()
+        self._handshake_sent = False
+
+    def _close_upstream(self) -> None:
+        if self._connected or self._connecting:
+            self._take_back()
+            self._emit(CloseUpstream(self.attempt_id))
+        self._connected = self._connecting = False
+        self._retry_at = None
+
+    # -- what follows ----------------------------------------------------------------------------------
+
+    def settle(self, now: float) -> None:
+        """Everything that may follow from an event."""
+        if self.connection_id >= 0 and not self.done:
+            self._speak(now)
+        self._listen(now)
+
+    def nodes_changed(self, now: float) -> None:
+        """There is another list of nodes: what was outstanding may have room now."""
+        if self.distributed is not None and self.connection_id >= 0:
+            self.distributed.allocate(now)
+            self.settle(now)
+
+    def next_deadline(self) -> float | None:
+        """When ``advance`` wants to be called, None for never."""
+        times = [
+            self._held.deadline if self._held is not None else None,
+            self._handshake[1] if self._handshake is not None else None,
+            self._retry_at,
+            self._delayed_until if self._delayed else None,
+        ]
+        return min((one for one in times if one is not None), default=None)
+
+    def advance(self, now: float) -> None:
+        """Do what was due by ``now``."""
+        if self._retry_at is not None and self._retry_at <= now:
+            self._retry_at = None
+        if self._handshake is not None and self._handshake[1] <= now:
+            call, _ = self._handshake
+            self._handshake = None
+            error = ConnectionFailedError(
+                "the AMRMProxy cannot reach the ResourceManager", hint="yopp rm restart"
+            )
+            self._emit(ReplyError(call.call_id, error))
+        self._take_calls(now)
+        self.settle(now)
+
+    def forget(self) -> None:
+        """The attempt has ended: let go of everything; whoever still waits is told."""
+        self.done = True
+        self._close_upstream()
+        if self.distributed is not None:
+            self.distributed.forget()
+        waiting = [held.call_id for held in (self._held,) if held is not None]
+        waiting += [call.call_id for call in self._delayed]
+        waiting += [self._handshake[0].call_id] if self._handshake is not None else []
+        for call_id in waiting:
+            self._emit(ReplyError(call_id, self._error or not_initialized(self.application_id)))
+        self._held = self._handshake = None
+        self._delayed.clear()
+
+    def _speak(self, now: float) -> None:
+        """Say to the RM what there is to say."""
+        wanted = self._handshake is not None or self._held is not None or self._delayed
+        if not (self._connected or self._connecting):
+            if wanted and self._retry_at is None:
+                self._connecting = True
+                self._emit(ConnectUpstream(self.attempt_id))
+            return
+        if not self._connected:
+            return
+        if self._handshake is not None and not self._handshake_sent:
+            self._send_handshake(self._handshake[0].request)
+        if self.registered and self._latest is not None and self._handshake is None:
+            unreported = self.distributed.unreported if self.distributed is not None else ()
+            told = {one for sent in self._in_flight.values() for one in sent.reported}
+            fresh = any(container.id not in told for container in unreported)
+            waits = self._held is not None and self._held_waits(self._held, now)
+            if (self._pending.dirty or fresh or waits) and len(self._in_flight) < 2:
+                self._send_allocate(now)
+
+    def _held_waits(self, held: _Held, now: float) -> bool:
+        """Whether the held call wants a call of its own at the RM."""
+        if held.at_once:
+            return held.needs is None
+        return not self._in_flight and held.deadline - now > LEAST_WAIT
+
+    def _send_handshake(
+        self, request: RegisterApplicationMasterRequest | FinishApplicationMasterRequest
+    ) -> None:
+        self._handshake_sent = True
+        passed_on = replace(request, token=self.rm_token)
+        if isinstance(passed_on, FinishApplicationMasterRequest):
+            self._send("finishApplicationMaster", _Sent(passed_on))
+        elif self.distributed is None:
+            self._send("registerApplicationMaster", _Sent(passed_on))
+        else:
+            method = "registerApplicationMasterForDistributedScheduling"
+            self._send(method, _Sent(RegisterDistributedSchedulingAMRequest(passed_on)))
+
+    def _send_allocate(self, now: float) -> None:
+        pending, latest, held = self._pending, self._latest, self._held
+        assert latest is not None
+        self._pending = _Pending()
+        wait = 0.0 if held is None or held.at_once else max(0.0, held.deadline - now)
+        request = replace(
+            latest,
+            token=self.rm_token,
+            response_id=self._rm_acknowledged,
+            asks=tuple(pending.asks.values()),
+            releases=tuple(pending.releases),
+            updates=tuple(pending.updates),
+            blacklist_additions=tuple(name for name, on in pending.blacklist.items() if on),
+            blacklist_removals=tuple(name for name, on in pending.blacklist.items() if not on),
+            wait_ms=int(wait * 1000),
+        )
+        if held is not None and held.at_once:
+            held.needs = self._sequence + 1
+        if self.distributed is None:
+            self._send("allocate", _Sent(request))
+            return
+        told = self.distributed.unreported
+        passed_on = DistributedSchedulingAllocateRequest(request, told)
+        self._send("allocateForDistributedScheduling", _Sent(passed_on, tuple(one.id for one in told)))
+
+    def _send(self, method: str, sent: _Sent) -> None:
+        self._sequence += 1
+        self._in_flight[self._sequence] = sent
+        self._emit(CallUpstream(self.attempt_id, self._sequence, method, sent.request))
+
+    def _listen(self, now: float) -> None:
+        """Answer the held call if there is a reason to."""
+        if self.distributed is not None and self.connection_id >= 0:
+            self.distributed.allocate(now)
+        held = self._held
+        if held is None:
+            return
+        if self._error is not None:
+            error, self._error = self._error, None
+            self._held = None
+            self._emit(ReplyError(held.call_id, error))
+            return
+        local = self.distributed is not None and self.distributed.has_news
+        if self._news is None and not local and held.deadline > now:
+            return
+        self._number += 1
+        news, self._news = self._news, None
+        if news is not None:
+            self._rm_ids[self._number] = news.response_id
+        known = news or replace(
+            AllocateResponse(0), available=self._last.available, num_nodes=self._last.num_nodes
+        )
+        response = replace(known, response_id=self._number)
+        for interceptor in reversed(self._chain):
+            response = interceptor.answer(response, now)
+        self._held = None
+        self._emit(Reply(held.call_id, response))
+        if self.distributed is not None:
+            self._speak_of_new(now)
+
+    def _speak_of_new(self, now: float) -> None:
+        """Report what was allocated here, though no call of the master waits."""
+        if self.connection_id >= 0 and not self.done:
+            self._speak(now)
+
+
+def not_initialized(application_id: str) -> ApplicationNotFoundError:
+    """YARN's refusal for an application that has no chain here."""
+    return ApplicationNotFoundError(
+        f"The AM request processing pipeline is not initialized for app: {application_id}"
+    )

@@ -1,0 +1,146 @@
+"""What a node tells of itself: to the ResourceManager with each registration and heartbeat, and to people.
+
+It only reads the scheduler. Pure; when something is told is ``node_link``'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from executor.core.events import UsageSampled
+from executor.core.scheduler import ContainerScheduler
+from executor.records import ResourceUtilization
+
+from ..records.container_protocol import GetNodeInfoResponse
+from ..records.tracker_protocol import NodeHeartbeatRequest, RegisterNodeManagerRequest
+from .containers import NodeContainers, UtilizationMeter
+from .link import ResourceManagerLink
+from .usage_traces import UsageTraces
+
+DEFAULT_RACK: Final = "/default-rack"
+USAGE_SECONDS: Final = 1.0
+"""Figures of live containers go to the RM this often, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What people are told of a node: ``cgroups`` and ``warnings`` say what limits its containers."""
+
+    pid: int = 0
+    version: str = ""
+    cgroups: str = "none"
+    warnings: tuple[str, ...] = ()
+    http_address: str = ""
+    rack: str = DEFAULT_RACK
+    labels: tuple[str, ...] = ()
+
+
+class NodeReporter:
+    """``address`` is where the node listens, ``log_dir`` where its containers' output goes.
+
+    ``proxied`` gives the applications whose masters go through the node's AMRMProxy.
+    """
+
+    def __init__(
+        self,
+        node_id: str,
+        address: str,
+        log_dir: str,
+        facts: NodeFacts,
+        scheduler: ContainerScheduler,
+        containers: NodeContainers,
+        proxied: Callable[[], tuple[str, ...]] = tuple,
+    ) -> None:
+        self._node_id = node_id
+        self._address = address
+        self._log_dir = log_dir
+        self._facts = facts
+        self._scheduler = scheduler
+        self._containers = containers
+        self._proxied = proxied
+        self._meter = UtilizationMeter()
+        self.traces = UsageTraces()
+        """What was used in the last minute."""
+        self._node_utilization = ResourceUtilization()
+        self._usage_told_at = float("-inf")
+        self._usage_is_new = False
+        self._started_at_ms = 0
+
+    def began(self, now_ms: int) -> None:
+        """The node is alive at ``now_ms`` (epoch milliseconds); the first time counts."""
+        self._started_at_ms = self._started_at_ms or now_ms
+
+    def sampled(self, event: UsageSampled, now: float) -> None:
+        """All containers were measured."""
+        self._meter.sampled(event.usages)
+        self.traces.sampled(event.usages, event.node, now)
+        self._node_utilization = event.node
+        self._usage_is_new = True
+
+    def registration(self) -> RegisterNodeManagerRequest:
+        """The node and everything it has."""
+        return RegisterNodeManagerRequest(
+            node_id=self._node_id,
+            address=self._address,
+            resource=self._scheduler.total,
+            http_address=self._facts.http_address,
+            rack=self._facts.rack,
+            labels=self._facts.labels,
+            containers=self._containers.all_statuses(),
+            running_applications=self._applications(),
+            opportunistic=self._scheduler.opportunistic_status(),
+            version=self._facts.version,
+            pid=self._facts.pid,
+        )
+
+    def heartbeat(self, link: ResourceManagerLink, now: float) -> NodeHeartbeatRequest:
+        """The news since the last one."""
+        with_usage = self._usage_is_new and now - self._usage_told_at >= USAGE_SECONDS
+        if with_usage:
+            self._usage_is_new = False
+            self._usage_told_at = now
+            for container_id in self._containers.started:
+                status = self._scheduler.status(container_id)
+                if status is not None:
+                    self._containers.update_live(status)
+        return NodeHeartbeatRequest(
+            node_id=self._node_id,
+            secret=link.secret,
+            response_id=link.response_id,
+            containers=self._containers.news(with_usage=with_usage),
+            opportunistic=self._scheduler.opportunistic_status(),
+            node_utilization=self._node_utilization,
+            containers_utilization=self._meter.containers,
+            running_applications=self._applications(),
+            wait_ms=link.wait_ms,
+            http_address=self._facts.http_address,
+        )
+
+    def serves_pages(self, address: str) -> None:
+        """Its pages are at ``address`` from now on."""
+        self._facts = replace(self._facts, http_address=address)
+
+    def _applications(self) -> tuple[str, ...]:
+        """Those that have a container here, or a master that goes through this node."""
+        return tuple(dict.fromkeys((*self._containers.running_applications, *self._proxied())))
+
+    def node_info(self, link: ResourceManagerLink, wall_offset: float = 0.0) -> GetNodeInfoResponse:
+        """The node, for people. ``wall_offset`` is the epoch seconds at the link's time 0."""
+        return GetNodeInfoResponse(
+            node_id=self._node_id,
+            pid=self._facts.pid,
+            total=self._scheduler.total,
+            allocated=self._scheduler.allocated,
+            opportunistic=self._scheduler.opportunistic_status(),
+            node_utilization=self._node_utilization,
+            containers_utilization=self._meter.containers,
+            started_at_ms=self._started_at_ms,
+            version=self._facts.version,
+            cgroups=self._facts.cgroups,
+            warnings=self._facts.warnings,
+            log_dir=self._log_dir,
+            rm_connected=link.is_registered,
+            rm_lost_at_ms=0 if link.lost_at is None else int((link.lost_at + wall_offset) * 1000),
+        )

@@ -1,0 +1,1 @@
+"""Applications and their attempts, from submission to the end. Pure."""

@@ -1,0 +1,1 @@
+"""Containers that the RM has allocated, or that nodes allocated on its behalf. Pure."""

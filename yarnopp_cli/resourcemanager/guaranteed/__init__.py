@@ -1,0 +1,1 @@
+"""Guaranteed containers: queues, the scheduler, preemption between queues. Pure."""

@@ -1,0 +1,1 @@
+"""What happened in the cluster, and what is kept of ended applications. Pure."""

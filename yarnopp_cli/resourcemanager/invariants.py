@@ -1,0 +1,171 @@
+"""What must always be true of the RM's books. Reads everything, changes nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from executor.records import ExecutionType, Resource
+
+from ..allocation.load_monitor import Claim
+from ..machine.mailbox import Mailbox
+from ..records.reports import NodeState
+from .apps.applications import ENDED_ATTEMPT_STATES, AttemptState, Phase, RMApp
+from .context import RMContext
+from .nodes.nodes import RMNode
+
+_LIVE_PHASES = (Phase.ALLOCATED, Phase.QUEUED, Phase.RUNNING, Phase.PAUSED)
+_GONE = (NodeState.LOST, NodeState.SHUTDOWN)
+
+
+def check_invariants(context: RMContext) -> None:
+    """Assert every invariant of the RM. For tests, the simulator, and ``--validate``."""
+    _check_containers(context)
+    for node in context.nodes.values():
+        _check_node(context, node)
+    for app in context.applications.values():
+        _check_application(context, app)
+    scheduler = context.scheduler
+    _check_queues(context)
+    assert scheduler.used == _sum(node.used for node in context.nodes.values())
+    assert set(scheduler.nodes) == {
+        node_id
+        for node_id, node in context.nodes.items()
+        if node.state not in (*_GONE, NodeState.DECOMMISSIONED)
+    }
+    assert scheduler.total == _sum(node.total for node in scheduler.nodes.values())
+    assert sum(scheduler.node_sizes.values()) == len(scheduler.nodes)
+    assert set(context.draining) == {
+        node_id for node_id, node in context.nodes.items() if node.state is NodeState.DECOMMISSIONING
+    }
+    assert not context.masters_ended and not context.touched_attempts and not context.touched_nodes
+    assert len(context.containers.finished) <= context.settings.max_retained_containers
+    assert len(context.history) <= max(0, context.settings.event_history_size)
+    assert len(context.completed) <= context.settings.max_completed_applications
+
+
+def _check_queues(context: RMContext) -> None:
+    """What each queue and user has is what their applications' guaranteed containers come to."""
+    tree = context.scheduler.queues
+    used = {path: Resource() for path in tree.leaves}
+    users: dict[tuple[str, str], Resource] = {}
+    for app in context.applications.values():
+        leaf = app.leaf
+        if app.guaranteed != Resource():
+            used[leaf.path] = used[leaf.path] + app.guaranteed
+            users[leaf.path, app.user] = users.get((leaf.path, app.user), Resource()) + app.guaranteed
+        live = not app.ended and bool(app.attempts)
+        assert live == (app.attempts[-1].id in leaf.attempts if app.attempts else False)
+    for path, leaf in tree.leaves.items():
+        assert leaf.used == used[path], f"{path} uses {leaf.used} and its applications {used[path]}"
+        for user, use in leaf.users.items():
+            assert use.workers >= 0 and use.masters >= 0
+            assert use.used == users.get((path, user), Resource())
+    for queue in tree.by_path.values():
+        if queue.children:
+            assert queue.used == _sum(child.used for child in queue.children)
+            assert queue.guaranteed == _sum(child.guaranteed for child in queue.children)
+    held: dict[str, Resource] = {}
+    for container in context.containers.live.values():
+        if container.execution_type is ExecutionType.OPPORTUNISTIC:
+            user = container.app.user
+            held[user] = held.get(user, Resource()) + container.resource
+    assert context.shares.by_user == {user: what for user, what in held.items() if what != Resource()}
+
+
+def _check_containers(context: RMContext) -> None:
+    """Every live container is in the books of its node and its attempt, and in no other's."""
+    live = context.containers.live
+    for container in live.values():
+        assert container.phase in _LIVE_PHASES, f"{container.id} is live and {container.phase}"
+        assert container.node.containers.get(container.id) is container
+        assert container.attempt.containers.get(container.id) is container
+        assert container.attempt.app is container.app
+        assert context.nodes.get(container.node.node_id) is container.node
+        unclaimed = ("unclaimed", container.id) in context.deadlines
+        assert unclaimed == (container.status is None), f"{container.id}: expiry of a claimed container"
+    assert sum(len(node.containers) for node in context.nodes.values()) == len(live)
+    assert not live.keys() & context.containers.finished.keys()
+
+
+def _check_node(context: RMContext, node: RMNode) -> None:
+    guaranteed = [
+        container
+        for container in node.containers.values()
+        if container.execution_type is ExecutionType.GUARANTEED
+    ]
+    assert node.used == _sum(container.resource for container in guaranteed)
+    assert node.guaranteed_containers == len(guaranteed)
+    assert node.load.guaranteed == node.used
+    if node.state in _GONE:
+        assert not node.containers and node.held is None and not node.connected
+    assert (node.node_id in context.monitor) == (node.usable and context.monitor.knows(node.load)), (
+        f"{node.node_id} and the load monitor disagree"
+    )
+    if node.held is None:
+        assert not node.answer_due and ("heartbeat", node.node_id) not in context.deadlines
+    else:
+        assert ("heartbeat", node.node_id) in context.deadlines, f"{node.node_id} would wait for ever"
+    load = node.load
+    for container_id in load.claims:
+        container = node.containers[container_id]
+        assert container.status is None and container.execution_type is ExecutionType.OPPORTUNISTIC
+    free = [resource for claim, resource in load.claims.values() if claim is Claim.FREE]
+    assert (load.claimed_memory, load.claimed_vcores) == (_sum(free).memory, _sum(free).vcores)
+    assert load.claimed_queue == len(load.claims) - len(free)
+    boxes: list[Mailbox[Any]] = [
+        node.to_start,
+        node.to_cleanup,
+        node.to_update,
+        node.applications_to_cleanup,
+    ]
+    for box in boxes:
+        box.validate()
+    for container_id in (start.container.id for start in node.to_start.items()):
+        assert node.containers[container_id].status is None
+
+
+def _check_application(context: RMContext, app: RMApp) -> None:
+    ended = app.ended
+    assert (app.id in context.live) == (not ended or app.finishing)
+    counts: Counter[Phase] = Counter()
+    guaranteed = running = Resource()
+    for attempt in app.attempts:
+        for container in attempt.containers.values():
+            counts[container.phase] += 1
+            if container.execution_type is ExecutionType.GUARANTEED:
+                guaranteed = guaranteed + container.resource
+            if container.phase is Phase.RUNNING:
+                running = running + container.resource
+        for box in attempt.mailboxes():
+            box.validate()
+        if attempt is not app.attempt or ended:
+            assert attempt.state in ENDED_ATTEMPT_STATES or app.finishing
+            assert not attempt.guaranteed_asks.outstanding and not attempt.opportunistic_asks.outstanding
+            assert attempt.held is None and not attempt.updates
+            assert attempt.id not in context.opportunistic_waiting
+        if attempt.held is not None:
+            assert ("allocate", attempt.id) in context.deadlines, f"{attempt.id} would wait for ever"
+        waiting = attempt.id in context.opportunistic_waiting
+        assert waiting == bool(attempt.opportunistic_asks.outstanding)
+        for table in (attempt.guaranteed_asks, attempt.opportunistic_asks):
+            assert table.outstanding == sum(ask.outstanding for ask in table)
+            assert all(ask.outstanding > 0 for ask in table)
+            assert sum(len(group) for group in table.groups()) == len(table)
+    assert {phase: app.counts[phase] for phase in _LIVE_PHASES} == {
+        phase: counts[phase] for phase in _LIVE_PHASES
+    }
+    assert app.guaranteed == guaranteed and app.running == running
+    if app.finishing:
+        assert app.attempt.state is AttemptState.FINISHING
+        assert ("finishing", app.id) in context.deadlines
+    if not ended and app.attempt.awaits_master:
+        assert ("am", app.attempt.id) in context.deadlines, f"{app.attempt.id} could be silent for ever"
+
+
+def _sum(resources: Iterable[Resource]) -> Resource:
+    total = Resource()
+    for resource in resources:
+        total = total + resource
+    return total

@@ -1,0 +1,229 @@
+"""Four lives as tables: applications, attempts, containers and nodes, after YARN's ``RMAppImpl``,
+``RMAppAttemptImpl``, ``RMContainerImpl`` and ``RMNodeImpl``. What follows from a transition is the services' business.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from executor.core.transitions import TransitionTable
+
+from ..records.reports import NodeState, YarnApplicationState
+
+
+class AppEvent(enum.StrEnum):
+    """What happens to an application."""
+
+    SUBMIT = "SUBMIT"
+    ACCEPT = "ACCEPT"
+    ATTEMPT_REGISTERED = "ATTEMPT_REGISTERED"
+    ATTEMPT_RETRIED = "ATTEMPT_RETRIED"
+    ATTEMPT_UNREGISTERED = "ATTEMPT_UNREGISTERED"
+    ATTEMPT_FAILED = "ATTEMPT_FAILED"
+    KILL = "KILL"
+
+
+_App = YarnApplicationState
+_APP_ENDS = {AppEvent.ATTEMPT_FAILED: _App.FAILED, AppEvent.KILL: _App.KILLED}
+APPLICATIONS = TransitionTable(
+    "an application at the ResourceManager",
+    {
+        _App.NEW: {AppEvent.SUBMIT: _App.SUBMITTED},
+        _App.SUBMITTED: {AppEvent.ACCEPT: _App.ACCEPTED, AppEvent.KILL: _App.KILLED},
+        _App.ACCEPTED: {
+            AppEvent.ATTEMPT_REGISTERED: _App.RUNNING,
+            AppEvent.ATTEMPT_RETRIED: _App.ACCEPTED,
+            **_APP_ENDS,
+        },
+        _App.RUNNING: {
+            AppEvent.ATTEMPT_RETRIED: _App.ACCEPTED,
+            AppEvent.ATTEMPT_UNREGISTERED: _App.FINISHED,
+            **_APP_ENDS,
+        },
+        _App.FINISHED: {},
+        _App.FAILED: {},
+        _App.KILLED: {},
+    },
+    {
+        _App.NEW: "It is being submitted.",
+        _App.SUBMITTED: "It has been submitted.",
+        _App.ACCEPTED: "Its queue has taken it; its master has not registered yet.",
+        _App.RUNNING: "Its master has registered.",
+        _App.FINISHED: "Its master has said how it ended. The master's container may still run for a moment.",
+        _App.FAILED: "Its last attempt has failed.",
+        _App.KILLED: "Somebody killed it.",
+    },
+)
+
+
+class AttemptState(enum.StrEnum):
+    """The states of an attempt, with YARN's names."""
+
+    NEW = "NEW"
+    SCHEDULED = "SCHEDULED"
+    ALLOCATED = "ALLOCATED"
+    LAUNCHED = "LAUNCHED"
+    RUNNING = "RUNNING"
+    FINISHING = "FINISHING"
+    FINISHED = "FINISHED"
+    FAILED = "FAILED"
+    KILLED = "KILLED"
+
+
+class AttemptEvent(enum.StrEnum):
+    """What happens to an attempt. LAUNCHED: its master's container runs, or its master is the client."""
+
+    START = "START"
+    CONTAINER_ALLOCATED = "CONTAINER_ALLOCATED"
+    LAUNCHED = "LAUNCHED"
+    REGISTERED = "REGISTERED"
+    UNREGISTERED = "UNREGISTERED"
+    ENDED = "ENDED"
+    FAIL = "FAIL"
+    KILL = "KILL"
+
+
+_CUT_SHORT = {AttemptEvent.FAIL: AttemptState.FAILED, AttemptEvent.KILL: AttemptState.KILLED}
+ATTEMPTS = TransitionTable(
+    "an attempt of an application",
+    {
+        AttemptState.NEW: {
+            AttemptEvent.START: AttemptState.SCHEDULED,
+            AttemptEvent.LAUNCHED: AttemptState.LAUNCHED,
+        },
+        AttemptState.SCHEDULED: {AttemptEvent.CONTAINER_ALLOCATED: AttemptState.ALLOCATED, **_CUT_SHORT},
+        AttemptState.ALLOCATED: {
+            AttemptEvent.LAUNCHED: AttemptState.LAUNCHED,
+            # A quick master may register before its node has told that it runs.
+            AttemptEvent.REGISTERED: AttemptState.RUNNING,
+            **_CUT_SHORT,
+        },
+        AttemptState.LAUNCHED: {AttemptEvent.REGISTERED: AttemptState.RUNNING, **_CUT_SHORT},
+        AttemptState.RUNNING: {AttemptEvent.UNREGISTERED: AttemptState.FINISHING, **_CUT_SHORT},
+        AttemptState.FINISHING: {AttemptEvent.ENDED: AttemptState.FINISHED},
+        AttemptState.FINISHED: {},
+        AttemptState.FAILED: {},
+        AttemptState.KILLED: {},
+    },
+    {
+        AttemptState.NEW: "It is being made.",
+        AttemptState.SCHEDULED: "It waits for its master's container.",
+        AttemptState.ALLOCATED: "Its master's container is allocated.",
+        AttemptState.LAUNCHED: "Its master runs, and has not registered yet.",
+        AttemptState.RUNNING: "Its master has registered.",
+        AttemptState.FINISHING: "Its master has unregistered; the master's container has not ended yet.",
+        AttemptState.FINISHED: "Its master has unregistered and ended.",
+        AttemptState.FAILED: "Its master ended without unregistering, or was silent for too long.",
+        AttemptState.KILLED: "Its application was killed.",
+    },
+)
+
+
+class Phase(enum.StrEnum):
+    """The states of a container at the ResourceManager, as reports count them."""
+
+    ALLOCATED = "ALLOCATED"
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    DONE = "DONE"
+    FAILED = "FAILED"
+    PREEMPTED = "PREEMPTED"
+
+
+class ContainerEvent(enum.StrEnum):
+    """What a node tells of a container, or how it ended."""
+
+    QUEUED = "QUEUED"
+    RUNS = "RUNS"
+    PAUSED = "PAUSED"
+    FINISHED = "FINISHED"
+    FAILED = "FAILED"
+    PREEMPTED = "PREEMPTED"
+
+
+_TOLD = {
+    ContainerEvent.QUEUED: Phase.QUEUED,
+    ContainerEvent.RUNS: Phase.RUNNING,
+    ContainerEvent.PAUSED: Phase.PAUSED,
+    ContainerEvent.FINISHED: Phase.DONE,
+    ContainerEvent.FAILED: Phase.FAILED,
+    ContainerEvent.PREEMPTED: Phase.PREEMPTED,
+}
+CONTAINERS = TransitionTable(
+    "a container at the ResourceManager",
+    {
+        # Heartbeats tell what is so now, not how it came about, and a node may have been restarted between two.
+        **dict.fromkeys((Phase.ALLOCATED, Phase.QUEUED, Phase.RUNNING, Phase.PAUSED), _TOLD),
+        Phase.DONE: {},
+        Phase.FAILED: {},
+        Phase.PREEMPTED: {},
+    },
+    {
+        Phase.ALLOCATED: "It is allocated; its node has not spoken of it yet.",
+        Phase.QUEUED: "It waits at its node, or is being started there.",
+        Phase.RUNNING: "It runs at its node.",
+        Phase.PAUSED: "It is paused at its node.",
+        Phase.DONE: "It has ended with exit code 0, or because its master or the ResourceManager ended it.",
+        Phase.FAILED: "It has ended by itself with another exit code, was lost, or was killed for its use.",
+        Phase.PREEMPTED: "It was taken from its application, which may ask again.",
+    },
+)
+
+
+class NodeEvent(enum.StrEnum):
+    """What happens to a node."""
+
+    REGISTERED = "REGISTERED"
+    HEALTHY = "HEALTHY"
+    UNHEALTHY = "UNHEALTHY"
+    DRAIN = "DRAIN"
+    DRAINED = "DRAINED"
+    RECOMMISSION = "RECOMMISSION"
+    EXPIRED = "EXPIRED"
+    UNREGISTERED = "UNREGISTERED"
+
+
+_Node = NodeState
+_NODE_ENDS = {NodeEvent.EXPIRED: _Node.LOST, NodeEvent.UNREGISTERED: _Node.SHUTDOWN}
+NODES = TransitionTable(
+    "a node at the ResourceManager",
+    {
+        _Node.NEW: {NodeEvent.REGISTERED: _Node.RUNNING},
+        _Node.RUNNING: {
+            NodeEvent.REGISTERED: _Node.RUNNING,
+            NodeEvent.UNHEALTHY: _Node.UNHEALTHY,
+            NodeEvent.DRAIN: _Node.DECOMMISSIONING,
+            **_NODE_ENDS,
+        },
+        _Node.UNHEALTHY: {
+            NodeEvent.REGISTERED: _Node.RUNNING,
+            NodeEvent.HEALTHY: _Node.RUNNING,
+            NodeEvent.DRAIN: _Node.DECOMMISSIONING,
+            **_NODE_ENDS,
+        },
+        _Node.DECOMMISSIONING: {
+            # A drained node stays out of use until somebody resumes it.
+            NodeEvent.REGISTERED: _Node.DECOMMISSIONING,
+            NodeEvent.DRAINED: _Node.DECOMMISSIONED,
+            NodeEvent.RECOMMISSION: _Node.RUNNING,
+            **_NODE_ENDS,
+        },
+        _Node.DECOMMISSIONED: {
+            NodeEvent.REGISTERED: _Node.DECOMMISSIONING,
+            NodeEvent.RECOMMISSION: _Node.RUNNING,
+            **_NODE_ENDS,
+        },
+        _Node.LOST: {NodeEvent.UNREGISTERED: _Node.SHUTDOWN},
+        _Node.SHUTDOWN: {NodeEvent.UNREGISTERED: _Node.SHUTDOWN},
+    },
+    {
+        _Node.NEW: "It is registering.",
+        _Node.RUNNING: "It may be given containers.",
+        _Node.UNHEALTHY: "It says that it is not well; it is given nothing, and what it has goes on.",
+        _Node.DECOMMISSIONING: "It is being drained: it is given nothing, and what it has goes on.",
+        _Node.DECOMMISSIONED: "It is drained and empty. Its process stays, and it can be resumed.",
+        _Node.LOST: "It was silent for too long. If it comes again, that is a new life.",
+        _Node.SHUTDOWN: "It has unregistered.",
+    },
+)

@@ -1,0 +1,1 @@
+"""Nodes as the RM keeps them. Pure."""

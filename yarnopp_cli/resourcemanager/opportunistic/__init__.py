@@ -1,0 +1,1 @@
+"""Opportunistic containers: whose turn it is, and who gives places back. Pure."""

@@ -1,0 +1,182 @@
+"""``explain``: the ResourceManager's own knowledge of applications, containers and nodes, put into words.
+
+Reads the books and changes nothing.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from ...allocation.asks import Ask
+from ...errors import ApplicationNotFoundError, ContainerNotFoundError, NodeNotFoundError
+from ...explain.applications import ApplicationSight, Asked, counts_text, explain_application
+from ...explain.containers import NodeSight, explain_container
+from ...explain.estimates import Durations, Expected
+from ...explain.nodes import explain_node
+from ...machine.calls import CallReceived
+from ...records.explanation import ExplainRequest, ExplainResponse, Explanation, Reason, ReasonCode
+from ...records.reports import ContainerReport, YarnApplicationState
+from ..apps.applications import RMApp, RMAppAttempt
+from ..context import RMContext
+from ..nodes.nodes import RMNode
+from .explain_asks import AskReasons, is_gone
+
+MOST_FINISHED = 500
+"""Ended containers that an estimate looks at: the latest."""
+
+
+class ExplainService:
+    """Answers ``explain`` calls."""
+
+    def __init__(self, context: RMContext) -> None:
+        self._context = context
+        self._asks = AskReasons(context)
+
+    def get(self, call: CallReceived, request: ExplainRequest, now: float) -> None:
+        """Explain one id. Raises the error of its kind where there is no such thing."""
+        context, name = self._context, request.id
+        if name.startswith("container_"):
+            explanation = self._container(name, now)
+        elif name.startswith(("application_", "appattempt_")):
+            app = context.applications.get(name)
+            if app is None:
+                raise ApplicationNotFoundError(
+                    f"Application with id '{name}' doesn't exist in RM.",
+                    because=context.why_unknown(name),
+                    hint="yopp app list -a",
+                    sought=name,
+                )
+            explanation = self._application(app, now)
+        else:
+            node = context.nodes.get(name)
+            if node is None:
+                raise NodeNotFoundError(
+                    f"Node {name} doesn't exist",
+                    because="none of that id has registered",
+                    hint="yopp node list",
+                    sought=name,
+                )
+            explanation = explain_node(self._sight(node, self._finished()), context.ms(now))
+        context.reply(call.call_id, ExplainResponse(explanation))
+
+    def _finished(self, app: RMApp | None = None) -> list[ContainerReport]:
+        """Ended containers that estimates learn from: the latest, and the latest of ``app``."""
+        offset = self._context.identity.wall_offset
+        finished = self._context.containers.finished
+        latest = list(islice(reversed(finished.values()), MOST_FINISHED))
+        if app is not None and not any(one.app is app for one in latest):
+            own = (one for one in reversed(finished.values()) if one.app is app)
+            latest += islice(own, MOST_FINISHED)
+        return [one.report(offset) for one in latest]
+
+    def _sight(self, node: RMNode, finished: list[ContainerReport]) -> NodeSight:
+        offset = self._context.identity.wall_offset
+        return NodeSight(
+            node.report(offset),
+            [one.report(offset) for one in node.containers.values()],
+            finished,
+            fresh=False,
+        )
+
+    def _container(self, container_id: str, now: float) -> Explanation:
+        context = self._context
+        ledger = context.containers
+        found = ledger.live.get(container_id) or ledger.finished.get(container_id)
+        if found is None:
+            raise ContainerNotFoundError(
+                f"Container with id '{container_id}' doesn't exist in RM.",
+                because=context.why_unknown(container_id),
+                hint="yopp ps -a",
+                sought=container_id,
+            )
+        node = context.nodes.get(found.node.node_id)
+        sight = None if node is None else self._sight(node, self._finished(found.app))
+        return explain_container(found.report(context.identity.wall_offset), sight, context.ms(now))
+
+    # -- applications ----------------------------------------------------------------------------------------
+
+    def _application(self, app: RMApp, now: float) -> Explanation:
+        context, now_ms = self._context, self._context.ms(now)
+        if app.ended:
+            why = " ".join(app.diagnostics.split())
+            text = f"{app.id} has ended: {app.state.value} {app.final_status.value}" + (
+                f" ({why})." if why else "."
+            )
+            return Explanation(app.id, "application", app.state.value, text, since_ms=app.finished_ms)
+        attempt, offset = app.attempt, context.identity.wall_offset
+        finished = self._finished(app)
+        durations = Durations(finished)
+        asked = self._asked(attempt, durations, now)
+        containers = [one.report(offset) for one in attempt.containers.values()]
+        outstanding = sum(one.number for one in asked) - (
+            attempt.am_ask.outstanding if attempt.am_ask is not None else 0
+        )
+        sight = ApplicationSight(
+            app.id,
+            app.state.value,
+            counts_text(containers, outstanding),
+            app.started_ms or app.submitted_ms,
+            app.submitted_ms,
+            containers,
+            [
+                self._sight(node, finished)
+                for node in context.nodes.values()
+                if not is_gone(node) or node.containers
+            ],
+            finished,
+            asked,
+            self._ahead(app, durations) if asked else [],
+            self._master_reason(attempt) if app.state is YarnApplicationState.ACCEPTED else None,
+        )
+        return explain_application(sight, now_ms)
+
+    def _asked(self, attempt: RMAppAttempt, durations: Durations, now: float | None = None) -> list[Asked]:
+        """Outstanding asks, those of one shape, type and duration together: they wait for the same. ``now`` is for the
+        reasons; without it there are none.
+        """
+        groups: dict[object, list[Ask]] = {}
+        for ask in (*attempt.guaranteed_asks, *attempt.opportunistic_asks):
+            if ask.outstanding:
+                kind = ask.request.execution_type_request.execution_type
+                groups.setdefault((ask.shape(), kind, ask.request.duration_hint_ms), []).append(ask)
+        found = []
+        for equals in groups.values():
+            ask = equals[0]
+            is_master = ask is attempt.am_ask
+            found.append(
+                Asked(
+                    sum(one.outstanding for one in equals),
+                    ask.resource,
+                    ask.request.execution_type_request.execution_type,
+                    Expected()
+                    if is_master
+                    else durations.of_task(ask.request.duration_hint_ms, attempt.app.id),
+                    min(one.waiting_since_ms or one.asked_ms for one in equals),
+                    frozenset(node.node_id for node in self._asks.could_serve(attempt, ask)),
+                    tuple(self._asks.reasons(attempt, ask, now)) if now is not None else (),
+                    self._asks.limited(attempt, ask),
+                    attempt.app.leaf.path,
+                )
+            )
+        return found
+
+    def _ahead(self, app: RMApp, durations: Durations) -> list[Asked]:
+        """What applications that were submitted before it have asked for."""
+        found: list[Asked] = []
+        for other in self._context.live.values():
+            if other is app:
+                break
+            found += [one for one in self._asked(other.attempt, durations) if not one.limited]
+        return found
+
+    def _master_reason(self, attempt: RMAppAttempt) -> Reason:
+        if attempt.app.unmanaged:
+            return Reason(ReasonCode.AM_PENDING, "its master, in the client, has not registered yet")
+        if attempt.am_container is None:
+            return Reason(ReasonCode.AM_PENDING, "its master waits for a container")
+        where = attempt.am_container.node.node_id
+        return Reason(
+            ReasonCode.AM_PENDING,
+            f"its master's container is on {where}, and the master has not registered yet",
+            by=(attempt.am_container.id,),
+        )
