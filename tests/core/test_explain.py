@@ -444,7 +444,7 @@ def test_since_when_a_node_is_in_its_state() -> None:
     ("cause", "code", "words"),
     [
         (
-            Cause(CauseKind.MACHINE_MEMORY, measured=300 * MIB, limit=512 * MIB),
+            Cause(CauseKind.MACHINE_MEMORY, measured=300 << 20, limit=512 << 20),
             "PRESSURE",
             "out of memory: 300 MB are",
         ),

@@ -1,5 +1,4 @@
-"""A detached job's master, in a container of the cluster: the same machine and the same loop as in the
-client.
+"""A detached job's master, in a container of the cluster: the same machine and loop as in the client.
 
 ``python -m yarnopp_cli.daemons.applicationmaster job.json`` in the container's own directory, where the RM
 has also put ``am-token.json``. What it says goes to the container's stderr; a `pi` job's result to its
@@ -78,7 +77,7 @@ def _read_json(path: str) -> object:
         raise MessageError(f"cannot read {path}", because=str(error)) from None
 
 
-TOLD_TO_END = "its master was told to end: its node is drained or stopped, or somebody ended its container"
+TERMINATED = "its master received SIGTERM: its node is drained or stopped, or somebody ended its container"
 
 
 def run_job(
@@ -88,13 +87,18 @@ def run_job(
     with SignalWatch() as signals, Connection(job.rm_address) as connection:
         master = JobMaster(job, attempt_id, token)
         end = MasterLoop(
-            master, connection, observer, signals, scheduler_address, told_to_end=TOLD_TO_END
+            master,
+            connection,
+            observer,
+            signals,
+            scheduler_address,
+            terminated=TERMINATED,
+            crash_dir=os.environ.get("LOG_DIRS"),
         ).run()
     observer.notice(
-        f"{end.final_status.value}, exit code {end.exit_code}: {end.diagnostics or 'all is well'}"
+        f"{end.final_status.value}, exit code {end.exit_code}: {end.diagnostics or 'no diagnostics'}"
     )
-    for line in filter(None, (progress.summary_line(end.summary, always=True),)):
-        observer.notice(line)
+    observer.notice(progress.summary_line(end.summary, always=True))
     return end
 
 

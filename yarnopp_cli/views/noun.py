@@ -29,7 +29,17 @@ class Noun(Generic[T]):
     fields: Callable[[T, int], Pairs]
     states: tuple[str, ...] = ()
     """The words of ``--state``."""
+    ours: frozenset[str] = frozenset()
+    """The names of those of its ``fields`` that only yopp tells; which columns are such, they say themselves."""
+
+    def told(self, pairs: Pairs) -> Pairs:
+        """Those of its ``fields`` that YARN tells of it, too."""
+        return [(name, value) for name, value in pairs if name not in self.ours and value]
 
     def documents(self, listed: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """The document of a list, from those of its things: as in YARN, that of none is null."""
         return {self.plural: {self.singular: list(listed)} if listed else None}
+
+    def every(self, rows: Sequence[T], now_ms: int = 0) -> dict[str, Any]:
+        """The document of a list of things, as it is at a time."""
+        return self.documents([self.document(row, now_ms) for row in rows])

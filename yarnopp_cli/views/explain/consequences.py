@@ -11,10 +11,9 @@ from ...explain.snapshot import is_waiting
 from ...records.ids import dotted
 from ...records.reports import ApplicationReport, ContainerReport, NodeReport
 from ..applications import counts_text
-from ..cells import short_span
 from ..containers import shown_state, time_ms
 from ..picture import Picture
-from ..text import megabytes, vcores
+from ..text import megabytes, short_span, vcores
 from .words import are, listed, short_id, suffix
 
 _NAMED = 3
