@@ -31,6 +31,7 @@ from ..columns import (
 )
 from ..containers import is_live, shown_state, since_ms
 from ..events import details, subject
+from ..explain.reasons import why
 from ..explain.words import suffix
 from ..picture import Picture
 from ..text import short_megabytes, short_span, timestamp, width
