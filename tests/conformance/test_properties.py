@@ -15,7 +15,7 @@ from executor.core.limits import cgroup_limits
 from executor.linux.capacity import HostLimits
 from executor.linux.cgroups import base as cgroups_base
 from executor.linux.cgroups import discover
-from executor.linux.virtual_memory import virtual_bytes
+from executor.linux.procfs import virtual_bytes
 from executor.records import (
     ContainerState,
     ContainerUsage,

@@ -29,7 +29,7 @@ from executor.driver import Driver
 from executor.linux.capacity import HostLimits, host_limits
 from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.container_executor import LinuxContainerExecutor
-from executor.linux.process import command_pid
+from executor.linux.shim import command_pid
 from executor.records import CgroupLimits, Resource
 from executor.settings import ExecutorSettings
 

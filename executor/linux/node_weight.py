@@ -11,7 +11,7 @@ import asyncio
 from .cgroups.base import CgroupDriver
 
 
-class Weighing:
+class NodeWeight:
     """Keeps the weights as the last ``set`` wants them. Does nothing before the first, so that they stay alone
     where nobody is to write them; nor where the host has none."""
 

@@ -73,7 +73,7 @@ def overallocation(settings: ExecutorSettings) -> Overallocation:
     return Overallocation(threshold(settings.overallocation_memory), threshold(settings.overallocation_cpu))
 
 
-class YieldingActions(ContainerActions):
+class PressureActions(ContainerActions):
     """The layer between what can be done with containers and what happened: what measurements lead to."""
 
     def __init__(self, total: Resource, settings: ExecutorSettings, **rest: Any) -> None:

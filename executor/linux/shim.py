@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ..errors import LaunchError
-from .pausing import standing
-from .processes import children, is_alive, read_stat, send, start_time
+from .procfs import children, is_alive, read_stat, send, standing, start_time
 
 LOG = logging.getLogger(__name__)
 

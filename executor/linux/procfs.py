@@ -2,14 +2,18 @@
 state.
 
 One read of ``/proc/PID/stat`` a process (about 15 microseconds), against 60 for psutil's objects, which
-also do not tell the session. Reads only; sends no signal.
+also do not tell the session. And signals to processes.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+_STOP = 1 << (signal.SIGSTOP - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,51 @@ def send(pid: int, number: int) -> bool:
     except (ProcessLookupError, PermissionError):
         return False
     return True
+
+
+def continue_all(processes: list[int]) -> int:
+    """Let them go on; to how many that could be said."""
+    return sum(send(pid, signal.SIGCONT) for pid in processes)
+
+
+def standing(pid: int) -> bool:
+    """Whether a process runs no instruction of its own any more: stopped, traced, dead, or about to stop.
+
+    One in uninterruptible sleep with a SIGSTOP pending stops before it returns from the kernel. A parent in
+    vfork is such a one: it stays there for as long as its stopped child has not executed anything.
+    """
+    found = read_stat(pid)
+    if found is None or found.state in "TtZX":
+        return True
+    return found.state == "D" and _stop_is_pending(pid)
+
+
+def _stop_is_pending(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as lines:
+            pending = [line.split()[1] for line in lines if line.startswith(("SigPnd:", "ShdPnd:"))]
+    except OSError:
+        return True
+    return any(int(mask, 16) & _STOP for mask in pending)
+
+
+def all_stopped(processes: list[int]) -> bool:
+    """Whether there are living processes, and all of them stand still because of a signal."""
+    living = [pid for pid in processes if (found := read_stat(pid)) is not None and found.state not in "ZX"]
+    return bool(living) and all(standing(pid) for pid in living)
+
+
+def virtual_bytes(pids: Iterable[int], *, proc: str = "/proc") -> int:
+    """The sum of their address spaces, in bytes (the first figure of statm). Who has ended counts nothing."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    total = 0
+    for pid in pids:
+        try:
+            with open(f"{proc}/{pid}/statm", encoding="ascii") as file:
+                total += int(file.read().split()[0]) * page
+        except (OSError, ValueError, IndexError):
+            continue
+    return total
 
 
 def scan() -> dict[int, ProcessStat]:

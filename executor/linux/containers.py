@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .cgroups.base import CgroupDriver
-from .processes import children
+from .procfs import children
 
 
 @dataclass(slots=True)
-class Held:
+class LiveContainer:
     """One container that was started and is not cleaned up yet. ``pid`` and ``start`` are its shim's."""
 
     container_id: str
@@ -22,6 +22,6 @@ class Held:
     ended: bool = False
 
 
-def processes_of(held: Held, cgroups: CgroupDriver) -> list[int]:
+def processes_of(held: LiveContainer, cgroups: CgroupDriver) -> list[int]:
     """The processes of a container. One that has not reached its cgroup yet is the shim's child."""
     return cgroups.processes(held.container_id) or children(held.pid)
