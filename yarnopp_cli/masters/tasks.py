@@ -1,7 +1,4 @@
-"""One task's life, what its container's end means for it, and the counts over all tasks.
-
-No decisions about asking.
-"""
+"""One task's life, what its container's end means for it, and the counts over all tasks."""
 
 from __future__ import annotations
 
@@ -18,10 +15,7 @@ from .messages import ENDED, TaskReport, TaskState
 
 FIRST_BACKOFF_SECONDS = 0.05
 LONGEST_BACKOFF_SECONDS = 2.0
-"""The pauses before asking again for a container that was refused or shed:
-
-doubled each time, up to the longest.
-"""
+"""The pause before asking again for a container that was refused or shed: doubled each time, up to the longest."""
 
 NOTICEABLE_WAIT_MS = 250
 """A container that waited this long at its node queued, even if no news of that reached the master in
@@ -150,9 +144,7 @@ class Task:
 
 
 class Tally:
-    """The counts over all tasks, kept as they change, so that asking for them costs the same for 5 and
-    50,000.
-    """
+    """The counts over all tasks, kept as they change: reading them costs the same for 5 and 50,000."""
 
     def __init__(self, total: int) -> None:
         self.total = total
@@ -195,7 +187,7 @@ class Tally:
                 self._wait_max = max(self._wait_max, task.wait_ms)
 
     def note_pauses(self, status: ContainerStatus) -> None:
-        """Learn from an ended container how long it stood still, and for what."""
+        """Learn from an ended container how long it was paused, and for what."""
         if status.stood_ms > 0:
             self._stood += 1
             self._stood_ms[status.stood_for] = self._stood_ms.get(status.stood_for, 0) + status.stood_ms
