@@ -35,7 +35,7 @@ from yarnopp_cli.cluster.lifecycle import plan_capacity
 from yarnopp_cli.daemons.nodemanager import chosen_size
 from yarnopp_cli.nodemanager.link import ResourceManagerLink
 from yarnopp_cli.records.tracker_protocol import NodeHeartbeatResponse
-from yarnopp_cli.resourcemanager.nodes.heartbeat_scaling import busy_part, busy_part_of_all, scaled_interval
+from yarnopp_cli.resourcemanager.heartbeat_scaling import busy_part, busy_part_of_all, scaled_interval
 from yarnopp_cli.settings.hardware import HardwareSettings
 from yarnopp_cli.settings.loading import load
 from yarnopp_cli.settings.nodemanager import NodeManagerSettings

@@ -44,7 +44,7 @@ from yarnopp_cli.records.tracker_protocol import (
     RegisterNodeManagerResponse,
     UnRegisterNodeManagerRequest,
 )
-from yarnopp_cli.resourcemanager.history.keeping import KeepHistory
+from yarnopp_cli.resourcemanager.kept_history import KeepHistory
 from yarnopp_cli.resourcemanager.machine import ResourceManager
 from yarnopp_cli.settings.queue_reading import read_queues
 from yarnopp_cli.settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings

@@ -30,7 +30,7 @@ from yarnopp_cli.records.requests import (
     Token,
 )
 from yarnopp_cli.records.tracker_protocol import ContainerToStart
-from yarnopp_cli.resourcemanager.apps.applications import (
+from yarnopp_cli.resourcemanager.entities import (
     APP_TRANSITIONS,
     ATTEMPT_TRANSITIONS,
     AppEvent,

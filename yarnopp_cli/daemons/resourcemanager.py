@@ -22,7 +22,7 @@ from ..errors import YoppError
 from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
 from ..records.admin_protocol import RefreshQueuesRequest, RefreshQueuesResponse
 from ..records.client_protocol import SetLifetimeResponse
-from ..resourcemanager.history.keeping import KeepHistory
+from ..resourcemanager.kept_history import KeepHistory
 from ..resourcemanager.machine import ResourceManager
 from ..rpc.methods import RM_METHODS
 from ..rpc.server import RpcServer

@@ -26,14 +26,14 @@ from ..records.distributed_protocol import DistributedSchedulingAllocateResponse
 from ..records.master_protocol import AllocateResponse
 from ..settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings, weights_of
 from ..settings.resourcemanager import ResourceManagerSettings
-from .apps.applications import Phase, RMApp, RMAppAttempt
-from .containers.containers import ContainerLedger, RMContainer
-from .guaranteed.queues import QueueTree
-from .guaranteed.scheduler import GuaranteedScheduler
-from .history.history import EventHistory
+from .entities import Phase, RMApp, RMAppAttempt
+from .container_ledger import ContainerLedger, RMContainer
+from .scheduler.queues import QueueTree
+from .scheduler.capacity_scheduler import GuaranteedScheduler
+from .event_history import EventHistory
 from .metrics import OpportunisticSchedulerMetrics
-from .nodes.nodes import HeldCall, RMNode
-from .opportunistic.shares import OpportunisticShares
+from .nodes_tmp import HeldCall, RMNode
+from .scheduler.opportunistic_shares import OpportunisticShares
 
 Command = Reply | ReplyError | StopDaemon
 HOPELESS = ("hopeless", "")

@@ -11,9 +11,9 @@ from executor.records import ExecutionType, Resource
 from ..allocation.load_monitor import Claim
 from ..machine.mailbox import Mailbox
 from ..records.reports import NodeState
-from .apps.applications import ENDED_ATTEMPT_STATES, AttemptState, Phase, RMApp
+from .entities import ENDED_ATTEMPT_STATES, AttemptState, Phase, RMApp
 from .context import RMContext
-from .nodes.nodes import RMNode
+from .nodes_tmp import RMNode
 
 _LIVE_PHASES = (Phase.ALLOCATED, Phase.QUEUED, Phase.RUNNING, Phase.PAUSED)
 _GONE = (NodeState.LOST, NodeState.SHUTDOWN)

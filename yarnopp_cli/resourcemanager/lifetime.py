@@ -14,10 +14,10 @@ from ..records.client_protocol import (
     ShutdownClusterRequest,
     ShutdownClusterResponse,
 )
-from .apps.manager import RMAppManager
+from .app_manager import RMAppManager
 from .context import RMContext
-from .services.client_service import ClientRMService
-from .services.resource_tracker import ResourceTrackerService
+from .services.client_rm_service import ClientRMService
+from .services.resource_tracker_service import ResourceTrackerService
 
 STAY, ON_DEMAND = "stay", "on-demand"
 FIRST_JOB_WITHIN = 10.0

@@ -26,29 +26,29 @@ from ..records import master_protocol as master
 from ..records import tracker_protocol as tracker
 from ..settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings
 from ..settings.resourcemanager import ResourceManagerSettings
-from .apps.applications import RMApp, RMAppAttempt
-from .apps.manager import RMAppManager
-from .apps.updates import ApplicationUpdates
-from .containers.containers import RMContainer
-from .containers.updates import ContainerUpdates
+from .entities import RMApp, RMAppAttempt
+from .app_manager import RMAppManager
+from .services.application_updates import ApplicationUpdates
+from .container_ledger import RMContainer
+from .container_updates import ContainerUpdates
 from .context import Command, Identity, RMContext
-from .guaranteed.preemption import PreemptionMonitor
-from .guaranteed.queue_refresh import QueueReader, QueueRefresh
-from .history.keeping import HistoryKeeper, KeepHistory
+from .scheduler.preemption import PreemptionMonitor
+from .services.queue_refresh import QueueReader, QueueRefresh
+from .kept_history import HistoryKeeper, KeepHistory
 from .invariants import check_invariants
 from .lifetime import Lifetime
 from .metrics import OpportunisticSchedulerMetrics
-from .nodes.nodes import RMNode
-from .opportunistic.shares import FairRotation
-from .opportunistic.shedding import QueueShedder
+from .nodes_tmp import RMNode
+from .scheduler.opportunistic_shares import FairRotation
+from .scheduler.queue_shedding import QueueShedder
 from .services.activities import ActivitiesService
 from .services.admin_service import AdminService
-from .services.client_service import ClientRMService
+from .services.client_rm_service import ClientRMService
 from .services.event_service import EventService
 from .services.explain_service import ExplainService
-from .services.master_service import ApplicationMasterService
+from .services.application_master_service import ApplicationMasterService
 from .services.queue_service import QueueService
-from .services.resource_tracker import ResourceTrackerService
+from .services.resource_tracker_service import ResourceTrackerService
 
 _SORT = ("sort", "")
 _PREEMPT = ("preempt", "")

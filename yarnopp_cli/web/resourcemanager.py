@@ -32,7 +32,7 @@ from ..records.reports import (
     NodeState,
     YarnApplicationState,
 )
-from ..resourcemanager.apps.submission import resource_of
+from ..masters.submission import resource_of
 from ..resourcemanager.machine import ResourceManager
 from ..rpc.server import user_name
 from ..settings.applications import ApplicationSettings

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..cluster.launching import daemon_environment
 from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext
-from ..resourcemanager.apps.submission import Submission, read
+from ..masters.submission import Submission, read
 from ..rpc.plain import encode
 from ..settings.applications import ApplicationSettings
 

@@ -19,10 +19,10 @@ from ...records.activities import (
     RequestActivity,
 )
 from ...records.reports import NodeState
-from ..apps.applications import RMApp, RMAppAttempt
+from ..entities import RMApp, RMAppAttempt
 from ..context import RMContext
-from ..guaranteed import queues
-from ..nodes.nodes import RMNode
+from ..scheduler import queues
+from ..nodes_tmp import RMNode
 
 MOST_REQUESTS = 100
 """Asks of one application that are told of; more of them wait for the same."""

@@ -23,7 +23,7 @@ from ...records.admin_protocol import (
 from ...records.history import EventKind
 from ...records.reports import NodeReport, NodeState
 from ..context import RMContext
-from ..nodes.nodes import RMNode
+from ..nodes_tmp import RMNode
 
 LARGEST_NODE = Resource(2**31 - 1, 2**31 - 1)
 DRAINED_TEXT = "its node is being drained"

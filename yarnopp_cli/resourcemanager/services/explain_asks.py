@@ -14,10 +14,10 @@ from ...explain.containers import beside_master, limit_of, too_big, unusable
 from ...explain.words import amount, count, listed, short, span
 from ...records.explanation import Reason, ReasonCode
 from ...records.reports import NodeState
-from ..apps.applications import RMAppAttempt
+from ..entities import RMAppAttempt
 from ..context import RMContext
-from ..guaranteed import queues
-from ..nodes.nodes import RMNode
+from ..scheduler import queues
+from ..nodes_tmp import RMNode
 
 
 class AskReasons:

@@ -16,9 +16,9 @@ from ...explain.nodes import explain_node
 from ...machine.calls import CallReceived
 from ...records.explanation import ExplainRequest, ExplainResponse, Explanation, Reason, ReasonCode
 from ...records.reports import ContainerReport, YarnApplicationState
-from ..apps.applications import RMApp, RMAppAttempt
+from ..entities import RMApp, RMAppAttempt
 from ..context import RMContext
-from ..nodes.nodes import RMNode
+from ..nodes_tmp import RMNode
 from .explain_asks import AskReasons, is_gone
 
 MOST_FINISHED = 500

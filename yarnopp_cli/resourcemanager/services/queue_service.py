@@ -16,9 +16,9 @@ from ...errors import EXIT_NO_SUCH, AccessDeniedError, InvalidStateError, Remote
 from ...records.reports import QueueAcl, QueueReport, QueueUserReport, YarnApplicationState
 from ...records.requests import ApplicationSubmissionContext
 from ...settings.queues import DEFAULT_QUEUE, CapacitySchedulerSettings, QueueSettings, mappings_of
-from ..apps.applications import RMApp
+from ..entities import RMApp
 from ..context import RMContext
-from ..guaranteed.queues import LeafQueue, Queue, QueueTree
+from ..scheduler.queues import LeafQueue, Queue, QueueTree
 
 EVERYBODY = "%user"
 MOST_PRIORITY = 1_000_000

@@ -13,8 +13,8 @@ from executor.records import Resource
 
 from ...allocation.asks import Ask, admits, levels
 from ...records.requests import ANY
-from ..apps.applications import RMApp, RMAppAttempt
-from ..nodes.nodes import RMNode
+from ..entities import RMApp, RMAppAttempt
+from ..nodes_tmp import RMNode
 from .queues import QUEUE_CAPACITY, USER_LIMIT, QueueTree, Turns
 
 MAX_OVERTAKES = 100

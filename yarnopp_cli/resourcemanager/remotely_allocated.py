@@ -11,16 +11,16 @@ from typing import Any, Final
 
 from executor.records import ContainerExitStatus, ContainerState, ContainerStatus, ExecutionType, Resource
 
-from ...allocation.load_monitor import Claim, ClusterNode
-from ...errors import InvalidIdError, InvalidTokenError
-from ...machine.tokens import CONTAINER_TOKEN, verify
-from ...records.ids import ContainerId
-from ...records.reports import NodeState
-from ...records.requests import Container
-from ..apps.applications import AttemptState, RMAppAttempt
-from ..context import RMContext
-from ..nodes.nodes import RMNode
-from .containers import LOST, RMContainer
+from ..allocation.load_monitor import Claim, ClusterNode
+from ..errors import InvalidIdError, InvalidTokenError
+from ..machine.tokens import CONTAINER_TOKEN, verify
+from ..records.ids import ContainerId
+from ..records.reports import NodeState
+from ..records.requests import Container
+from .entities import AttemptState, RMAppAttempt
+from .context import RMContext
+from .nodes_tmp import RMNode
+from .container_ledger import LOST, RMContainer
 
 REMOTE_ID_START: Final = (1 << 40) - 1
 """The first number of a container allocated at a node; they go down, the RM's own go up from 1.

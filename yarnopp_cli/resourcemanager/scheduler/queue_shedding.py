@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from executor.records import ContainerState, ExecutionType, Resource
 
 from ...allocation.asks import Ask, admits
-from ..apps.applications import Phase, RMAppAttempt
-from ..containers.containers import RMContainer
-from ..guaranteed.queues import dominant_share
-from .shares import OpportunisticShares
+from ..entities import Phase, RMAppAttempt
+from ..container_ledger import RMContainer
+from .queues import dominant_share
+from .opportunistic_shares import OpportunisticShares
 
 
 class QueueShedder:

@@ -19,20 +19,20 @@ from executor.records import (
     Resource,
 )
 
-from ...allocation.asks import Ask, AskKey
-from ...allocation.load_monitor import Claim
-from ...machine.tokens import CONTAINER_TOKEN, container_token
-from ...records.ids import ContainerId
-from ...records.reports import ContainerReport
-from ...records.requests import Container, Token
-from ...records.tracker_protocol import ContainerToUpdate
-from ..apps.applications import AttemptEvent, AttemptState, Phase
-from ..metrics import PerSecond
+from ..allocation.asks import Ask, AskKey
+from ..allocation.load_monitor import Claim
+from ..machine.tokens import CONTAINER_TOKEN, container_token
+from ..records.ids import ContainerId
+from ..records.reports import ContainerReport
+from ..records.requests import Container, Token
+from ..records.tracker_protocol import ContainerToUpdate
+from .entities import AttemptEvent, AttemptState, Phase
+from .metrics import PerSecond
 
 if TYPE_CHECKING:
-    from ..apps.applications import RMApp, RMAppAttempt
-    from ..context import RMContext
-    from ..nodes.nodes import RMNode
+    from .entities import RMApp, RMAppAttempt
+    from .context import RMContext
+    from .nodes_tmp import RMNode
 
 
 _PHASES = {

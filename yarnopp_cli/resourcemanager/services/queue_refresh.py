@@ -14,7 +14,7 @@ from ...records.admin_protocol import RefreshQueuesRequest, RefreshQueuesRespons
 from ...records.history import EventKind
 from ...settings.queues import CapacitySchedulerSettings, QueueSettings
 from ..context import RMContext
-from ..services.queue_service import QueueService
+from .queue_service import QueueService
 
 QueueReader = Callable[
     [Mapping[str, str], CapacitySchedulerSettings],

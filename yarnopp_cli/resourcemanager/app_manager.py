@@ -11,18 +11,18 @@ from dataclasses import asdict, replace
 
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, exit_status_name
 
-from ...allocation.asks import normalise
-from ...machine.tokens import AMRM_TOKEN, sign
-from ...records.history import EventKind
-from ...records.ids import ApplicationAttemptId, ApplicationId
-from ...records.master_protocol import AllocateResponse, FinishApplicationMasterRequest
-from ...records.reports import FinalApplicationStatus, YarnApplicationState
-from ...records.requests import ApplicationSubmissionContext, ContainerLaunchContext, ResourceRequest
-from ...records.tracker_protocol import ContainerToStart
-from ..containers.containers import RMContainer
-from ..context import RMContext
-from ..guaranteed.queues import LeafQueue
-from .applications import AppEvent, AttemptEvent, AttemptState, RMApp, RMAppAttempt
+from ..allocation.asks import normalise
+from ..machine.tokens import AMRM_TOKEN, sign
+from ..records.history import EventKind
+from ..records.ids import ApplicationAttemptId, ApplicationId
+from ..records.master_protocol import AllocateResponse, FinishApplicationMasterRequest
+from ..records.reports import FinalApplicationStatus, YarnApplicationState
+from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext, ResourceRequest
+from ..records.tracker_protocol import ContainerToStart
+from .container_ledger import RMContainer
+from .context import RMContext
+from .scheduler.queues import LeafQueue
+from .entities import AppEvent, AttemptEvent, AttemptState, RMApp, RMAppAttempt
 from .mapreduce import TaskBook
 
 AM_TOKEN_FILE = "am-token.json"

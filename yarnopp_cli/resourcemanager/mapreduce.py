@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from ...records.mapreduce import MapReduceJob, TaskAssignment
-from ...records.mapreduce_report import MapReduceReport, TaskAttempt
+from ..records.mapreduce import MapReduceJob, TaskAssignment
+from ..records.mapreduce_report import MapReduceReport, TaskAttempt
 
 if TYPE_CHECKING:
-    from ..containers.containers import RMContainer
-    from .applications import RMApp
+    from .container_ledger import RMContainer
+    from .entities import RMApp
 
 MOST_ATTEMPTS = 1_000_000
 """What a master says beyond this is not remembered."""

@@ -14,11 +14,11 @@ from executor.records import ExecutionType, Resource
 
 from ...allocation.asks import Ask
 from ...settings.queues import CapacitySchedulerSettings
-from ..apps.applications import RMAppAttempt
-from ..containers.containers import RMContainer
-from ..nodes.nodes import RMNode
+from ..entities import RMAppAttempt
+from ..container_ledger import RMContainer
+from ..nodes_tmp import RMNode
 from .queues import QUEUE_CAPACITY, LeafQueue, QueueTree, dominant_share
-from .scheduler import could_serve
+from .capacity_scheduler import could_serve
 
 _NOTHING = Resource()
 _MEMORY, _VCORES = "memory", "vcores"

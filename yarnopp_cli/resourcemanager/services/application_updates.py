@@ -9,7 +9,7 @@ from ...errors import InvalidStateError
 from ...machine.calls import CallReceived
 from ...records import application_updates as protocol
 from ..context import RMContext
-from .applications import RMApp
+from ..entities import RMApp
 
 MOST_TAGS = 10
 LONGEST_TAG = 100

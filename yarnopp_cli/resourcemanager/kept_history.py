@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...records.history import ApplicationHistory
-from ..apps import mapreduce
-from ..apps.applications import RMApp
-from ..context import RMContext
+from ..records.history import ApplicationHistory
+from . import mapreduce
+from .entities import RMApp
+from .context import RMContext
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,13 +40,13 @@ from ...records.master_protocol import (
     RegisterApplicationMasterResponse,
 )
 from ...records.requests import ANY, Container, ResourceRequest, Token
-from ..apps.applications import AttemptState, Phase, RMAppAttempt
-from ..apps.manager import AM_SHUTDOWN, RMAppManager
-from ..containers.containers import EXPIRED, RELEASED
-from ..containers.remotely_allocated import REMOTE_ID_START, adopt_reported
-from ..containers.updates import ContainerUpdates
+from ..entities import AttemptState, Phase, RMAppAttempt
+from ..app_manager import AM_SHUTDOWN, RMAppManager
+from ..container_ledger import EXPIRED, RELEASED
+from ..remotely_allocated import REMOTE_ID_START, adopt_reported
+from ..container_updates import ContainerUpdates
 from ..context import RMContext
-from ..nodes.nodes import HeldCall
+from ..nodes_tmp import HeldCall
 
 
 class ApplicationMasterService:

@@ -13,20 +13,20 @@ from dataclasses import dataclass, replace
 
 from executor.records import ExecutionType, Resource
 
-from ...allocation.asks import normalise
-from ...errors import ContainerNotFoundError, InvalidStateError
-from ...machine.calls import CallReceived
-from ...records.client_protocol import ChangeContainerRequest, ChangeContainerResponse
-from ...records.requests import (
+from ..allocation.asks import normalise
+from ..errors import ContainerNotFoundError, InvalidStateError
+from ..machine.calls import CallReceived
+from ..records.client_protocol import ChangeContainerRequest, ChangeContainerResponse
+from ..records.requests import (
     ContainerUpdateType,
     UpdateContainerError,
     UpdateContainerRequest,
     UpdatedContainer,
 )
-from ..apps.applications import Phase, RMAppAttempt
-from ..context import RMContext
-from ..nodes.nodes import RMNode
-from .containers import RMContainer
+from .entities import Phase, RMAppAttempt
+from .context import RMContext
+from .nodes_tmp import RMNode
+from .container_ledger import RMContainer
 
 INVALID_CONTAINER_ID = "INVALID_CONTAINER_ID"
 INCORRECT_CONTAINER_VERSION_ERROR = "INCORRECT_CONTAINER_VERSION_ERROR"

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from executor.records import Resource
 
-from ..guaranteed.queues import dominant_share
+from .queues import dominant_share
 
 if TYPE_CHECKING:
-    from ..apps.applications import RMApp, RMAppAttempt
+    from ..entities import RMApp, RMAppAttempt
 
 _NOTHING = Resource()
 

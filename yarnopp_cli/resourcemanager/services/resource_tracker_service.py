@@ -23,11 +23,11 @@ from ...records.tracker_protocol import (
     UnRegisterNodeManagerRequest,
     UnRegisterNodeManagerResponse,
 )
-from ..containers.containers import LOST
-from ..containers.remotely_allocated import adopt_observed
+from ..container_ledger import LOST
+from ..remotely_allocated import adopt_observed
 from ..context import RMContext
-from ..nodes.heartbeat_scaling import busy_part, busy_part_of_all, scaled_interval
-from ..nodes.nodes import HeldCall, RMNode, new_node
+from ..heartbeat_scaling import busy_part, busy_part_of_all, scaled_interval
+from ..nodes_tmp import HeldCall, RMNode, new_node
 
 _DRAINED = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 NORMAL, RESYNC, SHUTDOWN = "NORMAL", "RESYNC", "SHUTDOWN"

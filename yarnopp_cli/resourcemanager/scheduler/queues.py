@@ -19,7 +19,7 @@ from ...errors import InvalidResourceRequestError
 from ...settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings
 
 if TYPE_CHECKING:
-    from ..apps.applications import RMAppAttempt
+    from ..entities import RMAppAttempt
 
 QUEUE_CAPACITY = "QUEUE_CAPACITY"
 USER_LIMIT = "USER_LIMIT"

@@ -47,10 +47,10 @@ from ...records.ids import ApplicationId, NodeId
 from ...records.mapreduce_report import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ...records.reports import FINAL_STATES, ApplicationReport, ClusterInfo, NodeState, YarnApplicationState
 from ...records.requests import ApplicationSubmissionContext
-from ..apps import mapreduce
-from ..apps.applications import Phase, RMApp
-from ..apps.manager import RMAppManager
-from ..containers.containers import RMContainer
+from .. import mapreduce
+from ..entities import Phase, RMApp
+from ..app_manager import RMAppManager
+from ..container_ledger import RMContainer
 from ..context import RMContext
 from .queue_service import QueueService
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from executor.errors import InvalidTransitionError
 from executor.records import ContainerStatus, ExecutionType, Resource
 
-from ...allocation.asks import Ask, AskTable
-from ...errors import YoppError
-from ...machine.mailbox import Mailbox
-from ...records.ids import ApplicationAttemptId
-from ...records.reports import (
+from ..allocation.asks import Ask, AskTable
+from ..errors import YoppError
+from ..machine.mailbox import Mailbox
+from ..records.ids import ApplicationAttemptId
+from ..records.reports import (
     FINAL_STATES,
     ApplicationAttemptReport,
     ApplicationReport,
@@ -28,7 +28,7 @@ from ...records.reports import (
     NodeReport,
     YarnApplicationState,
 )
-from ...records.requests import (
+from ..records.requests import (
     ApplicationSubmissionContext,
     Container,
     ResourceRequest,
@@ -36,13 +36,13 @@ from ...records.requests import (
     UpdateContainerError,
     UpdatedContainer,
 )
-from ..guaranteed.queues import dominant_share
-from ..nodes.nodes import HeldCall
+from .scheduler.queues import dominant_share
+from .nodes_tmp import HeldCall
 
 if TYPE_CHECKING:
-    from ..containers.containers import RMContainer
-    from ..containers.updates import PendingUpdate
-    from ..guaranteed.queues import LeafQueue
+    from .container_ledger import RMContainer
+    from .container_updates import PendingUpdate
+    from .scheduler.queues import LeafQueue
     from .mapreduce import TaskBook
 
 

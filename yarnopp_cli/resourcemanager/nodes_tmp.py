@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from executor.records import ContainerQueuingLimit, ExecutionType, Resource, ResourceUtilization
 
-from ...allocation.asks import Place
-from ...allocation.load_monitor import ClusterNode
-from ...machine.mailbox import Mailbox
-from ...records.distributed_protocol import RemoteNode
-from ...records.ids import NodeId
-from ...records.reports import NodeReport, NodeState
-from ...records.tracker_protocol import (
+from ..allocation.asks import Place
+from ..allocation.load_monitor import ClusterNode
+from ..machine.mailbox import Mailbox
+from ..records.distributed_protocol import RemoteNode
+from ..records.ids import NodeId
+from ..records.reports import NodeReport, NodeState
+from ..records.tracker_protocol import (
     ContainerToStart,
     ContainerToUpdate,
     NodeHeartbeatResponse,
@@ -24,7 +24,7 @@ from ...records.tracker_protocol import (
 )
 
 if TYPE_CHECKING:
-    from ..containers.containers import RMContainer
+    from .container_ledger import RMContainer
 
 _IDLE = ResourceUtilization()
 
