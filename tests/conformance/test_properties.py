@@ -318,7 +318,7 @@ def test_the_nodes_are_sorted_and_counted_once_an_interval() -> None:
 
         tell(8)
         cluster.at(interval / 10)
-        limit = cluster.rm._context.monitor.limit
+        limit = cluster.context.monitor.limit
         assert limit().max_queue_length == 8
         tell(12)
         cluster.at(interval - 0.01)

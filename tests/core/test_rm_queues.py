@@ -377,7 +377,7 @@ def test_mappings_send_users_to_queues() -> None:
     assert cluster.app(cluster.master().app_id).queue == "ada"
     assert cluster.app(cluster.master(as_user="bob").app_id).queue == "b"
     assert cluster.app(cluster.master(queue="b").app_id).queue == "b", "who names a queue gets it"
-    always = Cluster(queues=cluster.rm.queues._context.scheduler.queues.settings,
+    always = Cluster(queues=cluster.context.scheduler.queues.settings,
                      capacity=replace(mapped, queue_mappings_override=True))  # fmt: skip
     assert always.app(always.master(queue="b").app_id).queue == "ada"
 
@@ -535,7 +535,7 @@ def test_never_over_the_maximum_and_nothing_lies_idle_that_a_queue_may_have(
                 running += new
                 host.beat(*map(status, new))
         _check_limits(cluster)
-    scheduler = cluster.rm.queues._context.scheduler
+    scheduler = cluster.context.scheduler
     for leaf in scheduler.queues.leaves.values():
         for attempt in leaf.waiting():
             for ask in attempt.guaranteed_asks:

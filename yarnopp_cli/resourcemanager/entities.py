@@ -1,167 +1,389 @@
-"""Applications and their attempts: two tables of transitions, the counts, and the reports.
+"""What the ResourceManager keeps: applications, attempts, containers, nodes.
 
-YARN's ``RMAppImpl`` and ``RMAppAttemptImpl``. Keeps its own books; what follows from a transition
-(containers to end, callers to answer) is the services' business.
+YARN's ``RMAppImpl``, ``RMAppAttemptImpl``, ``RMContainerImpl``, ``RMNodeImpl``.
+
+They refer to each other, so they are one module. Each keeps its own books; what follows from a change is decided
+elsewhere. Their states are changed by ``RMContext.move`` alone.
 """
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
 
-from executor.errors import InvalidTransitionError
-from executor.records import ContainerStatus, ExecutionType, Resource
+from executor.core.transitions import StoryEntry
+from executor.records import (
+    ContainerExitStatus,
+    ContainerQueuingLimit,
+    ContainerStatus,
+    ExecutionType,
+    Resource,
+    ResourceUtilization,
+)
 
-from ..allocation.asks import Ask, AskTable
+from ..allocation.asks import Ask, AskKey, AskTable, Place
+from ..allocation.cluster_node import ClusterNode
 from ..errors import YoppError
 from ..machine.mailbox import Mailbox
-from ..records.ids import ApplicationAttemptId
+from ..records.ids import ApplicationAttemptId, NodeId
 from ..records.reports import (
     FINAL_STATES,
-    ApplicationAttemptReport,
-    ApplicationReport,
-    ApplicationResourceUsage,
     FinalApplicationStatus,
     JobSummary,
     NodeReport,
+    NodeState,
     YarnApplicationState,
 )
 from ..records.requests import (
     ApplicationSubmissionContext,
     Container,
-    ResourceRequest,
+    ContainerUpdateType,
     Token,
     UpdateContainerError,
     UpdatedContainer,
 )
-from .scheduler.queues import dominant_share
-from .nodes_tmp import HeldCall
-
-if TYPE_CHECKING:
-    from .container_ledger import RMContainer
-    from .container_updates import PendingUpdate
-    from .scheduler.queues import LeafQueue
-    from .mapreduce import TaskBook
-
-
-class Phase(str, enum.Enum):  # noqa: UP042 -- as the project's other enums
-    """Where a container stands for those who count: ALLOCATED until its node speaks of it."""
-
-    ALLOCATED = "ALLOCATED"
-    QUEUED = "QUEUED"
-    RUNNING = "RUNNING"
-    PAUSED = "PAUSED"
-    DONE = "DONE"
-    FAILED = "FAILED"
-    PREEMPTED = "PREEMPTED"
-
-
-class AppEvent(str, enum.Enum):  # noqa: UP042 -- as the project's other enums
-    """What happens to an application."""
-
-    SUBMIT = "SUBMIT"
-    ACCEPT = "ACCEPT"
-    ATTEMPT_REGISTERED = "ATTEMPT_REGISTERED"
-    ATTEMPT_RETRIED = "ATTEMPT_RETRIED"
-    ATTEMPT_UNREGISTERED = "ATTEMPT_UNREGISTERED"
-    ATTEMPT_FAILED = "ATTEMPT_FAILED"
-    KILL = "KILL"
-
-
-_NEW, _SUBMITTED = YarnApplicationState.NEW, YarnApplicationState.SUBMITTED
-_ACCEPTED, _RUNNING = YarnApplicationState.ACCEPTED, YarnApplicationState.RUNNING
-_ENDS = {
-    AppEvent.ATTEMPT_FAILED: YarnApplicationState.FAILED,
-    AppEvent.KILL: YarnApplicationState.KILLED,
-}
-APP_TRANSITIONS: Mapping[YarnApplicationState, Mapping[AppEvent, YarnApplicationState]] = {
-    _NEW: {AppEvent.SUBMIT: _SUBMITTED},
-    _SUBMITTED: {AppEvent.ACCEPT: _ACCEPTED, AppEvent.KILL: YarnApplicationState.KILLED},
-    _ACCEPTED: {
-        AppEvent.ATTEMPT_REGISTERED: _RUNNING,
-        AppEvent.ATTEMPT_RETRIED: _ACCEPTED,
-        **_ENDS,
-    },
-    _RUNNING: {
-        AppEvent.ATTEMPT_RETRIED: _ACCEPTED,
-        AppEvent.ATTEMPT_UNREGISTERED: YarnApplicationState.FINISHED,
-        **_ENDS,
-    },
-    YarnApplicationState.FINISHED: {},
-    YarnApplicationState.FAILED: {},
-    YarnApplicationState.KILLED: {},
-}
-"""The life of an application.
-
-FINISHED begins when its master says so, though the master's container may yet run.
-"""
-
-
-class AttemptState(str, enum.Enum):  # noqa: UP042 -- as the project's other enums
-    """The life of an attempt, with YARN's names."""
-
-    NEW = "NEW"
-    SCHEDULED = "SCHEDULED"
-    ALLOCATED = "ALLOCATED"
-    LAUNCHED = "LAUNCHED"
-    RUNNING = "RUNNING"
-    FINISHING = "FINISHING"
-    FINISHED = "FINISHED"
-    FAILED = "FAILED"
-    KILLED = "KILLED"
-
-
-class AttemptEvent(str, enum.Enum):  # noqa: UP042 -- as the project's other enums
-    """What happens to an attempt. LAUNCHED: its master's container runs, or its master is the client."""
-
-    START = "START"
-    CONTAINER_ALLOCATED = "CONTAINER_ALLOCATED"
-    LAUNCHED = "LAUNCHED"
-    REGISTERED = "REGISTERED"
-    UNREGISTERED = "UNREGISTERED"
-    ENDED = "ENDED"
-    FAIL = "FAIL"
-    KILL = "KILL"
-
-
-_CUT_SHORT = {AttemptEvent.FAIL: AttemptState.FAILED, AttemptEvent.KILL: AttemptState.KILLED}
-ATTEMPT_TRANSITIONS: Mapping[AttemptState, Mapping[AttemptEvent, AttemptState]] = {
-    AttemptState.NEW: {
-        AttemptEvent.START: AttemptState.SCHEDULED,
-        AttemptEvent.LAUNCHED: AttemptState.LAUNCHED,
-    },
-    AttemptState.SCHEDULED: {AttemptEvent.CONTAINER_ALLOCATED: AttemptState.ALLOCATED, **_CUT_SHORT},
-    AttemptState.ALLOCATED: {
-        AttemptEvent.LAUNCHED: AttemptState.LAUNCHED,
-        # A quick master may register before its node has told that it runs.
-        AttemptEvent.REGISTERED: AttemptState.RUNNING,
-        **_CUT_SHORT,
-    },
-    AttemptState.LAUNCHED: {AttemptEvent.REGISTERED: AttemptState.RUNNING, **_CUT_SHORT},
-    AttemptState.RUNNING: {AttemptEvent.UNREGISTERED: AttemptState.FINISHING, **_CUT_SHORT},
-    AttemptState.FINISHING: {AttemptEvent.ENDED: AttemptState.FINISHED},
-    AttemptState.FINISHED: {},
-    AttemptState.FAILED: {},
-    AttemptState.KILLED: {},
-}
-"""The life of an attempt."""
+from ..records.tracker_protocol import (
+    ContainerToStart,
+    ContainerToUpdate,
+    NodeHeartbeatResponse,
+    RegisterNodeManagerRequest,
+)
+from .lives import (
+    APPLICATIONS,
+    ATTEMPTS,
+    CONTAINERS,
+    NODES,
+    AppEvent,
+    AttemptEvent,
+    AttemptState,
+    ContainerEvent,
+    NodeEvent,
+    Phase,
+)
+from .scheduler.queues import LeafQueue
 
 ENDED_ATTEMPT_STATES = frozenset({AttemptState.FINISHED, AttemptState.FAILED, AttemptState.KILLED})
+GONE = frozenset({NodeState.LOST, NodeState.SHUTDOWN})
+"""Nodes in these states are no part of the cluster any more."""
+DRAINED = frozenset({NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED})
 _LISTENING = frozenset({AttemptState.ALLOCATED, AttemptState.LAUNCHED, AttemptState.RUNNING})
+_IDLE = ResourceUtilization()
+
+
+@dataclass(frozen=True, slots=True)
+class HeldCall:
+    """A call that waits for news, and the number of the last answer that its caller had.
+
+    ``distributed``: the caller is a node's DistributedScheduler, which is told the least loaded nodes too.
+    """
+
+    call_id: int
+    response_id: int
+    distributed: bool = False
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Listener:
+    """A node or a master: it calls again and again, and its call is held until there is news for it.
+
+    ``connection_id`` is the connection over which it spoke last, -1 for none; ``last_contact`` in seconds, monotonic.
+    ``response_id`` numbers the answers, ``sent_here`` is the last one on this connection. ``held`` is the call that
+    waits for an answer; ``answer_due`` says that it need not wait.
+    """
+
+    connection_id: int = -1
+    last_contact: float = 0.0
+    response_id: int = 0
+    sent_here: int = 0
+    held: HeldCall | None = None
+    answer_due: bool = False
+    story: list[StoryEntry] = field(default_factory=list)
+
+    def mailboxes(self) -> tuple[Mailbox[Any], ...]:
+        """All its news, box by box."""
+        raise NotImplementedError
+
+    def has_news(self) -> bool:
+        """Whether a held call is to be answered now."""
+        return any(box.fresh for box in self.mailboxes())
+
+    def next_number(self) -> int:
+        """The number of the answer that is about to be sent."""
+        self.response_id += 1
+        self.sent_here = self.response_id
+        return self.response_id
+
+    def last_number(self, held: HeldCall) -> int:
+        """The number of an answer without news: that of the last answer that it has."""
+        return max(held.response_id, self.sent_here)
+
+    def send_again(self) -> None:
+        """Everything that was sent and not acknowledged may be lost."""
+        for box in self.mailboxes():
+            box.send_again()
+
+    def forget_news(self) -> None:
+        """Nobody will fetch the news any more."""
+        for box in self.mailboxes():
+            box.clear()
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class RMNode(Listener):
+    """One registered node. ``load`` is its opportunistic side, ``used`` what guaranteed containers have of it.
+
+    ``state_since``: when it came into its state, in seconds, monotonic. ``unregistered`` nodes will not come back by
+    themselves. ``resized``: its size is the RM's word, and no longer its own.
+    """
+
+    node_id: str
+    secret: str
+    place: Place
+    registration: RegisterNodeManagerRequest
+    load: ClusterNode
+    state: NodeState = NodeState.NEW
+    state_since: float = 0.0
+    connected: bool = True
+    unregistered: bool = False
+    shutdown_told: bool = False
+    resized: bool = False
+    used: Resource = field(default_factory=Resource)
+    guaranteed_containers: int = 0
+    containers: dict[str, RMContainer] = field(default_factory=dict)
+    node_utilization: ResourceUtilization = _IDLE
+    containers_utilization: ResourceUtilization = _IDLE
+    health_report: str = ""
+    queue_limit: int = -1
+    guaranteed_awaited: bool = False
+    awaited_told: bool = False
+    acknowledged: tuple[str, ...] = ()
+    to_start: Mailbox[ContainerToStart] = field(default_factory=Mailbox)
+    to_cleanup: Mailbox[str] = field(default_factory=Mailbox)
+    to_update: Mailbox[ContainerToUpdate] = field(default_factory=Mailbox)
+    applications_to_cleanup: Mailbox[str] = field(default_factory=Mailbox)
+
+    def move(self, event: NodeEvent, now: float) -> None:
+        """Take a transition. Raises InvalidTransitionError for one that is not in the table: a bug."""
+        state = NODES.follow(self.node_id, self.state, event, now, self.story)
+        if state is not self.state:
+            self.state, self.state_since = state, now
+
+    @property
+    def total(self) -> Resource:
+        """What the node has for containers."""
+        return self.load.total
+
+    @property
+    def usable(self) -> bool:
+        """Whether containers may be allocated here now."""
+        return self.connected and self.state is NodeState.RUNNING
+
+    def fits_guaranteed(self, resource: Resource) -> bool:
+        """Whether a guaranteed container fits beside the guaranteed ones."""
+        total, used = self.load.total, self.used
+        return used.memory + resource.memory <= total.memory and used.vcores + resource.vcores <= total.vcores
+
+    def take(self, container: RMContainer) -> None:
+        """A container was allocated here."""
+        self.containers[container.id] = container
+        if container.execution_type is ExecutionType.GUARANTEED:
+            self.change_used(container.resource, 1)
+
+    def give_back(self, container: RMContainer) -> None:
+        """A container of this node has ended."""
+        del self.containers[container.id]
+        if container.execution_type is ExecutionType.GUARANTEED:
+            self.change_used(container.resource, -1)
+        self.load.release_claim(container.id)
+
+    def change_used(self, resource: Resource, sign: int) -> None:
+        """Guaranteed containers take (1) or give back (-1) ``resource``."""
+        self.used = self.used + resource if sign > 0 else self.used - resource
+        self.guaranteed_containers += sign
+        self.load.guaranteed = self.used
+        self.load.recompute()
+
+    def mailboxes(self) -> tuple[Mailbox[Any], ...]:
+        """All its news, box by box."""
+        return (self.to_start, self.to_cleanup, self.to_update, self.applications_to_cleanup)
+
+    def has_news(self) -> bool:
+        """Whether a held heartbeat is to be answered now."""
+        # That nobody waits for room any more can wait.
+        return (self.guaranteed_awaited and not self.awaited_told) or Listener.has_news(self)
+
+    def connect(self, connection_id: int) -> None:
+        """The node speaks over this connection; what was sent over another may be lost."""
+        if connection_id != self.connection_id or not self.connected:
+            self.send_again()
+            self.sent_here = 0
+            self.awaited_told = False
+        self.connection_id = connection_id
+        self.connected = True
+
+    def restart(self) -> None:
+        """It has registered again: the numbers of the answers begin anew."""
+        self.response_id = self.sent_here = 0
+        self.awaited_told = False
+        for box in self.mailboxes():
+            box.restart()
+
+    def acknowledge(self, response_id: int, running_applications: tuple[str, ...]) -> None:
+        """The node has received answers up to ``response_id``.
+
+        What it is to start is told until it speaks of the container; that an application ended, until it
+        lists it no longer.
+        """
+        self.to_cleanup.acknowledge(response_id)
+        self.to_update.acknowledge(response_id)
+        if len(self.applications_to_cleanup):
+            running = set(running_applications)
+            for application_id in self.applications_to_cleanup.keys_received(response_id):
+                if application_id not in running:
+                    self.applications_to_cleanup.drop(application_id)
+
+    def response(self, limit: ContainerQueuingLimit, lifetime: str) -> NodeHeartbeatResponse:
+        """The next answer, with everything that is not acknowledged."""
+        number = self.next_number()
+        self.awaited_told = self.guaranteed_awaited
+        return NodeHeartbeatResponse(
+            number,
+            containers_to_start=self.to_start.take(number),
+            containers_to_cleanup=self.to_cleanup.take(number),
+            containers_to_update=self.to_update.take(number),
+            applications_to_cleanup=self.applications_to_cleanup.take(number),
+            completed_acknowledged=self.acknowledged,
+            queuing_limit=limit,
+            lifetime=lifetime,
+            resource=self.total if self.resized else None,
+            guaranteed_awaited=self.guaranteed_awaited,
+        )
+
+
+def new_node(request: RegisterNodeManagerRequest, secret: str, connection_id: int, now: float) -> RMNode:
+    """The node that a registration describes. Raises InvalidIdError for a malformed node id."""
+    node_id = NodeId.parse(request.node_id)
+    return RMNode(
+        node_id=request.node_id,
+        secret=secret,
+        place=Place(request.node_id, node_id.host, request.rack, request.labels),
+        registration=request,
+        load=ClusterNode(
+            node_id=request.node_id,
+            host=node_id.host,
+            rack=request.rack,
+            labels=request.labels,
+            total=request.resource,
+            status=request.opportunistic,
+        ),
+        connection_id=connection_id,
+        last_contact=now,
+    )
 
 
 @dataclass(slots=True, eq=False)
-class RMAppAttempt:
+class RMContainer:
+    """One container. ``allocated_at`` in seconds, monotonic, ``sequence`` the order of allocation;
+    ``status`` is what its node said last.
+
+    ``ask_key`` is the ask it answered, ``asked_type`` that ask's type, ``counted`` whether the metrics of
+    opportunistic containers know it. ``released`` ones are ended at their master's wish; ``preempted_for`` is why the
+    RM has taken one from its application, ``preempted_as`` the exit status of that. ``delivers``: the RM itself tells
+    the node what it has become. ``waiting_since_ms``: when its work began to wait, as another container. ``strict``:
+    the ask named the only places that will do. ``acquired``: its master has been given it. ``preemptions`` counts how
+    often it had to make room, paused or killed. ``eligible_ms``: when it was asked for, or its work first was.
+    """
+
+    id: str
+    app: RMApp
+    attempt: RMAppAttempt
+    node: RMNode
+    resource: Resource
+    execution_type: ExecutionType
+    priority: int
+    allocation_request_id: int
+    token: Token
+    ask_key: AskKey
+    allocated_at: float
+    sequence: int
+    is_am: bool = False
+    version: int = 0
+    phase: Phase = Phase.ALLOCATED
+    status: ContainerStatus | None = None
+    asked_type: ExecutionType = ExecutionType.GUARANTEED
+    counted: bool = False
+    released: bool = False
+    preempted_for: str = ""
+    preempted_as: ContainerExitStatus = ContainerExitStatus.PREEMPTED
+    delivers: bool = False
+    started_told: bool = False
+    finished_ms: int = 0
+    waiting_since_ms: int = 0
+    strict: bool = False
+    acquired: bool = False
+    promoted_ms: int = 0
+    preemptions: int = 0
+    eligible_ms: int = 0
+    story: list[StoryEntry] = field(default_factory=list)
+
+    def move(self, event: ContainerEvent, now: float) -> None:
+        """Take a transition, and count it with its application. Raises InvalidTransitionError: a bug."""
+        was, app = self.phase, self.app
+        phase = CONTAINERS.follow(self.id, was, event, now, self.story)
+        if phase is Phase.PAUSED or phase is Phase.PREEMPTED:
+            self.preemptions += 1
+        if was is Phase.RUNNING:
+            app.change_running(self, now, -1)
+        if phase is Phase.RUNNING:
+            app.change_running(self, now, 1)
+        app.counts[was] -= 1
+        app.counts[phase] += 1
+        self.phase = phase
+
+    def container(self) -> Container:
+        """As its master and its node know it."""
+        registration = self.node.registration
+        return Container(
+            id=self.id,
+            node_id=self.node.node_id,
+            node_address=registration.address,
+            resource=self.resource,
+            token=self.token,
+            priority=self.priority,
+            execution_type=self.execution_type,
+            allocation_request_id=self.allocation_request_id,
+            version=self.version,
+            node_http_address=registration.http_address,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PendingUpdate:
+    """A granted wish that waits for room: what the container is to become."""
+
+    container: RMContainer
+    update_type: ContainerUpdateType
+    execution_type: ExecutionType
+    resource: Resource
+    by_person: bool = False
+
+    def needs(self) -> Resource:
+        """What its node must have free beyond what guaranteed containers have of it."""
+        if self.execution_type is ExecutionType.OPPORTUNISTIC:
+            return Resource()
+        if self.container.execution_type is ExecutionType.OPPORTUNISTIC:
+            return self.resource
+        return (self.resource - self.container.resource).at_least_zero()
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class RMAppAttempt(Listener):
     """One run of an application's master, and all that is between it and the RM.
 
-    ``response_id`` numbers the answers, ``sent_here`` is the last one on this connection; what stands in
-    the mailboxes is repeated until acknowledged. ``held`` is the call that waits for an answer,
-    ``answer_due`` says that it need not wait. ``connection_id`` is the connection over which its master
-    spoke last, -1 for none. ``since_call`` counts the opportunistic containers that were allocated since
-    its master last called. ``refusal`` is what is wrong with asks that were taken and no node can serve: the
-    answer to its master's next call. ``paused_told`` is how many paused containers its master knows of.
+    ``since_call`` counts the opportunistic containers that were allocated since its master last called. ``refusal`` is
+    what is wrong with asks that were taken and no node can serve: the answer to its master's next call.
+    ``paused_told`` is how many paused containers its master knows of.
     """
 
     id: str
@@ -171,12 +393,6 @@ class RMAppAttempt:
     state: AttemptState = AttemptState.NEW
     am_ask: Ask | None = None
     am_container: RMContainer | None = None
-    connection_id: int = -1
-    last_contact: float = 0.0
-    response_id: int = 0
-    sent_here: int = 0
-    held: HeldCall | None = None
-    answer_due: bool = False
     since_call: int = 0
     last_container: int = 0
     diagnostics: str = ""
@@ -198,6 +414,10 @@ class RMAppAttempt:
     refusal: YoppError | None = None
     paused_told: int = 0
 
+    def move(self, event: AttemptEvent, now: float) -> None:
+        """Take a transition. Raises InvalidTransitionError for one that is not in the table: a bug."""
+        self.state = ATTEMPTS.follow(self.id, self.state, event, now, self.story)
+
     @property
     def ended(self) -> bool:
         """Whether nothing more will come of this attempt."""
@@ -208,11 +428,19 @@ class RMAppAttempt:
         """Whether a master is (or should be) there and is expected to speak."""
         return self.state in _LISTENING
 
+    @property
+    def tables(self) -> tuple[AskTable, AskTable]:
+        """Its outstanding asks: the guaranteed ones, the opportunistic ones."""
+        return (self.guaranteed_asks, self.opportunistic_asks)
+
+    @property
+    def outstanding(self) -> int:
+        """How many containers it still wants."""
+        return self.guaranteed_asks.outstanding + self.opportunistic_asks.outstanding
+
     def asks(self, execution_type: ExecutionType) -> AskTable:
         """Its outstanding asks of one type."""
-        return (
-            self.opportunistic_asks if execution_type is ExecutionType.OPPORTUNISTIC else self.guaranteed_asks
-        )
+        return self.tables[execution_type is ExecutionType.OPPORTUNISTIC]
 
     def mailboxes(self) -> tuple[Mailbox[Any], ...]:
         """All its news, box by box."""
@@ -228,44 +456,8 @@ class RMAppAttempt:
         )
 
     def has_news(self) -> bool:
-        """Whether a waiting allocate is to be answered now."""
-        return bool(
-            self.allocated.fresh
-            or self.completed.fresh
-            or self.started.fresh
-            or self.queued.fresh
-            or self.updated.fresh
-            or self.update_errors.fresh
-            or self.preempting.fresh
-            or self.updated_nodes.fresh
-            or self.paused_told != self.app.counts[Phase.PAUSED]
-        )
-
-    def forget_news(self) -> None:
-        """Nobody will fetch the news any more."""
-        for box in self.mailboxes():
-            box.clear()
-
-    def move(self, event: AttemptEvent) -> None:
-        """Take a transition. Raises InvalidTransitionError for one that is not in the table: a bug."""
-        if (target := ATTEMPT_TRANSITIONS[self.state].get(event)) is None:
-            raise InvalidTransitionError(self.id, self.state.value, event.value)
-        self.state = target
-
-    def report(self) -> ApplicationAttemptReport:
-        """As people see it."""
-        return ApplicationAttemptReport(
-            attempt_id=self.id,
-            state=self.state.value,
-            am_container_id=self.am_container.id if self.am_container else "",
-            diagnostics=self.diagnostics,
-            started_at_ms=self.started_ms,
-            finished_at_ms=self.finished_ms,
-            am_node_id=self.am_container.node.node_id if self.am_container else "",
-            am_http_address=self.am_container.node.registration.http_address if self.am_container else "",
-            user=self.app.user,
-            blacklist=tuple(sorted(self.blacklist)),
-        )
+        """Whether a held allocate is to be answered now."""
+        return self.paused_told != self.app.counts[Phase.PAUSED] or Listener.has_news(self)
 
 
 @dataclass(slots=True, eq=False)
@@ -275,8 +467,7 @@ class RMApp:
     ``leaf`` is its queue. ``opportunistic_held`` is what its live opportunistic containers come to, of
     which there are ``opportunistic_live``. ``nodes`` are those that ever had a container of it.
     ``failures`` counts the attempts that failed by their own fault. ``finishing`` is true while its master
-    has unregistered and its master's container has not ended yet. ``tasks`` is there for a MapReduce job, until its
-    history is kept. ``proxy_url`` leads to its page.
+    has unregistered and its master's container has not ended yet. ``proxy_url`` leads to its page.
     """
 
     id: str
@@ -286,7 +477,7 @@ class RMApp:
     log_directory: str
     max_attempts: int
     submitted_ms: int
-    leaf: LeafQueue
+    leaf: LeafQueue[RMAppAttempt]
     state: YarnApplicationState = YarnApplicationState.NEW
     final_status: FinalApplicationStatus = FinalApplicationStatus.UNDEFINED
     attempts: list[RMAppAttempt] = field(default_factory=list)
@@ -317,7 +508,11 @@ class RMApp:
     shed: int = 0
     preempted_memory_seconds: float = 0.0
     preempted_vcore_seconds: float = 0.0
-    tasks: TaskBook | None = None
+    story: list[StoryEntry] = field(default_factory=list)
+
+    def move(self, event: AppEvent, now: float) -> None:
+        """Take a transition. Raises InvalidTransitionError for one that is not in the table: a bug."""
+        self.state = APPLICATIONS.follow(self.id, self.state, event, now, self.story)
 
     @property
     def attempt(self) -> RMAppAttempt:
@@ -334,15 +529,9 @@ class RMApp:
         """Whether its master is the client."""
         return self.context.unmanaged
 
-    def move(self, event: AppEvent) -> None:
-        """Take a transition. Raises InvalidTransitionError for one that is not in the table: a bug."""
-        if (target := APP_TRANSITIONS[self.state].get(event)) is None:
-            raise InvalidTransitionError(self.id, self.state.value, event.value)
-        self.state = target
-
-    def count(self, phase: Phase, difference: int) -> None:
-        """One container more (1) or less (-1) in ``phase``."""
-        self.counts[phase] += difference
+    def containers(self) -> Iterable[RMContainer]:
+        """The live containers of all its attempts."""
+        return (container for attempt in self.attempts for container in attempt.containers.values())
 
     def count_granted(self, execution_type: ExecutionType) -> None:
         """One more container was allocated to its master."""
@@ -361,13 +550,11 @@ class RMApp:
 
     def accrue(self, now: float) -> None:
         """Add what has been running since last time to the memory and vcore seconds."""
-        elapsed = max(0.0, now - self.counted_until)
-        self.memory_seconds += self.running.memory * elapsed
-        self.vcore_seconds += self.running.vcores * elapsed
+        self.add_seconds(self.running, now - self.counted_until)
         self.counted_until = now
 
     def add_seconds(self, resource: Resource, seconds: float) -> None:
-        """Count a container that was never seen running, by its node's own times."""
+        """``resource`` was in use for so long."""
         self.memory_seconds += resource.memory * max(0.0, seconds)
         self.vcore_seconds += resource.vcores * max(0.0, seconds)
 
@@ -378,88 +565,3 @@ class RMApp:
         self.preempted_masters += container.is_am
         self.preempted_memory_seconds += size.memory * max(0.0, seconds)
         self.preempted_vcore_seconds += size.vcores * max(0.0, seconds)
-
-    def _usage(self) -> ApplicationResourceUsage:
-        """What it has, wants and lost."""
-        attempt = self.attempts[-1] if self.attempts else None
-        master = attempt.am_container if attempt else None
-        requests: tuple[ResourceRequest, ...] = ()
-        if attempt is not None and not self.ended:
-            tables = (attempt.guaranteed_asks, attempt.opportunistic_asks)
-            requests = tuple(
-                replace(
-                    next(iter(group.values())).request,
-                    num_containers=sum(ask.outstanding for ask in group.values()),
-                )
-                for table in tables
-                for group in table.groups()
-                if group
-            )
-        *_, root = self.leaf.line()
-        part = dominant_share(self.guaranteed, root.guaranteed)
-        return ApplicationResourceUsage(
-            guaranteed=self.guaranteed,
-            master=master.resource if master and not self.ended else Resource(),
-            queue_percent=100 * part / self.leaf.share if self.leaf.share > 0 else 0.0,
-            cluster_percent=100 * part,
-            preempted=self.preempted,
-            preempted_masters=self.preempted_masters,
-            preempted_memory_seconds=int(self.preempted_memory_seconds),
-            preempted_vcore_seconds=int(self.preempted_vcore_seconds),
-            requests=requests,
-            am_http_address=master.node.registration.http_address if master else "",
-            node_label_expression=self.context.node_label_expression,
-        )
-
-    def report(self, now: float) -> ApplicationReport:
-        """As people see it."""
-        self.accrue(now)
-        context, counts = self.context, self.counts
-        attempt = self.attempts[-1] if self.attempts else None
-        master = attempt.am_container if attempt else None
-        pending = (
-            attempt.guaranteed_asks.outstanding + attempt.opportunistic_asks.outstanding if attempt else 0
-        )
-        return ApplicationReport(
-            application_id=self.id,
-            name=context.name,
-            user=self.user,
-            queue=context.queue,
-            application_type=context.application_type,
-            state=self.state,
-            final_status=self.final_status,
-            progress=self.progress,
-            diagnostics=self.diagnostics,
-            priority=context.priority,
-            tags=context.tags,
-            current_attempt_id=attempt.id if attempt else "",
-            am_container_id=master.id if master else "",
-            am_node_id=master.node.node_id if master else "",
-            unmanaged=context.unmanaged,
-            submitted_at_ms=self.submitted_ms,
-            started_at_ms=self.started_ms,
-            finished_at_ms=self.finished_ms,
-            allocated=self.guaranteed + self.opportunistic_running,
-            containers_allocated=counts[Phase.ALLOCATED],
-            containers_queued=counts[Phase.QUEUED],
-            containers_running=counts[Phase.RUNNING],
-            containers_paused=counts[Phase.PAUSED],
-            containers_done=counts[Phase.DONE],
-            containers_failed=counts[Phase.FAILED],
-            containers_preempted=counts[Phase.PREEMPTED],
-            containers_shed=self.shed,
-            pending_containers=pending,
-            opportunistic_allocated_total=self.opportunistic_total,
-            guaranteed_allocated_total=self.guaranteed_total,
-            promoted_total=self.promoted_total,
-            opportunistic_pending=attempt.opportunistic_asks.outstanding if attempt else 0,
-            memory_seconds=int(self.memory_seconds),
-            vcore_seconds=int(self.vcore_seconds),
-            attempts=len(self.attempts),
-            log_directory=self.log_directory,
-            command_line=context.command_line,
-            summary=self.summary,
-            timeout_at_ms=self.submitted_ms + context.timeout_ms if context.timeout_ms > 0 else 0,
-            usage=self._usage(),
-            tracking_url=self.proxy_url,
-        )

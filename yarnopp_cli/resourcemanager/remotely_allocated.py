@@ -7,20 +7,19 @@ Allocates nothing.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from executor.records import ContainerExitStatus, ContainerState, ContainerStatus, ExecutionType, Resource
 
-from ..allocation.load_monitor import Claim, ClusterNode
+from ..allocation.load_monitor import Claim
 from ..errors import InvalidIdError, InvalidTokenError
 from ..machine.tokens import CONTAINER_TOKEN, verify
 from ..records.ids import ContainerId
-from ..records.reports import NodeState
 from ..records.requests import Container
-from .entities import AttemptState, RMAppAttempt
+from .container_ledger import LOST, ContainerLedger
 from .context import RMContext
-from .nodes_tmp import RMNode
-from .container_ledger import LOST, RMContainer
+from .entities import GONE, RMAppAttempt, RMContainer, RMNode
+from .lives import AttemptState
 
 REMOTE_ID_START: Final = (1 << 40) - 1
 """The first number of a container allocated at a node; they go down, the RM's own go up from 1.
@@ -30,65 +29,72 @@ YARN's are negative, and its printed ids keep 40 bits of them: the same numbers.
 _REMOTE_FROM: Final = 1 << 39
 
 
-def adopt_reported(context: RMContext, attempt: RMAppAttempt, reported: Container, now: float) -> None:
-    """A DistributedScheduler says that it has allocated this for ``attempt``.
+class RemotelyAllocated:
+    """Takes them into the ledger."""
 
-    Raises InvalidTokenError unless it holds a token of this cluster for that very attempt.
-    """
-    payload = verify(context.container_key, reported.token, CONTAINER_TOKEN, now_ms=0)
-    container_id = reported.id
-    if (
-        payload.get("container_id") != container_id
-        or payload.get("attempt_id") != attempt.id
-        or payload.get("execution_type") != ExecutionType.OPPORTUNISTIC.value
-        or not is_remote(container_id, attempt)
-    ):
-        raise InvalidTokenError(
-            f"{container_id} was not allocated by a DistributedScheduler for {attempt.id}"
-        )
-    resource = _resource(payload)
-    ask_key = (reported.priority, reported.allocation_request_id, resource.memory, resource.vcores)
-    ledger = context.containers
-    known = ledger.live.get(container_id) or ledger.finished.get(container_id)
-    if known is not None:
-        known.priority, known.allocation_request_id, known.ask_key = ask_key[0], ask_key[1], ask_key
-        return
-    node = context.nodes.get(str(payload.get("node_id")))
-    if node is None or node.state in (NodeState.LOST, NodeState.SHUTDOWN):
-        attempt.completed.put(
-            container_id,
-            ContainerStatus(
+    def __init__(self, context: RMContext, ledger: ContainerLedger) -> None:
+        self._context = context
+        self._ledger = ledger
+
+    def adopt_reported(self, attempt: RMAppAttempt, reported: Container, now: float) -> None:
+        """A DistributedScheduler says that it has allocated this for ``attempt``.
+
+        Raises InvalidTokenError unless it holds a token of this cluster for that very attempt.
+        """
+        context = self._context
+        payload = verify(context.container_key, reported.token, CONTAINER_TOKEN, now_ms=0)
+        container_id = reported.id
+        if (
+            payload.get("container_id") != container_id
+            or payload.get("attempt_id") != attempt.id
+            or payload.get("execution_type") != ExecutionType.OPPORTUNISTIC.value
+            or not is_remote(container_id, attempt)
+        ):
+            raise InvalidTokenError(
+                f"{container_id} was not allocated by a DistributedScheduler for {attempt.id}"
+            )
+        resource = Resource(int(payload["memory"]), int(payload["vcores"]))
+        ask_key = (reported.priority, reported.allocation_request_id, resource.memory, resource.vcores)
+        if (known := context.find_container(container_id)) is not None:
+            known.priority, known.allocation_request_id, known.ask_key = ask_key[0], ask_key[1], ask_key
+            return
+        node = context.nodes.get(str(payload.get("node_id")))
+        if node is None or node.state in GONE:
+            attempt.completed.put(
                 container_id,
-                ContainerState.DONE,
-                ExecutionType.OPPORTUNISTIC,
-                resource,
-                int(ContainerExitStatus.ABORTED),
-                diagnostics=LOST,
-                application_id=attempt.app.id,
-                finished_at_ms=context.ms(now),
-            ),
+                ContainerStatus(
+                    container_id,
+                    ContainerState.DONE,
+                    ExecutionType.OPPORTUNISTIC,
+                    resource,
+                    int(ContainerExitStatus.ABORTED),
+                    diagnostics=LOST,
+                    application_id=attempt.app.id,
+                    finished_at_ms=context.ms(now),
+                ),
+            )
+            context.news_for_master(attempt)
+            return
+        # What it will find at its node, as far as the RM knows.
+        claim = Claim.FREE if node.load.fits_free(resource) else Claim.QUEUE
+        self._ledger.adopt(container_id, attempt, node, resource, ask_key, claim, now)
+
+    def adopt_observed(self, node: RMNode, status: ContainerStatus, now: float) -> RMContainer | None:
+        """``node`` speaks of a container the RM has not heard of: take it in if a DistributedScheduler must have
+        allocated it for a living attempt. None if it belongs to nobody."""
+        context = self._context
+        if not context.distributed or status.execution_type is not ExecutionType.OPPORTUNISTIC:
+            return None
+        app = context.live.get(status.application_id)
+        if app is None or app.ended or app.attempt.state is not AttemptState.RUNNING:
+            return None
+        attempt, container_id = app.attempt, status.container_id
+        if not is_remote(container_id, attempt) or context.find_container(container_id) is not None:
+            return None
+        size = status.resource
+        return self._ledger.adopt(
+            container_id, attempt, node, size, (0, 0, size.memory, size.vcores), None, now
         )
-        context.touch(attempt)
-        return
-    ledger.adopt(container_id, attempt, node, resource, ask_key, _claim(node.load, resource), now)
-
-
-def adopt_observed(
-    context: RMContext, node: RMNode, status: ContainerStatus, now: float
-) -> RMContainer | None:
-    """``node`` speaks of a container the RM has not heard of: take it in if a DistributedScheduler must have
-    allocated it for a living attempt. None if it belongs to nobody."""
-    if not context.distributed or status.execution_type is not ExecutionType.OPPORTUNISTIC:
-        return None
-    app = context.live.get(status.application_id)
-    if app is None or app.ended or app.attempt.state is not AttemptState.RUNNING:
-        return None
-    attempt, container_id = app.attempt, status.container_id
-    ledger = context.containers
-    if not is_remote(container_id, attempt) or container_id in ledger.finished or container_id in ledger.live:
-        return None
-    size = status.resource
-    return ledger.adopt(container_id, attempt, node, size, (0, 0, size.memory, size.vcores), None, now)
 
 
 def is_remote(container_id: str, attempt: RMAppAttempt) -> bool:
@@ -101,13 +107,3 @@ def is_remote(container_id: str, attempt: RMAppAttempt) -> bool:
         parsed.application_attempt_id == attempt.record
         and _REMOTE_FROM <= parsed.container_id <= REMOTE_ID_START
     )
-
-
-def _resource(payload: dict[str, Any]) -> Resource:
-    return Resource(int(payload["memory"]), int(payload["vcores"]))
-
-
-def _claim(load: ClusterNode, resource: Resource) -> Claim:
-    """What it will find at its node, as far as the RM knows."""
-    fits = resource.memory <= load.free_memory and resource.vcores <= load.free_vcores
-    return Claim.FREE if fits else Claim.QUEUE

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from executor.records import ContainerState, ExecutionType, Resource
 
 from ...allocation.asks import Ask, admits
-from ..entities import Phase, RMAppAttempt
-from ..container_ledger import RMContainer
-from .queues import dominant_share
+from ..entities import RMAppAttempt, RMContainer
+from ..lives import Phase
 from .opportunistic_shares import OpportunisticShares
+from .queues import dominant_share
 
 
 class QueueShedder:
