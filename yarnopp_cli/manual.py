@@ -19,11 +19,9 @@ from yarnopp_cli import __version__
 from yarnopp_cli import manual_text as text
 from yarnopp_cli.cli.table import COMMANDS, TABLE
 from yarnopp_cli.roff import Block, Literal, Page, Paragraph, Subheading, Tagged, to_man
-from yarnopp_cli.settings.applications import ApplicationSettings
-from yarnopp_cli.settings.engine import EngineSettings
-from yarnopp_cli.settings.hardware import HardwareSettings
+from yarnopp_cli.settings.applications import ApplicationSettings, EngineSettings
 from yarnopp_cli.settings.loading import describe
-from yarnopp_cli.settings.nodemanager import NodeManagerSettings
+from yarnopp_cli.settings.nodemanager import HardwareSettings, NodeManagerSettings
 from yarnopp_cli.settings.queue_properties import KEYS
 from yarnopp_cli.settings.queues import CapacitySchedulerSettings
 from yarnopp_cli.settings.registry import PROPERTIES_OF

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from .container import Container
-from .durations import DurationStatistics
+from .estimates import RecentMean
 
 REMEMBERED = 1000
 """How many applications without a container here are remembered."""
@@ -24,7 +24,7 @@ class Application:
 
     live: dict[str, Container] = field(default_factory=dict)
     finished: int = 0
-    durations: DurationStatistics = field(default_factory=DurationStatistics)
+    durations: RecentMean = field(default_factory=RecentMean)
 
 
 class Applications:
@@ -33,7 +33,7 @@ class Applications:
     def __init__(self) -> None:
         #: those that were heard of last are last
         self._known: OrderedDict[str, Application] = OrderedDict()
-        self._everybody = DurationStatistics()
+        self._everybody = RecentMean()
 
     def arrived(self, container: Container) -> None:
         """A container of it lives here."""

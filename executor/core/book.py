@@ -23,13 +23,12 @@ from .applications import Applications
 from .commands import Command, ForgetContainer, ReportStatus, SetNodeWeight, StoreContainer
 from .container import KILLING, PAUSED, PAUSING, Container
 from .deadlines import DeadlineKind, Deadlines
-from .durations import DurationStatistics
+from .estimates import LOOKED_AT, RecentMean, Running, Waiting, WaitStatistics, expected_starts, remaining
 from .handover import Handover
 from .limits import cgroup_limits
 from .queue_order import QueuePolicy, order_of
 from .queues import ContainerQueue, OpportunisticQueue
 from .tracker import ResourceUtilizationTracker, UtilizationBasedTracker
-from .waiting import LOOKED_AT, Running, Waiting, WaitStatistics, expected_starts, remaining
 
 
 class ContainerBook:
@@ -87,7 +86,7 @@ class ContainerBook:
         # What starts in a gap and is paused for the next one loses nothing, and the gap is used.
         hold_ms = 0 if settings.use_pause_for_preemption else settings.hold_for_guaranteed_ms
         self._handover = Handover(hold_ms / 1000)
-        self._durations = DurationStatistics()
+        self._durations = RecentMean()
         self._waits = WaitStatistics()
         self._shed = 0
         self._last_asked = Resource()
@@ -222,17 +221,19 @@ class ContainerBook:
             return []
         mean = sum(measured) / len(measured)
         seconds = [mean if one is None else one for one in known]
-        ends = [
-            Running(0.0, container.is_giving_back)
-            if container.is_giving_back != Resource()
-            else Running(remaining(expected, container.ran_seconds(now)), container.allocated)
-            for container, expected in zip(running, seconds, strict=False)
-        ]
+        nothing = Resource()
+        ends = []
+        for container, expected in zip(running, seconds, strict=False):
+            given_back = container.is_giving_back
+            if given_back != nothing:
+                ends.append(Running(0.0, given_back))
+            else:
+                ends.append(Running(remaining(expected, container.ran_seconds(now)), container.allocated))
         waiting = [
             Waiting(remaining(expected, container.ran), container.needed, container.resource)
             for container, expected in zip(line, seconds[len(running) :], strict=True)
         ]
-        return list(expected_starts(self._tracker.available, ends, [*waiting, last] if last else waiting))
+        return expected_starts(self._tracker.available, ends, [*waiting, last] if last else waiting)
 
     def _line(self) -> Iterator[Container]:
         """All that wait, in the order in which they are likely to start."""

@@ -139,10 +139,14 @@ def test_two_forms_at_once_are_refused_by_every_command(
     pairs = [("--json", "-o", "tsv")]
     if "-q" in given:
         pairs += [("-q", "--json"), ("-q", "-o", "jsonl"), ("-q", "-o", "tsv"), ("-q", "-o", "wide")]
-    for name in ("stop_rm", "stop_nms", "start_rm", "start_nms", "run_rm", "run_nm"):
-        monkeypatch.setattr(
-            f"yarnopp_cli.cluster.one_daemon.{name}", lambda *_, name=name, **__: pytest.fail(name)
-        )
+    for name in (
+        "ending.stop_daemon",
+        "starting.start_rm",
+        "starting.start_nms",
+        "starting.run_rm",
+        "starting.run_nm",
+    ):
+        monkeypatch.setattr(f"yarnopp_cli.cluster.{name}", lambda *_, name=name, **__: pytest.fail(name))
     rich.rm.asked.clear()
     for pair in pairs:
         ended = cli(*words, *pair, *named)

@@ -29,16 +29,20 @@ from tests.executor.core.world import G, World
 from tests.executor.linux.node import Node as HostNode
 from tests.executor.linux.node import a_group, a_node, a_spec, soon
 from yarnopp_cli.cli.jobs.dshell import ShellRequest
-from yarnopp_cli.cluster.capacity_plan import Machine, Wish, plan
-from yarnopp_cli.cluster.hardware import counted_machine, size_of_node
-from yarnopp_cli.cluster.lifecycle import plan_capacity
-from yarnopp_cli.daemons.nodemanager import chosen_size
+from yarnopp_cli.cluster.capacity import (
+    Machine,
+    Wish,
+    counted_machine,
+    plan,
+    plan_capacity,
+    share_host,
+    size_of_node,
+)
 from yarnopp_cli.nodemanager.link import ResourceManagerLink
 from yarnopp_cli.records.tracker_protocol import NodeHeartbeatResponse
 from yarnopp_cli.resourcemanager.heartbeat_scaling import busy_part, busy_part_of_all, scaled_interval
-from yarnopp_cli.settings.hardware import HardwareSettings
 from yarnopp_cli.settings.loading import load
-from yarnopp_cli.settings.nodemanager import NodeManagerSettings
+from yarnopp_cli.settings.nodemanager import HardwareSettings, NodeManagerSettings
 from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
 
 MIB = 1 << 20
@@ -51,11 +55,10 @@ MACHINE = Machine(16384, 8.0)
 def test_hardware_that_is_not_to_be_detected_has_yarns_constants() -> None:
     host = HostLimits(16.0, 65536 * MIB, 16, 65536 * MIB)
     node = NodeManagerSettings()
-    asked = Resource(-1, -1)
-    assert chosen_size(asked, host, node, HardwareSettings()) == Resource(65536 - 2048, 16)
+    assert share_host(host, node, HardwareSettings(), Wish()).nodes[0] == Resource(65536 - 2048, 16)
     fixed = HardwareSettings(detect_capabilities=False)
-    assert chosen_size(asked, host, node, fixed) == Resource(8192, 8)
-    assert chosen_size(Resource(1024, -1), host, node, fixed) == Resource(1024, 8)
+    assert share_host(host, node, fixed, Wish()).nodes[0] == Resource(8192, 8)
+    assert share_host(host, node, fixed, Wish(memory_mb=1024)).nodes[0] == Resource(1024, 8)
     assert size_of_node(512, fixed, 8192) == 512
 
 
@@ -81,7 +84,7 @@ def test_a_core_makes_as_many_vcores_as_the_multiplier_says() -> None:
 def test_the_share_of_the_cores_and_the_reserve_of_memory() -> None:
     host = HostLimits(8.0, 16384 * MIB, 8, 16384 * MIB)
     settings = NodeManagerSettings(percentage_physical_cpu_limit=50, system_reserved_memory_mb=4096)
-    assert chosen_size(Resource(-1, -1), host, settings, HardwareSettings()) == Resource(12288, 4)
+    assert share_host(host, settings, HardwareSettings(), Wish()).nodes[0] == Resource(12288, 4)
 
 
 # -- memory --------------------------------------------------------------------------------------------------
@@ -331,7 +334,7 @@ def test_a_configured_size_is_the_nodes() -> None:
     defines = ["yarn.nodemanager.resource.memory-mb=96", "yarn.nodemanager.resource.cpu-vcores=1"]
     environ = {"HOME": "/nonexistent"}
     configuration = load((), defines, environ=environ, state_dir="/s")
-    assert plan_capacity(configuration, Wish())[0] == (Resource(96, 1),)
-    assert plan_capacity(configuration, Wish(memory_mb=64))[0] == (Resource(64, 1),), (
+    assert plan_capacity(configuration, Wish()).nodes == (Resource(96, 1),)
+    assert plan_capacity(configuration, Wish(memory_mb=64)).nodes == (Resource(64, 1),), (
         "an option has precedence"
     )

@@ -24,8 +24,8 @@ from yarnopp_cli.records.requests import (
     ContainerUpdateType,
     UpdateContainerRequest,
 )
-from yarnopp_cli.resourcemanager.scheduler.queues import QueueTree, apportion
 from yarnopp_cli.resourcemanager.scheduler.capacity_scheduler import MAX_OVERTAKES
+from yarnopp_cli.resourcemanager.scheduler.queues import QueueTree, apportion
 from yarnopp_cli.settings.queue_properties import KEYS, PREFIX, queue_tree
 from yarnopp_cli.settings.queues import CapacitySchedulerSettings, QueueSettings
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from executor.records import Resource
-from yarnopp_cli.cluster.capacity_plan import DAEMON_MB, Machine, Wish, plan, reserve_mb
+from yarnopp_cli.cluster.capacity import DAEMON_MB, Machine, Wish, plan, reserve_mb
 from yarnopp_cli.errors import EXIT_CONFIGURATION, EXIT_FAILURE, EXIT_USAGE, UsageError, YoppError
 
 TWO_CORES = Machine(memory_mb=16_000, cores=2.0)
@@ -68,9 +68,7 @@ def test_what_lowered_the_cores_is_named() -> None:
 def test_explicit_vcores_may_be_promised_twice_with_a_warning() -> None:
     shared = plan(TWO_CORES, Wish(nodes=3, vcores=2))
     assert [node.vcores for node in shared.nodes] == [2, 2, 2]
-    assert shared.warnings == (
-        "6 vcores are promised on 2 cores: containers will share them, and run slower",
-    )
+    assert shared.warnings == ("6 vcores are promised on 2 cores: containers share the cores and run slower",)
     assert plan(TWO_CORES, Wish(nodes=2, vcores=1)).warnings == ()
 
 

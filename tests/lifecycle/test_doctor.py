@@ -12,7 +12,7 @@ import pytest
 
 from yarnopp_cli.cli.lifecycle.up import AUTO_PORTS
 from yarnopp_cli.cluster.doctor import Check, Surroundings, examine_host, exit_code
-from yarnopp_cli.cluster.doctor_clock import examine_clock
+from yarnopp_cli.cluster.doctor.host import clock_at
 from yarnopp_cli.cluster.rundir import RunDir
 
 NO_CGROUPS = "yopp.nodemanager.cgroups.mode=none"
@@ -40,7 +40,7 @@ def test_it_makes_nothing(run_dir: RunDir) -> None:
     checks = examined(run_dir)
     assert not os.path.exists(run_dir.path)
     assert checks["packages"].status == "ok"
-    assert checks["run directory"].found == f"{run_dir.path} (nothing runs)"
+    assert checks["run directory"].found == f"{run_dir.path} (nothing is running)"
 
 
 def test_every_warning_and_failure_says_why(run_dir: RunDir) -> None:
@@ -164,11 +164,11 @@ def test_a_node_that_up_would_refuse(run_dir: RunDir) -> None:
 
 def test_a_clock_that_went_back_or_was_never_set(run_dir: RunDir) -> None:
     assert examined(run_dir)["clock"].status == "ok"
-    [never] = examine_clock(run_dir, 100_000.0)
+    never = clock_at(run_dir, 100_000.0)
     assert (never.status, never.found) == ("warn", "1970-01-02T03:46:40Z") and "never set" in never.why
     run_dir.prepare()
     Path(run_dir.log_file("rm")).touch()
-    [back] = examine_clock(run_dir, time.time() - 3600)
+    back = clock_at(run_dir, time.time() - 3600)
     assert back.status == "warn" and "files from 3600 s later" in back.why
 
 

@@ -50,7 +50,7 @@ def test_all_serve_in_sessions_of_their_own(run_dir: RunDir) -> None:
 
 def test_they_start_side_by_side(run_dir: RunDir) -> None:
     # The silent one gives nothing back, so only a start that does not wait for it lets the other be seen.
-    with pytest.raises(YoppError, match="rm does not get ready"):
+    with pytest.raises(YoppError, match="rm did not become ready"):
         start_daemons(
             run_dir, [order(run_dir, "rm", "silent"), order(run_dir, "nm-45454", "serve")], timeout=2
         )
@@ -61,9 +61,14 @@ def test_they_start_side_by_side(run_dir: RunDir) -> None:
     ("behaviour", "message", "because", "code"),
     [
         ("refuse", "^no\n", "so", EXIT_CONFIGURATION),
-        ("die", "nm-45454 did not start", "it ended with 3; its last words: the last straw", EXIT_FAILURE),
-        ("silent", "nm-45454 does not get ready", "it has said nothing for 3 s", EXIT_FAILURE),
-        ("babble", "nm-45454 did not start", "it closed its pipe without a word", EXIT_FAILURE),
+        (
+            "die",
+            "nm-45454 did not start",
+            "it ended with exit code 3; the last line of its log: the last straw",
+            EXIT_FAILURE,
+        ),
+        ("silent", "nm-45454 did not become ready", "it has not reported for 3 s", EXIT_FAILURE),
+        ("babble", "nm-45454 did not start", "it closed its pipe without a report", EXIT_FAILURE),
     ],
 )
 def test_one_that_fails_takes_the_others_with_it(
@@ -112,6 +117,6 @@ def test_a_log_that_cannot_be_written(run_dir: RunDir) -> None:
 def test_this_package_is_importable_for_them_and_a_service_manager_is_not_theirs() -> None:
     environment = daemon_environment({"PYTHONPATH": "/x", "NOTIFY_SOCKET": "/run/n", "PATH": "/bin"})
     first, second = environment["PYTHONPATH"].split(os.pathsep)
-    assert os.path.exists(os.path.join(first, "yarnopp_cli", "launching.py"))
+    assert os.path.exists(os.path.join(first, "yarnopp_cli", "cluster", "launching.py"))
     assert second == "/x"
     assert "NOTIFY_SOCKET" not in environment

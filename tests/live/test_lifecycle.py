@@ -68,9 +68,9 @@ def test_other_settings_are_refused_by_name_and_nothing_changes(yopp: Yopp) -> N
     assert refused.stdout == ""
     error, because, hint = refused.stderr.splitlines()
     assert error == "error: the cluster runs with other settings"
-    assert "nodes is 2, and 3 is wanted" in because
-    assert "memory is 512, and 768 is wanted" in because
-    assert f"{queue} is 10, and 7 is wanted (-D)" in because
+    assert "running with nodes=2, you asked for 3" in because
+    assert "running with memory=512, you asked for 768" in because
+    assert f"running with {queue}=10, you asked for 7 (-D)" in because
     assert "yopp down" in hint
     assert "vcores" not in because
     yopp("up", "--nodes", "2")
@@ -127,7 +127,7 @@ def test_a_killed_rm_is_told_and_started_again(yopp: Yopp) -> None:
     before = daemons(yopp)
     kill(before["rm"]["pid"])
     told = yopp("status", code=4)
-    assert "the ResourceManager does not run" in told.stderr
+    assert "the ResourceManager is not running" in told.stderr
     assert yopp("rm", "status", code=3)
     yopp("up", *SMALL)
     after = daemons(yopp)
@@ -277,7 +277,7 @@ def test_containers_that_are_kept_are_told_and_ended_by_the_next_down(yopp: Yopp
     pids = [container["yopp"]["pid"] for container in running if "sleep" in str(container)]
     assert pids
     assert all(lives(pid) for pid in pids)
-    assert "containers run on without a cluster" in yopp("status", code=3).stderr
+    assert "containers are still running without a cluster" in yopp("status", code=3).stderr
     assert "ended" in yopp("down").stdout
     assert not any(lives(pid) for pid in pids)
     assert not yopp.leftovers()

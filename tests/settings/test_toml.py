@@ -8,7 +8,7 @@ import textwrap
 import pytest
 
 from yarnopp_cli.errors import ConfigurationError, InvalidPropertyError, UnknownPropertyError
-from yarnopp_cli.settings.lines import lines_of_keys
+from yarnopp_cli.settings.toml import lines_of_keys
 
 from .conftest import Load, Problems, Write
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from yarnopp_cli.errors import ConfigurationError
+from yarnopp_cli.settings.nodemanager import of_node
 from yarnopp_cli.settings.rules import LABELS, RACKS
-from yarnopp_cli.settings.topology import of_node
 
 from .conftest import Load
 

@@ -61,7 +61,16 @@ class _Commands(MutableMapping[str, Any]):
 
 def _load(name: str) -> Any:
     """The command ``name``, from its module. Raises KeyError if there is none of that name."""
-    module = import_module(f"{__package__}.{COMMANDS[name].module}")
+    entry = COMMANDS[name]
+    module = import_module(f"{__package__}.{entry.module}")
+    for more in entry.more:
+        import_module(f"{__package__}.{more}")
+    from .frame.command import REGISTERED, group, made
+
+    if name in REGISTERED:
+        return made(REGISTERED[name])
+    if not hasattr(module, "register"):
+        return group(name, entry.summary)
     holder = new_typer(callback=_nothing)  # a callback makes it a group, whatever the module registers
     module.register(holder)
     offer(holder, name)
@@ -69,6 +78,9 @@ def _load(name: str) -> Any:
     if COMMANDS[name].group and not command.epilog:
         command.epilog = examples(*_first_examples(command))
     complete(command, name)
+    for path in REGISTERED:
+        if path.startswith(f"{name} "):
+            command.commands[path.partition(" ")[2]] = made(REGISTERED[path])
     return command
 
 

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One command. ``group`` is true if it has subcommands; ``module`` is under ``yarnopp_cli.cli``."""
+    """One command. ``group`` is true if it has subcommands; ``module`` is under ``yarnopp_cli.cli``, as are ``more``,
+    in which further subcommands are."""
 
     name: str
     module: str
     summary: str
     section: str
     group: bool = False
+    more: tuple[str, ...] = ()
 
 
 SECTIONS = ("Lifecycle", "Jobs", "Looking", "Admin", "Help")
@@ -56,7 +58,14 @@ TABLE: tuple[Entry, ...] = (
         "Looking",
         group=True,
     ),
-    Entry("node", "looking.node", "List, show, drain, resume and resize nodes", "Looking", group=True),
+    Entry(
+        "node",
+        "looking.node",
+        "List, show, drain, resume and resize nodes",
+        "Looking",
+        group=True,
+        more=("looking.node_changes",),
+    ),
     Entry("queue", "looking.queue", "List and show queues", "Looking", group=True),
     Entry("explain", "looking.explain", "Say why something waits, and when it may start", "Looking"),
     Entry("stats", "looking.stats", "Measured CPU and memory against what was allocated", "Looking"),
@@ -75,7 +84,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("top", "looking.top", "Watch and steer nodes, containers and applications, live", "Looking"),
     Entry("man", "help.man", "Open the manual", "Help"),
     Entry("completion", "help.completion", "Completion for bash, zsh and fish", "Help", group=True),
-    Entry("version", "help.version", "The versions of yopp and of what it stands on", "Help"),
+    Entry("version", "help.version", "The versions of yopp and its dependencies", "Help"),
 )
 
 COMMANDS: dict[str, Entry] = {entry.name: entry for entry in TABLE}

@@ -1,31 +1,62 @@
-"""How a cluster is: which of its daemons live, which answer, and what is not as it should be. Changes
-nothing."""
+"""The state of a cluster: which of its daemons run, which answer, and what is wrong. Changes nothing."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any
 
-from ..errors import YoppError
+from executor.light import dataclass
+
+from ..errors import ConnectionFailedError, ShuttingDownError, YoppError
 from ..records.client_protocol import GetClusterInfoRequest, GetClusterNodesRequest
 from ..records.container_protocol import GetNodeInfoRequest, GetNodeInfoResponse
 from ..records.reports import ClusterInfo, NodeReport, NodeState
 from ..rpc.blocking import Connection
-from .lifecycle import ClusterHandle, PlannedNode, read_plan
 from .rundir import Daemon, RunDir
+from .state import PlannedNode, read_plan
 
 RUNNING = "running"
 STOPPED = "stopped"
 PARTLY = "partly"
 CALL_SECONDS = 3.0
+JOIN_SECONDS = 5.0
 NODE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterHandle:
+    """A cluster that serves. ``started`` names the daemons that this call started; it is empty after joining one.
+
+    ``warnings`` are for people, a line each.
+    """
+
+    run_dir: RunDir
+    info: ClusterInfo
+    nodes: tuple[NodeReport, ...]
+    started: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def look(run_dir: RunDir, *, timeout: float = CALL_SECONDS) -> ClusterHandle:
+    """The cluster as its ResourceManager describes it. Raises YoppError where that does not answer."""
+    with Connection(run_dir.rm_socket, timeout=timeout) as connection:
+        info = connection.call("getClusterInfo", GetClusterInfoRequest(), timeout=timeout).info
+        nodes = connection.call("getClusterNodes", GetClusterNodesRequest(), timeout=timeout).nodes
+        return ClusterHandle(run_dir, info, nodes)
+
+
+def join(run_dir: RunDir) -> ClusterHandle | None:
+    """The cluster that serves now; None where there is none, or it is shutting down. Starts nothing."""
+    try:
+        return look(run_dir, timeout=JOIN_SECONDS)
+    except (ConnectionFailedError, ShuttingDownError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """One node: its living daemon, what it was planned as, and what the RM says of it; None where there is
-    none. ``own`` is what it says of itself, asked where the RM says nothing of it."""
+    """One node: its running daemon, its planned size, and the RM's report of it; None where there is none.
+    ``own`` is its own report, asked for only where the RM has none."""
 
     port: int
     daemon: Daemon | None
@@ -35,14 +66,14 @@ class NodeStatus:
 
     @property
     def node_id(self) -> str:
-        """YARN's name of it, or the daemon's where nobody says it."""
+        """Its id in YARN, or the daemon's name where the id is not known."""
         if self.report is not None:
             return self.report.node_id
         return self.own.node_id if self.own is not None else f"nm-{self.port}"
 
     @property
     def ready(self) -> bool:
-        """Whether it lives, and serves the RM."""
+        """Whether it runs and serves the RM."""
         return (
             self.daemon is not None
             and self.report is not None
@@ -52,13 +83,13 @@ class NodeStatus:
 
 
 _SERVING = (NodeState.RUNNING, NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
-"""A drained node is out of use because somebody wants it so: nothing is wrong with it."""
+"""A drained node is out of use on purpose: nothing is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """``state`` is RUNNING, STOPPED or PARTLY. ``info`` is None where no RM answers. ``warnings`` say why,
-    a line each."""
+    """``state`` is RUNNING, STOPPED or PARTLY. ``info`` is None where no RM answers. ``warnings`` say what is
+    wrong, a line each."""
 
     run_dir: RunDir
     state: str
@@ -93,8 +124,8 @@ def inspect_cluster(run_dir: RunDir) -> ClusterStatus:
     )
     if rm is None:
         warnings.append(
-            "the ResourceManager does not run: `yopp up` starts it again; it will have forgotten its applications, "
-            "and what still runs of them ends then"
+            "the ResourceManager is not running: `yopp up` starts it again without its applications, and ends their "
+            "containers"
         )
     if not nodes:
         warnings.append("the cluster has no node: `yopp nm start` starts one")
@@ -104,20 +135,20 @@ def inspect_cluster(run_dir: RunDir) -> ClusterStatus:
 
 
 def weaker_limits(run_dir: RunDir, port: int) -> tuple[str, ...]:
-    """What people have to know of how a node holds its containers: nothing where it can do all that it is
-    asked for, or where it was told to go without cgroups."""
+    """A warning where a node limits its containers less strictly than it was asked to; none where it was told to do
+    without cgroups."""
     try:
         with Connection(run_dir.nm_socket(port), timeout=CALL_SECONDS) as connection:
             node = connection.call("getNodeInfo", GetNodeInfoRequest(), timeout=CALL_SECONDS)
     except YoppError:
-        return ()  # it has gone again, and the RM tells of that
+        return ()  # it has ended again, which the RM reports
     if not node.warnings or "switched off" in node.warnings[0]:
         return ()
     advice = "`yopp doctor` says why, and what to type"
     if node.cgroups == "none":
         return (
-            "no cgroups can be written here: memory limits are enforced by polling, and processors are not "
-            f"shared out; {advice}",
+            "no cgroups can be written here: memory limits are enforced by polling, and CPU limits are not enforced; "
+            + advice,
         )
     return (f"limits are weaker here than they could be (cgroups: {node.cgroups}); {advice}",)
 
@@ -126,10 +157,7 @@ def _ask(run_dir: RunDir, rm: Daemon | None, warnings: list[str]) -> ClusterHand
     if rm is None:
         return None
     try:
-        with Connection(run_dir.rm_socket, timeout=CALL_SECONDS) as connection:
-            info = connection.call("getClusterInfo", GetClusterInfoRequest(), timeout=CALL_SECONDS).info
-            nodes = connection.call("getClusterNodes", GetClusterNodesRequest(), timeout=CALL_SECONDS).nodes
-            return ClusterHandle(run_dir, info, nodes)
+        return look(run_dir)
     except YoppError as error:
         because = error.because or error.message
         warnings.append(f"the ResourceManager (process {rm.process.pid}) does not answer: {because}")
@@ -137,7 +165,7 @@ def _ask(run_dir: RunDir, rm: Daemon | None, warnings: list[str]) -> ClusterHand
 
 
 def _ask_node(run_dir: RunDir, port: int) -> GetNodeInfoResponse | None:
-    """What a node says of itself; None where it does not answer."""
+    """A node's own report; None where it does not answer."""
     try:
         with Connection(run_dir.nm_socket(port), timeout=NODE_SECONDS) as connection:
             found: GetNodeInfoResponse = connection.call(
@@ -160,7 +188,7 @@ def _by_port(reports: tuple[NodeReport, ...]) -> dict[int, NodeReport]:
 
 def _node_warning(node: NodeStatus, rm_answers: bool) -> str:
     if node.daemon is None:
-        return f"{node.node_id} does not run: `yopp nm start {node.port}` starts it again"
+        return f"{node.node_id} is not running: `yopp nm start {node.port}` starts it again"
     if not rm_answers or node.ready:
         return ""
     state = node.report.state.value if node.report is not None else "not registered"
@@ -168,24 +196,24 @@ def _node_warning(node: NodeStatus, rm_answers: bool) -> str:
 
 
 def _leftover_warnings(run_dir: RunDir) -> tuple[str, ...]:
-    """What a stopped cluster left: a daemon that ends in order removes its pid file and its socket."""
+    """What a stopped cluster left behind: a daemon that ends in order removes its pid file and its socket."""
     warnings = []
     if run_dir.leftovers():
         warnings.append(
-            "its daemons did not end in order: `yopp up` starts them again, `yopp down` clears up after them"
+            "its daemons did not end in order: `yopp up` starts them again, `yopp down` removes what they left"
         )
     if os.path.isdir(run_dir.state_dir):
         from .leftovers import live_records
 
         if count := len(live_records(run_dir)):
-            runs = "1 container runs" if count == 1 else f"{count} containers run"
-            warnings.append(f"{runs} on without a cluster: `yopp down` ends what is left")
+            running = "1 container is" if count == 1 else f"{count} containers are"
+            warnings.append(f"{running} still running without a cluster: `yopp down` ends what is left")
     return tuple(warnings)
 
 
 def node_state(node: NodeStatus) -> str:
-    """YARN's state of the node. STOPPED where its daemon does not live; where the RM says nothing of it: NEW while it
-    registers, DISCONNECTED while it cannot reach the RM, UNRESPONSIVE while it does not answer either."""
+    """YARN's state of the node; STOPPED where its daemon does not run. Where the RM has no report of it: NEW while it
+    registers, DISCONNECTED while it cannot reach the RM, UNRESPONSIVE while it does not answer."""
     if node.daemon is None:
         return "STOPPED"
     if node.report is None:

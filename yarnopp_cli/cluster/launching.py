@@ -1,8 +1,7 @@
-"""Start daemons side by side, wait until all of them serve, and take back those of a start that failed.
+"""Start daemons in parallel, wait until all of them serve, and end those of a start that failed.
 
-A daemon says that it serves by one byte on a pipe, and why it cannot by one JSON object; a pipe that ends
-without either is a daemon that died, and the end of its log is the reason given. No polling and no port is
-involved.
+A daemon reports on a pipe: one byte when it serves, or one JSON object that says why it cannot. A pipe that ends
+without either is that of a daemon that died, and the last line of its log is the reason given. There is no polling.
 """
 
 from __future__ import annotations
@@ -17,9 +16,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from .. import __file__ as PACKAGE_FILE
 from ..errors import YoppError
 from .processes import ProcessId, end_processes
 from .rundir import RunDir
+from .state import STAY, PlannedNode
 
 READY = b"1"
 LOG_TAIL_BYTES = 4096
@@ -27,7 +28,7 @@ END_GRACE_SECONDS = 3.0
 _ANSWER_LIMIT = 65536
 
 _outliving: list[subprocess.Popen[bytes]] = []
-"""Daemons outlive the process that started them: kept, lest Popen complain when it is dropped."""
+"""Daemons outlive the process that started them; they are kept here because Popen warns when it is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +60,23 @@ def resourcemanager(run_dir: RunDir, lifetime: str) -> Order:
     return Order("rm", "yarnopp_cli.daemons.resourcemanager", arguments)
 
 
-def nodemanager(run_dir: RunDir, port: int, memory_mb: int, vcores: int, lifetime: str = "stay") -> Order:
+def nodemanager(run_dir: RunDir, node: PlannedNode, lifetime: str = STAY) -> Order:
     """One NM of a run directory."""
-    arguments = (
-        "--run-dir", run_dir.path, "--port", str(port), "--memory", str(memory_mb), "--vcores", str(vcores),
-        "--lifetime", lifetime,
-    )  # fmt: skip
-    return Order(f"nm-{port}", "yarnopp_cli.daemons.nodemanager", arguments)
+    size = ("--port", str(node.port), "--memory", str(node.memory), "--vcores", str(node.vcores))
+    arguments = ("--run-dir", run_dir.path, *size, "--lifetime", lifetime)
+    return Order(node.name, "yarnopp_cli.daemons.nodemanager", arguments)
 
 
 def command_line(order: Order) -> list[str]:
-    """What starts it: this interpreter, with ``-P`` so that no file of the current directory is taken for a
-    module."""
+    """The command that starts it: this interpreter, with ``-P`` so that no module is imported from the current
+    directory."""
     return [sys.executable, "-P", "-m", order.module, *order.arguments]
 
 
 def daemon_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The caller's environment, in which this very package can be imported even where it is not installed."""
+    """The caller's environment, with which this package can be imported even where it is not installed."""
     environment = {name: value for name, value in environ.items() if name != "NOTIFY_SOCKET"}
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    root = os.path.dirname(os.path.dirname(os.path.abspath(PACKAGE_FILE)))
     # A site directory is on the path anyway, and naming it would put it before the standard library.
     if os.path.basename(root) not in ("site-packages", "dist-packages"):
         known = environment.get("PYTHONPATH", "").split(os.pathsep)
@@ -90,7 +89,7 @@ def daemon_environment(environ: Mapping[str, str]) -> dict[str, str]:
 def start_daemons(run_dir: RunDir, orders: Sequence[Order], *, timeout: float) -> tuple[ProcessId, ...]:
     """Start them all at once; returns when every one serves, in the order of ``orders``.
 
-    Raises YoppError with the first reason why one does not, after ending those that this call started.
+    Raises YoppError with the reason of the first that does not serve, after ending those that this call started.
     """
     starting: list[_Starting] = []
     with contextlib.ExitStack() as undo:
@@ -102,7 +101,7 @@ def start_daemons(run_dir: RunDir, orders: Sequence[Order], *, timeout: float) -
         finally:
             for one in starting:
                 os.close(one.pipe)
-        undo.pop_all()  # all of them serve: nothing is taken back
+        undo.pop_all()  # all of them serve
     for one in starting:
         one.process.returncode = 0  # it is not ours to wait for any more
         _outliving.append(one.process)
@@ -155,14 +154,14 @@ def _await_answers(starting: Sequence[_Starting], timeout: float) -> None:
         if not ready and left <= 0:
             late = next(iter(waiting.values()))
             raise YoppError(
-                f"{late.name} does not get ready",
-                because=f"it has said nothing for {timeout:g} s{_tail(late)}",
+                f"{late.name} did not become ready",
+                because=f"it has not reported for {timeout:g} s{_tail(late)}",
                 hint=f"its log is {late.log_path}",
             )
 
 
 def _hear(one: _Starting) -> bool:
-    """Read what a daemon says; True once it serves. Raises YoppError if it cannot, or has died."""
+    """Read a daemon's report; True once it serves. Raises YoppError if it cannot, or has died."""
     data = os.read(one.pipe, 4096)
     one.answer += data
     if one.answer.startswith(READY):
@@ -187,14 +186,14 @@ def _refusal(one: _Starting) -> YoppError:
         code: int | None = one.process.wait(timeout=1.0)
     except subprocess.TimeoutExpired:
         code = None
-    how = "it closed its pipe without a word" if code is None else f"it ended with {code}"
+    how = "it closed its pipe without a report" if code is None else f"it ended with exit code {code}"
     return YoppError(
         f"{one.name} did not start", because=f"{how}{_tail(one)}", hint=f"its log is {one.log_path}"
     )
 
 
 def _tail(one: _Starting) -> str:
-    """The last line that a daemon wrote, for an error's ``because``; empty if it wrote none."""
+    """The last line that a daemon logged, for an error's ``because``; empty if it logged none."""
     try:
         with open(one.log_path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -203,11 +202,11 @@ def _tail(one: _Starting) -> str:
     except OSError:
         return ""
     said = [line.strip() for line in lines if line.strip()]
-    return f"; its last words: {said[-1]}" if said else ""
+    return f"; the last line of its log: {said[-1]}" if said else ""
 
 
 def _take_back(run_dir: RunDir, starting: Sequence[_Starting]) -> None:
-    """End what a failed start has started, and remove what it left."""
+    """End what a failed start has started, and remove its files."""
     end_processes(
         [one.identity for one in starting if one.identity is not None], grace=END_GRACE_SECONDS, force=True
     )

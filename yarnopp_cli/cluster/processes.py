@@ -1,6 +1,6 @@
-"""Other processes of this host, named for ever by pid and start time, so that a reused pid is never mistaken.
+"""Processes of this host, identified by pid and start time, so that a reused pid is never taken for the old one.
 
-It looks at and signals processes that its callers name one by one; it never searches for processes by name.
+It looks at and signals the processes that its callers name; it never searches for processes by name.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import select
 import signal
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from executor.light import dataclass
 from executor.linux.processes import read_stat
 
 
@@ -39,7 +39,7 @@ class ProcessId:
             descriptor = os.pidfd_open(self.pid)
         except OSError:
             return None
-        # Checked after the pidfd is there: from now on the pid cannot come to mean another process unnoticed.
+        # Checked with the pidfd open: from now on the pid cannot be reused unnoticed.
         if not self.alive():
             os.close(descriptor)
             return None
@@ -102,7 +102,7 @@ def _reap(pid: int) -> None:
 def end_processes(processes: Iterable[ProcessId], *, grace: float, force: bool) -> tuple[ProcessId, ...]:
     """SIGTERM, ``grace`` seconds, and with ``force`` SIGKILL. Returns those that still run.
 
-    One that was stopped is continued: it takes its SIGTERM only then.
+    A stopped process is continued, because it takes its SIGTERM only then.
     """
     chosen = tuple(processes)
     for process in chosen:

@@ -1,4 +1,4 @@
-"""The run directory: where a cluster's sockets, pid files and logs are, and which of its daemons live.
+"""The run directory: where a cluster's sockets, pid files and logs are, and which of its daemons run.
 
 The directory is the cluster: two commands that resolve to the same one speak with the same daemons, whatever
 their environment (``XDG_RUNTIME_DIR`` plays no part: cron and ``ssh host cmd`` do not have it). Nothing here
@@ -15,10 +15,11 @@ import re
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from executor.light import dataclass
 
 from ..errors import EXIT_NOT_PERMITTED, YoppError
-from .processes import ProcessId
+from .processes import ProcessId, wait_for_end
 
 FIRST_PORT = 45454
 LAST_PORT = 65535
@@ -32,7 +33,7 @@ _LOCK_POLL_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A living daemon of a run directory. ``port`` is 0 for the RM."""
+    """A running daemon of a run directory. ``port`` is 0 for the RM."""
 
     name: str
     port: int
@@ -41,7 +42,7 @@ class Daemon:
 
 @dataclass(frozen=True, slots=True)
 class RunDir:
-    """Paths of one cluster, all absolute. ``socket_dir`` is ``path`` unless that is too long for sockets.
+    """The paths of one cluster, all absolute. ``socket_dir`` is ``path`` unless that is too long for sockets.
 
     ``state_dir`` is where output, private directories and containers' records are. Making a RunDir touches
     nothing: :meth:`prepare` creates the directories, and checks them.
@@ -110,7 +111,7 @@ class RunDir:
         return os.path.join(self.socket_dir, f"{name}.sock")
 
     def pid_file(self, name: str) -> str:
-        """The pid file of ``rm`` or ``nm-<port>``, which the living daemon holds locked."""
+        """The pid file of ``rm`` or ``nm-<port>``, which the running daemon holds locked."""
         return os.path.join(self.path, f"{name}.pid")
 
     def http_file(self, name: str) -> str:
@@ -197,7 +198,7 @@ class RunDir:
             ) from None
 
     def daemons(self) -> tuple[Daemon, ...]:
-        """The living daemons, the RM first, then the NMs by port."""
+        """The running daemons, the RM first, then the NMs by port."""
         try:
             names = os.listdir(self.path)
         except (FileNotFoundError, NotADirectoryError):
@@ -208,14 +209,18 @@ class RunDir:
         return tuple(sorted((one for one in found if one is not None), key=lambda one: one.port))
 
     def daemon(self, name: str) -> Daemon | None:
-        """The living daemon called ``rm`` or ``nm-<port>``; None if there is none."""
+        """The running daemon called ``rm`` or ``nm-<port>``; None if there is none."""
         process = _holder(self.pid_file(name))
         if process is None:
             return None
         return Daemon(name, 0 if name == "rm" else int(name.removeprefix("nm-")), process)
 
+    def wait_until_gone(self, timeout: float) -> bool:
+        """Wait until no daemon runs any more, ``timeout`` seconds at most; whether that is so."""
+        return not wait_for_end([daemon.process for daemon in self.daemons()], timeout)
+
     def leftovers(self) -> tuple[str, ...]:
-        """The paths of pid files, web addresses and sockets of daemons that live no more."""
+        """The paths of pid files, web addresses and sockets of daemons that have ended."""
         found = []
         for directory, ending in ((self.path, ".pid"), (self.path, ".http"), (self.socket_dir, ".sock")):
             try:
@@ -231,7 +236,7 @@ class RunDir:
         return tuple(found)
 
     def remove_leftovers(self) -> tuple[str, ...]:
-        """Remove pid files and sockets of daemons that live no more; their paths. Call it under the lock."""
+        """Remove pid files and sockets of daemons that have ended; their paths. Call it under the lock."""
         found = self.leftovers()
         for path in found:
             with contextlib.suppress(FileNotFoundError):

@@ -36,7 +36,7 @@ from executor.settings import ExecutorSettings
 from .. import __version__
 from ..cluster.rundir import FIRST_PORT, RunDir
 from ..errors import YoppError
-from ..machine.calls import Reply, ReplyError, StopDaemon
+from ..machine.calls import PagesServed, Reply, ReplyError, StopDaemon
 from ..nodemanager.events import AnnounceReady, NodeStopRequested
 from ..nodemanager.machine import Command, Event, NodeManager
 from ..nodemanager.proxy.events import CallUpstream, CloseUpstream, ConnectUpstream, StorePipelines
@@ -44,11 +44,9 @@ from ..nodemanager.reports import DEFAULT_RACK, NodeFacts
 from ..records import container_protocol
 from ..records.ids import NodeId
 from ..rpc.server import RpcServer
-from ..settings.hardware import HardwareSettings
 from ..settings.loading import Configuration
-from ..settings.nodemanager import NodeManagerSettings
+from ..settings.nodemanager import HardwareSettings, NodeManagerSettings, of_node
 from ..settings.resourcemanager import ResourceManagerSettings
-from ..settings.topology import of_node
 from ..views.containers import NodeFacts as ContainerLimitFacts
 from ..web.calls import LocalCalls
 from .amrmproxy import AMRMProxyShell
@@ -83,9 +81,7 @@ class NodeManagerDaemon:
         self._closing = False
         node_id = NodeId(_host_name(), port)
         host = host_limits()
-        given = min(total.memory, total.vcores) > 0
-        hardware = configuration.settings(HardwareSettings)
-        self._total = total if given else chosen_size(total, host, self._settings, hardware)
+        self._total = _size(total, host, configuration)
         self._cores = cores_of_node(self._total, host, self._settings.percentage_physical_cpu_limit)
         self._host = host
         self._cgroups = self._find_cgroups(process.run_dir, port)
@@ -247,13 +243,13 @@ class NodeManagerDaemon:
             return
         if listener is not None:
             self._serve_web()
-            self.machine.serves_pages(listener.address)
+            self._driver.post(PagesServed(listener.address))
 
     def _serve_web(self) -> None:
         if self._web.listener is not None:
             if self._web.listener.warning:
                 LOG.warning("%s", self._web.listener.warning)
-            self._web.serve(self._calls, self.machine, self._process.run_dir, self._node_facts())
+            self._web.serve(self._calls, self.machine.node_id, self._process.run_dir, self._node_facts())
 
     def _node_facts(self) -> ContainerLimitFacts:
         """How this node limits its containers, as its documents tell it."""
@@ -340,38 +336,18 @@ def cores_of_node(total: Resource, host: HostLimits, percentage: int) -> int:
     return max(1, min(usable, total.vcores))
 
 
-def chosen_size(
-    asked: Resource, host: HostLimits, settings: NodeManagerSettings, hardware: HardwareSettings
-) -> Resource:
-    """The size of a node whose starter left it open: a dimension of -1 is what the machine has, less the
-    reserve.
+def _size(asked: Resource, host: HostLimits, configuration: Configuration) -> Resource:
+    """The size of a node; -1 leaves it to the configuration. Raises YoppError for more than the machine has."""
+    if min(asked.memory, asked.vcores) > 0:
+        return asked
+    from ..cluster.capacity import Wish, share_host  # most starters say the size
 
-    Raises YoppError where the machine has not got it.
-    """
-    from ..cluster.capacity_plan import Machine, Wish, plan  # most starters say the size
-    from ..cluster.hardware import (
-        UNDETECTED_MB,
-        UNDETECTED_VCORES,
-        counted_machine,
-        size_of_node,
-        threads_per_core,
-    )
-
-    machine = counted_machine(
-        Machine(host.memory_bytes >> 20, host.cores, host.because), hardware, threads_per_core()
-    )
     wish = Wish(
-        nodes=1,
-        memory_mb=size_of_node(asked.memory or None, hardware, UNDETECTED_MB),
-        vcores=size_of_node(asked.vcores or None, hardware, UNDETECTED_VCORES),
+        memory_mb=asked.memory if asked.memory > 0 else None,
+        vcores=asked.vcores if asked.vcores > 0 else None,
     )
-    planned = plan(
-        machine,
-        wish,
-        reserved_memory_mb=settings.system_reserved_memory_mb,
-        cpu_percentage=settings.percentage_physical_cpu_limit,
-    )
-    return planned.nodes[0]
+    node, hardware = configuration.settings(NodeManagerSettings), configuration.settings(HardwareSettings)
+    return share_host(host, node, hardware, wish).nodes[0]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

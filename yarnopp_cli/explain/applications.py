@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from executor.core.estimates import Node
 from executor.records import ContainerState, ExecutionType, Resource
 
 from ..records.explanation import Explanation, Reason, ReasonCode, Suggestion
@@ -28,7 +29,7 @@ from .containers import (
     ways_out,
     why_paused,
 )
-from .estimates import Durations, Expected, Lane, Pool, Start, lane, starts
+from .estimates import Durations, Expected, Start, Wanted, lane, starts
 from .waited import Waited, waited
 from .words import are, begins, capital, count, later, listed, names, ordinal, rests_on, span, waited_text
 
@@ -264,7 +265,7 @@ def _opportunistic(
     app: ApplicationSight, ids: Sequence[str], hopeful: Sequence[Asked], durations: Durations, now_ms: int
 ) -> list[Start]:
     """The starts of what queues, and behind it of opportunistic asks: those that others made before come first."""
-    lanes = [sight.lane(durations, now_ms) for sight in app.sights]
+    lanes = {sight.node.node_id: sight.lane(durations, now_ms) for sight in app.sights}
     wanted = [one for one in hopeful if one.kind is ExecutionType.OPPORTUNISTIC]
     before = [one for one in app.ahead if one.kind is ExecutionType.OPPORTUNISTIC]
     return _race(lanes, before, wanted, ids)
@@ -277,23 +278,24 @@ def _guaranteed(
     wanted = [one for one in hopeful if one.kind is ExecutionType.GUARANTEED]
     if not wanted:
         return []
-    lanes: list[Lane] = []
+    lanes: dict[str, Node] = {}
     for sight in app.sights:
         holders = [one for one in sight.live if one.execution_type is ExecutionType.GUARANTEED]
         left = (sight.node.total - sight.node.used).at_least_zero()
-        lanes.append(lane(sight.node.node_id, left, holders, (), durations, now_ms))
+        lanes[sight.node.node_id] = lane(left, holders, (), durations, now_ms)
     before = [one for one in app.ahead if one.kind is ExecutionType.GUARANTEED]
     return _race(lanes, before, wanted, ())
 
 
 def _race(
-    lanes: Sequence[Lane], before: Sequence[Asked], wanted: Sequence[Asked], ids: Sequence[str]
+    lanes: dict[str, Node], before: Sequence[Asked], wanted: Sequence[Asked], ids: Sequence[str]
 ) -> list[Start]:
     pools = [
-        Pool(f"before {n}", one.number, one.resource, one.duration, one.nodes) for n, one in enumerate(before)
+        Wanted(f"before {n}", one.number, one.resource, one.duration, one.nodes)
+        for n, one in enumerate(before)
     ]
     ours = [
-        Pool(f"ask {n}", one.number, one.resource, one.duration, one.nodes) for n, one in enumerate(wanted)
+        Wanted(f"ask {n}", one.number, one.resource, one.duration, one.nodes) for n, one in enumerate(wanted)
     ]
     keys = frozenset((*ids, *(one.key for one in ours)))
     return [one for several in starts(lanes, [*pools, *ours], keys).values() for one in several]

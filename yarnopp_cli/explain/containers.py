@@ -11,12 +11,13 @@ import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from executor.core.estimates import Node
 from executor.core.outcome import RESUMED
 from executor.records import ContainerState, ExecutionType, Resource
 
 from ..records.explanation import Explanation, Reason, ReasonCode, Suggestion
 from ..records.reports import ContainerReport, NodeReport, NodeState
-from .estimates import BY_NODE, OF_NODE, Durations, Expected, Lane, Start, beyond, lane, ran_ms, starts
+from .estimates import BY_NODE, OF_NODE, Durations, Expected, Start, beyond, lane, ran_ms, starts
 from .waited import waited
 from .words import (  # fmt: skip
     amount,
@@ -112,10 +113,10 @@ class NodeSight:
         first = [one for one in queue if one.execution_type is ExecutionType.GUARANTEED]
         return [*first, *sorted(stand, key=lambda one: one.paused_at_ms), *queue[len(first) :]]
 
-    def lane(self, durations: Durations, now_ms: int) -> Lane:
+    def lane(self, durations: Durations, now_ms: int) -> Node:
         """As the estimates want it."""
         free = self.free_for(ExecutionType.OPPORTUNISTIC)
-        return lane(self.node.node_id, free, self.running(), self.line(), durations, now_ms)
+        return lane(free, self.running(), self.line(), durations, now_ms)
 
 
 def sum_of(resources: Iterable[Resource]) -> Resource:
@@ -612,7 +613,9 @@ def estimated_start(report: ContainerReport, sight: NodeSight, now_ms: int) -> S
     if report.execution_type is ExecutionType.OPPORTUNISTIC and sight.pressed():
         return None
     wanted = report.container_id
-    found = starts([sight.lane(Durations(sight.finished), now_ms)], [], frozenset((wanted,)))
+    found = starts(
+        {sight.node.node_id: sight.lane(Durations(sight.finished), now_ms)}, (), frozenset((wanted,))
+    )
     if wanted in found:
         return found[wanted][0]
     status, line = sight.node.opportunistic, [one.container_id for one in sight.line()]

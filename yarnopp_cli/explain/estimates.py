@@ -8,17 +8,14 @@ applications' containers do, nothing is known.
 
 from __future__ import annotations
 
-import heapq
-import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from executor.records import ContainerState, ExecutionType, Resource
+from executor.core.estimates import Node, Pool, Running, Waiting, future
+from executor.records import ContainerState, Resource
 
 from ..records.reports import ContainerReport
-
-MOST_STEPS = 200_000
-"""Looks at waiting containers that an estimate takes, at most: beyond that it says nothing."""
 
 BEYOND_MS = 1000
 """Twice the median of others and this much more: who has run longer is none of their kind."""
@@ -75,8 +72,10 @@ class Durations:
             (OF_ALL, self._all),
         ):
             if times:
+                ordered = sorted(times)
+                median = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
                 # 0 means unknown: what took no time at all took one millisecond
-                return Expected(max(1, round(statistics.median(times))), basis)
+                return Expected(max(1, round(median)), basis)
         return Expected()
 
 
@@ -93,35 +92,11 @@ def beyond(one: ContainerReport, expected: Expected, now_ms: int) -> bool:
     return expected.basis in (OF_NODE, OF_ALL) and ran_ms(one, now_ms) > 2 * expected.ms + BEYOND_MS
 
 
-# -- lanes ------------------------------------------------------------------------------------------------
+# -- who starts when -----------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
-class Waiter:
-    """One that starts when ``needs`` is free, and gives ``holds`` back ``left_ms`` later (-1: nobody knows when)."""
-
-    key: str
-    needs: Resource
-    holds: Resource
-    left_ms: int
-    expected: Expected
-
-
-@dataclass(slots=True)
-class Lane:
-    """One node: what is free, what runs there and when it ends, and who waits, in order.
-
-    ``ends`` are (left_ms, what is given back, expected, id of one that has outlived its time or "").
-    """
-
-    node_id: str
-    free: Resource
-    ends: list[tuple[int, Resource, Expected, str]] = field(default_factory=list)
-    line: list[Waiter] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Pool:
+class Wanted:
     """``count`` equal containers that are asked for, and go where there is room first: to one of ``nodes``."""
 
     key: str
@@ -142,124 +117,77 @@ class Start:
     outlived: tuple[str, ...] = ()
 
 
+class _Tag(NamedTuple):
+    """What the estimate has to be told of one that starts or ends."""
+
+    key: str
+    expected: Expected
+    late: bool = False
+
+
 def lane(
-    node_id: str,
     free: Resource,
     running: Sequence[ContainerReport],
     line: Sequence[ContainerReport],
     durations: Durations,
     now_ms: int,
-) -> Lane:
+) -> Node:
     """A node as its containers are now. Masters, what nothing is known of, and what is beyond all that is known
     are taken to go on for ever.
     """
-    found = Lane(node_id, free)
+    ends, waiting = [], []
     for one in running:
         expected = durations.of(one)
         if not one.is_am and expected.ms and not beyond(one, expected, now_ms):
             ran = ran_ms(one, now_ms)
-            late = one.container_id if ran > expected.ms else ""
             left = 0 if one.state is ContainerState.KILLING else max(0, expected.ms - ran)
-            found.ends.append((left, one.resource, expected, late))
+            ends.append(Running(left, one.resource, _Tag(one.container_id, expected, ran > expected.ms)))
     for one in line:
         expected = durations.of(one)
-        left = max(0, expected.ms - ran_ms(one, now_ms)) if expected.ms and not one.is_am else -1
-        # One that stands still has kept its memory.
-        needs = one.resource if one.state is ContainerState.SCHEDULED else Resource(0, one.resource.vcores)
-        found.line.append(Waiter(one.container_id, needs, one.resource, left, expected))
-    return found
+        known = bool(expected.ms) and not one.is_am
+        left_ms = max(0, expected.ms - ran_ms(one, now_ms)) if known else None
+        tag = _Tag(one.container_id, expected)
+        waiting.append(Waiting(left_ms, needs_of(one), one.resource, tag))
+    return Node(free, ends, waiting)
 
 
-def starts(lanes: Sequence[Lane], pools: Sequence[Pool], wanted: frozenset[str]) -> dict[str, list[Start]]:
+def needs_of(report: ContainerReport) -> Resource:
+    """What one that waits needs: who stands still has kept its memory."""
+    size = report.resource
+    return size if report.state in (None, ContainerState.SCHEDULED) else Resource(0, size.vcores)
+
+
+def starts(lanes: dict[str, Node], asked: Sequence[Wanted], wanted: frozenset[str]) -> dict[str, list[Start]]:
     """When those of the keys in ``wanted`` start, by key, each one's starts in order; those of which nothing can be
-    said are not there. Each lane starts its own in their order, as they fit; then the pools' ones in theirs.
+    said are not there. ``lanes`` are the nodes by their ids: each starts its own in their order, as they fit; then
+    those that are asked for, in their order.
     """
-    return _Race(lanes, pools, wanted).run()
-
-
-class _Race:
-    """The lanes' future, end after end."""
-
-    def __init__(self, lanes: Sequence[Lane], pools: Sequence[Pool], wanted: frozenset[str]) -> None:
-        self._lanes = lanes
-        self._free = {one.node_id: one.free for one in lanes}
-        self._lines = {one.node_id: list(one.line) for one in lanes}
-        self._least = {one.node_id: _least(waiter.needs for waiter in one.line) for one in lanes}
-        self._pools = list(pools)
-        self._left = {one.key: one.count for one in pools}
-        self._wanted = wanted
-        self._missing = sum(1 for one in lanes for waiter in one.line if waiter.key in wanted)
-        self._missing += sum(one.count for one in pools if one.key in wanted)
-        self._ends: list[tuple[int, int, str, Resource, Expected, str]] = []
-        self._number = 0
-        self._steps = 0
-        self._clock = 0
-        self._weakest = Expected()
-        self._outlived: tuple[str, ...] = ()
-        self._found: dict[str, list[Start]] = {}
-
-    def run(self) -> dict[str, list[Start]]:
-        """Until all that are wanted have started, nothing ends any more, or it takes too long."""
-        for one in self._lanes:
-            for left, resource, expected, late in one.ends:
-                self._end(left, one.node_id, resource, expected, late)
-        for one in self._lanes:
-            self._start_on(one.node_id)
-        while self._missing and self._ends and self._steps < MOST_STEPS:
-            self._clock, _, node_id, resource, expected, late = heapq.heappop(self._ends)
-            if late and late not in self._outlived:
-                self._outlived = (*self._outlived, late)
-            self._weakest = weaker(self._weakest, expected)
-            self._free[node_id] = self._free[node_id] + resource
-            self._start_on(node_id)
-        return self._found
-
-    def _end(self, at: int, node_id: str, resource: Resource, expected: Expected, late: str = "") -> None:
-        self._number += 1
-        self._steps += 1
-        heapq.heappush(self._ends, (at, self._number, node_id, resource, expected, late))
-
-    def _start_on(self, node_id: str) -> None:
-        line = self._lines[node_id]
-        least = self._least[node_id]
-        place = 0
-        while place < len(line) and least.fits_in(self._free[node_id]) and self._steps < MOST_STEPS:
-            self._steps += 1
-            waiter = line[place]
-            if waiter.needs.fits_in(self._free[node_id]):
-                del line[place]
-                self._begin(waiter.key, node_id, waiter.needs, waiter.holds, waiter.left_ms, waiter.expected)
-            else:
-                place += 1
-        for pool in self._pools:
-            if node_id not in pool.nodes:
-                continue
-            while self._left[pool.key] and pool.needs.fits_in(self._free[node_id]):
-                if self._steps >= MOST_STEPS:
-                    return
-                self._left[pool.key] -= 1
-                left = pool.expected.ms or -1
-                self._steps += 1
-                self._begin(pool.key, node_id, pool.needs, pool.needs, left, pool.expected)
-
-    def _begin(
-        self, key: str, node_id: str, needs: Resource, holds: Resource, left: int, expected: Expected
-    ) -> None:
-        self._free[node_id] = self._free[node_id] - needs
-        if key in self._wanted:
-            self._missing -= 1
-            basis = self._weakest if self._weakest.basis else expected
-            self._found.setdefault(key, []).append(Start(self._clock, basis, self._outlived))
-        if left >= 0:
-            self._end(self._clock + left, node_id, holds, expected)
-
-
-def _least(needs: Iterable[Resource]) -> Resource:
-    """What any of them needs at the least, each resource by itself."""
-    known = list(needs)
-    if not known:
-        return Resource()
-    return Resource(min(one.memory for one in known), min(one.vcores for one in known))
+    places = {node_id: place for place, node_id in enumerate(lanes)}
+    pools = [
+        Pool(
+            one.count,
+            Waiting(one.expected.ms or None, one.needs, one.needs, _Tag(one.key, one.expected)),
+            frozenset(places[node_id] for node_id in one.nodes if node_id in places),
+        )
+        for one in asked
+    ]
+    missing = sum(1 for node in lanes.values() for one in node.line if one.tag.key in wanted)
+    missing += sum(one.count for one in asked if one.key in wanted)
+    found: dict[str, list[Start]] = {}
+    weakest, outlived, seen = Expected(), dict[str, None](), 0
+    for at, tag, ended in future(list(lanes.values()), pools):
+        for one in ended[seen:]:
+            weakest = weaker(weakest, one.expected)
+            if one.late:
+                outlived[one.key] = None
+        seen = len(ended)
+        if tag.key in wanted:
+            basis = weakest if weakest.basis else tag.expected
+            found.setdefault(tag.key, []).append(Start(round(at), basis, tuple(outlived)))
+            missing -= 1
+            if not missing:
+                break
+    return found
 
 
 def weaker(one: Expected, other: Expected) -> Expected:
@@ -267,8 +195,3 @@ def weaker(one: Expected, other: Expected) -> Expected:
     if not one.basis or not other.basis:
         return other if other.basis else one
     return other if BASES.index(other.basis) >= BASES.index(one.basis) else one
-
-
-def guaranteed(reports: Iterable[ContainerReport]) -> list[ContainerReport]:
-    """Those of them that are guaranteed."""
-    return [one for one in reports if one.execution_type is ExecutionType.GUARANTEED]

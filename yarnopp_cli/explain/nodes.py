@@ -70,7 +70,11 @@ def _first_and_last(sight: NodeSight, now_ms: int) -> tuple[Start | None, Start 
     if sight.pressed():
         return None, None
     queue = [one.container_id for one in sight.queued()]
-    found = starts([sight.lane(Durations(sight.finished), now_ms)], [], frozenset((queue[0], queue[-1])))
+    found = starts(
+        {sight.node.node_id: sight.lane(Durations(sight.finished), now_ms)},
+        (),
+        frozenset((queue[0], queue[-1])),
+    )
     first, last = found.get(queue[0], [None])[0], found.get(queue[-1], [None])[0]
     wait = sight.node.opportunistic.estimated_queue_wait_ms
     if first is None and last is None and wait > 0 and not sight.finished:

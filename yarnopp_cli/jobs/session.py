@@ -106,7 +106,7 @@ class Session:
         self.abandon()
 
     def _start(self) -> Connection:
-        from ..cluster.lifecycle import ensure_cluster
+        from ..cluster.starting import ensure_cluster
 
         handle = ensure_cluster(self.configuration, self.run_dir, lifetime=ON_DEMAND)
         for warning in handle.warnings:
@@ -161,18 +161,14 @@ class Session:
                 if info.lifetime == ON_DEMAND and not info.applications_running + info.applications_pending:
                     self.connection.call("shutdownCluster", ShutdownClusterRequest(), timeout=GONE_SECONDS)
                     self.close()
-                    from ..cluster.lifecycle import wait_until_gone
-
-                    wait_until_gone(self.run_dir, GONE_SECONDS)
+                    self.run_dir.wait_until_gone(GONE_SECONDS)
             except YoppError:
                 pass  # it has gone, or ends by itself, since no job comes
         self.close()
 
     def _wait_for_its_end(self, error: YoppError) -> None:
-        from ..cluster.lifecycle import wait_until_gone
-
         if isinstance(error, ShuttingDownError):
-            wait_until_gone(self.run_dir, ENDING_SECONDS)
+            self.run_dir.wait_until_gone(ENDING_SECONDS)
 
     def find_node(self, name: str) -> str:
         """The node id that ``name`` means:
@@ -250,9 +246,7 @@ class Session:
                 pass  # it has gone, or is going
         self.close()
         if ends:
-            from ..cluster.lifecycle import wait_until_gone
-
-            wait_until_gone(self.run_dir, GONE_SECONDS)
+            self.run_dir.wait_until_gone(GONE_SECONDS)
 
     def close(self) -> None:
         """Close the connection."""

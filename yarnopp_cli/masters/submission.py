@@ -15,8 +15,8 @@ from typing import Any
 from executor.records import ExecutionType, Resource
 
 from ..errors import UsageError
-from . import distributedshell as shell
 from ..records.jobs import JobSpec
+from . import distributedshell as shell
 
 SHELL_MASTER = "org.apache.hadoop.yarn.applications.distributedshell.ApplicationMaster"
 LARGEST = 2**31 - 1

@@ -1,31 +1,26 @@
-"""What the readers of configuration files hand to the loader: one entry a property, with its place.
-
-Plain classes, here and in the loader: every command imports them, and a dataclass costs a millisecond to
-make."""
+"""What the readers of configuration files hand to the loader: an entry for each property, with its place."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from executor.light import dataclass
 from yarnopp_cli.errors import ConfigurationError
 
 
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One property as a file or a ``-D`` gives it.
 
     ``origin`` is "file:line", "file" where the line is not known, or "-D". ``final`` is XML's: no later file
-    may change it."""
+    may change it.
+    """
 
-    __slots__ = ("final", "from_xml", "name", "origin", "value")
-
-    def __init__(
-        self, name: str, value: Any, origin: str, *, from_xml: bool = False, final: bool = False
-    ) -> None:
-        self.name = name
-        self.value = value
-        self.origin = origin
-        self.from_xml = from_xml
-        self.final = final
+    name: str
+    value: Any
+    origin: str
+    from_xml: bool = False
+    final: bool = False
 
 
 class Reading:

@@ -80,13 +80,12 @@ def chosen_files(conf: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     return files
 
 
-def read_file(path: str) -> Reading:
-    """The entries of one configuration file, TOML or XML by its name, else by its first character.
-
-    Mistakes are in the reading; nothing is raised.
+def read_file(path: str, text: str | None = None) -> Reading:
+    """The entries of one configuration file, or of ``text`` in its stead: TOML or XML by the file's name, else by the
+    first character. Mistakes are in the reading; nothing is raised.
     """
     try:
-        content = _content(path)
+        content = _content(path) if text is None else text.encode()
     except ConfigurationError as error:
         return Reading(error)
     if path.endswith(".xml") or (not path.endswith(".toml") and content.lstrip()[:1] == b"<"):

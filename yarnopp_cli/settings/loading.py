@@ -11,10 +11,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from executor.light import dataclass
 from executor.settings import Property
 from yarnopp_cli.errors import ConfigurationError, InvalidPropertyError, UnknownPropertyError
 from yarnopp_cli.settings.entries import Entry
-from yarnopp_cli.settings.expansion import ExpansionError, environment_variable, expand
 from yarnopp_cli.settings.files import chosen_files, home_of, read_file, user_of
 from yarnopp_cli.settings.refused import REFUSED
 from yarnopp_cli.settings.registry import (
@@ -28,7 +28,17 @@ from yarnopp_cli.settings.registry import (
 )
 from yarnopp_cli.settings.rules import DEFAULT, OF_ANOTHER_CLUSTER, Values, contradictions, doubts
 from yarnopp_cli.settings.suggest import nearest, printable, printable_path
-from yarnopp_cli.settings.values import Refused, Value, expected, from_text, from_toml, to_text
+from yarnopp_cli.settings.values import (
+    ExpansionError,
+    Refused,
+    Value,
+    environment_variable,
+    expand,
+    expected,
+    from_text,
+    from_toml,
+    to_text,
+)
 
 if TYPE_CHECKING:
     from yarnopp_cli.settings.queues import QueueSettings
@@ -81,21 +91,6 @@ class Configuration:
     def queue_properties(self) -> tuple[str, ...]:
         """The names of the properties of queues that somebody set."""
         return tuple(name for name in self._values if name not in PROPERTIES)
-
-    def renamed(self, path: str, name: str) -> Configuration:
-        """The same with the file ``path`` called ``name`` in origins and sources."""
-
-        def shown(text: str) -> str:
-            return text.replace(path, name)
-
-        origins = {key: shown(origin) for key, origin in self._origins.items()}
-        return Configuration(
-            self._values,
-            origins,
-            state_dir=self.state_dir,
-            sources=[shown(one) for one in self.sources],
-            warnings=[shown(one) for one in self.warnings],
-        )
 
     def of_scheduler(self) -> dict[str, tuple[str, str]]:
         """The properties of the queues and of their scheduler that somebody set: value as text, and origin."""
@@ -181,33 +176,30 @@ class Configuration:
         return cls(values, origins, state_dir=state_dir, sources=sources)
 
 
+@dataclass(frozen=True, slots=True)
 class Findings:
-    """What came of reading: a configuration where nothing is wrong, else every problem, first things
-    first."""
+    """What reading gave: a configuration where nothing is wrong, else None and every problem in order."""
 
-    __slots__ = ("configuration", "problems", "sources", "warnings")
-
-    def __init__(
-        self,
-        configuration: Configuration | None,
-        problems: list[ConfigurationError],
-        warnings: list[str],
-        sources: list[str],
-    ) -> None:
-        self.configuration = configuration
-        self.problems = problems
-        self.warnings = warnings
-        self.sources = sources
+    configuration: Configuration | None
+    problems: list[ConfigurationError]
+    warnings: list[str]
+    sources: list[str]
 
 
 def load(
-    conf: Sequence[str], defines: Sequence[str], *, environ: Mapping[str, str], state_dir: str
+    conf: Sequence[str],
+    defines: Sequence[str],
+    *,
+    environ: Mapping[str, str],
+    state_dir: str,
+    texts: Mapping[str, str] | None = None,
 ) -> Configuration:
-    """The configuration of a command: its ``--conf`` and ``-D`` texts ("name=value") over what is found.
+    """The configuration of a command: its ``--conf`` and ``-D`` texts ("name=value") over the site that is found.
 
-    ``state_dir`` is what ``${yopp.state-dir}`` stands for. Raises ConfigurationError: the first of the
-    problems."""
-    findings = examine(conf, defines, environ=environ, state_dir=state_dir)
+    ``state_dir`` is the value of ``${yopp.state-dir}``; ``texts`` stand for what is in the files of these paths.
+    Raises ConfigurationError: the first of the problems.
+    """
+    findings = examine(conf, defines, environ=environ, state_dir=state_dir, texts=texts)
     if findings.configuration is not None:
         return findings.configuration
     first, others = findings.problems[0], len(findings.problems) - 1
@@ -218,7 +210,12 @@ def load(
 
 
 def examine(
-    conf: Sequence[str], defines: Sequence[str], *, environ: Mapping[str, str], state_dir: str
+    conf: Sequence[str],
+    defines: Sequence[str],
+    *,
+    environ: Mapping[str, str],
+    state_dir: str,
+    texts: Mapping[str, str] | None = None,
 ) -> Findings:
     """As ``load``, but it raises nothing and finds every problem, not only the first."""
     layers = _Layers()
@@ -228,7 +225,7 @@ def examine(
     except ConfigurationError as error:
         layers.problems.append(error)
     for path in sources:
-        layers.add_file(path)
+        layers.add_file(path, (texts or {}).get(path))
     for text in defines:
         layers.add_define(text)
     values = layers.typed(environ, state_dir)
@@ -316,8 +313,8 @@ class _Layers:
         self.problems: list[ConfigurationError] = []
         self.warnings: list[str] = []
 
-    def add_file(self, path: str) -> None:
-        reading = read_file(path)
+    def add_file(self, path: str, text: str | None = None) -> None:
+        reading = read_file(path, text)
         self.problems += reading.problems
         self.warnings += reading.warnings
         # A final value binds the files after this one, not the lines after it.

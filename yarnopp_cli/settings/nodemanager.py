@@ -1,4 +1,4 @@
-"""Properties of the NodeManagers beyond those of the executor inside them."""
+"""Properties of the NodeManagers beyond those of the executor inside them, and of how a node's size is found."""
 
 from __future__ import annotations
 
@@ -133,3 +133,59 @@ class NodeManagerSettings:
         AMRMProxyService by different jobs. Here one event loop serves them all, and the number has no
         effect.""",
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HardwareSettings:
+    """What a size of -1 means."""
+
+    detect_capabilities: bool = setting(
+        "yarn.nodemanager.resource.detect-hardware-capabilities",
+        True,
+        doc="""Take a size of -1 from the machine. False, YARN's default, makes it YARN's constants: 8192 MB and 8
+        vcores, whatever the machine has.""",
+    )
+    count_logical_processors: bool = setting(
+        "yarn.nodemanager.resource.count-logical-processors-as-cores",
+        True,
+        doc="""Count each processor that the kernel shows as a core. False, YARN's default, counts the threads of
+        one core (hyper-threads) once.""",
+    )
+    pcores_vcores_multiplier: float = setting(
+        "yarn.nodemanager.resource.pcores-vcores-multiplier",
+        1.0,
+        at_least=0.1,
+        at_most=100,
+        doc="How many vcores a core makes where a node's vcores are taken from the machine.",
+    )
+    resource_monitor_interval_ms: int = setting(
+        "yarn.nodemanager.resource-monitor.interval-ms",
+        1000,
+        at_least=20,
+        doc="""How often use is measured, unless yarn.nodemanager.container-monitor.interval-ms says it: one pass
+        measures the containers and the machine.""",
+    )
+
+
+def by_port(text: str) -> dict[int | None, str]:
+    """A property that may differ between the nodes of a host (racks, labels): port -> value, None for all others.
+
+    The text is ``gpu`` for all nodes, or ``45454=gpu, 45456=fast``; an entry without a port is for the others. Raises
+    ValueError that says which entry is wrong.
+    """
+    values: dict[int | None, str] = {}
+    for entry in text.replace(",", " ").split():
+        port, equals, value = entry.rpartition("=")
+        if equals and not (port.isascii() and port.isdigit()):
+            raise ValueError(f"{entry!r} does not begin with the port of a node")
+        key = int(port) if equals else None
+        if key in values:
+            raise ValueError(f"{entry!r} is the second for the same node")
+        values[key] = value
+    return values
+
+
+def of_node(text: str, port: int) -> str:
+    """The value of the node with that port, "" for none."""
+    values = by_port(text)
+    return values.get(port, values.get(None, ""))

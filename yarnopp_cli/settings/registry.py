@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from executor.settings import ExecutorSettings, Property, properties_of
-from yarnopp_cli.settings.applications import ApplicationSettings
-from yarnopp_cli.settings.engine import EngineSettings
-from yarnopp_cli.settings.hardware import HardwareSettings
-from yarnopp_cli.settings.nodemanager import NodeManagerSettings
+from yarnopp_cli.settings.applications import ApplicationSettings, EngineSettings
+from yarnopp_cli.settings.nodemanager import HardwareSettings, NodeManagerSettings
 from yarnopp_cli.settings.queues import CapacitySchedulerSettings
 from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
 from yarnopp_cli.settings.web import WebSettings

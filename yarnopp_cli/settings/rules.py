@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from executor.light import dataclass
 from yarnopp_cli.errors import ConfigurationError, InvalidPropertyError
+from yarnopp_cli.settings.nodemanager import by_port
 from yarnopp_cli.settings.registry import QUEUE_PREFIX
 from yarnopp_cli.settings.suggest import printable
-from yarnopp_cli.settings.topology import parse
 from yarnopp_cli.settings.values import Value, to_text
 
 DEFAULT = "default"
@@ -39,14 +40,12 @@ OF_ANOTHER_CLUSTER: frozenset[str] = frozenset(
 warning."""
 
 
+@dataclass(frozen=True, slots=True)
 class Values:
     """All values with their origins, as the rules read them."""
 
-    __slots__ = ("origins", "values")
-
-    def __init__(self, values: Mapping[str, Value], origins: Mapping[str, str]) -> None:
-        self.values = values
-        self.origins = origins
+    values: Mapping[str, Value]
+    origins: Mapping[str, str]
 
     def number(self, name: str) -> float:
         """The value of a numeric property."""
@@ -118,7 +117,7 @@ def _per_node(name: str, *, prefix: str = "") -> Callable[[Values], InvalidPrope
 
     def rule(values: Values) -> InvalidPropertyError | None:
         try:
-            found = parse(str(values.values[name]))
+            found = by_port(str(values.values[name]))
             if all(value.startswith(prefix) and value != prefix for value in found.values()):
                 return None
             message = (

@@ -1,15 +1,20 @@
-"""A TOML document as entries: dotted keys, quoted names and sections all flatten to YARN's names."""
+"""A TOML document as entries: dotted keys, quoted names and sections all flatten to YARN's names.
+
+tomli gives values without lines, so ``outline`` reads the document a second time for where each key and value
+stands. It is asked only about documents that tomli has accepted, and judges nothing: what it cannot follow it leaves
+out, and a message then names the file without a line.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import tomli
 
 from yarnopp_cli.errors import ConfigurationError
 from yarnopp_cli.settings.entries import Entry, Reading
-from yarnopp_cli.settings.lines import lines_of_keys
 from yarnopp_cli.settings.suggest import printable_path
 
 _PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)\s*$")
@@ -85,3 +90,111 @@ def _syntax_error(error: Exception, text: str, shown: str) -> ConfigurationError
         where = f"{shown}:{len(lines)}:{len(lines[-1]) + 1}"
     because = printable_path(_PLACE.sub("", message))
     return ConfigurationError(f"{where}: not a TOML document", because=because, hint=hint)
+
+
+# -- where keys and values stand ----------------------------------------------------------------------
+
+_PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
+_KEY = re.compile(rf"{_PART}(?:[ \t]*\.[ \t]*{_PART})*")
+_PARTS = re.compile(_PART)
+_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_EQUALS = re.compile(r"[ \t]*=")
+_TOKEN = re.compile(
+    r'"""(?:[^\\]|\\.)*?"{3,5}'
+    r"|'''.*?'{3,5}"
+    r'|"(?:[^"\\\n]|\\.)*"'
+    r"|'[^'\n]*'"
+    r"|\#[^\n]*|[\[\]{}]|\n|[^\"'\#\[\]{}\n]+",
+    re.DOTALL,
+)
+
+
+class Outlined(NamedTuple):
+    """One key or section header: its dotted name, its line (from 1), and where in the text its value begins and
+    ends; for a header that is where its line ends, and ``ends`` is where what belongs to it may be put first."""
+
+    name: str
+    line: int
+    header: bool
+    begins: int
+    ends: int
+
+
+def lines_of_keys(text: str) -> dict[str, list[int]]:
+    """Lines (from 1) at which each key or section stands, by its dotted name; two spellings of one name share
+    it."""
+    lines: dict[str, list[int]] = {}
+    for one in outline(text):
+        lines.setdefault(one.name, []).append(one.line)
+    return lines
+
+
+def outline(text: str) -> Iterator[Outlined]:
+    """Every key and section header, in their order."""
+    section: tuple[str, ...] = ()
+    position, line, counted = 0, 1, 0
+    while True:
+        blank = _BLANK.match(text, position)
+        position = blank.end() if blank else position
+        line += text.count("\n", counted, position)
+        counted = position
+        brackets = 0
+        while position < len(text) and text[position] in "[ \t" and brackets < 2:
+            brackets += text[position] == "["
+            position += 1
+        key = _KEY.match(text, _skip_blanks(text, position) if brackets else position)
+        if key is None:
+            return
+        parts = _parts(key.group())
+        if brackets:
+            section = parts
+            end = text.find("\n", key.end())
+            position = len(text) if end < 0 else end
+            begins = ends = position
+        else:
+            parts = section + parts
+            equals = _EQUALS.match(text, key.end())
+            if equals is None:
+                return
+            begins = _skip_blanks(text, equals.end())
+            ends, position = _end_of_value(text, begins)
+        yield Outlined(".".join(parts), line, bool(brackets), begins, ends)
+
+
+def _skip_blanks(text: str, position: int) -> int:
+    while position < len(text) and text[position] in " \t":
+        position += 1
+    return position
+
+
+def _parts(key: str) -> tuple[str, ...]:
+    parts = []
+    for part in _PARTS.findall(key):
+        if part[0] == "'":
+            part = part[1:-1]
+        elif part[0] == '"':
+            # tomli knows the escapes
+            part = next(iter(tomli.loads(f"{part} = 0"))) if "\\" in part else part[1:-1]
+        parts.append(part)
+    return tuple(parts)
+
+
+def _end_of_value(text: str, position: int) -> tuple[int, int]:
+    """Where a value ends, and where its line does: blanks and a comment may be between them."""
+    depth = 0
+    ends = position
+    while position < len(text):
+        token = _TOKEN.match(text, position)
+        if token is None:
+            return len(text), len(text)
+        found = token.group()
+        if found in "[{":
+            depth += 1
+        elif found in "]}":
+            depth -= 1
+        elif found == "\n" and depth <= 0:
+            return ends, position
+        position = token.end()
+        if not found.startswith("#"):
+            ends = token.start() + len(found.rstrip()) if found.strip() else ends
+    return ends, position

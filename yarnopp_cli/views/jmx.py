@@ -9,8 +9,8 @@ from typing import Any
 from executor.records import ContainerState, ContainerStatus, ExecutionType
 
 from ..records.container_protocol import GetNodeInfoResponse
+from ..records.figures import PERCENTILES, GetSchedulerFiguresResponse
 from ..records.reports import NodeReport
-from ..resourcemanager.metrics import PERCENTILES, OpportunisticCounts
 
 Bean = dict[str, Any]
 
@@ -18,7 +18,7 @@ Bean = dict[str, Any]
 def cluster_beans(
     figures: Mapping[str, Any],
     nodes: Sequence[NodeReport],
-    opportunistic: OpportunisticCounts,
+    opportunistic: GetSchedulerFiguresResponse,
     process: Mapping[str, float],
 ) -> list[Bean]:
     """The RM's. ``figures`` is the inside of ClusterMetricsInfo."""

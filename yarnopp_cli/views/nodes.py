@@ -7,9 +7,10 @@ from typing import Any
 
 from executor.records import OpportunisticContainersStatus
 
-from ..records.reports import NodeReport
+from ..records.reports import NodeReport, NodeState
 from .cluster import resource_document
 from .columns import Column
+from .noun import Noun
 from .text import megabytes, timestamp, vcores
 
 _MIB = 1 << 20
@@ -219,3 +220,14 @@ def fields(node: NodeReport) -> list[tuple[str, str]]:
         ("Pid", str(node.pid)),
         ("Version", node.version),
     ]
+
+
+NODES: Noun[NodeReport] = Noun(
+    "node",
+    "nodes",
+    identity=lambda node: node.node_id,
+    columns=lambda now_ms: COLUMNS,
+    document=lambda node, now_ms: document(node),
+    fields=lambda node, now_ms: fields(node),
+    states=("ALL", *(state.value for state in NodeState)),
+)

@@ -10,8 +10,8 @@ from typing import Any
 from executor.records import ContainerState, ContainerStatus
 
 from ..records.container_protocol import GetNodeInfoResponse
+from ..records.figures import PERCENTILES, GetSchedulerFiguresResponse
 from ..records.reports import NodeReport, NodeState
-from ..resourcemanager.metrics import PERCENTILES, OpportunisticCounts
 
 _O = "yopp_opportunistic_containers"
 
@@ -62,7 +62,7 @@ def _number(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else repr(round(float(value), 6))
 
 
-def of_cluster(figures: Mapping[str, Any], opportunistic: OpportunisticCounts) -> list[Sample]:
+def of_cluster(figures: Mapping[str, Any], opportunistic: GetSchedulerFiguresResponse) -> list[Sample]:
     """The RM's. ``figures`` is the inside of ClusterMetricsInfo."""
     found = [
         Sample("yopp_applications", figures[key], "Applications by state.", labels={"state": state})

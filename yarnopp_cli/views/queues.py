@@ -9,6 +9,7 @@ from executor.records import Resource
 
 from ..records.reports import QueueReport, QueueUserReport
 from .columns import Column
+from .noun import Noun
 from .text import megabytes, number_of, vcores
 
 COLUMNS: tuple[Column[QueueReport], ...] = (
@@ -158,3 +159,14 @@ def fields(queue: QueueReport) -> list[tuple[str, str]]:
 
 def _shown(resource: Resource) -> str:
     return f"{resource.memory} MB, {vcores(resource.vcores)}"
+
+
+QUEUES: Noun[QueueReport] = Noun(
+    "queue",
+    "queues",
+    identity=lambda queue: queue.name,
+    columns=lambda now_ms: COLUMNS,
+    document=lambda queue, now_ms: document(queue),
+    fields=lambda queue, now_ms: fields(queue),
+    states=("ALL", "RUNNING", "STOPPED", "DRAINING"),
+)

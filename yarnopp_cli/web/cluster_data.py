@@ -11,10 +11,10 @@ from ..cluster.rundir import RunDir
 from ..errors import ApplicationNotFoundError, YoppError
 from ..records import client_protocol as client
 from ..records.container_protocol import GetContainerStatusesRequest, GetContainerStatusesResponse
+from ..records.figures import GetSchedulerFiguresRequest, GetSchedulerFiguresResponse
 from ..records.ids import ApplicationId
 from ..records.mapreduce_report import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ..records.reports import FINAL_STATES, ApplicationReport, ClusterInfo, ContainerReport, NodeReport
-from ..resourcemanager.machine import ResourceManager
 from ..views.mapreduce import JobView, with_usage
 from . import figures
 from .calls import LocalCalls, call_daemon
@@ -32,9 +32,8 @@ def now_ms() -> int:
 class ClusterData:
     """What documents and pages are made of: the machine's own answers."""
 
-    def __init__(self, calls: LocalCalls, machine: ResourceManager, run_dir: RunDir) -> None:
+    def __init__(self, calls: LocalCalls, run_dir: RunDir) -> None:
         self.call = calls
-        self.machine = machine
         self.run_dir = run_dir
         self.busy = figures.Busy()
         self.kept_jobs = KeptJobs(run_dir)
@@ -42,6 +41,11 @@ class ClusterData:
     async def info(self) -> ClusterInfo:
         """The cluster in short."""
         found: ClusterInfo = (await self.call(client.GetClusterInfoRequest())).info
+        return found
+
+    async def figures(self) -> GetSchedulerFiguresResponse:
+        """What is counted beside the reports."""
+        found: GetSchedulerFiguresResponse = await self.call(GetSchedulerFiguresRequest())
         return found
 
     async def applications(

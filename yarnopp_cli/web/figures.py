@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
+from ..records.figures import GetSchedulerFiguresResponse
 from ..views import cluster as cluster_view
 from ..views import jmx as jmx_view
 from ..views import prometheus
@@ -37,16 +38,18 @@ class Busy:
         return self._percent
 
 
-async def cluster_metrics(data: ClusterData) -> dict[str, Any]:
-    """ClusterMetricsInfo."""
-    machine = data.machine
+async def cluster_metrics(
+    data: ClusterData, counted: GetSchedulerFiguresResponse | None = None
+) -> dict[str, Any]:
+    """ClusterMetricsInfo, with what was ``counted`` just now."""
+    counted = counted or await data.figures()
     return cluster_view.metrics(
         await data.info(),
         await data.applications(),
         await data.nodes(),
-        machine.pending(),
+        counted.pending,
         data.busy.percent(),
-        machine.assigned_per_second(time.monotonic()),
+        counted.assigned_per_second,
     )
 
 
@@ -74,10 +77,11 @@ def cluster_routes(data: ClusterData) -> list[web.RouteDef]:
     """``/metrics`` and ``/jmx`` of the RM."""
 
     async def metrics(request: web.Request) -> web.StreamResponse:
-        found = await cluster_metrics(data)
+        counted = await data.figures()
+        found = await cluster_metrics(data, counted)
         return _answer(
             [
-                *prometheus.of_cluster(found["clusterMetrics"], data.machine.opportunistic_metrics),
+                *prometheus.of_cluster(found["clusterMetrics"], counted),
                 *prometheus.of_nodes(await data.nodes()),
                 *prometheus.of_process("resourcemanager", process_figures()),
             ]
@@ -85,10 +89,9 @@ def cluster_routes(data: ClusterData) -> list[web.RouteDef]:
 
     async def jmx(request: web.Request) -> web.StreamResponse:
         nodes = await data.nodes()
-        found = await cluster_metrics(data)
-        beans = jmx_view.cluster_beans(
-            found["clusterMetrics"], nodes, data.machine.opportunistic_metrics, process_figures()
-        )
+        counted = await data.figures()
+        found = await cluster_metrics(data, counted)
+        beans = jmx_view.cluster_beans(found["clusterMetrics"], nodes, counted, process_figures())
         return _beans(request, beans)
 
     return [web.get("/metrics", metrics), web.get("/jmx", jmx)]
@@ -102,13 +105,13 @@ def node_routes(data: NodeData) -> list[web.RouteDef]:
         statuses = await data.statuses()
         return _answer(
             [
-                *prometheus.of_node(info, statuses, data.machine.container_counts),
+                *prometheus.of_node(info, statuses, await data.counts()),
                 *prometheus.of_process("nodemanager", process_figures(), node=info.node_id),
             ]
         )
 
     async def jmx(request: web.Request) -> web.StreamResponse:
-        counts = data.machine.container_counts
+        counts = await data.counts()
         beans = jmx_view.node_beans(await data.info(), await data.statuses(), counts, process_figures())
         return _beans(request, beans)
 

@@ -12,11 +12,12 @@ from executor.records import ContainerStatus
 
 from ..cluster.rundir import RunDir
 from ..errors import YoppError
-from ..nodemanager.machine import NodeManager
 from ..records.client_protocol import GetContainersRequest, GetContainersResponse
 from ..records.container_protocol import (
     GetContainerStatusesRequest,
     GetContainerStatusesResponse,
+    GetNodeFiguresRequest,
+    GetNodeFiguresResponse,
     GetNodeInfoRequest,
     GetNodeInfoResponse,
 )
@@ -51,10 +52,10 @@ class NodeData:
     """What documents and pages are made of: the node's own answers, and what its RM knows besides."""
 
     def __init__(
-        self, calls: LocalCalls, machine: NodeManager, run_dir: RunDir, facts: container_view.NodeFacts
+        self, calls: LocalCalls, node_id: str, run_dir: RunDir, facts: container_view.NodeFacts
     ) -> None:
         self._call = calls
-        self.machine = machine
+        self.node_id = node_id
         self.run_dir = run_dir
         self.facts = facts
 
@@ -62,6 +63,11 @@ class NodeData:
         """The node."""
         found: GetNodeInfoResponse = await self._call(GetNodeInfoRequest())
         return found
+
+    async def counts(self) -> dict[str, int]:
+        """How many containers were launched, and how they ended, since the node's start."""
+        answer: GetNodeFiguresResponse = await self._call(GetNodeFiguresRequest())
+        return answer.counts
 
     async def statuses(self) -> tuple[ContainerStatus, ...]:
         """All containers that the node knows, in order of arrival."""
@@ -73,7 +79,7 @@ class NodeData:
 
         While the RM does not answer: what the node knows alone.
         """
-        node_id = self.machine.node_id
+        node_id = self.node_id
         statuses = {one.container_id: one for one in await self.statuses()}
         request = GetContainersRequest(node_id=node_id, finished=True)
         try:
@@ -178,7 +184,7 @@ class NodeApi:
     async def containers(self, request: web.Request) -> Document:
         """``yopp container list -a --node NODE --json``."""
         found = await self._data.containers()
-        return container_view.documents(found, now_ms(), {self._data.machine.node_id: self._data.facts})
+        return container_view.documents(found, now_ms(), {self._data.node_id: self._data.facts})
 
     async def container(self, request: web.Request) -> Document:
         """``yopp container status ID --json``."""
@@ -191,7 +197,7 @@ class NodeApi:
         container_id = request.match_info["container"]
         directory = await self._data.log_directory(container_id)
         files = [(one.name, one.size, one.changed_ms) for one in logs.files_of(directory)]
-        return view.log_files(container_id, self._data.machine.node_id, files)
+        return view.log_files(container_id, self._data.node_id, files)
 
     async def log(self, request: web.Request) -> web.StreamResponse:
         """One file of a container's output."""
@@ -216,13 +222,13 @@ async def serve(
     listener: WebListener,
     loopback_only: bool,
     calls: LocalCalls,
-    machine: NodeManager,
+    node_id: str,
     run_dir: RunDir,
     facts: container_view.NodeFacts,
 ) -> WebServer:
     """Serve an NM's REST API and pages on a bound socket."""
     from .pages.node import NodePages
 
-    data = NodeData(calls, machine, run_dir, facts)
+    data = NodeData(calls, node_id, run_dir, facts)
     routes = NodeApi(data).routes() + figures.node_routes(data) + NodePages(data).routes()
     return await start(bound, listener, loopback_only, routes)

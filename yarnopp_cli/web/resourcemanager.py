@@ -16,6 +16,7 @@ from executor.records import ContainerState
 from ..cluster.inspection import cluster_document, inspect_cluster
 from ..cluster.rundir import RunDir
 from ..errors import NodeNotFoundError, NotYetSupportedError
+from ..masters.submission import resource_of
 from ..records import application_updates as changes
 from ..records import client_protocol as client
 from ..records.activities import GetActivitiesRequest
@@ -32,8 +33,6 @@ from ..records.reports import (
     NodeState,
     YarnApplicationState,
 )
-from ..masters.submission import resource_of
-from ..resourcemanager.machine import ResourceManager
 from ..rpc.server import user_name
 from ..settings.applications import ApplicationSettings
 from ..settings.loading import Configuration
@@ -467,14 +466,13 @@ async def serve(
     listener: WebListener,
     loopback_only: bool,
     calls: LocalCalls,
-    machine: ResourceManager,
     run_dir: RunDir,
     configuration: Configuration,
 ) -> WebServer:
     """Serve the RM's REST API and pages on a bound socket."""
     from .pages.cluster import ClusterPages
 
-    data = ClusterData(calls, machine, run_dir)
+    data = ClusterData(calls, run_dir)
     routes = ClusterApi(data, configuration).routes()
     routes += MapReduceApi(data).routes()
     routes += figures.cluster_routes(data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from executor.core.deadlines import SWEEP_ABOVE, DeadlineKind, Deadlines
-from executor.core.durations import REMEMBERED, DurationStatistics
+from executor.core.estimates import REMEMBERED, RecentMean
 from executor.core.tracker import ResourceUtilizationTracker
 from executor.records import Resource
 
@@ -50,7 +50,7 @@ def test_nothing_of_an_overdrawn_dimension_fits() -> None:
 
 
 def test_mean_is_of_the_last_durations() -> None:
-    durations = DurationStatistics()
+    durations = RecentMean()
     assert durations.mean is None
     for _ in range(REMEMBERED):
         durations.add(1000.0)

@@ -31,7 +31,7 @@ from ..frame.options import (
     new_typer,
 )
 from ..frame.output import Printer
-from ..looking.node_changes import size_document, tell
+from ..looking.node_changes import size_document, size_text, tell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -195,7 +195,7 @@ def update_node_resource(
         printer,
         changed,
         dry_run=dry_run,
-        text=lambda one: f"{one.total.memory} MB, {one.total.vcores} vcores",
+        text=size_text,
         answer=size_document,
     )
 
@@ -249,7 +249,7 @@ def _as_started(context: Context) -> Configuration:
 
     Raises YoppError.
     """
-    from ...cluster.lifecycle import running_configuration
+    from ...cluster.state import running_configuration
     from ...settings.loading import load
 
     site = running_configuration(context.run_dir)

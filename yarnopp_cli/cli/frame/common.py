@@ -47,11 +47,11 @@ def complete(command: Any, *path: str) -> None:
         if spelling == "--timeout":
             if path in _UNBOUNDED or path[:1] in _UNBOUNDED:
                 continue
-            one.callback = _bounded
+            one.callback = bounded
         else:
             one.hidden = True
             if spelling in ("--conf", "--define"):
-                one.callback = _checked
+                one.callback = checked
         one.opts = [each for each in one.opts if each not in has]
         if spelling == "--quiet":
             command.callback = _without_quiet(command.callback)
@@ -94,7 +94,7 @@ def _without_quiet(callback: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _checked(context: Any, option: Any, value: Any) -> Any:
+def checked(context: Any, option: Any, value: Any) -> Any:
     """What is named is checked, though this command reads no property. Raises ConfigurationError."""
     if value:
         from ...settings.loading import load
@@ -104,7 +104,7 @@ def _checked(context: Any, option: Any, value: Any) -> Any:
     return value
 
 
-def _bounded(context: Any, option: Any, seconds: Any) -> Any:
+def bounded(context: Any, option: Any, seconds: Any) -> Any:
     """Have this command end with 124 after so many seconds."""
     if seconds is not None and not context.resilient_parsing:
         _arm(float(seconds))

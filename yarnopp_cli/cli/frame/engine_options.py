@@ -9,12 +9,15 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ..table import COMMANDS
 from .options import EngineOption, Rm
+
+if TYPE_CHECKING:
+    from ...client.choice import Choice
 
 SECTIONS = frozenset({"Jobs", "Looking"})
 OTHERS = frozenset({"status", "rmadmin", "top", "metrics"})
@@ -59,20 +62,9 @@ def _offered(callback: Callable[..., Any] | None, path: str) -> Callable[..., An
     signature = inspect.signature(callback, eval_str=True)
 
     def chosen(**values: Any) -> Any:
-        from ...client.choice import YARN, choose  # the frame itself imports no more than help needs
-
-        engine, rm = values.pop("engine"), values.pop("rm")
-        if path.partition(" ")[0] in HERE:
-            _tell_that_it_is_here(path, engine, rm, values)
-            return callback(**values)
-        choice = choose(
-            engine.value if engine is not None else None,
-            rm,
-            conf=values.get("conf"),
-            define=values.get("define"),
-            environ=os.environ,
-        )
-        if choice.name != YARN:
+        choice = engine_of(path, values, here=path.partition(" ")[0] in HERE)
+        del values["engine"], values["rm"]
+        if choice is None:
             return callback(**values)
         from ..remote import run
 
@@ -92,6 +84,25 @@ def _offered(callback: Callable[..., Any] | None, path: str) -> Callable[..., An
     return chosen
 
 
+def engine_of(path: str, values: dict[str, Any], *, here: bool) -> Choice | None:
+    """The YARN cluster that a command line means; None for this host's own, of which it says so if the command is about
+    this host (``here``) and the engine is YARN. Raises UsageError."""
+    from ...client.choice import YARN, choose  # the frame itself imports no more than help needs
+
+    engine, rm = values.get("engine"), values.get("rm")
+    if here:
+        _tell_that_it_is_here(path, engine, rm, values)
+        return None
+    choice = choose(
+        getattr(engine, "value", engine),
+        rm,
+        conf=values.get("conf"),
+        define=values.get("define"),
+        environ=os.environ,
+    )
+    return choice if choice.name == YARN else None
+
+
 def _tell_that_it_is_here(path: str, engine: Any, rm: list[str] | None, values: dict[str, Any]) -> None:
     """Where the engine is YARN, say that this command is about this host's own cluster all the same.
 
@@ -103,7 +114,7 @@ def _tell_that_it_is_here(path: str, engine: Any, rm: list[str] | None, values: 
     name, asked = path.partition(" ")[0], engine is not None or bool(rm)
     try:
         choice = choose(
-            engine.value if engine is not None else None,
+            getattr(engine, "value", engine),
             rm,
             conf=values.get("conf"),
             define=values.get("define"),

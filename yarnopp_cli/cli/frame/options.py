@@ -6,9 +6,12 @@ import enum
 import math
 import re
 import time
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 import typer
+
+from executor.light import dataclass
 
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 """Click's context settings of every command."""
@@ -206,6 +209,7 @@ Watch = Annotated[
         help="Print again every SECS seconds, in place on a terminal.",
     ),
 ]
+State = Annotated[str | None, typer.Option("--state", metavar="S,…", help="Only in these states.")]
 Sort = Annotated[
     str | None, typer.Option("--sort", metavar="COL[,-COL]", help="Sort by columns; - means descending.")
 ]
@@ -213,13 +217,36 @@ Columns = Annotated[
     str | None, typer.Option("--columns", metavar="A,B", help="Show these columns (not with -o json).")
 ]
 Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=0, help="Show at most N.")]
-Newest = Annotated[
-    int | None,
-    typer.Option(
-        "--limit", metavar="N", min=0, help="Show at most N: the newest, or with --sort the first so sorted."
-    ),
+NEWEST = "Show at most N: the newest, or with --sort the first so sorted."
+Newest = Annotated[int | None, typer.Option("--limit", metavar="N", min=0, help=NEWEST)]
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """On the type of an argument or option: the kinds of things whose ids completion offers for it (app, container,
+    node, queue), of containers those that ``fits``."""
+
+    kinds: tuple[str, ...]
+    fits: Callable[[Any], bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """On the type of an argument or option: the words that completion offers for it. ``several``: with commas
+    between, in capitals or not."""
+
+    words: Callable[[], Iterable[str]]
+    several: bool = False
+
+
+_IDS = typer.Argument(metavar="ID...", help="Full id, `last`, unique suffix, 1-3, `all`, or - for stdin.")
+Ids = Annotated[list[str], _IDS]
+ApplicationIds = Annotated[list[str], _IDS, Live(("app",))]
+ContainerIds = Annotated[list[str], _IDS, Live(("container",))]
+OfApplication = Annotated[
+    str | None, typer.Option("--app", metavar="ID", help="Only of this application."), Live(("app",))
 ]
-Ids = Annotated[
-    list[str],
-    typer.Argument(metavar="ID...", help="Full id, `last`, unique suffix, 1-3, `all`, or - for stdin."),
-]
+NodeIds = Annotated[list[str], _IDS, Live(("node",))]
+QueueNames = Annotated[list[str], _IDS, Live(("queue",))]
+JobIds = Annotated[list[str], _IDS, Live(("app", "container"))]
+AnyIds = Annotated[list[str], _IDS, Live(("app", "container", "node"))]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
 
+from ..frame.options import Words
 from ..table import COMMANDS
 
 _LISTS = ("--state", "--sort", "--columns", "--kind", "--type")
@@ -29,8 +30,6 @@ _STATES = {
     "attempt list": ("looking.attempt", "_STATES"),
     "container list": ("looking.container", "STATES"),
     "ps": ("looking.container", "STATES"),
-    "node list": ("looking.node", "_STATES"),
-    "queue list": ("looking.queue", "_STATES"),
 }
 _TYPES = {
     "app list": ("YARN", "MAPREDUCE"),
@@ -76,8 +75,11 @@ def _values(path: list[str], option: str, command: Callable[[list[str]], Any]) -
 def _choices(path: list[str], option: str, command: Callable[[list[str]], Any]) -> list[str] | None:
     """The values of an option that the parser itself knows; of one before any command, those of most."""
     for one in command(path or ["ps"]).params:
-        if option in (*one.opts, *one.secondary_opts) and (known := getattr(one.type, "choices", None)):
-            return _texts(known)
+        if option in (*one.opts, *one.secondary_opts):
+            if isinstance(completes := getattr(one, "completes", None), Words):
+                return list(completes.words())
+            if known := getattr(one.type, "choices", None):
+                return _texts(known)
     return None
 
 

@@ -9,13 +9,8 @@ import typer
 
 from ... import __version__
 from ...errors import YoppError
-from ..frame.options import Color, Json, Output, Quiet, examples
-from ..frame.output import Printer
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``version``."""
-    app.command("version", epilog=examples("yopp version", "yopp version --json"))(version)
+from ..frame.command import Needs, command
+from ..frame.session import Session
 
 
 def cgroup_version() -> str:
@@ -40,9 +35,10 @@ def _engine() -> str:
         return LOCAL
 
 
-def version(json: Json = False, output: Output = None, quiet: Quiet = False, color: Color = None) -> None:
-    """Print the versions of yopp and of what it stands on."""
-    printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
+@command("version", "yopp version", "yopp version --json", needs=Needs.NOTHING)
+def version(session: Session) -> None:
+    """Print the versions of yopp and its dependencies."""
+    printer = session.printer
     facts = {
         "version": __version__,
         "python": ".".join(str(part) for part in sys.version_info[:3]),

@@ -289,7 +289,8 @@ def warn_of_ignored(session: Session, printer: Printer) -> None:
     """A cluster that runs already goes by the properties that its daemons were started with."""
     if session.started_here or not session.configuration.from_command_line():
         return
-    from ...cluster.lifecycle import running_configuration, setting_differences
+    from ...cluster.starting import setting_differences
+    from ...cluster.state import running_configuration
 
     running = running_configuration(session.run_dir)
     found = [] if running is None else setting_differences(running, session.configuration)

@@ -308,30 +308,24 @@ def change(
 
 
 def _tried(context: Context, path: str, text: str) -> Configuration:
-    """The configuration with ``text`` in the place of the file. Raises ConfigurationError."""
+    """The configuration with ``text`` in the file. Raises ConfigurationError."""
     from ...settings.files import chosen_files
     from ...settings.loading import load
 
     given = chosen_files(context.conf, os.environ) if context.conf or os.environ.get("YOPP_CONF") else [path]
-    with tempfile.TemporaryDirectory(prefix="yopp-config-") as directory:
-        trial = os.path.join(directory, SITE)
-        with open(trial, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-        read = [trial if os.path.realpath(one) == path else one for one in given]
-        try:
-            found = load(
-                read if trial in read else [*read, trial],
-                context.define,
-                environ=os.environ,
-                state_dir=context.run_dir.state_dir,
-            )
-        except ConfigurationError as error:
-            raise type(error)(
-                f"nothing was written: {error.message.replace(trial, path)}",
-                because=error.because.replace(trial, path),
-                hint=error.hint,
-            ) from None
-    return found.renamed(trial, path)
+    read = [path if os.path.realpath(one) == path else one for one in given]
+    try:
+        return load(
+            read if path in read else [*read, path],
+            context.define,
+            environ=os.environ,
+            state_dir=context.run_dir.state_dir,
+            texts={path: text},
+        )
+    except ConfigurationError as error:
+        raise type(error)(
+            f"nothing was written: {error.message}", because=error.because, hint=error.hint
+        ) from None
 
 
 def _check_place(path: str) -> None:

@@ -62,7 +62,7 @@ def down(
     It also clears up after daemons that were killed. With containers running it asks first. Nothing running
     is fine.
     """
-    from ...cluster.lifecycle import START_SECONDS, take_down
+    from ...cluster.ending import STOP_SECONDS, take_down
 
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     context = Context.looking(conf=conf, define=define, run_dir=run_dir)
@@ -73,7 +73,7 @@ def down(
         context.run_dir,
         keep_containers=keep_containers,
         force=force,
-        timeout=START_SECONDS if timeout is None else timeout,
+        timeout=STOP_SECONDS if timeout is None else timeout,
     )
     for line in report.cleared.problems:
         printer.warn(line)

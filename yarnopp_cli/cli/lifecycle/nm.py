@@ -8,6 +8,7 @@ import typer
 
 from ...errors import UsageError
 from ...records.reports import NodeState
+from ..frame.command import Needs, command
 from ..frame.context import Context
 from ..frame.options import (
     Color,
@@ -21,11 +22,11 @@ from ..frame.options import (
     Quiet,
     RunDirOption,
     Timeout,
-    Verbose,
     examples,
     new_typer,
 )
 from ..frame.output import WORDS, Printer
+from ..frame.session import Session
 from ..looking import node_changes
 from .down import Force
 from .rm import as_it_is
@@ -47,15 +48,11 @@ def register(app: typer.Typer) -> None:
     group.command("restart", epilog=examples("yopp nm restart", "yopp nm restart 45455"))(restart)
     group.command("status", epilog=examples("yopp nm status", "yopp nm status 45455 --json"))(status)
     group.command("run", epilog=examples("yopp nm run", "yopp nm run 45454 --memory 2G --vcores 2"))(run)
-    group.command("drain", epilog=examples("yopp nm drain 45455", "yopp nm drain 45455 --kill-after 10m"))(
-        drain
-    )
-    group.command("resume", epilog=examples("yopp nm resume", "yopp nm resume 45455"))(resume)
     app.add_typer(group, name="nm")
 
 
 def _port(node: str | None) -> int | None:
-    from ...cluster.one_daemon import port_of
+    from ...cluster.starting import port_of
 
     return None if node is None else port_of(node)
 
@@ -85,8 +82,8 @@ def start(
     A size (--memory, --vcores) asks for a new node, beside those that there are. The ResourceManager has to
     run.
     """
-    from ...cluster.lifecycle import START_SECONDS
-    from ...cluster.one_daemon import start_nms
+    from ...cluster.capacity import Wish
+    from ...cluster.starting import START_SECONDS, start_nms
 
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
     printer = Printer.of(output=output, json=json, quiet=quiet)
@@ -96,8 +93,7 @@ def start(
         context.configuration,
         context.run_dir,
         port=_port(node),
-        memory=memory,
-        vcores=vcores,
+        wish=Wish(None, memory, vcores),
         timeout=timeout or START_SECONDS,
     )
     for one in started:
@@ -121,13 +117,16 @@ def stop(
     Its containers go on if yarn.nodemanager.recovery.enabled is on, and its next life finds them. It does not
     run: fine.
     """
-    from ...cluster.lifecycle import START_SECONDS
-    from ...cluster.one_daemon import stop_nms
+    from ...cluster.ending import STOP_SECONDS, stop_daemon
+    from ...cluster.starting import running_nm
 
     printer = Printer.of(output=output, json=json, quiet=quiet)
     context = Context.of(run_dir=run_dir)
-    stopped = stop_nms(context.run_dir, _port(node), force=force, timeout=timeout or START_SECONDS)
-    printer.note(f"{stopped[0]} stopped" if stopped else "no such node runs")
+    daemon = running_nm(context.run_dir, _port(node))
+    stopped = daemon is not None and stop_daemon(
+        context.run_dir, daemon.name, force=force, timeout=timeout or STOP_SECONDS
+    )
+    printer.note(f"{daemon.name} stopped" if daemon is not None and stopped else "no such node is running")
     as_it_is(printer, context)
 
 
@@ -143,11 +142,11 @@ def restart(
     output: Output = None,
 ) -> None:
     """Stop and start one NodeManager, of the same size."""
-    from ...cluster.one_daemon import living_nm
+    from ...cluster.starting import running_nm
 
     Printer.of(output=output, json=json, quiet=quiet)  # what is wrong with these is said before anything ends
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
-    living = living_nm(context.run_dir, _port(node))
+    living = running_nm(context.run_dir, _port(node))
     chosen = node if living is None else str(living.port)
     stop(chosen, force, run_dir, timeout, quiet, output=Format.name)  # of the two answers, the second
     start(chosen, None, None, conf, define, run_dir, timeout, quiet, json, output)
@@ -207,7 +206,8 @@ def run(
 
     For systemd, or to watch it. It ends with SIGTERM or Ctrl-C. With --json it prints one object when it serves.
     """
-    from ...cluster.one_daemon import run_nm
+    from ...cluster.capacity import Wish
+    from ...cluster.starting import run_nm
 
     printer = Printer.of(output=output, json=json, forms=WORDS)
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
@@ -217,53 +217,31 @@ def run(
         context.configuration,
         context.run_dir,
         port=_port(node),
-        memory=memory,
-        vcores=vcores,
+        wish=Wish(None, memory, vcores),
         announce=printer.is_json,
     )
 
 
+@command("nm drain", "yopp nm drain 45455", "yopp nm drain 45455 --kill-after 10m", needs=Needs.HOST)
 def drain(
+    session: Session,
     node: Node = None,
     kill_after: node_changes.KillAfter = None,
     no_wait: NoWait = False,
     timeout: Timeout = None,
     dry_run: DryRun = False,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
 ) -> int:
     """Give NODE nothing more, and wait until what it has has ended, as `yopp node drain` does."""
-    Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)  # refuses before it looks
-    chosen = _the_node(node, Context.looking(conf=conf, define=define, run_dir=run_dir), "drain")
-    return node_changes.drain(
-        chosen, kill_after, no_wait, timeout, dry_run, True, conf, define, run_dir, json, output, quiet, verbose, color
-    )  # fmt: skip
+    session.yes = True
+    chosen = _the_node(node, session.context, "drain")
+    return node_changes.drain(session, chosen, kill_after, no_wait, timeout, dry_run)
 
 
-def resume(
-    node: Node = None,
-    dry_run: DryRun = False,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
-) -> int:
+@command("nm resume", "yopp nm resume", "yopp nm resume 45455", needs=Needs.HOST)
+def resume(session: Session, node: Node = None, dry_run: DryRun = False) -> int:
     """Use a drained (or draining) NODE again, as `yopp node resume` does."""
-    Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)  # refuses before it looks
-    chosen = _the_node(node, Context.looking(conf=conf, define=define, run_dir=run_dir), "resume")
-    return node_changes.resume(
-        chosen, dry_run, True, conf, define, run_dir, json, output, quiet, verbose, color
-    )  # fmt: skip
+    session.yes = True
+    return node_changes.resume(session, _the_node(node, session.context, "resume"), dry_run)
 
 
 _DRAINED = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)

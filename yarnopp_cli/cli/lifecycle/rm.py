@@ -46,8 +46,7 @@ def start(
 
     `yopp nm start` gives it nodes. It runs already: fine.
     """
-    from ...cluster.lifecycle import START_SECONDS
-    from ...cluster.one_daemon import start_rm
+    from ...cluster.starting import START_SECONDS, start_rm
 
     context = Context.of(conf=conf, define=define, run_dir=run_dir)
     printer = Printer.of(output=output, json=json, quiet=quiet)
@@ -70,12 +69,11 @@ def stop(
 
     Its nodes go on, and join the next one. It does not run: fine.
     """
-    from ...cluster.lifecycle import START_SECONDS
-    from ...cluster.one_daemon import stop_rm
+    from ...cluster.ending import STOP_SECONDS, stop_daemon
 
     printer = Printer.of(output=output, json=json, quiet=quiet)
     context = Context.of(run_dir=run_dir)
-    stopped = stop_rm(context.run_dir, force=force, timeout=timeout or START_SECONDS)
+    stopped = stop_daemon(context.run_dir, "rm", force=force, timeout=timeout or STOP_SECONDS)
     printer.note("rm stopped" if stopped else "rm did not run")
     as_it_is(printer, context)
 
@@ -153,7 +151,7 @@ def run(
 
     For systemd, or to watch it. It ends with SIGTERM or Ctrl-C. With --json it prints one object when it serves.
     """
-    from ...cluster.one_daemon import run_rm
+    from ...cluster.starting import run_rm
 
     printer = Printer.of(output=output, json=json, forms=WORDS)
     context = Context.of(conf=conf, define=define, run_dir=run_dir)

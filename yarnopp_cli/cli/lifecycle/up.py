@@ -91,9 +91,10 @@ def up(
     to stay. A cluster that runs with other settings than those asked for is left alone, and the command
     fails.
     """
-    from ...cluster.capacity_plan import Wish
+    from ...cluster.capacity import Wish
     from ...cluster.inspection import cluster_document, inspect_cluster
-    from ...cluster.lifecycle import START_SECONDS, STAY, ensure_cluster
+    from ...cluster.starting import START_SECONDS, ensure_cluster
+    from ...cluster.state import STAY
     from ..frame.output import flush as output_flush
     from . import up_ways
 
@@ -124,9 +125,7 @@ def up(
         context.configuration,
         context.run_dir,
         lifetime=STAY,
-        nodes=nodes,
-        memory=memory,
-        vcores=vcores,
+        wish=Wish(nodes, memory, vcores),
         timeout=START_SECONDS if timeout is None else timeout,
     )
     for line in handle.warnings:

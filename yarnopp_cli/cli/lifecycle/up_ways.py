@@ -10,13 +10,15 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...cluster.lifecycle import TERM_SECONDS, join, plan_capacity, take_down
+from ...cluster.capacity import plan_capacity
+from ...cluster.ending import TERM_SECONDS, take_down
+from ...cluster.inspection import join
 from ...errors import EXIT_INTERRUPTED, InvalidStateError, YoppError
 from ..frame.context import Context
 from ..frame.output import Printer
 
 if TYPE_CHECKING:
-    from ...cluster.capacity_plan import Wish
+    from ...cluster.capacity import Wish
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -7,76 +7,33 @@ from typing import Annotated
 import typer
 
 from ...records.reports import QueueReport
-from ...views import queues as view
-from ..frame.context import Context
+from ...views.queues import QUEUES
+from ..frame.command import command
 from ..frame.filters import QueueFilter, named_queue, queues_below
-from ..frame.listing import Documents, chosen, repeat, show, words_of
 from ..frame.naming import ALL, applications, one_of, words
-from ..frame.options import (
-    Color,
-    Columns,
-    Conf,
-    Define,
-    Ids,
-    Json,
-    Limit,
-    Output,
-    Quiet,
-    RunDirOption,
-    Sort,
-    Verbose,
-    Watch,
-    examples,
-    new_typer,
-)
-from ..frame.output import Printer
-
-_STATES = ("ALL", "RUNNING", "STOPPED", "DRAINING")
+from ..frame.options import Live, QueueNames
+from ..frame.session import Session
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group ``queue``."""
-    group = new_typer(
-        help="List and show queues of guaranteed containers.",
-        no_args_is_help=True,
-        epilog=examples("yopp queue list", "yopp queue status default"),
-    )
-    group.command("list", epilog=examples("yopp queue list", "yopp queue list --json"))(list_queues)
-    group.command("status", epilog=examples("yopp queue status default", "yopp queue status default --json"))(
-        status
-    )
-    app.add_typer(group, name="queue")
-
-
+@command("queue list", "yopp queue list", "yopp queue list --json", lists=QUEUES)
 def list_queues(
-    state: Annotated[
-        str | None, typer.Option("--state", metavar="S,…", help="Only queues in these states.")
-    ] = None,
+    session: Session,
     user: Annotated[
         str, typer.Option("--user", metavar="NAME", help="Only queues in which this user has something.")
     ] = "",
     app: Annotated[
-        str | None, typer.Option("--app", metavar="ID", help="Only the queue that this application is in.")
+        str | None,
+        typer.Option("--app", metavar="ID", help="Only the queue that this application is in."),
+        Live(("app",)),
     ] = None,
     queue: QueueFilter = "",
-    sort: Sort = None,
-    columns: Columns = None,
-    limit: Limit = None,
-    watch: Watch = None,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
 ) -> None:
     """List the queues, parents first: their part of the cluster, and what is used of it."""
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    choice = chosen(printer, view.COLUMNS, columns=columns, sort=sort, limit=limit)
-    states = words_of(state, _STATES, "--state")
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
+    client, states = session.client, session.states
+    below = queues_below(client, queue) if queue else None
+
+    def once() -> None:
+        home = client.application(one_of(applications(client, [app]), app)).queue if app else None
 
         def passes(one: QueueReport) -> bool:
             return (
@@ -86,47 +43,13 @@ def list_queues(
                 and (home is None or one.name == home)
             )
 
-        below = queues_below(client, queue) if queue else None
-        home: str | None = None
+        session.show(QUEUES, [one for one in client.queues() if passes(one)], empty="no such queue")
 
-        def once() -> None:
-            nonlocal home
-            home = client.application(one_of(applications(client, [app]), app)).queue if app else None
-            show(
-                printer,
-                [one for one in client.queues() if passes(one)],
-                view.COLUMNS,
-                Documents(view.documents, view.document),
-                choice,
-                identity=lambda one: one.name,
-                empty="no such queue",
-            )
-
-        repeat(printer, watch, once)
+    session.repeat(once)
 
 
-def status(
-    ids: Ids,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
-) -> None:
+@command("queue status", "yopp queue status default", "yopp queue status default --json")
+def status(session: Session, ids: QueueNames) -> None:
     """Show queues by name."""
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        queues = client.queues()
-    given = words(ids)
-    found = list(queues) if given == [ALL] else [named_queue(queues, name) for name in given]
-    printer.details(
-        found,
-        key="queue",
-        document=view.document,
-        fields=view.fields,
-        columns=view.COLUMNS,
-        identity=lambda queue: queue.name,
-    )
+    queues, given = session.client.queues(), words(ids)
+    session.details(QUEUES, queues if given == [ALL] else [named_queue(queues, name) for name in given])

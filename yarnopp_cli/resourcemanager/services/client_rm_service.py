@@ -48,7 +48,6 @@ from ...records.client_protocol import (
     WaitForNodesRequest,
     WaitForNodesResponse,
 )
-from ...records.figures import GetSchedulerFiguresResponse
 from ...records.ids import ApplicationId, NodeId
 from ...records.mapreduce_report import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ...records.reports import FINAL_STATES, ApplicationReport, ClusterInfo, NodeState, YarnApplicationState
@@ -290,30 +289,14 @@ class ClientRMService:
 
     def get_figures(self, call: CallReceived, now: float) -> None:
         """What is counted beside the reports."""
-        counted = self._context.metrics
-        percentiles = counted.percentiles()
         pending = total_of(
             Resource(ask.outstanding * ask.resource.memory, ask.outstanding * ask.resource.vcores)
             for app in self._context.live.values()
             for table in app.attempt.tables
             for ask in table
         )
-        self._context.reply(
-            call.call_id,
-            GetSchedulerFiguresResponse(
-                pending,
-                counted.allocated,
-                counted.released,
-                counted.node_local,
-                counted.rack_local,
-                counted.off_switch,
-                counted.waits,
-                tuple(percentiles),
-                tuple(percentiles.values()),
-                counted.waited_ms,
-                self._ledger.assigned.last(now),
-            ),
-        )
+        assigned = self._ledger.assigned.last(now)
+        self._context.reply(call.call_id, self._context.metrics.figures(pending, assigned))
 
     def pages_served(self, address: str, warning: str) -> None:
         """The daemon's pages are at ``address`` from now on."""

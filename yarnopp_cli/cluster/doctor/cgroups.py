@@ -1,6 +1,6 @@
-"""Whether limits really bind on this host: a real process in a real group, held, stopped and killed.
+"""Checks of the cgroups: a real process in a real cgroup is limited, frozen and killed.
 
-The group is called ``<hierarchy>/<key>/doctor-<pid>`` and is removed at the end, whatever happens.
+The cgroup is called ``<hierarchy>/<key>/doctor-<pid>`` and is removed at the end, whatever happens.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from executor.linux.cgroups import CgroupDriver, discover
 from executor.records import CgroupLimits
 from executor.settings import ExecutorSettings
 
-from .doctor import FAIL, OK, WARN, Check
+from .check import FAIL, OK, WARN, Check, Examined
 
 PROBE = "probe"
 DEADLINE_SECONDS = 3.0
@@ -24,16 +24,17 @@ MEMORY_LIMIT = 16 << 20
 QUOTA_US = 10_000
 
 ENTER = 'for file do echo 0 > "$file"; done; '
-"""The shell enters the group, and becomes what is measured."""
+"""The shell enters the cgroup, and becomes the process that is measured."""
 SPIN = ENTER + "while :; do :; done"
 EAT = ENTER + "exec tail /dev/zero"  # it looks for the last line of an endless one
 WAIT = ENTER + "exec sleep 60"
 
 
-def examine_cgroups(settings: ExecutorSettings, key: str) -> Iterator[Check]:
-    """What holds containers here, then each kind of limit tried out."""
+def limits(examined: Examined) -> Iterator[Check]:
+    """The cgroup version and controllers that containers get, then a trial of each kind of limit."""
+    settings = examined.configuration.settings(ExecutorSettings)
     try:
-        driver = discover(settings, group=f"{key}/doctor-{os.getpid()}")
+        driver = discover(settings, group=f"{examined.run_dir.key}/doctor-{os.getpid()}")
     except ExecutorError as error:
         yield Check("cgroups", FAIL, error.message, error.because, error.hint)
         return
@@ -56,23 +57,20 @@ def examine_cgroups(settings: ExecutorSettings, key: str) -> Iterator[Check]:
             yield _tried("freeze", driver, _freezes)
         yield _tried("kill", driver, _kills)
     except (ExecutorError, OSError) as error:
-        yield Check(
-            "cgroups", FAIL, str(error).splitlines()[0], "groups cannot be made", "; ".join(report.hints)
-        )
+        told = str(error).splitlines()[0]
+        yield Check("cgroups", FAIL, told, "no cgroup can be made", "; ".join(report.hints))
     finally:
         with contextlib.suppress(ExecutorError, OSError):
             driver.remove_parent()
 
 
 def _tried(name: str, driver: CgroupDriver, probe: Callable[[CgroupDriver], str]) -> Check:
-    """Run one probe in a group of its own. A probe returns what it saw; it raises where the limit does not
-    bind."""
+    """Run one probe in a cgroup of its own. It returns what it saw, and raises where the limit has no effect."""
     try:
         return Check(name, OK, probe(driver))
     except (ExecutorError, OSError, TimeoutError) as error:
-        return Check(
-            name, WARN, f"does not work: {str(error).splitlines()[0]}", "containers are held less strictly"
-        )
+        told = f"does not work: {str(error).splitlines()[0]}"
+        return Check(name, WARN, told, "containers are limited less strictly")
     finally:
         with contextlib.suppress(ExecutorError, OSError):
             driver.kill(PROBE)
@@ -81,7 +79,7 @@ def _tried(name: str, driver: CgroupDriver, probe: Callable[[CgroupDriver], str]
 
 @contextlib.contextmanager
 def _process(driver: CgroupDriver, script: str, limits: CgroupLimits) -> Iterator[subprocess.Popen[bytes]]:
-    """A shell in the probe's group; it is gone afterwards."""
+    """A shell in the probe's cgroup; it has ended afterwards."""
     files = driver.create(PROBE, limits)
     process = subprocess.Popen(
         ["/bin/sh", "-c", script, "sh", *files],
@@ -91,7 +89,7 @@ def _process(driver: CgroupDriver, script: str, limits: CgroupLimits) -> Iterato
         start_new_session=True,
     )
     try:
-        _until(lambda: process.pid in driver.processes(PROBE), "the process did not enter its group")
+        _until(lambda: process.pid in driver.processes(PROBE), "the process did not enter its cgroup")
         yield process
     finally:
         with contextlib.suppress(ExecutorError, OSError):
@@ -113,31 +111,30 @@ def _quota_binds(driver: CgroupDriver) -> str:
     with _process(driver, SPIN, limits):
         _until(
             lambda: driver.usage(PROBE, time.monotonic()).throttled_seconds > 0,
-            f"a process that spins was not held to {QUOTA_US // 1000} % of a core",
+            f"a busy process was not limited to {QUOTA_US // 1000} % of a core",
         )
-    return "a process that spins is held back"
+    return "a busy process is throttled"
 
 
 def _memory_binds(driver: CgroupDriver) -> str:
     with _process(driver, EAT, CgroupLimits(memory_max=MEMORY_LIMIT)) as process:
-        _until(lambda: process.poll() is not None, f"a process grew beyond {MEMORY_LIMIT >> 20} MB and lives")
+        _until(lambda: process.poll() is not None, f"a process over {MEMORY_LIMIT >> 20} MB is not killed")
         kills = driver.usage(PROBE, time.monotonic()).oom_kills
-    return f"a process over {MEMORY_LIMIT >> 20} MB is killed" + (
-        "" if kills else ", though the kernel does not count it"
-    )
+    counted = "" if kills else ", though the kernel does not count it"
+    return f"a process over {MEMORY_LIMIT >> 20} MB is killed{counted}"
 
 
 def _freezes(driver: CgroupDriver) -> str:
     with _process(driver, WAIT, CgroupLimits()):
         driver.freeze(PROBE)
-        _until(lambda: driver.frozen(PROBE), "a group does not freeze")
+        _until(lambda: driver.frozen(PROBE), "a cgroup does not freeze")
         driver.thaw(PROBE)
-        _until(lambda: not driver.frozen(PROBE), "a frozen group does not thaw")
-    return "a group freezes, and thaws"
+        _until(lambda: not driver.frozen(PROBE), "a frozen cgroup does not thaw")
+    return "a cgroup freezes and thaws"
 
 
 def _kills(driver: CgroupDriver) -> str:
     with _process(driver, WAIT, CgroupLimits()) as process:
         driver.kill(PROBE)
-        _until(lambda: process.poll() is not None, "a group does not die")
-    return "a group dies at once"
+        _until(lambda: process.poll() is not None, "a cgroup cannot be killed")
+    return "a cgroup is killed at once"

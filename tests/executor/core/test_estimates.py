@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from executor.core.estimates import Running, Waiting, WaitStatistics, expected_starts, remaining
 from executor.core.events import QueuingLimitReceived
-from executor.core.waiting import Running, Waiting, WaitStatistics, expected_starts, remaining
 from executor.records import ContainerQueuingLimit, ExecutionType, Resource
 
 from .world import EPOCH, World

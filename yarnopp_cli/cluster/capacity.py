@@ -1,29 +1,40 @@
-"""How one machine is shared between the nodes of a cluster. Pure: the machine's figures are arguments.
+"""How one machine is shared between the nodes of a cluster.
 
-Memory is never promised twice, since a container that was promised it would be killed for another's sake;
-vcores may be, on request, since sharing a core only makes work slower.
+Memory is never promised twice, because a container would be killed for the sake of another one that was promised
+the same memory. Vcores may be, on request: sharing a core only makes work slower. All of it is pure but
+``plan_capacity`` and ``threads_per_core``, which look at the machine.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from executor.light import dataclass
 from executor.records import Resource
 
 from ..errors import EXIT_CONFIGURATION, UsageError, YoppError
+from ..settings.nodemanager import HardwareSettings, NodeManagerSettings
 
+if TYPE_CHECKING:
+    from executor.linux.capacity import HostLimits
+
+    from ..settings.loading import Configuration
+
+UNDETECTED_MB = 8192
+UNDETECTED_VCORES = 8
+"""YARN's constants for a node that is not to look at its machine (``YarnConfiguration``)."""
 RESERVE_DIVISOR = 10
 RESERVE_LEAST_MB = 256
 RESERVE_MOST_MB = 2048
 SMALLEST_NODE_MB = 32
-"""Less memory than this holds no useful container."""
+"""A node with less memory than this cannot hold a useful container."""
 DAEMON_MB = 40
 """What one NodeManager itself takes, roughly: a thousand of them need a machine of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What yopp may use of this host, and what lowered it. ``cores`` may be a fraction (a quota)."""
+    """What yopp may use of this host, and what lowered it. ``cores`` may be a fraction (a CPU quota)."""
 
     memory_mb: int
     cores: float
@@ -32,7 +43,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What was asked for, None for "you choose". Sizes are per node.
+    """The nodes that were asked for; None leaves the choice to yopp. Sizes are per node.
 
     ``configured`` says that the sizes come from the configuration and not from the command line.
     """
@@ -45,7 +56,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class CapacityPlan:
-    """One size a node, in order of their ports, and what people should know about it, a line each."""
+    """The size of each node, in order of their ports, and warnings for people, a line each."""
 
     nodes: tuple[Resource, ...]
     warnings: tuple[str, ...] = ()
@@ -74,8 +85,8 @@ def plan(
 
     ``reserved_memory_mb`` and ``cpu_percentage`` are the properties
     ``yarn.nodemanager.resource.system-reserved-memory-mb`` and ``….percentage-physical-cpu-limit``;
-    ``taken`` is what nodes that exist already have been promised. Raises UsageError for sizes that make no
-    sense, and YoppError for what this machine has not got, saying what to type instead.
+    ``taken`` is what existing nodes have been promised. Raises UsageError for a size below 1, and YoppError for
+    more than the machine has, with a hint at what to type instead.
     """
     nodes = 1 if wish.nodes is None else wish.nodes
     _check_wish(wish, nodes)
@@ -93,9 +104,9 @@ def _check_wish(wish: Wish, nodes: int) -> None:
     for option, value in (("--nodes", nodes), ("--memory", wish.memory_mb), ("--vcores", wish.vcores)):
         if value is not None and value < 1:
             raise UsageError(
-                f"{option} {value} makes no sense",
-                because="a cluster has at least one node, and a node at least one vcore and some memory",
-                hint=f"name at least 1, or leave {option} out",
+                f"{option} {value} is refused",
+                because="it must be at least 1",
+                hint=f"name at least 1, or leave {option} out for the default",
             )
 
 
@@ -118,7 +129,7 @@ def _vcores(
         if promised > cores:
             warnings.append(
                 f"{promised} vcores are promised on {_cores(machine, cores)}: "
-                "containers will share them, and run slower"
+                "containers share the cores and run slower"
             )
         return (wish.vcores,) * nodes
     free = cores - taken
@@ -183,3 +194,66 @@ def _cores(machine: Machine, cores: int) -> str:
 
 def _lowered(machine: Machine) -> str:
     return f" ({'; '.join(machine.because)})" if machine.because else ""
+
+
+def counted_machine(machine: Machine, settings: HardwareSettings, threads_per_core: float = 1.0) -> Machine:
+    """The machine with its processors counted as vcores.
+
+    ``threads_per_core`` is how many of the kernel's processors are one core. A fraction of a vcore does not count, as
+    in YARN.
+    """
+    cores, because = machine.cores, list(machine.because)
+    if not settings.count_logical_processors and threads_per_core > 1:
+        cores /= threads_per_core
+        because.append(f"{threads_per_core:g} logical processors count as one core")
+    if settings.pcores_vcores_multiplier != 1:
+        cores *= settings.pcores_vcores_multiplier
+        because.append(f"a core counts as {settings.pcores_vcores_multiplier:g} vcores")
+    return Machine(machine.memory_mb, cores, tuple(because))
+
+
+def size_of_node(configured: int | None, settings: HardwareSettings, undetected: int) -> int | None:
+    """A configured size; for -1 None (what the machine has), or a constant where nothing is to be detected."""
+    if configured is not None and configured >= 0:
+        return configured
+    return None if settings.detect_capabilities else undetected
+
+
+def threads_per_core() -> float:
+    """How many of the kernel's processors are one core of this machine; 1 where the kernel does not say."""
+    import psutil
+
+    logical, physical = psutil.cpu_count() or 1, psutil.cpu_count(logical=False) or 0
+    return logical / physical if physical else 1.0
+
+
+def share_host(
+    host: HostLimits,
+    node: NodeManagerSettings,
+    hardware: HardwareSettings,
+    wish: Wish,
+    *,
+    taken: Resource = Resource(),
+) -> CapacityPlan:
+    """As ``plan``, for a host whose limits are known and the properties that say how it is to be counted."""
+    memory, vcores = wish.memory_mb, wish.vcores
+    if memory is None:
+        memory = size_of_node(node.memory_mb, hardware, UNDETECTED_MB)
+    if vcores is None:
+        vcores = size_of_node(node.vcores, hardware, UNDETECTED_VCORES)
+    machine = Machine(host.memory_bytes >> 20, host.cores, host.because)
+    return plan(
+        counted_machine(machine, hardware, threads_per_core()),
+        Wish(wish.nodes, memory, vcores, configured=wish.memory_mb is None and memory is not None),
+        reserved_memory_mb=node.system_reserved_memory_mb,
+        cpu_percentage=node.percentage_physical_cpu_limit,
+        taken=taken,
+    )
+
+
+def plan_capacity(configuration: Configuration, wish: Wish, *, taken: Resource = Resource()) -> CapacityPlan:
+    """The sizes of the nodes on this machine; ``taken`` is what other nodes were promised already."""
+    from executor.linux.capacity import host_limits
+
+    node, hardware = configuration.settings(NodeManagerSettings), configuration.settings(HardwareSettings)
+    return share_host(host_limits(), node, hardware, wish, taken=taken)

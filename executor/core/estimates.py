@@ -1,0 +1,186 @@
+"""How long containers run, and so when those that wait start (YARN-2886; YARN reports -1 for ever, yarn-gaps G6).
+
+One algorithm serves a node, which looks at its own queue, and a cluster, which looks at many: those that run end one
+after the other, and whoever waits starts as soon as there is room. Knows figures only, neither containers nor a clock.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from ..records import Resource
+
+LOOKED_AT = 32
+"""How many of the waiting ones a node looks at one by one; for those behind them the rest is extrapolated, so
+that an estimate costs the same for 50 and 20,000."""
+
+REMEMBERED = 100
+"""Over how many values a mean is taken: enough for a mean, few enough to follow a change of work."""
+
+MOST_STEPS = 200_000
+"""So many looks at waiting containers, at most, does an estimate take: beyond that it says nothing."""
+
+
+class RecentMean:
+    """The mean of the last ``REMEMBERED`` values; seconds."""
+
+    def __init__(self) -> None:
+        self._values: deque[float] = deque(maxlen=REMEMBERED)
+        self._sum = 0.0
+
+    def add(self, value: float) -> None:
+        """Remember one."""
+        if len(self._values) == REMEMBERED:
+            self._sum -= self._values[0]
+        self._values.append(value)
+        self._sum += value
+
+    @property
+    def mean(self) -> float | None:
+        """The mean, None where nothing was measured yet."""
+        return max(self._sum, 0.0) / len(self._values) if self._values else None
+
+
+class WaitStatistics:
+    """The last estimates, and what became of them. Seconds."""
+
+    def __init__(self) -> None:
+        self._errors = RecentMean()
+        self._waits = RecentMean()
+        self.count = 0
+
+    def add(self, expected: float, actual: float) -> None:
+        """One that was expected to wait for ``expected`` has waited for ``actual``."""
+        self._errors.add(abs(expected - actual))
+        self._waits.add(actual)
+        self.count += 1
+
+    @property
+    def mean_error(self) -> float | None:
+        """By how much the estimates were wrong, too long or too short, in the mean; None before the first."""
+        return self._errors.mean
+
+    @property
+    def mean_wait(self) -> float | None:
+        """How long those that were estimated did wait, in the mean; None before the first."""
+        return self._waits.mean
+
+
+def remaining(expected: float, ran: float) -> float:
+    """The seconds that one has left which was expected to run for ``expected`` and has run for ``ran``.
+
+    One that outlived its expectation is about to end; one that outlived it twice is likely to go on for as
+    long as it went beyond that, since nothing is known of it but that it is not like the others.
+    """
+    return max(expected - ran, ran - 2 * expected, 0.0)
+
+
+# -- who starts when ------------------------------------------------------------------------------------------
+
+
+class Running(NamedTuple):
+    """One that holds ``resource`` and gives it back ``left`` from now. ``tag`` is the asker's own word for it."""
+
+    left: float
+    resource: Resource
+    tag: Any = None
+
+
+class Waiting(NamedTuple):
+    """One that starts as soon as ``needed`` is free, and gives ``held`` back ``left`` later; None: never."""
+
+    left: float | None
+    needed: Resource
+    held: Resource
+    tag: Any = None
+
+
+class Node(NamedTuple):
+    """What is free on one node, what runs there, and who waits there, in order."""
+
+    free: Resource
+    running: Sequence[Running]
+    line: Sequence[Waiting]
+
+
+class Pool(NamedTuple):
+    """Equal ones, so many of them, that start where there is room first: at one of ``nodes`` (their places)."""
+
+    number: int
+    waiting: Waiting
+    nodes: frozenset[int]
+
+
+def expected_starts(free: Resource, running: Sequence[Running], line: Sequence[Waiting]) -> list[float]:
+    """When each one of ``line`` starts on one node, first come, first served; infinite for never."""
+    found = [at for at, _, _ in future([Node(free, running, line)], in_order=True)]
+    return found + [math.inf] * (len(line) - len(found))
+
+
+def future(
+    nodes: Sequence[Node], pools: Sequence[Pool] = (), *, in_order: bool = False
+) -> Iterator[tuple[float, Any, list[Any]]]:
+    """Who starts, in the order of time: (when, its tag, the tags of all that ended until then). Ends when all have
+    started, nothing ends any more, or MOST_STEPS are taken.
+
+    Where room comes free on a node its own start in their order, then those of the pools. ``in_order``: none starts
+    before those in front of it; else who does not fit is passed over. Plain numbers in one loop: a node does this with
+    every heartbeat.
+    """
+    free = [(one.free.memory, one.free.vcores) for one in nodes]
+    shared = [([one.waiting] * one.number, True, 0, 0) for one in pools]
+    queues = [
+        [_queue(one.line, in_order), *(queue for queue, pool in zip(shared, pools, strict=True) if at in pool.nodes)]
+        for at, one in enumerate(nodes)
+    ]  # fmt: skip
+    ends = [
+        (left, number, at, resource, tag)
+        for at, node in enumerate(nodes)
+        for number, (left, resource, tag) in enumerate(node.running)
+    ]
+    heapq.heapify(ends)
+    waiting = sum(len(one.line) for one in nodes) + sum(one.number for one in pools)
+    ended: list[Any] = []
+    number = steps = len(ends)
+    clock = 0.0
+    freed: Iterable[int] = range(len(nodes))
+    while True:
+        for at in freed:
+            memory, vcores = free[at]
+            for queue, strict, least_memory, least_vcores in queues[at]:
+                place = 0
+                while place < len(queue) and least_memory <= memory and least_vcores <= vcores:
+                    steps += 1
+                    left, needed, held, tag = queue[place]
+                    if needed.memory <= memory and needed.vcores <= vcores:
+                        del queue[place]
+                        memory -= needed.memory
+                        vcores -= needed.vcores
+                        if left is not None:
+                            number += 1
+                            heapq.heappush(ends, (clock + left, number, at, held, tag))
+                        waiting -= 1
+                        yield clock, tag, ended
+                    elif strict or steps >= MOST_STEPS:
+                        break
+                    else:
+                        place += 1
+            free[at] = memory, vcores
+        if not waiting or not ends or steps >= MOST_STEPS:
+            return
+        clock, _, at, resource, tag = heapq.heappop(ends)
+        memory, vcores = free[at]
+        free[at] = memory + resource.memory, vcores + resource.vcores
+        ended.append(tag)
+        freed = (at,)
+
+
+def _queue(line: Sequence[Waiting], in_order: bool) -> tuple[list[Waiting], bool, int, int]:
+    """Who waits, whether none is passed over, and what any of them needs at the least."""
+    if in_order or not line:
+        return [*line], in_order, 0, 0
+    return [*line], False, min(one.needed.memory for one in line), min(one.needed.vcores for one in line)

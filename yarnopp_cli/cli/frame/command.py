@@ -1,0 +1,329 @@
+"""How a command is declared: a function of its own options and a session, registered under what people type.
+
+    @command("node list", "yopp node list -o wide", "yopp node list -a --json", lists=NODES)
+    def list_nodes(session: Session, every: All = False) -> None:
+        \"\"\"List the running nodes.\"\"\"
+
+The frame adds the options that all commands have, handles them, and gives the function a session made of them.
+"""
+
+from __future__ import annotations
+
+import copy
+import enum
+import inspect
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
+
+import typer
+
+from executor.light import dataclass
+
+from . import common
+from .context import Context
+from .options import (
+    NEWEST,
+    Color,
+    Columns,
+    Conf,
+    Define,
+    EngineOption,
+    Json,
+    Limit,
+    Live,
+    NoProgress,
+    Output,
+    Quiet,
+    Rm,
+    RunDirOption,
+    Sort,
+    State,
+    Timeout,
+    Verbose,
+    Watch,
+    Words,
+    Yes,
+    examples,
+    new_typer,
+)
+from .output import FORMS, Printer
+from .session import Session
+
+if TYPE_CHECKING:
+    from ...client.choice import Choice as EngineChoice
+    from ...views.noun import Noun
+
+F = TypeVar("F", bound=Callable[..., int | None])
+
+
+class Needs(enum.Enum):
+    """What a command works on. It decides which of the common options it has, and what they mean."""
+
+    NOTHING = "nothing"
+    """No cluster and no property: -D, --conf and --run-dir are taken, and do nothing."""
+    HOST = "host"
+    """This host's own cluster or its files, whatever the engine, and says so; its properties are read."""
+    QUIET_HOST = "quiet host"
+    """The same, and does not say so: files and daemons are here, and nobody thinks otherwise."""
+    CLUSTER = "cluster"
+    """A cluster that runs; no property is read."""
+    JOBS = "jobs"
+    """A cluster that runs, and properties."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command's declaration."""
+
+    path: str
+    function: Callable[..., int | None]
+    examples: tuple[str, ...]
+    needs: Needs
+    lists: Noun[Any] | None
+    newest: bool
+    forms: Sequence[str]
+    shows: frozenset[str]
+    bounded: bool
+    settings: dict[str, Any]
+
+
+_PRINTING = ("output", "json", "quiet", "verbose", "color", "no_progress")
+_OF_LISTS = ("state", "sort", "columns", "limit", "watch")
+REGISTERED: dict[str, Command] = {}
+"""Every command whose module has been imported, by what is typed."""
+
+
+def command(
+    path: str,
+    *lines: str,
+    needs: Needs = Needs.CLUSTER,
+    lists: Noun[Any] | None = None,
+    newest: bool = False,
+    forms: Sequence[str] = FORMS,
+    asks: bool = False,
+    progress: bool = False,
+    bounded: bool = True,
+    **settings: Any,
+) -> Callable[[F], F]:
+    """Register a function as the command ``path`` ("node list"), with the example ``lines`` of its help.
+
+    ``lists``: it lists things of that noun, and has --state, --sort, --columns, --limit (``newest``: of the newest)
+    and --watch. ``forms``: those of -o that it has; without any it has no -o. ``asks``: it asks before it acts, unless
+    -y. ``progress``: it draws progress, unless --no-progress. ``bounded``: --timeout ends it; a command that bounds
+    itself declares its own Timeout, one that never ends has none. ``settings`` are typer's (help, hidden,
+    context_settings…).
+    """
+    shown = frozenset({"--yes"} if asks else ()) | frozenset({"--no-progress"} if progress else ())
+
+    def register(function: F) -> F:
+        REGISTERED[path] = Command(
+            path, function, lines, needs, lists, newest, forms, shown, bounded, settings
+        )
+        return function
+
+    return register
+
+
+def made(one: Command) -> Any:
+    """The parser's command of a declaration."""
+    signature = inspect.signature(one.function, eval_str=True)
+    own = [parameter for parameter in signature.parameters.values() if parameter.name != "session"]
+    # typer reads the command's own options alone; those of the frame are the parser's objects already
+    call = _called(one, own)
+    holder = new_typer()
+    settings = {"epilog": examples(*one.examples)} if one.examples else {}
+    holder.command(one.path.rpartition(" ")[2], **settings | one.settings)(call)
+    parsed: Any = typer.main.get_command(holder)
+    for parameter, option in zip(own, parsed.params, strict=False):
+        option.completes = _completes(parameter)
+    taken = {spelling for option in parsed.params for spelling in option.opts}
+    parsed.params += [option for option in _added(one) if not taken.intersection(option.opts)]
+    return parsed
+
+
+def _completes(parameter: inspect.Parameter) -> Live | Words | None:
+    """What completion offers for a parameter, from its type."""
+    return next((one for one in get_args(parameter.annotation)[1:] if isinstance(one, Live | Words)), None)
+
+
+def _called(one: Command, own: Sequence[inspect.Parameter]) -> Callable[..., int | None]:
+    names = {parameter.name for parameter in own}
+
+    def call(**values: Any) -> int | None:
+        options = {name: value for name, value in values.items() if name not in names}
+        mine = {name: value for name, value in values.items() if name in names}
+        return _run(one, own, mine, options)
+
+    call.__doc__ = one.function.__doc__
+    changed = inspect.Signature([one_.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one_ in own])
+    call.__signature__ = changed  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in own}
+    return call
+
+
+def _run(
+    one: Command, own: Sequence[inspect.Parameter], mine: dict[str, Any], options: dict[str, Any]
+) -> int | None:
+    """One run: what all commands have is handled, and the function called with its session."""
+    printer = Printer.of(**{name: options[name] for name in _PRINTING if name in options}, forms=one.forms)
+    context: Context | None = None
+    named = {"conf": options["conf"], "define": options["define"], "run_dir": options["run_dir"]}
+    engine: EngineChoice | None = None
+    if one.needs is not Needs.NOTHING:
+        from .engine_options import engine_of
+
+        values = {**mine, **options}
+        engine = engine_of(one.path, values, here=one.needs in (Needs.HOST, Needs.QUIET_HOST))
+        if engine is not None:
+            from ..remote import run
+
+            del values["engine"], values["rm"]
+            return run(one.path, engine, values, _whole(own))
+        context = Context.looking(**named) if one.needs is Needs.CLUSTER else Context.of(**named)
+    choice = None
+    states: tuple[str, ...] = ()
+    if one.lists is not None:
+        from .listing import chosen, words_of
+
+        states = words_of(options.get("state"), one.lists.states, "--state")
+        picked = {name: options[name] for name in ("columns", "sort", "limit")}
+        choice = chosen(printer, one.lists.columns(0), **picked)
+    with Session(
+        printer,
+        context,
+        yes=bool(options.get("yes") or mine.get("yes")),
+        timeout=options.get("timeout", mine.get("timeout")),
+        choice=choice,
+        states=states,
+        watch=options.get("watch"),
+        engine=engine,
+    ) as session:
+        return one.function(session, **mine)
+
+
+def _whole(own: Sequence[inspect.Parameter]) -> inspect.Signature:
+    """All parameters of a command, the frame's too, by their names."""
+    named = dict(inspect.signature(_declarations, eval_str=True).parameters)
+    named |= {parameter.name: parameter for parameter in own}
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Signature([parameter.replace(kind=keyword) for parameter in named.values()])
+
+
+# -- the options that all commands have --------------------------------------------------------------------------
+
+
+def _declarations(
+    state: State = None,
+    sort: Sort = None,
+    columns: Columns = None,
+    limit: Limit = None,
+    watch: Watch = None,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    engine: EngineOption = None,
+    rm: Rm = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+    no_progress: NoProgress = False,
+    timeout: Timeout = None,
+    yes: Yes = False,
+) -> None:
+    """Stand for a command that takes them all."""
+
+
+@cache
+def _options() -> dict[str, Any]:
+    """The options as the parser's own objects by parameter, to be copied for each command: making one costs a tenth
+    of a ms."""
+    holder = new_typer()
+    holder.command("common")(_declarations)
+    parsed: Any = typer.main.get_command(holder)
+    return {option.name: option for option in parsed.params if option.name != "help"}
+
+
+def _noun(one: Command) -> Noun[Any]:
+    assert one.lists is not None, f"{one.path} lists nothing"
+    return one.lists
+
+
+def _added(one: Command) -> Iterator[Any]:
+    """The options that the frame adds to a command, in the order of its help."""
+    for name, declared in _options().items():
+        if name in _OF_LISTS and (one.lists is None or (name == "state" and not one.lists.states)):
+            continue
+        if name in ("json", "output") and not one.forms:
+            continue
+        if name in ("engine", "rm") and one.needs is Needs.NOTHING:
+            continue
+        if name == "timeout" and not one.bounded:
+            continue
+        option = copy.copy(declared)
+        option.completes = None
+        if name == "state":
+            option.completes = Words(lambda: _noun(one).states, several=True)
+        elif name in ("sort", "columns"):
+            option.completes = Words(lambda: [column.key for column in _noun(one).columns(0)], several=True)
+        elif name == "limit" and one.newest:
+            option.help = NEWEST
+        elif name == "timeout":
+            option.callback = common.bounded
+        elif name in ("no_progress", "yes"):
+            option.hidden = max(option.opts, key=len) not in one.shows
+        elif one.needs is Needs.NOTHING and name in ("conf", "define", "run_dir", "verbose"):
+            option.hidden = True
+            if name in ("conf", "define"):
+                option.callback = common.checked
+        yield option
+
+
+# -- groups ------------------------------------------------------------------------------------------------------
+
+
+class Below(MutableMapping[str, Any]):
+    """The commands of a group, each made when it is first asked for."""
+
+    def __init__(self, group: str) -> None:
+        below = [path for path in REGISTERED if path.startswith(f"{group} ")]
+        self._paths = {path.partition(" ")[2]: path for path in below}
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = made(REGISTERED[self._paths[name]])
+        return self._made[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._paths.setdefault(name, "")
+        self._made[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._paths[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._paths
+
+
+def group(name: str, summary: str) -> Any:
+    """The parser's group of the commands registered below ``name``; its help is the summary."""
+    holder = new_typer(callback=_nothing, help=f"{summary}.", no_args_is_help=True)
+    parsed: Any = typer.main.get_command(holder)
+    parsed.name = name
+    parsed.commands = Below(name)
+    paths = [REGISTERED[path] for path in REGISTERED if path.startswith(f"{name} ")]
+    parsed.epilog = examples(*(one.examples[0] for one in paths[:2] if one.examples))
+    return parsed
+
+
+def _nothing() -> None:
+    """Stand for a group's callback."""

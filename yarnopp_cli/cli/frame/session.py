@@ -1,0 +1,166 @@
+"""What a command is given: how to print, where the cluster is, and what the options that all commands have say."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .context import Context
+from .naming import agreed
+from .output import Printer
+
+if TYPE_CHECKING:
+    from ...client.choice import Choice as EngineChoice
+    from ...client.local import YarnClient
+    from ...cluster.rundir import RunDir
+    from ...settings.loading import Configuration
+    from ...views.noun import Noun
+    from .listing import Choice
+
+T = TypeVar("T")
+
+
+class Session:
+    """One run of a command. The frame makes it of the options that all commands have, and closes it.
+
+    ``timeout`` is None where --timeout is not given or the frame itself bounds the command by it.
+    """
+
+    def __init__(
+        self,
+        printer: Printer,
+        context: Context | None,
+        *,
+        yes: bool = False,
+        timeout: float | None = None,
+        choice: Choice | None = None,
+        states: tuple[str, ...] = (),
+        watch: float | None = None,
+        engine: EngineChoice | None = None,
+    ) -> None:
+        self.printer = printer
+        self._context = context
+        self.yes = yes
+        self.timeout = timeout
+        self._choice = choice
+        self.states = states
+        """The words of ``--state``, each one that its noun has."""
+        self._watch = watch
+        self.engine = engine
+        self.now_ms = now_ms()
+        """The moment that times in tables and documents are counted to."""
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if "client" in self.__dict__:
+            self.client.close()
+
+    # -- where it works ----------------------------------------------------------------------------------------
+
+    @property
+    def context(self) -> Context:
+        """Where it works, of a command that works somewhere."""
+        assert self._context is not None, "the command is declared to need nothing"
+        return self._context
+
+    @property
+    def run_dir(self) -> RunDir:
+        """The run directory of this host's cluster."""
+        return self.context.run_dir
+
+    @property
+    def configuration(self) -> Configuration:
+        """The configuration of this command line, read when first asked for. Raises ConfigurationError."""
+        return self.context.configuration
+
+    @cached_property
+    def client(self) -> YarnClient:
+        """Connected to the cluster when first asked for. Raises ConnectionFailedError (exit 69, hint ``yopp up``)."""
+        return self.context.client(self.printer)
+
+    # -- lists and details -------------------------------------------------------------------------------------
+
+    @property
+    def choice(self) -> Choice:
+        """What ``--sort``, ``--columns`` and ``--limit`` say, for a command that was declared with ``lists=``."""
+        assert self._choice is not None, "the command is declared without lists="
+        return self._choice
+
+    def repeat(self, once: Callable[[], None]) -> None:
+        """Run ``once``; with ``--watch`` again and again until Ctrl-C."""
+        from .listing import repeat
+
+        def anew() -> None:
+            self.now_ms = now_ms()
+            once()
+
+        repeat(self.printer, self._watch, anew)
+
+    def show(
+        self,
+        noun: Noun[T],
+        rows: Sequence[T],
+        *,
+        empty: str = "",
+        document: Callable[[T], Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Print a list in the form and with the columns chosen. ``document`` stands in for the noun's own."""
+        from .listing import Documents, show
+
+        one = document or (lambda row: noun.document(row, self.now_ms))
+        show(
+            self.printer,
+            rows,
+            noun.columns(self.now_ms),
+            Documents(lambda shown: noun.documents([one(row) for row in shown]), one),
+            self.choice,
+            identity=noun.identity,
+            empty=empty,
+        )
+
+    def details(
+        self,
+        noun: Noun[T],
+        rows: Sequence[T],
+        *,
+        document: Callable[[T], Mapping[str, Any]] | None = None,
+        fields: Callable[[T], Sequence[tuple[str, str]]] | None = None,
+        answer: Callable[[T], Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Print one or several things in full. ``document`` and ``fields`` stand in for the noun's own; ``answer`` is
+        what REST says to the same act, and goes before it in JSON."""
+        self.printer.details(
+            rows,
+            key=noun.singular,
+            document=document or (lambda row: noun.document(row, self.now_ms)),
+            fields=fields or (lambda row: noun.fields(row, self.now_ms)),
+            columns=noun.columns(self.now_ms),
+            identity=noun.identity,
+            answer=answer,
+        )
+
+    # -- steering ----------------------------------------------------------------------------------------------
+
+    def agreed(
+        self,
+        given: Sequence[str],
+        named: Sequence[str],
+        verb: str,
+        *,
+        what: str = "container",
+        dry_run: bool = False,
+    ) -> bool:
+        """Whether a change of ``named`` may go on: it is asked for where ``all`` was said, and -y was not."""
+        return agreed(self.printer, given, named, verb, yes=self.yes or dry_run, what=what)
+
+
+def now_ms() -> int:
+    """The time of day, in epoch milliseconds."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,53 @@
+"""What a check of ``yopp doctor`` is given, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ...settings.loading import Configuration, Findings
+from ..rundir import RunDir
+
+OK = "ok"
+WARN = "warn"
+FAIL = "fail"
+EXIT_CODES = {OK: 0, WARN: 1, FAIL: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding: ``found`` is what there is, ``why`` what that means, ``fix`` what to type for it."""
+
+    name: str
+    status: str
+    found: str
+    why: str = ""
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is examined: the run directory, and the command line and environment that name a configuration."""
+
+    run_dir: RunDir
+    conf: Sequence[str]
+    define: Sequence[str]
+    environ: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What every check is given. ``configuration`` is that of ``findings``, or the defaults where it has none.
+
+    ``fix`` allows a check to remove what it finds.
+    """
+
+    run_dir: RunDir
+    findings: Findings
+    configuration: Configuration
+    fix: bool
+
+
+def exit_code(checks: Sequence[Check]) -> int:
+    """0 all is fine, 1 something is weaker than it could be, 2 something cannot work."""
+    return max((EXIT_CODES[check.status] for check in checks), default=0)

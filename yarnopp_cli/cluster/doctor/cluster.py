@@ -1,0 +1,198 @@
+"""Checks of one cluster: its configuration, its directories, its ports, and what dead daemons of it left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+
+from executor.settings import ExecutorSettings
+
+from ...errors import YoppError
+from ...settings.nodemanager import NodeManagerSettings
+from ...settings.resourcemanager import ResourceManagerSettings
+from ...settings.web import WebSettings
+from .. import leftovers
+from ..state import running_configuration
+from .check import FAIL, OK, WARN, Check, Examined
+
+FREE_WARN_MB = 500
+FREE_FAIL_MB = 10
+_RM = "yarn.resourcemanager.webapp.address"
+_NM = "yarn.nodemanager.webapp.address"
+
+
+def configuration(examined: Examined) -> Iterator[Check]:
+    """The configuration that a command of this place would read."""
+    findings = examined.findings
+    for problem in findings.problems:
+        yield Check("configuration", FAIL, problem.message, problem.because, problem.hint)
+    for line in findings.warnings:
+        yield Check("configuration", WARN, line)
+    if findings.configuration is None:
+        return
+    settings = findings.configuration.settings(ResourceManagerSettings)
+    queue = findings.configuration.settings(ExecutorSettings).max_queue_length
+    if settings.opportunistic_enabled and not queue:
+        yield Check(
+            "configuration",
+            WARN,
+            "opportunistic containers are on, and the queue length is 0",
+            "no opportunistic container can wait: one that cannot start at once is refused",
+            "-Dyarn.nodemanager.opportunistic-containers-max-queue-length=10",
+        )
+    elif not findings.warnings:
+        yield Check("configuration", OK, ", ".join(findings.sources) or "no file")
+
+
+def run_directory(examined: Examined) -> Iterator[Check]:
+    """Whether the run directory can be used, and what runs there."""
+    run_dir = examined.run_dir
+    try:
+        run_dir.check()
+    except YoppError as error:
+        yield Check("run directory", FAIL, error.message, error.because, error.hint)
+        return
+    above = _existing(run_dir.path)
+    if not os.access(above, os.W_OK | os.X_OK):
+        fix = "name another with --run-dir or YOPP_RUN_DIR"
+        yield Check("run directory", FAIL, run_dir.path, f"{above} is not writable", fix)
+        return
+    found = (
+        f"{run_dir.path} ({', '.join(daemon.name for daemon in run_dir.daemons()) or 'nothing is running'})"
+    )
+    if run_dir.socket_dir != run_dir.path:
+        found += f"; the path is too long for sockets, which are in {run_dir.socket_dir}"
+    yield Check("run directory", OK, found)
+
+
+def disks(examined: Examined) -> Iterator[Check]:
+    """The free space of each disk that containers or daemons write to."""
+    settings = examined.configuration.settings(NodeManagerSettings)
+    places = {"state": examined.run_dir.state_dir, "logs": settings.log_dirs, "local": settings.local_dirs}
+    devices: dict[int, tuple[str, list[str]]] = {}
+    for name, path in places.items():
+        above = _existing(path)
+        if not os.access(above, os.W_OK | os.X_OK):
+            fix = "name another run directory, or set yarn.nodemanager.*-dirs"
+            yield Check(f"disk ({name})", FAIL, path, f"{above} is not writable", fix)
+            continue
+        devices.setdefault(os.stat(above).st_dev, (above, []))[1].append(name)
+    for above, names in devices.values():
+        free = shutil.disk_usage(above).free >> 20
+        status = FAIL if free < FREE_FAIL_MB else WARN if free < FREE_WARN_MB else OK
+        advice = () if status == OK else ("containers write there", f"free some space at {above}")
+        yield Check(f"disk ({', '.join(names)})", status, f"{free} MB free at {above}", *advice)
+
+
+def _existing(path: str) -> str:
+    """The path, or the nearest directory above it that exists."""
+    while not os.path.isdir(path) and path != "/":
+        path = os.path.dirname(path)
+    return path
+
+
+# -- ports ---------------------------------------------------------------------------------------------
+
+
+def rm_address(examined: Examined) -> Iterator[Check]:
+    """The RM's TCP address, where one is set and no RM has it."""
+    address = examined.configuration.settings(ResourceManagerSettings).address
+    if not address or examined.run_dir.daemon("rm") is not None:
+        return
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_server((host, int(port))):
+            pass
+    except (OSError, ValueError, OverflowError) as error:
+        found = f"yarn.resourcemanager.address = {address}"
+        yield Check("address", FAIL, found, str(error), "name another port of this host")
+        return
+    yield Check("address", OK, f"{address} is free")
+
+
+def pages(examined: Examined) -> Iterator[Check]:
+    """Where running daemons serve their pages; where none run, whether the configured ports are free."""
+    daemons = examined.run_dir.daemons()
+    for daemon in daemons:
+        address = (examined.run_dir.read(f"{daemon.name}.http") or "").strip()
+        served = f"http://{address} (process {daemon.process.pid})" if address else "none: it serves no pages"
+        yield Check(f"{daemon.name} pages", OK, served)
+    if not daemons:
+        settings = examined.configuration.settings(WebSettings)
+        yield _page_port(examined, "rm pages", _RM, settings.resourcemanager_address)
+        yield _page_port(examined, "nm pages", _NM, settings.nodemanager_address)
+
+
+def _page_port(examined: Examined, what: str, name: str, address: str) -> Check:
+    """A free port is used instead of a default one that is taken; a port that was named has to be free."""
+    from ...web.listening import parse, port_problem
+
+    if not address:
+        return Check(what, OK, f"none: {name} is empty")
+    loopback_only = examined.configuration.settings(WebSettings).loopback_only
+    try:
+        host, ip, port = parse(address, name, loopback_only=loopback_only)
+    except YoppError as error:
+        return Check(what, FAIL, error.message, error.because, error.hint)
+    problem = port_problem(ip, port)
+    if not problem:
+        return Check(
+            what, OK, f"{address} is free" if port else f"a free port of {host}, chosen at the start"
+        )
+    if examined.configuration.origin(name) == "default":
+        return Check(
+            what, WARN, f"{address} is taken", problem, f"nothing, a free port is used; or -D{name}=…"
+        )
+    return Check(what, FAIL, f"{name} = {address}", problem, "name another port, or --ports auto")
+
+
+def proxy(examined: Examined) -> Iterator[Check]:
+    """The AMRMProxy's port, with distributed allocation. Masters in containers use a Unix socket instead."""
+    settings = examined.configuration.settings(NodeManagerSettings)
+    if examined.run_dir.daemons() or not (
+        settings.amrmproxy_enabled or settings.distributed_scheduling_enabled
+    ):
+        return
+    from ...web.listening import port_problem
+
+    host, _, port = settings.amrmproxy_address.rpartition(":")
+    every = settings.amrmproxy_loopback_only and host.strip("[]") in ("0.0.0.0", "::")
+    ip = "127.0.0.1" if host == "localhost" or every else host.strip("[]")
+    problem = port_problem(ip, int(port)) if port.isdigit() and int(port) <= 65535 else "not a port number"
+    if problem:
+        why = f"{problem}; masters in containers use a Unix socket, those in clients have no port"
+        fix = "-Dyarn.nodemanager.amrmproxy.address=localhost:18049"
+        yield Check("AMRMProxy port", WARN, f"{settings.amrmproxy_address} is taken", why, fix)
+    else:
+        yield Check("AMRMProxy port", OK, f"{ip}:{port} is free")
+
+
+# -- leftovers -----------------------------------------------------------------------------------------
+
+
+def leftovers_of_daemons(examined: Examined) -> Iterator[Check]:
+    """What dead daemons of this run directory left; with ``fix`` it is removed."""
+    run_dir = examined.run_dir
+    if not run_dir.exists():
+        return
+    where = leftovers.places(run_dir, running_configuration(run_dir) or examined.configuration)
+    ports = frozenset(leftovers.known_ports(run_dir, where) - {daemon.port for daemon in run_dir.daemons()})
+    files = [os.path.basename(path) for path in run_dir.leftovers()]
+    found = ", ".join([f"containers or cgroups of nm-{port}" for port in sorted(ports)] + files)
+    if not found:
+        yield Check("leftovers", OK, "none")
+        return
+    if not examined.fix:
+        fix = "`yopp up` finds their containers again; `yopp doctor --fix` ends them"
+        yield Check("leftovers", WARN, found, "daemons did not end in order", fix)
+        return
+    with run_dir.lock():
+        running = {daemon.port for daemon in run_dir.daemons()}
+        cleared = leftovers.clear(run_dir, where, ports=ports - running)
+        run_dir.remove_leftovers()
+    if cleared.problems:
+        yield Check("leftovers", WARN, found, "; ".join(cleared.problems))
+    else:
+        yield Check("leftovers", OK, f"removed: {found}")

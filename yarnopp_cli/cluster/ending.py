@@ -1,0 +1,102 @@
+"""End a cluster, or one of its daemons: what ``yopp down``, ``yopp rm stop`` and ``yopp nm stop`` do.
+
+Every call is idempotent and holds the lock of the run directory. Prints nothing and asks nothing.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+
+from executor.light import dataclass
+
+from ..errors import ShuttingDownError, YoppError
+from ..records.client_protocol import ShutdownClusterRequest
+from ..rpc.blocking import Connection
+from . import leftovers
+from .processes import ProcessId, end_processes, wait_for_end
+from .rundir import Daemon, RunDir
+from .state import forget_cluster, running_configuration
+
+STOP_SECONDS = 30.0
+CALL_SECONDS = 5.0
+TERM_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class DownReport:
+    """What ``take_down`` did: the names of the daemons that it ended, and what it removed of dead ones."""
+
+    ended: tuple[str, ...]
+    cleared: leftovers.Cleared
+
+
+def take_down(
+    run_dir: RunDir,
+    *,
+    keep_containers: bool = False,
+    force: bool = False,
+    timeout: float = STOP_SECONDS,
+) -> DownReport:
+    """End the cluster, and remove what is left of it, also of daemons that were killed.
+
+    Asks the RM first; daemons that have not ended after ``timeout`` seconds get SIGTERM, and with ``force``
+    SIGKILL. With ``keep_containers`` containers go on, and the next ``up`` starts the same nodes, which find
+    them (and end those of applications that the new RM does not know). Raises YoppError for daemons that do
+    not end.
+    """
+    if not run_dir.exists():
+        return DownReport((), leftovers.Cleared())
+    run_dir.check()
+    with run_dir.lock(timeout):
+        daemons = run_dir.daemons()
+        left: Sequence[ProcessId] = [daemon.process for daemon in daemons]
+        for process in left:
+            process.send(signal.SIGCONT)  # one that somebody stopped could not even be asked
+        if daemons and daemons[0].name == "rm" and _ask_to_end(run_dir, keep_containers):
+            left = wait_for_end(left, timeout)
+        _end(daemons, left, grace=min(TERM_SECONDS, timeout), force=force)
+        cleared = leftovers.Cleared()
+        if not keep_containers:
+            cleared = leftovers.clear(run_dir, leftovers.places(run_dir, running_configuration(run_dir)))
+        run_dir.remove_leftovers()
+        forget_cluster(run_dir, keep_plan=keep_containers)
+    return DownReport(tuple(daemon.name for daemon in daemons), cleared)
+
+
+def stop_daemon(run_dir: RunDir, name: str, *, force: bool = False, timeout: float = STOP_SECONDS) -> bool:
+    """End the daemon ``rm`` or ``nm-<port>`` by SIGTERM, with ``force`` by SIGKILL after ``timeout`` seconds.
+
+    The others go on. False if it was not running. Raises YoppError if it does not end.
+    """
+    if not run_dir.exists():
+        return False
+    with run_dir.lock(timeout):
+        daemon = run_dir.daemon(name)
+        if daemon is not None:
+            _end([daemon], [daemon.process], grace=timeout, force=force)
+            run_dir.remove_leftovers()
+        return daemon is not None
+
+
+def _end(daemons: Sequence[Daemon], processes: Sequence[ProcessId], *, grace: float, force: bool) -> None:
+    left = end_processes(processes, grace=grace, force=force)
+    if left:
+        names = ", ".join(f"{one.name} (process {one.process.pid})" for one in daemons if one.process in left)
+        raise YoppError(
+            f"{names} {'does' if len(left) == 1 else 'do'} not end",
+            because=f"SIGTERM was sent {grace:g} s ago",
+            hint="the same command with --force kills it",
+        )
+
+
+def _ask_to_end(run_dir: RunDir, keep_containers: bool) -> bool:
+    """Ask the RM to shut the cluster down; whether it does."""
+    try:
+        with Connection(run_dir.rm_socket) as connection:
+            connection.call("shutdownCluster", ShutdownClusterRequest(keep_containers), timeout=CALL_SECONDS)
+    except ShuttingDownError:
+        return True
+    except YoppError:
+        return False
+    return True

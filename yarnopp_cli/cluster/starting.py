@@ -1,0 +1,431 @@
+"""Start a cluster, or one of its daemons, and join a cluster that runs: ``yopp up``, ``rm start``, ``nm run``, jobs.
+
+Every call is idempotent, and safe when several commands make it at once: whoever starts daemons holds the lock of
+the run directory, and the others then find the cluster that is there. Prints nothing and asks nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+from executor.records import Resource
+from executor.settings import ExecutorSettings, properties_of
+
+from ..errors import ConnectionFailedError, NodeNotFoundError, ShuttingDownError, UsageError, YoppError
+from ..records.client_protocol import GetClusterInfoRequest, SetLifetimeRequest, WaitForNodesRequest
+from ..rpc.blocking import Connection
+from .capacity import Wish, plan_capacity
+from .inspection import ClusterHandle, join, look, weaker_limits
+from .launching import Order, command_line, daemon_environment, nodemanager, resourcemanager, start_daemons
+from .processes import wait_for_end
+from .rundir import FIRST_PORT, LAST_PORT, Daemon, RunDir
+from .state import (
+    ON_DEMAND,
+    STAY,
+    Plan,
+    PlannedNode,
+    forget_cluster,
+    read_plan,
+    running_configuration,
+    write_plan,
+)
+
+if TYPE_CHECKING:
+    from ..settings.loading import Configuration
+
+START_SECONDS = 30.0
+ENDING_SECONDS = 15.0
+"""How long a cluster may take to shut itself down before it counts as stuck."""
+ORDERLY_SECONDS = 0.5
+"""How long an NM takes to end after its RM, when both end in order."""
+CALL_SECONDS = 5.0
+
+
+# -- a cluster -----------------------------------------------------------------------------------------
+
+
+def ensure_cluster(
+    configuration: Configuration,
+    run_dir: RunDir,
+    *,
+    lifetime: str,
+    wish: Wish = Wish(),
+    timeout: float = START_SECONDS,
+) -> ClusterHandle:
+    """Have a cluster that serves: join what runs, start what is missing, return when all of it is ready.
+
+    ``lifetime`` "on-demand" (jobs) joins any cluster; "stay" (``yopp up``) refuses one that runs with other
+    settings, naming each difference, and makes an on-demand one stay. Waits for the end of a cluster that is
+    shutting down. Raises YoppError; daemons started by a call that fails are ended again.
+    """
+    if lifetime == ON_DEMAND:
+        run_dir.check()
+        joined = join(run_dir)
+        if joined is not None and joined.info.nodes_running:
+            return joined
+    run_dir.prepare()
+    deadline = time.monotonic() + timeout
+    with run_dir.lock(timeout):
+        return _Start(configuration, run_dir, lifetime, wish, deadline).run()
+
+
+class _Start:
+    """One run of ``ensure_cluster`` under the lock."""
+
+    def __init__(
+        self, configuration: Configuration, run_dir: RunDir, lifetime: str, wish: Wish, deadline: float
+    ) -> None:
+        self.configuration = configuration
+        self.run_dir = run_dir
+        self.lifetime = lifetime
+        self.wish = wish
+        self.deadline = deadline
+        self.warnings: list[str] = []
+
+    def run(self) -> ClusterHandle:
+        """Find out what runs, decide what is missing, start it, and look at the result."""
+        rm_runs = self._rm_runs()
+        nms = [daemon for daemon in self.run_dir.daemons() if daemon.port]
+        if not rm_runs and nms:
+            # Those of a cluster that ended in order end now; those whose RM was killed stay.
+            wait_for_end([daemon.process for daemon in nms], ORDERLY_SECONDS)
+            nms = [daemon for daemon in self.run_dir.daemons() if daemon.port]
+        alive = rm_runs or bool(nms)
+        plan = self._plan(alive)
+        if alive and self.lifetime == STAY:
+            self._refuse_differences(plan)
+        present = {daemon.port for daemon in nms}
+        missing = [node for node in plan.nodes if node.port not in present]
+        self.run_dir.remove_leftovers()
+        self._clear_forgotten_nodes(plan, present)
+        started = self._start(plan, alive, rm_runs, missing)
+        return self._result(plan, started)
+
+    def _left(self) -> float:
+        return max(0.1, self.deadline - time.monotonic())
+
+    def _rm_runs(self) -> bool:
+        """Whether an RM serves, once one that is shutting down has ended. YoppError for one that does not answer."""
+        daemon = self.run_dir.daemon("rm")
+        while daemon is not None:
+            try:
+                with Connection(self.run_dir.rm_socket) as connection:
+                    info = connection.call(
+                        "getClusterInfo", GetClusterInfoRequest(), timeout=CALL_SECONDS
+                    ).info
+                    # One that is shutting down refuses this; for any other it changes nothing.
+                    connection.call("setLifetime", SetLifetimeRequest(info.lifetime), timeout=CALL_SECONDS)
+                return True
+            except ShuttingDownError:
+                ended = not wait_for_end([daemon.process], min(ENDING_SECONDS, self._left()))
+            except ConnectionFailedError as error:
+                # Its socket goes shortly before the process does, and comes shortly after it.
+                ended = not wait_for_end([daemon.process], 0.1)
+                if not ended and time.monotonic() < self.deadline:
+                    continue
+                if not ended:
+                    raise _stuck(daemon, error.because or error.message) from error
+            if not ended:
+                raise _stuck(daemon, "it is shutting down and does not finish")
+            daemon = self.run_dir.daemon("rm")
+        return False
+
+    def _plan(self, alive: bool) -> Plan:
+        """What the cluster shall consist of: the plan that is kept, where it still counts, else a new one."""
+        kept = read_plan(self.run_dir)
+        if kept is not None and kept.nodes:
+            if alive:
+                return kept
+            if self.lifetime == STAY and self.wish == Wish() and self._outlived(kept):
+                return Plan(kept.nodes, STAY)
+        shared = plan_capacity(self.configuration, self.wish)
+        self.warnings += shared.warnings
+        nodes = tuple(
+            PlannedNode(port, one.memory, one.vcores)
+            for port, one in zip(_free_ports(()), shared.nodes, strict=False)
+        )
+        return Plan(nodes, kept.lifetime if kept is not None and alive else self.lifetime)
+
+    def _outlived(self, plan: Plan) -> bool:
+        """Whether containers may have outlived their nodes, which find them only if they come back as they were."""
+        from .leftovers import has_records
+
+        return any(has_records(self.run_dir, node.port) for node in plan.nodes)
+
+    def _refuse_differences(self, plan: Plan) -> None:
+        running = running_configuration(self.run_dir)
+        found = size_differences(plan.nodes, self.wish)
+        if running is not None:
+            found += setting_differences(running, self.configuration)
+        if found:
+            raise YoppError(
+                "the cluster runs with other settings",
+                because="; ".join(found),
+                hint="`yopp down` first, or leave out what differs",
+            )
+
+    def _clear_forgotten_nodes(self, plan: Plan, present: set[int]) -> None:
+        """Remove what dead nodes left that no node of the plan will find again."""
+        from . import leftovers
+
+        where = leftovers.places(self.run_dir, running_configuration(self.run_dir) or self.configuration)
+        ports = leftovers.known_ports(self.run_dir, where)
+        orphaned = frozenset(ports - present - {node.port for node in plan.nodes})
+        if orphaned:
+            cleared = leftovers.clear(self.run_dir, where, ports=orphaned)
+            self.warnings += cleared.problems
+
+    def _start(
+        self, plan: Plan, alive: bool, rm_runs: bool, missing: Sequence[PlannedNode]
+    ) -> tuple[str, ...]:
+        """Start what is missing. If that fails and nothing ran before, the cluster's files are removed, too."""
+        if rm_runs and self.lifetime == STAY:
+            with Connection(self.run_dir.rm_socket) as connection:
+                connection.call("setLifetime", SetLifetimeRequest(STAY), timeout=CALL_SECONDS)
+        lifetime = STAY if STAY in (self.lifetime, plan.lifetime) and alive else self.lifetime
+        with contextlib.ExitStack() as undo:
+            if not alive:
+                undo.callback(forget_cluster, self.run_dir)
+            if not alive or running_configuration(self.run_dir) is None:
+                self.run_dir.write("site.json", self.configuration.to_json())
+            write_plan(self.run_dir, Plan(plan.nodes, lifetime))
+            orders = [] if rm_runs else [resourcemanager(self.run_dir, lifetime)]
+            orders += [nodemanager(self.run_dir, node, lifetime) for node in missing]
+            if orders:
+                start_daemons(self.run_dir, orders, timeout=self._left())
+            undo.pop_all()
+        return tuple(order.name for order in orders)
+
+    def _result(self, plan: Plan, started: tuple[str, ...]) -> ClusterHandle:
+        wanted = len(plan.nodes)
+        with Connection(self.run_dir.rm_socket) as connection:
+            request = WaitForNodesRequest(wanted, int(self._left() * 1000))
+            connection.call("waitForNodes", request, timeout=self._left() + CALL_SECONDS)
+        seen = look(self.run_dir, timeout=CALL_SECONDS)
+        self.warnings += seen.info.warnings
+        if seen.info.nodes_running < wanted:
+            self.warnings.append(f"{seen.info.nodes_running} of {wanted} nodes are ready: see `yopp status`")
+        fresh = [node.port for node in plan.nodes if node.name in started]
+        if fresh:
+            self.warnings += weaker_limits(self.run_dir, fresh[0])  # all nodes of a host are alike in this
+        return ClusterHandle(self.run_dir, seen.info, seen.nodes, started, tuple(self.warnings))
+
+
+def _stuck(daemon: Daemon, because: str) -> YoppError:
+    return YoppError(
+        f"the ResourceManager (process {daemon.process.pid}) does not answer",
+        because=because,
+        hint="yopp down --force",
+    )
+
+
+def size_differences(nodes: Sequence[PlannedNode], wish: Wish) -> list[str]:
+    """Where the running nodes differ from what was asked for, in words."""
+    asked = (
+        ("nodes", wish.nodes, [len(nodes)]),
+        ("memory", wish.memory_mb, sorted({node.memory for node in nodes})),
+        ("vcores", wish.vcores, sorted({node.vcores for node in nodes})),
+    )
+    return [
+        f"running with {what}={' and '.join(map(str, sizes))}, you asked for {wanted}"
+        for what, wanted, sizes in asked
+        if wanted is not None and sizes != [wanted]
+    ]
+
+
+def setting_differences(running: Configuration, wanted: Configuration) -> list[str]:
+    """Properties of the daemons that ``wanted`` sets to something else than the cluster runs with, in words.
+
+    A property that ``wanted`` does not set is no difference: ``yopp up`` without settings joins any cluster.
+    """
+    from ..settings.nodemanager import NodeManagerSettings
+    from ..settings.resourcemanager import ResourceManagerSettings
+    from ..settings.values import to_text
+    from ..settings.web import WebSettings
+
+    found = []
+    for kind in (ResourceManagerSettings, NodeManagerSettings, ExecutorSettings, WebSettings):
+        for item in properties_of(kind):
+            origin = wanted.origin(item.name)
+            there, asked = running.value(item.name), wanted.value(item.name)
+            if kind is WebSettings and str(asked).endswith(":0"):
+                continue  # any port will do, so that of the cluster does
+            if origin != "default" and asked != there:
+                found.append(
+                    f"running with {item.name}={to_text(there)}, you asked for {to_text(asked)} ({origin})"
+                )
+    return found
+
+
+# -- one daemon ----------------------------------------------------------------------------------------
+
+
+def start_rm(configuration: Configuration, run_dir: RunDir, *, timeout: float = START_SECONDS) -> bool:
+    """Start the RM alone; False if it was running already."""
+    with _prepared(configuration, run_dir, timeout):
+        if run_dir.daemon("rm") is not None:
+            return False
+        start_daemons(run_dir, [resourcemanager(run_dir, STAY)], timeout=timeout)
+        return True
+
+
+def run_rm(configuration: Configuration, run_dir: RunDir, *, announce: bool = False) -> NoReturn:
+    """Become the RM, in the foreground; with ``announce`` it says in JSON when it serves. Does not return."""
+    with _prepared(configuration, run_dir, START_SECONDS):
+        _refuse_running(run_dir, "rm")
+    _become(resourcemanager(run_dir, STAY), announce)
+
+
+def start_nms(
+    configuration: Configuration,
+    run_dir: RunDir,
+    *,
+    port: int | None = None,
+    wish: Wish = Wish(),
+    timeout: float = START_SECONDS,
+) -> tuple[PlannedNode, ...]:
+    """Start the nodes of the plan that do not run; or the one of ``port``; or, where a size is given, a new one.
+
+    Returns those that were started. Raises ConnectionFailedError where no RM runs: a node is ready when it
+    has registered.
+    """
+    run_dir.prepare()
+    with run_dir.lock(timeout):
+        if run_dir.daemon("rm") is None:
+            raise ConnectionFailedError(
+                "the ResourceManager is not running",
+                because=f"no process holds {run_dir.pid_file('rm')}",
+                hint="`yopp rm start`, or `yopp up`",
+            )
+        plan = _cleaned(configuration, run_dir)
+        chosen = _choose(configuration, run_dir, plan, port, wish)
+        start_daemons(
+            run_dir, [nodemanager(run_dir, node, plan.lifetime) for node in chosen], timeout=timeout
+        )
+        _add_to_plan(run_dir, plan, chosen)
+        return chosen
+
+
+def run_nm(
+    configuration: Configuration,
+    run_dir: RunDir,
+    *,
+    port: int | None = None,
+    wish: Wish = Wish(),
+    announce: bool = False,
+) -> NoReturn:
+    """Become one NM, in the foreground, of the planned size or a new one. Does not return."""
+    with _prepared(configuration, run_dir, START_SECONDS) as plan:
+        if port is not None:
+            _refuse_running(run_dir, f"nm-{port}")
+        chosen = _choose(configuration, run_dir, plan, port, wish)
+        if not chosen:
+            _refuse_running(run_dir, plan.nodes[0].name)
+        _add_to_plan(run_dir, plan, chosen[:1])
+    _become(nodemanager(run_dir, chosen[0], plan.lifetime), announce)
+
+
+@contextlib.contextmanager
+def _prepared(configuration: Configuration, run_dir: RunDir, timeout: float) -> Iterator[Plan]:
+    """The run directory made and locked, and what ``_cleaned`` answers."""
+    run_dir.prepare()
+    with run_dir.lock(timeout):
+        yield _cleaned(configuration, run_dir)
+
+
+def _cleaned(configuration: Configuration, run_dir: RunDir) -> Plan:
+    """Remove files of dead daemons, write down what a cluster has not written yet, and read its plan."""
+    run_dir.remove_leftovers()
+    if not run_dir.daemons() or run_dir.read("site.json") is None:
+        run_dir.write("site.json", configuration.to_json())
+    plan = read_plan(run_dir)
+    if plan is None:
+        plan = Plan()
+        write_plan(run_dir, plan)
+    return plan
+
+
+def _choose(
+    configuration: Configuration, run_dir: RunDir, plan: Plan, port: int | None, wish: Wish
+) -> tuple[PlannedNode, ...]:
+    """The nodes to start: those of the plan that do not run; else a new one, if one is wanted."""
+    sized = wish != Wish()
+    if port is not None:
+        kept = next((node for node in plan.nodes if node.port == port), None)
+        if run_dir.daemon(f"nm-{port}") is not None:
+            return ()
+        if kept is not None and sized and (kept.memory, kept.vcores) != (wish.memory_mb, wish.vcores):
+            raise YoppError(
+                f"the node of port {port} has another size",
+                because=f"it was started with {kept.memory} MB and {kept.vcores} vcores",
+                hint="leave --memory and --vcores out, or start a new node without naming a port",
+            )
+        return (kept,) if kept is not None else (_new_node(configuration, plan, port, wish),)
+    missing = tuple(node for node in plan.nodes if run_dir.daemon(node.name) is None)
+    if plan.nodes and not sized:
+        return missing
+    return (_new_node(configuration, plan, None, wish),)
+
+
+def _new_node(configuration: Configuration, plan: Plan, port: int | None, wish: Wish) -> PlannedNode:
+    taken = sum((Resource(node.memory, node.vcores) for node in plan.nodes), Resource())
+    size = plan_capacity(configuration, wish, taken=taken).nodes[0]
+    chosen = port if port is not None else next(iter(_free_ports(node.port for node in plan.nodes)))
+    return PlannedNode(chosen, size.memory, size.vcores)
+
+
+def _add_to_plan(run_dir: RunDir, plan: Plan, nodes: Sequence[PlannedNode]) -> None:
+    added = tuple(node for node in nodes if node not in plan.nodes)
+    write_plan(run_dir, Plan((*plan.nodes, *added), plan.lifetime))
+
+
+def _free_ports(used: Iterable[int]) -> Iterator[int]:
+    """Ports for new nodes, from 45454 up, that are none of ``used``. They are names: nothing listens on them."""
+    taken = set(used)
+    return (port for port in range(FIRST_PORT, LAST_PORT + 1) if port not in taken)
+
+
+def running_nm(run_dir: RunDir, port: int | None) -> Daemon | None:
+    """The running NM of that port; without a port, the only one. UsageError where several could be meant."""
+    if port is not None:
+        return run_dir.daemon(f"nm-{port}")
+    running = [daemon for daemon in run_dir.daemons() if daemon.port]
+    if len(running) > 1:
+        names = " or ".join(str(daemon.port) for daemon in running)
+        raise UsageError("which node?", because=f"{len(running)} are running", hint=f"name its port: {names}")
+    return running[0] if running else None
+
+
+def port_of(text: str) -> int:
+    """The port in ``45454``, ``nm-45454`` or ``host:45454``. Raises NodeNotFoundError for anything else."""
+    digits = text.rpartition(":")[2].removeprefix("nm-")
+    if not digits.isascii() or not digits.isdigit() or not 0 < int(digits) < 65536:
+        raise NodeNotFoundError(
+            f"no node {text!r}",
+            because="no NodeManager of this run directory has that name",
+            hint="name it as `yopp node list` does, or by its port",
+            sought=text,
+        )
+    return int(digits)
+
+
+def _refuse_running(run_dir: RunDir, name: str) -> None:
+    daemon = run_dir.daemon(name)
+    if daemon is not None:
+        raise YoppError(
+            f"{name} runs already",
+            because=f"process {daemon.process.pid} holds {run_dir.pid_file(name)}",
+            hint=f"`yopp {name[:2]} stop` ends it",
+        )
+
+
+def _become(order: Order, announce: bool) -> NoReturn:
+    environment = daemon_environment(os.environ)
+    if "NOTIFY_SOCKET" in os.environ:  # a service manager waits to hear from this very process
+        environment["NOTIFY_SOCKET"] = os.environ["NOTIFY_SOCKET"]
+    command = [*command_line(order), "--log-to-stderr", *(["--announce"] if announce else [])]
+    os.execve(command[0], command, environment)
