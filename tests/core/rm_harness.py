@@ -170,6 +170,10 @@ class Cluster:
                     self.stopped = reason
         self.rm.validate()
 
+    def replace_queues(self, queues: QueueSettings) -> None:
+        """Other queues, as a refresh that has read them makes them."""
+        self.rm._queues.replace_queues(queues)
+
     # -- shorthands ------------------------------------------------------------------------------------------
 
     def node(self, name: str = "h1:1", total: Resource | None = None, **more: Any) -> Node:

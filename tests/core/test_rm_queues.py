@@ -318,7 +318,7 @@ def test_a_stopped_queue_takes_none_and_keeps_what_it_has() -> None:
     cluster.node()
     master = cluster.master(queue="a")
     stopped = tree(root="a,b", root_a={"capacity": 50.0, "state": "STOPPED"}, root_b={"capacity": 50.0})
-    cluster.rm.queues.replace_queues(stopped)
+    cluster.replace_queues(stopped)
     assert report(cluster, "a").state == "DRAINING"
     assert len(master.allocate(asks(1, ONE)).allocated) == 1
     with pytest.raises(InvalidStateError, match="STOPPED"):
@@ -436,10 +436,10 @@ def test_queues_are_replaced_under_living_applications() -> None:
     granted = a.allocate(asks(1, ONE)).allocated
     node.beat(*map(status, granted))
     with pytest.raises(InvalidStateError, match=r"queue root\.a cannot go: it has applications"):
-        cluster.rm.queues.replace_queues(tree(root="b"))
+        cluster.replace_queues(tree(root="b"))
     assert used(cluster)["root.a"] == 1
     other = tree(root="a,c", root_a={"capacity": 20.0, "maximum_capacity": 50.0}, root_c={"capacity": 80.0})
-    cluster.rm.queues.replace_queues(other)
+    cluster.replace_queues(other)
     cluster.rm.validate()
     assert used(cluster) == {"root": 1, "root.a": 1, "root.c": 0}
     assert report(cluster, "a").guaranteed.vcores == 1
