@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from executor.records import ExecutionType, Resource
+from yarnopp_cli.cli.jobs.run import assignments
 from yarnopp_cli.errors import UsageError, YoppError
 from yarnopp_cli.jobs import commands, pifiles, progress
 from yarnopp_cli.masters.messages import TaskReport, TaskState
-from yarnopp_cli.masters.run import RunOptions, plan
+from yarnopp_cli.masters.run import plan
 from yarnopp_cli.masters.tasks import Tally, Task
+from yarnopp_cli.records.jobs import TaskSpec
 from yarnopp_cli.records.reports import FinalApplicationStatus, JobSummary
 
 
@@ -82,7 +84,7 @@ def test_working_directories(here: Path) -> None:
 
 
 def tally(**counts: int) -> Tally:
-    job = plan(RunOptions(("x",), Resource(1, 1), containers=sum(counts.values())))
+    job = plan(("x",), TaskSpec(1, Resource(1, 1)), sum(counts.values()))
     made = Tally(sum(counts.values()))
     tasks = iter([Task.of(0, job.phases[0], spec) for spec in job.phases[0].tasks])
     for name, count in counts.items():
@@ -92,7 +94,7 @@ def tally(**counts: int) -> Tally:
 
 
 def test_where_a_job_stands() -> None:
-    job = plan(RunOptions(("x",), Resource(1, 1), containers=10, execution_type=ExecutionType.OPPORTUNISTIC))
+    job = plan(("x",), TaskSpec(1, Resource(1, 1), ExecutionType.OPPORTUNISTIC), 10)
     states = progress.states_text(tally(RUNNING=2, QUEUED=8))
     assert states == "2 running, 8 queued"
     assert progress.first_line("application_1_0001", job, 1, states) == (
@@ -196,3 +198,31 @@ def test_a_pi_directory_that_cannot_be_is_an_error_of_three_lines(tmp_path: Path
     with pytest.raises(YoppError) as caught:
         pifiles.PiDirectory(str(tmp_path / "file" / "jobs"), 1)
     assert caught.value.because and caught.value.hint
+
+
+def test_a_command_line_tells_of_variables_the_names_only() -> None:
+    given = ["TOKEN=hunter2", "A=", "B", "TOKEN=older", "URL=http://x?a=b"]
+    argv = [
+        "run",
+        "-e",
+        "TOKEN=hunter2",
+        "-eTOKEN=older",
+        "--env=URL=http://x?a=b",
+        "-e",
+        "A=",
+        "-Oe",
+        "B",
+        "-n",
+        "2",
+    ]
+    command = ["sh", "-c", "DATA_TOKEN=hunter2x exec prog --mode=hunter2", "X=1"]
+    assert commands.without_values([*argv, *command], given) == [
+        "run", "-e", "TOKEN=...", "-eTOKEN=...", "--env=URL=...", "-e", "A=", "-Oe", "B", "-n", "2", *command,
+    ]  # fmt: skip
+
+
+def test_what_is_refused_of_a_variable_does_not_tell_its_value() -> None:
+    for word in ("=hunter2", "NAME=hunter2\0", "NAME=hunter2\udcff", "N\udcff=hunter2"):
+        with pytest.raises(UsageError) as refused:
+            assignments([word])
+        assert "hunter2" not in f"{refused.value} {refused.value.because} {refused.value.hint}"

@@ -18,10 +18,11 @@ follows from a change is told at one place and not at each place that makes it.
 
 Four lives (``lives.py``, ``entities.py``)
 
-Applications, attempts, containers and nodes have tables of transitions, and each remembers its story; ``docs/states.md``
-is made from the tables. Nobody changes a state but ``RMContext.move``, which notes the entity in ``changes.moved``. What
-else belongs to a container changes through ``ContainerLedger``. These two are where a store that outlives the process
-is to listen: it writes down at the end of the step what moved in it, before the step's commands are performed.
+Applications, attempts, containers and nodes have tables of transitions, and each remembers its story;
+``docs/states.md`` is made from the tables. Nobody changes a state but ``RMContext.move``, which notes the entity in
+``changes.moved``. What else belongs to a container changes through ``ContainerLedger``. These two are where a store
+that outlives the process is to listen: it writes down at the end of the step what moved in it, before the step's
+commands are performed.
 
 Held calls (``entities.Listener``, ``machine/mailbox.py``)
 

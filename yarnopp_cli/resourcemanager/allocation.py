@@ -6,6 +6,7 @@ Brings together what the schedulers choose (``scheduler``) and what the ledger w
 
 from __future__ import annotations
 
+from executor.causes import Cause, CauseKind
 from executor.records import ContainerExitStatus, ExecutionType
 
 from ..allocation.asks import Ask
@@ -118,7 +119,8 @@ class ContainerAllocation:
         for container in self._shedder.choose(waiting, context.live_containers, context.scheduler.total):
             container.preempted_for = f"{SHED}: {container.app.user} holds more than his share"
             container.preempted_as = ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER
-            self._ledger.end_at_node(container, now, SHED)
+            cause = Cause(CauseKind.PREEMPTED, text=container.preempted_for)
+            self._ledger.end_at_node(container, now, cause, SHED)
 
 
 class ContainerPreemption:
@@ -160,7 +162,8 @@ class ContainerPreemption:
         container, wanting = marked
         wanting.owed = True
         container.preempted_for = f"{PREEMPTED}: queue {container.app.leaf.label} is above its capacity"
-        self._ledger.end_at_node(container, now, PREEMPTED)
+        cause = Cause(CauseKind.PREEMPTED, text=container.preempted_for)
+        self._ledger.end_at_node(container, now, cause, PREEMPTED)
 
     def _is_ending(self, container: RMContainer) -> bool:
         return Due(DueKind.UNENDED, container.id) in self._context.deadlines

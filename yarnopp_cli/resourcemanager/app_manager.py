@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 
+from executor.causes import Cause, CauseKind
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, exit_status_name
 
 from ..allocation.asks import normalise
@@ -315,7 +316,8 @@ class RMAppManager:
                 continue
             if container.status is None:
                 reason = ContainerExitStatus.KILLED_AFTER_APP_COMPLETION
-                self._ledger.abort(container, now, "The application has ended", reason)
+                cause = Cause(CauseKind.APPLICATION_ENDED)
+                self._ledger.abort(container, now, cause, "The application has ended", reason)
             elif container.node is master_node:
                 self._end_container(container, now)
         for node_id in sorted(app.nodes):
@@ -326,7 +328,8 @@ class RMAppManager:
 
     def _end_container(self, container: RMContainer, now: float) -> None:
         """End one container at the RM's own wish."""
-        self._ledger.end_at_node(container, now, "Ended by the ResourceManager")
+        cause = Cause(CauseKind.RESOURCEMANAGER)
+        self._ledger.end_at_node(container, now, cause, "Ended by the ResourceManager")
 
     def _retire(self, app: RMApp) -> None:
         """Move an application to the history, and the oldest out of it."""

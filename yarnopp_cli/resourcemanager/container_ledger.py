@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from executor.causes import Cause, CauseKind
 from executor.records import (
     PREEMPTION_STATUSES,
     ContainerExitStatus,
@@ -233,8 +234,15 @@ class ContainerLedger:
     def complete(self, container: RMContainer, status: ContainerStatus, now: float) -> None:
         """A container has ended: everything it had is given back, its master is told."""
         context, app, attempt, node = self._context, container.app, container.attempt, container.node
+        if container.ended_for is not None and status.exit_status in _ENDED_BY_US:
+            status = replace(status, cause=container.ended_for)
         if container.released:
-            status = replace(status, exit_status=int(ContainerExitStatus.ABORTED), diagnostics=RELEASED)
+            status = replace(
+                status,
+                exit_status=int(ContainerExitStatus.ABORTED),
+                diagnostics=RELEASED,
+                cause=Cause(CauseKind.RELEASED),
+            )
         elif container.preempted_for and status.exit_status in _ENDED_BY_US:
             status = replace(
                 status, exit_status=int(container.preempted_as), diagnostics=container.preempted_for
@@ -279,10 +287,11 @@ class ContainerLedger:
         self,
         container: RMContainer,
         now: float,
+        cause: Cause,
         diagnostics: str,
         exit_status: ContainerExitStatus = ContainerExitStatus.ABORTED,
     ) -> None:
-        """The RM itself says that a container has ended."""
+        """The RM itself says that a container has ended; ``diagnostics`` tells people the cause."""
         known = container.status or ContainerStatus(
             container.id,
             ContainerState.DONE,
@@ -298,20 +307,22 @@ class ContainerLedger:
             position=0,
             exit_status=int(exit_status),
             diagnostics=diagnostics,
+            cause=cause,
             finished_at_ms=self._context.ms(now),
         )
         self.complete(container, status, now)
 
-    def end_at_node(self, container: RMContainer, now: float, diagnostics: str) -> None:
+    def end_at_node(self, container: RMContainer, now: float, cause: Cause, diagnostics: str) -> None:
         """Have the node end a container; what it never spoke of has ended at once.
 
         The node's word is awaited, since until then its resources are not free; but not for ever.
         """
         context = self._context
+        container.ended_for = cause
         container.node.to_cleanup.put_new(container.id, container.id)
         context.news_for_node(container.node)
         if container.status is None:
-            self.abort(container, now, diagnostics)
+            self.abort(container, now, cause, diagnostics)
         else:
             context.deadlines.set(Due(DueKind.UNENDED, container.id), now + ENDING_PATIENCE)
 
@@ -319,12 +330,13 @@ class ContainerLedger:
         """A container that was allocated was never started at its node."""
         container = self._context.live_containers.get(container_id)
         if container is not None and container.status is None:
-            self.end_at_node(container, now, EXPIRED)
+            self.end_at_node(container, now, Cause(CauseKind.EXPIRED), EXPIRED)
 
     def unended(self, container_id: str, now: float) -> None:
         """A container that was to end at its node was never said to have ended."""
         if (container := self._context.live_containers.get(container_id)) is not None:
-            self.abort(container, now, "Its node did not tell of its end")
+            cause = container.ended_for or Cause(CauseKind.RESOURCEMANAGER)
+            self.abort(container, now, cause, "Its node did not tell of its end")
 
     def retype(
         self, container: RMContainer, execution_type: ExecutionType, resource: Resource, now: float

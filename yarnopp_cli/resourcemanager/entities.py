@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from executor.causes import Cause
 from executor.core.transitions import StoryEntry
 from executor.records import (
     ContainerExitStatus,
@@ -289,7 +290,8 @@ class RMContainer:
 
     ``ask_key`` is the ask it answered, ``asked_type`` that ask's type, ``counted`` whether the metrics of
     opportunistic containers know it. ``released`` ones are ended at their master's wish; ``preempted_for`` is why the
-    RM has taken one from its application, ``preempted_as`` the exit status of that. ``delivers``: the RM itself tells
+    RM has taken one from its application, ``preempted_as`` the exit status of that; ``ended_for`` is why it has told
+    the node to end one. ``delivers``: the RM itself tells
     the node what it has become. ``waiting_since_ms``: when its work began to wait, as another container. ``strict``:
     the ask named the only places that will do. ``acquired``: its master has been given it. ``preemptions`` counts how
     often it had to make room, paused or killed. ``eligible_ms``: when it was asked for, or its work first was.
@@ -316,6 +318,7 @@ class RMContainer:
     released: bool = False
     preempted_for: str = ""
     preempted_as: ContainerExitStatus = ContainerExitStatus.PREEMPTED
+    ended_for: Cause | None = None
     delivers: bool = False
     started_told: bool = False
     finished_ms: int = 0

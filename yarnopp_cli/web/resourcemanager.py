@@ -40,9 +40,10 @@ from ..views import activities as activities_view
 from ..views import applications as application_view
 from ..views import cluster as cluster_view
 from ..views import nodes as node_view
-from . import figures, submitting
+from . import submitting
 from .calls import LocalCalls, call_daemon
-from .cluster_data import ClusterData, now_ms
+from .data import ClusterData, now_ms
+from .figures import figure_routes
 from .http import (
     Document,
     HttpError,
@@ -56,6 +57,7 @@ from .http import (
 )
 from .listening import WebListener
 from .mapreduce import MapReduceApi
+from .pages.cluster import ClusterPages
 from .queries import ApplicationFilter, grouped_by, iso_ms, names, number, numbers, words
 
 BASE = "/ws/v1/cluster"
@@ -141,7 +143,7 @@ class ClusterApi:
 
     async def metrics(self, request: web.Request) -> Document:
         """ClusterMetricsInfo."""
-        return await figures.cluster_metrics(self.data)
+        return await self.data.metrics()
 
     async def scheduler(self, request: web.Request) -> Document:
         """The queues."""
@@ -375,7 +377,9 @@ class ClusterApi:
             wish: Any = SignalContainerRequest(report.container_id, int(SIGNALS[command]))
             await call_daemon(node.address, "signalContainer", wish)
         else:
-            wish = StopContainersRequest((report.container_id,), diagnostics="Container killed by a person.")
+            wish = StopContainersRequest(
+                (report.container_id,), diagnostics="Container killed by a person.", by_person=True
+            )
             if command == "FORCEFUL_SHUTDOWN" and report.pid:
                 kill = SignalContainerRequest(report.container_id, int(SIGNALS[command]))
                 await call_daemon(node.address, "signalContainer", kill)
@@ -470,11 +474,9 @@ async def serve(
     configuration: Configuration,
 ) -> WebServer:
     """Serve the RM's REST API and pages on a bound socket."""
-    from .pages.cluster import ClusterPages
-
     data = ClusterData(calls, run_dir)
     routes = ClusterApi(data, configuration).routes()
     routes += MapReduceApi(data).routes()
-    routes += figures.cluster_routes(data)
-    routes += ClusterPages(data, configuration).routes()
+    routes += figure_routes(data.figures)
+    routes += ClusterPages(data).routes()
     return await start(bound, listener, loopback_only, routes)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from executor.causes import Cause, CauseKind
 from executor.records import ExecutionType, Resource
 
 from ...allocation.asks import Ask, AskKey, AskTable, check_label, check_request, check_size, key_of
@@ -415,7 +416,7 @@ class ApplicationMasterService:
         container = attempt.containers.get(container_id)
         if container is not None and not container.is_am:
             container.released = True
-            self._ledger.end_at_node(container, now, RELEASED)
+            self._ledger.end_at_node(container, now, Cause(CauseKind.RELEASED), RELEASED)
 
     # -- who speaks ------------------------------------------------------------------------------------------
 

@@ -1,0 +1,260 @@
+"""From nothing to a submitted application: find the cluster or start one, submit, and leave none behind.
+
+A job joins the cluster of its run directory. Where there is none, it starts one on demand, which ends itself with
+its last job. One that is ending refuses the job: it is waited out, and another one is started.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from executor.records import Resource
+
+from ..cluster.rundir import RunDir
+from ..errors import (
+    ConnectionFailedError,
+    InvalidResourceRequestError,
+    NodeNotFoundError,
+    ShuttingDownError,
+    YoppError,
+)
+from ..records.client_protocol import (
+    GetApplicationsRequest,
+    GetApplicationsResponse,
+    GetClusterInfoRequest,
+    GetClusterNodesRequest,
+    GetClusterNodesResponse,
+    ShutdownClusterRequest,
+    SubmitApplicationRequest,
+    SubmitApplicationResponse,
+    WaitForNodesRequest,
+)
+from ..records.explanation import ExplainRequest, ExplainResponse, Explanation
+from ..records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
+from ..records.requests import ANY, ApplicationSubmissionContext
+from ..rpc.blocking import Connection
+from ..settings.applications import ApplicationSettings
+from ..views.text import number_of
+
+if TYPE_CHECKING:
+    from ..settings.loading import Configuration
+
+ON_DEMAND = "on-demand"
+LINGER = "yopp.on-demand.linger-ms"
+ATTEMPTS = 3
+ENDING_SECONDS = 15.0
+NODES_SECONDS = 2.0
+"""How long a job waits for the first node before it says that there is none."""
+GONE_SECONDS = 3.0
+"""How long the prompt waits for an on-demand cluster to be gone."""
+_DRAINED = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
+
+
+def why_no_node(nodes: Iterable[NodeReport]) -> str:
+    """Why a job waits where no node takes anything new, and what to type."""
+    there = list(nodes)
+    drained = [one.node_id for one in there if one.state in _DRAINED and one.connected]
+    if drained:
+        names = f"{drained[0]} is" if len(drained) == 1 else f"{', '.join(drained[:5])} are"
+        return f"{names} drained, so the job waits: `yopp node resume {drained[0]}`"
+    if bad := [one for one in there if one.state is NodeState.UNHEALTHY]:
+        because = f" ({bad[0].health_report})" if bad[0].health_report else ""
+        return (
+            f"{bad[0].node_id} is unhealthy{because}, so the job waits: `yopp node status {bad[0].node_id}`"
+        )
+    return "no NodeManager is running, so the job waits: `yopp up` starts it again"
+
+
+@dataclass(slots=True)
+class JobClient:
+    """A connection to the RM of a run directory, for one job. ``note`` tells people what they
+    should know, a line each.
+    """
+
+    run_dir: RunDir
+    configuration: Configuration
+    note: Callable[[str], None]
+    connection: Connection | None = None
+    started_here: bool = False
+    settings: ApplicationSettings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.settings = self.configuration.settings(ApplicationSettings)
+
+    def open(self) -> Connection:
+        """Connect, after starting a cluster if there is none. Raises YoppError."""
+        if self.connection is not None:
+            return self.connection
+        self.run_dir.check()
+        try:
+            self.connection = Connection(self.run_dir.rm_socket)
+        except ConnectionFailedError:
+            if not self.settings.on_demand_enabled:
+                raise
+            try:
+                self.connection = self._start()
+            except KeyboardInterrupt:
+                self._undo_start()
+                raise
+        return self.connection
+
+    def _undo_start(self) -> None:
+        """Interrupted while it started: what came up all the same ends now, and not when no job has come."""
+        try:
+            self.connection = Connection(self.run_dir.rm_socket)
+        except ConnectionFailedError:
+            return
+        self.started_here = True
+        self.abandon()
+
+    def _start(self) -> Connection:
+        from ..cluster.starting import ensure_cluster
+
+        handle = ensure_cluster(self.configuration, self.run_dir, lifetime=ON_DEMAND)
+        for warning in handle.warnings:
+            self.note(f"warning: {warning}")
+        if handle.started:
+            self.started_here = True
+            size = ", ".join(
+                f"{number_of(node.total.vcores, 'vcore')}, {node.total.memory} MB" for node in handle.nodes
+            )
+            if handle.info.lifetime == ON_DEMAND:
+                self.note(f"no cluster was running: started one for this job ({size}), which ends with it")
+            else:
+                self.note(f"started again what was missing of the cluster: {', '.join(handle.started)}")
+        return Connection(self.run_dir.rm_socket)
+
+    def submit(self, context: ApplicationSubmissionContext) -> SubmitApplicationResponse:
+        """Submit, waiting out a cluster that is ending itself. Raises YoppError."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                response: SubmitApplicationResponse = self.open().call(
+                    "submitApplication", SubmitApplicationRequest(context)
+                )
+                return response if response.info.nodes_running else self._wait_for_a_node(response)
+            except (ShuttingDownError, ConnectionFailedError) as error:
+                self.close()
+                if attempt == ATTEMPTS or not self.settings.on_demand_enabled:
+                    raise
+                self._wait_for_its_end(error)
+            except (YoppError, KeyboardInterrupt):
+                self.abandon()
+                raise
+        raise AssertionError("unreachable")
+
+    def _wait_for_a_node(self, response: SubmitApplicationResponse) -> SubmitApplicationResponse:
+        """The RM serves before its nodes have registered: another command may be just starting the cluster."""
+        connection = self.open()
+        request = WaitForNodesRequest(1, round(NODES_SECONDS * 1000))
+        if connection.call("waitForNodes", request, timeout=NODES_SECONDS + GONE_SECONDS).satisfied:
+            info = connection.call("getClusterInfo", GetClusterInfoRequest()).info
+            return dataclasses.replace(response, info=info)
+        nodes: GetClusterNodesResponse = connection.call("getClusterNodes", GetClusterNodesRequest())
+        self.note(f"warning: {why_no_node(nodes.nodes)}")
+        return response
+
+    def abandon(self) -> None:
+        """Nothing was submitted: end the cluster that was started for it, unless another job has joined it."""
+        if self.started_here and self.connection is not None:
+            try:
+                info = self.connection.call(
+                    "getClusterInfo", GetClusterInfoRequest(), timeout=GONE_SECONDS
+                ).info
+                if info.lifetime == ON_DEMAND and not info.applications_running + info.applications_pending:
+                    self.connection.call("shutdownCluster", ShutdownClusterRequest(), timeout=GONE_SECONDS)
+                    self.close()
+                    self.run_dir.wait_until_gone(GONE_SECONDS)
+            except YoppError:
+                pass  # it has gone, or ends by itself, since no job comes
+        self.close()
+
+    def _wait_for_its_end(self, error: YoppError) -> None:
+        if isinstance(error, ShuttingDownError):
+            self.run_dir.wait_until_gone(ENDING_SECONDS)
+
+    def find_node(self, name: str) -> str:
+        """The node id that ``name`` means:
+
+        an id, a host, a port, or the end of an id. Raises NodeNotFoundError.
+        """
+        if name == ANY:
+            return name
+        response: GetClusterNodesResponse = self.open().call("getClusterNodes", GetClusterNodesRequest())
+        nodes = response.nodes
+        running = [node.node_id for node in nodes if node.state is NodeState.RUNNING]
+        if name in running:
+            return name
+        if any(node_id.rsplit(":", 1)[0] == name for node_id in running):
+            return name
+        matches = [node_id for node_id in running if node_id.endswith(name)]
+        if len(matches) == 1:
+            return matches[0]
+        self.abandon()
+        raise NodeNotFoundError(
+            f"{'several nodes are' if matches else 'no running node is'} named {name}",
+            because=f"running: {', '.join(matches or running) or 'none'}",
+            hint="yopp node list",
+            sought=name,
+        )
+
+    def check_sizes(self, sizes: Iterable[Resource]) -> None:
+        """Refuse, before anything is submitted, what the largest node could never hold.
+
+        For a master in the cluster, whose refusal nobody would be there to read; one in the client is told by the RM.
+        Raises InvalidResourceRequestError.
+        """
+        largest = self.open().call("getClusterInfo", GetClusterInfoRequest()).info.maximum
+        for size in sizes:
+            if largest != Resource() and not size.fits_in(largest):
+                self.abandon()
+                raise InvalidResourceRequestError(
+                    f"a container of {size} is larger than any node",
+                    because=f"the largest node has {largest}",
+                    hint="ask for less, or start a larger node",
+                )
+
+    def report(self, application_id: str) -> ApplicationReport | None:
+        """The application as the RM has it now; None if it cannot be asked any more."""
+        if self.connection is None:
+            return None
+        try:
+            found: GetApplicationsResponse = self.connection.call(
+                "getApplications", GetApplicationsRequest(application_ids=(application_id,))
+            )
+        except YoppError:
+            return None
+        return found.applications[0] if found.applications else None
+
+    def explain(self, application_id: str) -> Explanation | None:
+        """Why the application waits, as the RM sees it; None if it cannot be asked."""
+        if self.connection is None:
+            return None
+        try:
+            found: ExplainResponse = self.connection.call("explain", ExplainRequest(application_id))
+        except YoppError:
+            return None
+        return found.explanation
+
+    def leave(self, info: ClusterInfo) -> None:
+        """Let go of the cluster; wait, within bounds, for an on-demand one that ends with this job."""
+        ends = info.lifetime == ON_DEMAND and not int(info.properties.get(LINGER, "0") or 0)
+        if ends and self.connection is not None:
+            try:
+                now = self.connection.call(
+                    "getClusterInfo", GetClusterInfoRequest(), timeout=GONE_SECONDS
+                ).info
+                ends = now.lifetime == ON_DEMAND and not now.applications_running
+            except YoppError:
+                pass  # it has gone, or is going
+        self.close()
+        if ends:
+            self.run_dir.wait_until_gone(GONE_SECONDS)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None

@@ -1,0 +1,248 @@
+"""Pictures of a job for ``yopp report``, drawn with Matplotlib (the extra ``report``) as SVG text.
+
+The only module that imports it. No window, no files, no state of its own: figures are made without pyplot.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import YoppError
+from . import timeline
+from .timeline import Line
+
+COLOURS = {
+    timeline.GRANTED: "#8a94a3",
+    timeline.QUEUED: "#8a94a3",
+    timeline.PAUSED: "#e0a52e",
+    "GUARANTEED": "#2e9e5b",
+    "OPPORTUNISTIC": "#8a63d2",
+}
+"""The pages' colours: what waits stands back, in the light as in the dark."""
+FAINT = {timeline.GRANTED: 0.25, timeline.QUEUED: 0.5}
+NAMES = {
+    timeline.GRANTED: "granted",
+    timeline.QUEUED: "queued",
+    "OPPORTUNISTIC": "running, opportunistic",
+    "GUARANTEED": "running, guaranteed",
+    timeline.PAUSED: "paused",
+}
+RED, ORANGE = "#d64545", "#e07b39"
+ENDED_BADLY = {
+    "failed": (RED, "x"),
+    "aborted": (RED, "x"),
+    "preempted": (RED, "v"),
+    "shed": (ORANGE, "4"),
+}
+"""Colour and marker of an end that was not the container's own good one."""
+MOST_LINES = 2000
+"""Containers in the timeline: the first so many; beyond that nobody can tell the lines apart."""
+WIDTH = 10.0
+_STYLE = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "yopp",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+}
+
+
+def available() -> Any:
+    """Matplotlib. Raises YoppError with the line to type where it is not installed."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise YoppError(
+            "a report needs Matplotlib",
+            because="it is not installed: it is large, and nothing else of yopp needs it",
+            hint="pip install matplotlib, where yopp is installed; `yopp report --json` needs none",
+        ) from None
+    logging.getLogger("matplotlib").setLevel(
+        logging.ERROR
+    )  # where it may not keep a list of fonts is its own affair
+    return matplotlib
+
+
+def timeline_svg(found: Sequence[Line], begin: int) -> str:
+    """Every container a line, by node and in order of grant: waiting, running by type, paused; a mark where it ended
+    badly."""
+    shown = by_node(found[:MOST_LINES])
+    height = min(14.0, 1.2 + 0.16 * len(shown))
+
+    def draw(axes: Any) -> None:
+        _bars(axes, shown, begin)
+        _ends(axes, shown, begin)
+        _nodes(axes, shown)
+        axes.set_ylim(len(shown) - 0.5, -0.5)
+        axes.set_xlim(left=0)
+        axes.set_xlabel("seconds since the job began")
+        if len(shown) <= 40:
+            axes.set_ylabel("containers")
+            axes.set_yticks(
+                range(len(shown)), [line.container.rpartition("_")[2].lstrip("0") or "0" for line in shown]
+            )
+        else:
+            axes.set_ylabel(f"{len(shown)} containers")
+            axes.set_yticks([])
+        _legend(axes)
+
+    return _svg(draw, height)
+
+
+def by_node(found: Sequence[Line]) -> list[Line]:
+    """The lines of each node together, the nodes in order of their ids' lengths and letters."""
+    return sorted(found, key=lambda line: (len(line.node), line.node))
+
+
+def _bars(axes: Any, shown: Sequence[Line], begin: int) -> None:
+    """All segments of one colour are one path: a thousand containers stay a small file, quickly drawn."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    half = 0.4 if len(shown) <= 100 else 0.5
+    corners: dict[str, list[tuple[float, float]]] = {}
+    for row, line in enumerate(shown):
+        for part in line.segments:
+            kind = part.execution_type if part.state == timeline.RUNNING else part.state
+            left, right = (part.begin - begin) / 1000, (part.end - begin) / 1000
+            low, high = row - half, row + half
+            corners.setdefault(kind, []).extend(
+                ((left, low), (right, low), (right, high), (left, high), (left, low))
+            )
+    rectangle = (Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY)
+    for kind in NAMES:
+        if points := corners.get(kind):
+            path = Path(points, rectangle * (len(points) // 5))
+            patch = PathPatch(
+                path, facecolor=COLOURS[kind], alpha=FAINT.get(kind, 1.0), linewidth=0, label=NAMES[kind]
+            )
+            axes.add_patch(patch)
+    axes.autoscale_view()
+
+
+def _ends(axes: Any, shown: Sequence[Line], begin: int) -> None:
+    for outcome, (colour, marker) in ENDED_BADLY.items():
+        ends = [
+            (row, (line.segments[-1].end - begin) / 1000)
+            for row, line in enumerate(shown)
+            if line.outcome == outcome and line.segments
+        ]
+        if ends:
+            axes.plot(
+                [x for _, x in ends], [row for row, _ in ends], marker=marker, markersize=5, color=colour,
+                linestyle="none", label=outcome,
+            )  # fmt: skip
+
+
+def _nodes(axes: Any, shown: Sequence[Line]) -> None:
+    """Each node's name at the right of its lines, and a rule between two nodes."""
+    names = [line.node for line in shown]
+    firsts = [row for row, name in enumerate(names) if row == 0 or name != names[row - 1]]
+    for first, following in zip(firsts, [*firsts[1:], len(names)], strict=True):
+        if first:
+            axes.axhline(first - 0.5, color="#888888", linewidth=0.6)
+        axes.annotate(
+            names[first], xy=(1, (first + following - 1) / 2), xycoords=("axes fraction", "data"), xytext=(4, 0),
+            textcoords="offset points", rotation=270 if following - first > 4 else 0, va="center", fontsize=8,
+        )  # fmt: skip
+
+
+def _legend(axes: Any) -> None:
+    """Over the picture: what is in it, and nothing else."""
+    _, labels = axes.get_legend_handles_labels()
+    axes.legend(
+        loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=max(1, min(7, len(labels))), frameon=False, fontsize=8
+    )  # fmt: skip
+
+
+def load_svg(found: Sequence[Line], begin: int, vcores: int) -> str:
+    """Vcores that ran by type against those of the nodes, and below them, on a scale of their own, those queued."""
+    queued = timeline.load(found, "OPPORTUNISTIC", timeline.QUEUED)
+
+    def draw(axes: Any, below: Any = None) -> None:
+        running = {kind: timeline.load(found, kind) for kind in ("GUARANTEED", "OPPORTUNISTIC")}
+        moments = sorted({t for steps in running.values() for t, _ in steps})
+        axes.stackplot(
+            [(t - begin) / 1000 for t in moments],
+            *(_sampled(steps, moments) for steps in running.values()),
+            step="post",
+            colors=[COLOURS[kind] for kind in running],
+            labels=[NAMES[kind] for kind in running],
+        )
+        if vcores:
+            axes.axhline(
+                vcores, color="#888888", linewidth=0.8, linestyle="--", label=f"the nodes have {vcores}"
+            )
+        axes.set_ylabel("vcores in use")
+        axes.set_ylim(bottom=0)
+        axes.set_xlim(left=0)
+        _legend(axes)
+        if below is not None:
+            below.fill_between(
+                [(t - begin) / 1000 for t, _ in queued], [number for _, number in queued], step="post",
+                color=COLOURS[timeline.QUEUED], alpha=FAINT[timeline.QUEUED], linewidth=0,
+            )  # fmt: skip
+            below.set_ylabel("vcores queued")
+            below.set_ylim(bottom=0)
+        (axes if below is None else below).set_xlabel("seconds since the job began")
+
+    return _svg(draw, 3.8 if queued else 2.6, panels=2 if queued else 1)
+
+
+def _sampled(steps: Sequence[tuple[int, int]], moments: Sequence[int]) -> list[int]:
+    """The value of a step function at each of the ``moments``; both are in order of time."""
+    values, value, place = [], 0, 0
+    for moment in moments:
+        while place < len(steps) and steps[place][0] <= moment:
+            value = steps[place][1]
+            place += 1
+        values.append(value)
+    return values
+
+
+def waits_svg(found: Sequence[Line]) -> str:
+    """The share of containers that had started after so long, for each type: the distribution of waiting."""
+
+    def draw(axes: Any) -> None:
+        for kind in ("GUARANTEED", "OPPORTUNISTIC"):
+            waited = sorted(timeline.waits(found, kind))
+            if waited:
+                axes.ecdf(
+                    [one / 1000 for one in waited],
+                    color=COLOURS[kind],
+                    label=f"{kind.lower()} ({len(waited)})",
+                )
+        axes.set_xlabel("seconds from eligible (asked for) to start")
+        axes.set_ylabel("share of containers")
+        axes.set_ylim(0, 1.02)
+        axes.set_xlim(left=0)
+        axes.legend(loc="lower right", frameon=False, fontsize=8)
+
+    return _svg(draw, 2.6)
+
+
+def _svg(draw: Any, height: float, panels: int = 1) -> str:
+    """What ``draw`` puts on so many axes, one below the other: an ``<svg>`` whose text has the page's colour."""
+    matplotlib = available()
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        FigureCanvasSVG(figure)
+        draw(*figure.subplots(panels, sharex=True, squeeze=False).flat)
+        target = io.StringIO()
+        figure.savefig(target, format="svg", metadata={"Date": None, "Creator": None})
+    text = target.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1" role="img">', text, count=1)
+    # Black is the library's colour for text and axes: let the page decide, so that it reads in the dark too.
+    return text.replace("#000000", "currentColor")

@@ -1,0 +1,123 @@
+"""What was measured lately: the last minute of each container's CPU and memory, out of pictures. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from executor.records import ContainerState, ContainerUsage
+
+from ...records.reports import ContainerReport
+from ..picture import Picture
+
+SAMPLES = 60
+_SHORTEST_STEP = 0.05
+_FEW = 5
+
+
+@dataclass(slots=True)
+class _Trace:
+    """One container's: ``cpu`` in cores, ``memory`` in bytes, oldest first."""
+
+    last: ContainerUsage
+    cpu: deque[float] = field(default_factory=lambda: deque(maxlen=SAMPLES))
+    memory: deque[float] = field(default_factory=lambda: deque(maxlen=SAMPLES))
+
+
+class History:
+    """Told of each picture, it knows rates: a container's report has only the CPU seconds since its start.
+
+    A step lies between two measurements of the node (``sampled_at``), so its clock counts, not ours. Containers
+    that have ended are forgotten.
+    """
+
+    def __init__(self) -> None:
+        self._traces: dict[str, _Trace] = {}
+        self._host_cpu: deque[float] = deque(maxlen=2 * SAMPLES)
+        self._host_memory: deque[float] = deque(maxlen=2 * SAMPLES)
+
+    @property
+    def host_cpu(self) -> Sequence[float]:
+        """The machine's CPU, in percent of all cores."""
+        return self._host_cpu
+
+    @property
+    def host_memory(self) -> Sequence[float]:
+        """The machine's memory in use, in bytes."""
+        return self._host_memory
+
+    def add(self, picture: Picture) -> None:
+        """Take in one picture."""
+        self._host_cpu.append(picture.host.cpu_percent)
+        self._host_memory.append(float(picture.host.memory_used))
+        live = {}
+        for report in picture.containers:
+            if report.state is not ContainerState.DONE and report.usage.sampled_at > 0:
+                live[report.container_id] = self._extended(report)
+        self._traces = live
+
+    def remember(self, traces: Mapping[str, Sequence[float]], machine: Sequence[float], cores: int) -> None:
+        """Take in what nodes measured before anybody looked (numbers as in GetUsageTracesResponse), where nothing is
+        known yet. ``cores`` is how many the machine has.
+        """
+        for name, numbers in traces.items():
+            trace = self._traces.get(name)
+            points = list(_triples(numbers))
+            if trace is None or trace.cpu or len(points) < 2:
+                continue
+            trace.cpu.extend(
+                max(0.0, cpu - cpu_before) / max(_SHORTEST_STEP, at - before)
+                for (before, cpu_before, _), (at, cpu, _) in pairwise(points)
+            )
+            trace.memory.clear()
+            trace.memory.extend(memory for _, _, memory in points)
+            at, cpu, memory = points[-1]
+            seen = trace.last
+            trace.last = ContainerUsage(cpu, int(memory), sampled_at=at)
+            if seen.sampled_at > at:  # it was measured once more before it was looked at
+                self._add(trace, seen)
+        known = len(self._host_cpu)
+        earlier = list(_triples(machine))[: -known or None]
+        if known < _FEW:
+            self._host_cpu.extendleft(100.0 * cpu / max(1, cores) for _, cpu, _ in reversed(earlier))
+            self._host_memory.extendleft(memory for _, _, memory in reversed(earlier))
+
+    def _extended(self, report: ContainerReport) -> _Trace:
+        usage = report.usage
+        trace = self._traces.get(report.container_id)
+        if trace is None or usage.sampled_at < trace.last.sampled_at:  # new, or its node has begun a new life
+            trace = _Trace(usage)
+            trace.memory.append(float(usage.memory_bytes))
+            return trace
+        self._add(trace, usage)
+        return trace
+
+    @staticmethod
+    def _add(trace: _Trace, usage: ContainerUsage) -> None:
+        step = usage.sampled_at - trace.last.sampled_at
+        if step >= _SHORTEST_STEP:
+            trace.cpu.append(max(0.0, usage.cpu_seconds - trace.last.cpu_seconds) / step)
+            trace.memory.append(float(usage.memory_bytes))
+            trace.last = usage
+
+    def cpu(self, container_id: str) -> Sequence[float]:
+        """Cores used, oldest first; empty until it has been measured twice."""
+        trace = self._traces.get(container_id)
+        return trace.cpu if trace is not None else ()
+
+    def memory(self, container_id: str) -> Sequence[float]:
+        """Bytes used, oldest first."""
+        trace = self._traces.get(container_id)
+        return trace.memory if trace is not None else ()
+
+    def cores(self, container_id: str) -> float | None:
+        """Cores used between the last two measurements; None if it has not been measured twice."""
+        trace = self._traces.get(container_id)
+        return trace.cpu[-1] if trace is not None and trace.cpu else None
+
+
+def _triples(numbers: Sequence[float]) -> Iterator[tuple[float, float, float]]:
+    """Three at a time."""
+    return zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)
