@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from executor.records import ContainerState, ExecutionType, Resource
 
 from ...allocation.asks import Ask, admits
-from ..apps.applications import Phase, RMAppAttempt
-from ..containers.containers import RMContainer
-from ..guaranteed.queues import dominant_share
-from .shares import OpportunisticShares
+from ..entities import RMAppAttempt, RMContainer
+from ..lives import Phase
+from .opportunistic_shares import OpportunisticShares
+from .queues import dominant_share
 
 
 class QueueShedder:
@@ -46,7 +46,7 @@ class QueueShedder:
         for attempt, ask in self._wanted(attempts, standing):
             for container in sorted(queued, key=lambda one: (-standing.of(one.app.user), -one.sequence)):
                 if self._gives_way(container, attempt, ask, standing):
-                    standing.move(container, attempt.app.user, ask.resource)
+                    standing.give(container, attempt.app.user, ask.resource)
                     self._shed[container.id] = (container, attempt.app.user)
                     queued.remove(container)
                     chosen.append(container)
@@ -105,7 +105,7 @@ class _Standing:
         self._total = total
         self._held = dict(shares.by_user)
         for container, user in shed:
-            self.move(container, user, container.resource)
+            self.give(container, user, container.resource)
 
     def of(self, user: str) -> float:
         return self._share(user, self._held.get(user, Resource()))
@@ -117,7 +117,7 @@ class _Standing:
     def with_more(self, user: str, resource: Resource) -> float:
         return self._share(user, self._held.get(user, Resource()) + resource)
 
-    def move(self, container: RMContainer, user: str, resource: Resource) -> None:
+    def give(self, container: RMContainer, user: str, resource: Resource) -> None:
         loser = container.app.user
         self._held[loser] = self._held.get(loser, Resource()) - container.resource
         self._held[user] = self._held.get(user, Resource()) + resource

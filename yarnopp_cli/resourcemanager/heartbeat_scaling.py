@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...settings.resourcemanager import ResourceManagerSettings
+from ..settings.resourcemanager import ResourceManagerSettings
 
 
 def busy_part(cpu: float, vcores: int) -> float:

@@ -7,6 +7,7 @@ answers the older at once, without news. Nothing here starts or ends a container
 from __future__ import annotations
 
 import hmac
+import math
 from dataclasses import replace
 
 from executor.causes import Cause, CauseKind
@@ -24,13 +25,14 @@ from ...records.tracker_protocol import (
     UnRegisterNodeManagerRequest,
     UnRegisterNodeManagerResponse,
 )
-from ..containers.containers import LOST
-from ..containers.remotely_allocated import adopt_observed
+from ..container_ledger import LOST, ContainerLedger
 from ..context import RMContext
-from ..nodes.heartbeat_scaling import busy_part, busy_part_of_all, scaled_interval
-from ..nodes.nodes import HeldCall, RMNode, new_node
+from ..due import Due, DueKind
+from ..entities import DRAINED, GONE, HeldCall, RMNode, new_node
+from ..heartbeat_scaling import busy_part, busy_part_of_all, scaled_interval
+from ..lives import NodeEvent
+from ..remotely_allocated import RemotelyAllocated
 
-_DRAINED = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 NORMAL, RESYNC, SHUTDOWN = "NORMAL", "RESYNC", "SHUTDOWN"
 SILENT_INTERVALS = 3
 """After so many heartbeat intervals of silence another process may take a connected node's name over."""
@@ -39,8 +41,11 @@ SILENT_INTERVALS = 3
 class ResourceTrackerService:
     """``keep_containers`` is what nodes are told about their containers when the cluster ends."""
 
-    def __init__(self, context: RMContext) -> None:
+    def __init__(self, context: RMContext, ledger: ContainerLedger, remote: RemotelyAllocated) -> None:
         self._context = context
+        self._ledger = ledger
+        self._remote = remote
+        self._sorted_at = -math.inf
         self._registrations = 0
         self.keep_containers = False
 
@@ -52,7 +57,7 @@ class ResourceTrackerService:
         """
         context = self._context
         known = context.nodes.get(request.node_id)
-        if known is not None and known.state in (NodeState.LOST, NodeState.SHUTDOWN):
+        if known is not None and known.state in GONE:
             known = None
         refusal = self._refusal(call, request, known, now)
         if refusal:
@@ -63,12 +68,14 @@ class ResourceTrackerService:
         secret = derive_key(context.secret, f"node {request.node_id} {self._registrations}").hex()
         if known is None:
             node = new_node(request, secret, call.connection_id, now)
+            context.move(node, NodeEvent.REGISTERED, now)
             context.nodes.pop(request.node_id, None)
             context.nodes[request.node_id] = node
         else:
             node = known
             self._take_back(node, request, secret, call.connection_id, now)
         context.scheduler.add_node(node)
+        context.changes.guaranteed = True
         to_cleanup = self._reconcile(node, request, now)
         node.load.recompute()
         self._heard(node, now)
@@ -130,16 +137,14 @@ class ResourceTrackerService:
         node.connection_id = connection_id
         node.connected, node.unregistered, node.shutdown_told = True, False, False
         node.resized = False
-        # A drained node stays out of use until somebody resumes it.
-        state = NodeState.DECOMMISSIONING if node.state in _DRAINED else NodeState.RUNNING
-        node.enter(state, now)
+        context.move(node, NodeEvent.REGISTERED, now)
         if node.state is NodeState.DECOMMISSIONING:
             context.draining[node.node_id] = node
         node.restart()
 
     def _reconcile(self, node: RMNode, request: RegisterNodeManagerRequest, now: float) -> list[str]:
         """Compare what a node says it has with what it should have; the ids of what belongs to nobody."""
-        ledger = self._context.containers
+        ledger = self._ledger
         listed = {status.container_id for status in request.containers}
         for container in list(node.containers.values()):
             # What a node had spoken of and does not have now is gone; what it never spoke of may yet come.
@@ -148,9 +153,7 @@ class ResourceTrackerService:
                 ledger.abort(container, now, Cause(CauseKind.NODE_LOST), text)
         to_cleanup: list[str] = []
         for status in request.containers:
-            known = node.containers.get(status.container_id) or adopt_observed(
-                self._context, node, status, now
-            )
+            known = node.containers.get(status.container_id) or self._remote.adopt_observed(node, status, now)
             if known is None:
                 if status.state is not ContainerState.DONE:
                     to_cleanup.append(status.container_id)
@@ -168,7 +171,7 @@ class ResourceTrackerService:
         node = context.nodes.get(request.node_id)
         if (
             node is None
-            or node.state in (NodeState.LOST, NodeState.SHUTDOWN)
+            or node.state in GONE
             or not hmac.compare_digest(node.secret.encode(), request.secret.encode("utf-8", "replace"))
         ):
             action = SHUTDOWN if context.ending else RESYNC
@@ -199,49 +202,49 @@ class ResourceTrackerService:
         self._heard(node, now)
         for application_id in request.running_applications:
             self._check_application(node, application_id)
-        context.beating_nodes[node.node_id] = node
+        context.changes.beating[node.node_id] = node
         node.held = HeldCall(call.call_id, request.response_id)
         node.acknowledged = acknowledged
         if request.wait_ms > 0 and context.heartbeat_wait and not acknowledged:
             wait_ms = min(request.wait_ms, context.settings.nm_expiry_interval_ms // 2)
-            context.deadlines.set(("heartbeat", node.node_id), now + wait_ms / 1000)
+            context.deadlines.set(Due(DueKind.HELD_HEARTBEAT, node.node_id), now + wait_ms / 1000)
         else:
             node.answer_due = True
-        context.touch_node(node)
+        context.news_for_node(node)
 
     def _take(self, node: RMNode, status: ContainerStatus, now: float) -> bool:
         """One container's news; True if it has ended, so that the node need not tell again."""
-        context = self._context
-        container = node.containers.get(status.container_id) or adopt_observed(context, node, status, now)
+        container = node.containers.get(status.container_id) or self._remote.adopt_observed(node, status, now)
         ended = status.state is ContainerState.DONE
         if container is None:
             if not ended and status.state is not ContainerState.KILLING:
                 node.to_cleanup.put_new(status.container_id, status.container_id)
         elif ended:
-            context.containers.complete(container, status, now)
+            self._ledger.complete(container, status, now)
         else:
-            context.containers.observe(container, status, now)
+            self._ledger.observe(container, status, now)
         return ended
 
     def _health(self, node: RMNode, request: NodeHeartbeatRequest, now: float) -> None:
         node.health_report = request.health_report
         state = NodeState.RUNNING if request.healthy else NodeState.UNHEALTHY
-        if state is not node.state and node.state not in _DRAINED:
-            node.enter(state, now)
+        if state is not node.state and node.state not in DRAINED:
+            self._context.move(node, NodeEvent.HEALTHY if request.healthy else NodeEvent.UNHEALTHY, now)
             kind = EventKind.NODE_HEALTHY if request.healthy else EventKind.NODE_UNHEALTHY
             self._note(node, kind, request.health_report)
-            self._context.waiters_dirty = True
             self._context.nodes_changed(now, node)
 
     def _heard(self, node: RMNode, now: float) -> None:
         """A node has spoken: it is alive, and may be allocated to."""
         context = self._context
         node.last_contact = now
-        context.deadlines.ensure(("node", node.node_id), now + context.settings.nm_expiry_interval_ms / 1000)
+        context.deadlines.ensure(
+            Due(DueKind.NODE_LIVENESS, node.node_id), now + context.settings.nm_expiry_interval_ms / 1000
+        )
         if node.usable:
             if node.node_id not in context.monitor:
-                context.scheduler.dirty = True
-                context.waiters_dirty = True
+                context.changes.guaranteed = True
+                context.changes.awaited = True
             context.monitor.update(node.load)
         else:
             context.monitor.remove(node.node_id)
@@ -285,13 +288,24 @@ class ResourceTrackerService:
         context.reply(held.call_id, response)
         self._forget_held(node)
 
-    def rebalance(self) -> None:
-        """Tell nodes at once that are to give up some of what is queued there."""
-        for node_id in self._context.monitor.shedding():
-            node = self._context.nodes.get(node_id)
+    def check(self, now: float) -> None:
+        """At the end of each step: where nodes' loads have changed they are sorted before long."""
+        context, due = self._context, Due(DueKind.SORT)
+        if context.monitor.stale and due not in context.deadlines:
+            interval = context.settings.sorting_nodes_interval_ms / 1000
+            context.deadlines.set(due, max(now, self._sorted_at + interval))
+
+    def sort(self, now: float) -> None:
+        """Sort nodes by load, and tell those at once that are to give up some of what is queued there."""
+        context = self._context
+        context.monitor.compute()
+        self._sorted_at = now
+        context.changes.opportunistic = True
+        for node_id in context.monitor.shedding():
+            node = context.nodes.get(node_id)
             if node is not None and node.held is not None:  # else with its next heartbeat
                 node.answer_due = True
-                self._context.touch_node(node)
+                context.news_for_node(node)
 
     def hold_is_over(self, node_id: str) -> None:
         """The time for which a heartbeat may be held has passed."""
@@ -308,7 +322,7 @@ class ResourceTrackerService:
     def _supersede(self, node: RMNode) -> None:
         """Answer the held heartbeat without news: its number is that of the last answer the node has."""
         if node.held is not None:
-            number = max(node.held.response_id, node.sent_here)
+            number = node.last_number(node.held)
             response = NodeHeartbeatResponse(number, lifetime=self._context.lifetime)
             self._context.reply(node.held.call_id, response)
             self._forget_held(node)
@@ -324,7 +338,7 @@ class ResourceTrackerService:
         node.held = None
         node.answer_due = False
         node.acknowledged = ()
-        self._context.deadlines.clear(("heartbeat", node.node_id))
+        self._context.deadlines.clear(Due(DueKind.HELD_HEARTBEAT, node.node_id))
 
     # -- ends ------------------------------------------------------------------------------------------------
 
@@ -342,7 +356,7 @@ class ResourceTrackerService:
         if request.keep_containers:
             self._disconnect(node)
         else:
-            self._remove(node, NodeState.SHUTDOWN, now)
+            self._remove(node, NodeEvent.UNREGISTERED, now)
 
     def connection_lost(self, connection_id: int) -> None:
         """The node of this connection cannot be reached until it comes again; it has not expired yet."""
@@ -355,37 +369,37 @@ class ResourceTrackerService:
         """A node's liveness deadline has come: it is lost if it has really been silent so long."""
         context = self._context
         node = context.nodes.get(node_id)
-        if node is None or node.state in (NodeState.LOST, NodeState.SHUTDOWN):
+        if node is None or node.state in GONE:
             return
         due = node.last_contact + context.settings.nm_expiry_interval_ms / 1000
         if due > now:
-            context.deadlines.set(("node", node_id), due)
+            context.deadlines.set(Due(DueKind.NODE_LIVENESS, node_id), due)
         else:
             self._let_go(node, RESYNC)
-            self._remove(node, NodeState.LOST, now)
+            self._remove(node, NodeEvent.EXPIRED, now)
 
     def _disconnect(self, node: RMNode) -> None:
         node.connected = False
         self._forget_held(node)
         self._context.monitor.remove(node.node_id)
-        self._context.waiters_dirty = True
+        self._context.changes.awaited = True
         self._context.tell_masters(node)
 
-    def _remove(self, node: RMNode, state: NodeState, now: float) -> None:
+    def _remove(self, node: RMNode, event: NodeEvent, now: float) -> None:
         """A node is no more, and its containers with it."""
         context = self._context
-        lost = state is NodeState.LOST
+        lost = event is NodeEvent.EXPIRED
         why = "it was silent for too long" if lost else "it has ended"
         context.draining.pop(node.node_id, None)
-        context.deadlines.clear(("drain", node.node_id))
+        context.deadlines.clear(Due(DueKind.DRAIN, node.node_id))
         self._note(node, EventKind.NODE_LOST if lost else EventKind.NODE_REMOVED, why)
-        node.enter(state, now)
+        context.move(node, event, now)
         self._disconnect(node)
-        context.deadlines.clear(("node", node.node_id))
+        context.deadlines.clear(Due(DueKind.NODE_LIVENESS, node.node_id))
         for container in list(node.containers.values()):
-            context.containers.abort(container, now, Cause(CauseKind.NODE_LOST), LOST)
+            self._ledger.abort(container, now, Cause(CauseKind.NODE_LOST), LOST)
         context.scheduler.remove_node(node)
-        node.forget()
+        node.forget_news()
         context.nodes_changed(now, node)
 
     def _note(self, node: RMNode, kind: EventKind, why: str = "") -> None:

@@ -13,8 +13,7 @@ from executor.records import Resource
 
 from ...allocation.asks import Ask, admits, levels
 from ...records.requests import ANY
-from ..apps.applications import RMApp, RMAppAttempt
-from ..nodes.nodes import RMNode
+from ..entities import RMApp, RMAppAttempt, RMNode
 from .queues import QUEUE_CAPACITY, USER_LIMIT, QueueTree, Turns
 
 MAX_OVERTAKES = 100
@@ -23,23 +22,22 @@ MAX_OVERTAKES = 100
 Grant = Callable[[RMAppAttempt, Ask, RMNode], None]
 
 
-class GuaranteedScheduler:
+class CapacityScheduler:
     """Cluster-wide books of guaranteed resources, and the choice of nodes.
 
     ``awaited`` is told when asks begin or cease to wait for room on a node, and for the end of what runs there, be it
-    for a limit of theirs. ``dirty`` says that an
-    assignment may find something to do: an ask came, or something was freed. ``starving`` says that the last
-    assignment left asks for which no node, or a queue, had no room.
+    for a limit of theirs. ``starving`` says that the last assignment left asks for which no node, or a queue, had room.
     """
 
-    def __init__(self, queues: QueueTree, awaited: Callable[[RMNode, bool, bool], None]) -> None:
+    def __init__(
+        self, queues: QueueTree[RMAppAttempt], awaited: Callable[[RMNode, bool, bool], None]
+    ) -> None:
         self.queues = queues
         self._awaited = awaited
         self.nodes: dict[str, RMNode] = {}
         self.total = Resource()
         self.used = Resource()
         self.node_sizes: Counter[Resource] = Counter()
-        self.dirty = False
         self.starving = False
 
     def add_node(self, node: RMNode) -> None:
@@ -48,7 +46,6 @@ class GuaranteedScheduler:
         self.total = self.total + node.total
         self.node_sizes[node.total] += 1
         self.queues.resize(self.total)
-        self.dirty = True
 
     def remove_node(self, node: RMNode) -> None:
         """A node is no more; its containers have been completed."""
@@ -81,7 +78,7 @@ class GuaranteedScheduler:
 
     def assign(self, grant: Grant, nodes: Iterable[RMNode] | None = None) -> None:
         """Serve what can be served, in the queue's order, on ``nodes`` (all by default)."""
-        self.dirty = self.starving = False
+        self.starving = False
         limited = False
         candidates = [node for node in (self.nodes.values() if nodes is None else nodes) if node.usable]
         if not candidates:

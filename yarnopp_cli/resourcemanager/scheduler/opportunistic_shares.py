@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from executor.records import Resource
 
-from ..guaranteed.queues import dominant_share
-
-if TYPE_CHECKING:
-    from ..apps.applications import RMApp, RMAppAttempt
+from ..entities import RMApp, RMAppAttempt
+from .queues import dominant_share
 
 _NOTHING = Resource()
 

@@ -14,7 +14,7 @@ from itertools import islice
 from executor.causes import Cause
 from executor.records import ContainerExitStatus, ContainerState, ContainerStatus, ExecutionType, Resource
 
-from ...records.history import EventKind, GetEventsRequest, HistoryEvent
+from ..records.history import EventKind, GetEventsRequest, HistoryEvent
 
 _ENDS = {
     ContainerExitStatus.PREEMPTED: EventKind.CONTAINER_PREEMPTED,

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
-from ...records.mapreduce import MapReduceJob, TaskAssignment
-from ...records.mapreduce_report import MapReduceReport, TaskAttempt
-
-if TYPE_CHECKING:
-    from ..containers.containers import RMContainer
-    from .applications import RMApp
+from ..records.mapreduce import MapReduceJob, TaskAssignment
+from ..records.mapreduce_report import MapReduceReport, TaskAttempt
+from .entities import RMApp, RMContainer
+from .reports import attempt_report, container_report
 
 MOST_ATTEMPTS = 1_000_000
 """What a master says beyond this is not remembered."""
@@ -66,18 +63,17 @@ class TaskBook:
         )
 
 
-def report(app: RMApp, wall_offset: float) -> MapReduceReport | None:
+def map_reduce_report(app: RMApp, tasks: TaskBook | None, wall_offset: float) -> MapReduceReport | None:
     """The job of an application as it is now, None where it is none or is remembered no more."""
-    if app.tasks is None:
+    if tasks is None:
         return None
-    masters = tuple(attempt.report() for attempt in app.attempts)
-    return MapReduceReport(app.tasks.job, app.tasks.attempts(wall_offset), masters)
+    return MapReduceReport(tasks.job, tasks.attempts(wall_offset), tuple(map(attempt_report, app.attempts)))
 
 
 def _attempt(
     assignment: TaskAssignment, number: int, container: RMContainer, wall_offset: float
 ) -> TaskAttempt:
-    told = container.report(wall_offset)
+    told = container_report(container, wall_offset)
     registration = container.node.registration
     return TaskAttempt(
         index=assignment.index,

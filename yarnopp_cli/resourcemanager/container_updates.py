@@ -9,24 +9,25 @@ version of the container and one new token, which its master takes to the node (
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from executor.records import ExecutionType, Resource
 
-from ...allocation.asks import normalise
-from ...errors import ContainerNotFoundError, InvalidStateError
-from ...machine.calls import CallReceived
-from ...records.client_protocol import ChangeContainerRequest, ChangeContainerResponse
-from ...records.requests import (
+from ..allocation.asks import normalise
+from ..errors import InvalidStateError
+from ..machine.calls import CallReceived
+from ..records.client_protocol import ChangeContainerRequest, ChangeContainerResponse
+from ..records.requests import (
     ContainerUpdateType,
     UpdateContainerError,
     UpdateContainerRequest,
     UpdatedContainer,
 )
-from ..apps.applications import Phase, RMAppAttempt
-from ..context import RMContext
-from ..nodes.nodes import RMNode
-from .containers import RMContainer
+from .container_ledger import ContainerLedger
+from .context import RMContext
+from .entities import PendingUpdate, RMAppAttempt, RMContainer, RMNode
+from .lives import Phase
+from .reports import container_report
 
 INVALID_CONTAINER_ID = "INVALID_CONTAINER_ID"
 INCORRECT_CONTAINER_VERSION_ERROR = "INCORRECT_CONTAINER_VERSION_ERROR"
@@ -46,30 +47,12 @@ _TARGETS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PendingUpdate:
-    """A granted wish that waits for room: what the container is to become."""
-
-    container: RMContainer
-    update_type: ContainerUpdateType
-    execution_type: ExecutionType
-    resource: Resource
-    by_person: bool = False
-
-    def needs(self) -> Resource:
-        """What its node must have free beyond what guaranteed containers have of it."""
-        if self.execution_type is ExecutionType.OPPORTUNISTIC:
-            return Resource()
-        if self.container.execution_type is ExecutionType.OPPORTUNISTIC:
-            return self.resource
-        return (self.resource - self.container.resource).at_least_zero()
-
-
 class ContainerUpdates:
     """Takes update requests in, refuses wrong ones with YARN's words, carries the others out."""
 
-    def __init__(self, context: RMContext) -> None:
+    def __init__(self, context: RMContext, ledger: ContainerLedger) -> None:
         self._context = context
+        self._ledger = ledger
         self._refused = 0
 
     def request(self, attempt: RMAppAttempt, requests: Iterable[UpdateContainerRequest], now: float) -> None:
@@ -93,7 +76,7 @@ class ContainerUpdates:
                 self._carry_out(update, now)
             else:
                 attempt.updates[request.container_id] = update
-                self._context.scheduler.dirty = True
+                self._context.changes.guaranteed = True
 
     def change(self, call: CallReceived, request: ChangeContainerRequest, now: float) -> None:
         """A person's update: the same rules, an error instead of a refusal, and the RM delivers it.
@@ -101,10 +84,13 @@ class ContainerUpdates:
         Its master is told as of its own updates. Raises InvalidStateError, ContainerNotFoundError.
         """
         context, wish = self._context, request.update
-        container = context.containers.live.get(wish.container_id)
-        if container is None:
-            self._refuse_ended(wish.container_id)
-            return
+        container = context.container(wish.container_id)
+        if container.id not in context.live_containers:
+            raise InvalidStateError(
+                f"{INVALID_CONTAINER_ID}: container {container.id} is not updated",
+                because="it has ended",
+                hint=f"`yopp container status {container.id}` shows how it ended",
+            )
         attempt = container.attempt
         if wish.container_version == -1:
             wish = replace(wish, container_version=container.version)
@@ -127,35 +113,21 @@ class ContainerUpdates:
             else:
                 pending = True
                 attempt.updates[container.id] = update
-                context.scheduler.dirty = True
+                context.changes.guaranteed = True
         context.reply(
             call.call_id,
             ChangeContainerResponse(
-                container.report(context.identity.wall_offset),
+                container_report(container, context.identity.wall_offset),
                 version=container.version + 1 if pending else container.version,
                 pending=pending,
             ),
-        )
-
-    def _refuse_ended(self, container_id: str) -> None:
-        if container_id in self._context.containers.finished:
-            raise InvalidStateError(
-                f"{INVALID_CONTAINER_ID}: container {container_id} is not updated",
-                because="it has ended",
-                hint=f"`yopp container status {container_id}` shows how it ended",
-            )
-        raise ContainerNotFoundError(
-            f"Container with id '{container_id}' doesn't exist in RM.",
-            because=self._context.why_unknown(container_id),
-            hint="yopp ps -a",
-            sought=container_id,
         )
 
     def _has_room(self, update: PendingUpdate) -> bool:
         """Whether an update may be made now. With the plain beat, only when its node has just spoken."""
         node, context = update.container.node, self._context
         gives_back = update.needs() == Resource()
-        spoke = context.heartbeat_wait or node.node_id in context.beating_nodes
+        spoke = context.heartbeat_wait or node.node_id in context.changes.beating
         if gives_back or not node.usable:
             return node.usable
         refused = context.scheduler.refuses(update.container.app, update.needs())
@@ -171,8 +143,7 @@ class ContainerUpdates:
         growth = (update.resource - container.resource).at_least_zero()
         if growth == Resource() or container.phase not in (Phase.RUNNING, Phase.PAUSED):
             return True
-        load = container.node.load
-        return growth.memory <= load.free_memory and growth.vcores <= load.free_vcores
+        return container.node.load.fits_free(growth)
 
     def grant(self, now: float, nodes: Iterable[RMNode] | None = None) -> None:
         """Carry out every pending update whose node has room now, the oldest of each attempt first.
@@ -237,16 +208,16 @@ class ContainerUpdates:
             str(self._refused),
             UpdateContainerError(reason, request, container.version if container else -1),
         )
-        self._context.touch(attempt)
+        self._context.news_for_master(attempt)
 
     def _carry_out(self, update: PendingUpdate, now: float) -> None:
         container = update.container
         context, attempt = self._context, container.attempt
-        context.containers.retype(container, update.execution_type, update.resource, now)
+        self._ledger.retype(container, update.execution_type, update.resource, now)
         attempt.updated.put(container.id, UpdatedContainer(update.update_type, container.container()))
-        context.touch(attempt)
+        context.news_for_master(attempt)
         if context.settings.auto_update_containers or update.by_person:
-            context.containers.deliver_update(container)
+            self._ledger.deliver_update(container)
 
 
 def _explained(fault: str, container: RMContainer, wish: UpdateContainerRequest) -> str:

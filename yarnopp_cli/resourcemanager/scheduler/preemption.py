@@ -14,11 +14,9 @@ from executor.records import ExecutionType, Resource
 
 from ...allocation.asks import Ask
 from ...settings.queues import CapacitySchedulerSettings
-from ..apps.applications import RMAppAttempt
-from ..containers.containers import RMContainer
-from ..nodes.nodes import RMNode
+from ..entities import RMAppAttempt, RMContainer, RMNode
+from .capacity_scheduler import could_serve
 from .queues import QUEUE_CAPACITY, LeafQueue, QueueTree, dominant_share
-from .scheduler import could_serve
 
 _NOTHING = Resource()
 _MEMORY, _VCORES = "memory", "vcores"
@@ -28,7 +26,7 @@ _MEMORY, _VCORES = "memory", "vcores"
 class _Want:
     """A container that a queue below its capacity waits for."""
 
-    leaf: LeafQueue
+    leaf: LeafQueue[RMAppAttempt]
     attempt: RMAppAttempt
     ask: Ask
 
@@ -57,9 +55,9 @@ class PreemptionMonitor:
     def __init__(self, settings: CapacitySchedulerSettings, ending: Callable[[RMContainer], bool]) -> None:
         self._settings = settings
         self._ending = ending
-        self.marked: dict[str, tuple[RMContainer, LeafQueue]] = {}
+        self.marked: dict[str, tuple[RMContainer, LeafQueue[RMAppAttempt]]] = {}
 
-    def round(self, tree: QueueTree, nodes: Iterable[RMNode]) -> list[RMContainer]:
+    def round(self, tree: QueueTree[RMAppAttempt], nodes: Iterable[RMNode]) -> list[RMContainer]:
         """Look at all queues; the containers that are marked from now on. Others may cease to be."""
         plans = _Simulation(tree, nodes, self._settings, self.marked.keys(), self._ending).plans()
         wanted = {victim.id: (victim, plan.want.leaf) for plan in plans for victim in plan.victims}
@@ -87,7 +85,7 @@ class _Simulation:
 
     def __init__(
         self,
-        tree: QueueTree,
+        tree: QueueTree[RMAppAttempt],
         nodes: Iterable[RMNode],
         settings: CapacitySchedulerSettings,
         marked: Iterable[str],
@@ -96,7 +94,7 @@ class _Simulation:
         self._tree = tree
         self._settings = settings
         self._marked = frozenset(marked)
-        self._charges: list[tuple[LeafQueue, str, Resource, int, bool]] = []
+        self._charges: list[tuple[LeafQueue[RMAppAttempt], str, Resource, int, bool]] = []
         self._nodes = [node for node in nodes if node.usable]
         self._free: dict[str, Resource] = {}
         self._staying: dict[str, list[RMContainer]] = {}
@@ -155,7 +153,9 @@ class _Simulation:
                 staying.append(container)
         self._free[node.node_id], self._staying[node.node_id] = free, staying
 
-    def _charge(self, leaf: LeafQueue, user: str, resource: Resource, sign: int, *, master: bool) -> None:
+    def _charge(
+        self, leaf: LeafQueue[RMAppAttempt], user: str, resource: Resource, sign: int, *, master: bool
+    ) -> None:
         leaf.charge(user, resource, sign, master=master)
         self._charges.append((leaf, user, resource, sign, master))
 
@@ -163,7 +163,7 @@ class _Simulation:
         app = container.app
         self._charge(app.leaf, app.user, container.resource, -1, master=container.is_am)
 
-    def _wants(self, leaf: LeafQueue) -> Iterator[_Want]:
+    def _wants(self, leaf: LeafQueue[RMAppAttempt]) -> Iterator[_Want]:
         """What a queue waits for, container by container, in its order, as long as it is within its capacity.
 
         The planned ones are charged while this goes on, so it ends.
@@ -172,7 +172,9 @@ class _Simulation:
             for group in attempt.guaranteed_asks.groups():
                 yield from self._wants_of(leaf, attempt, list(group.values()))
 
-    def _wants_of(self, leaf: LeafQueue, attempt: RMAppAttempt, group: list[Ask]) -> Iterator[_Want]:
+    def _wants_of(
+        self, leaf: LeafQueue[RMAppAttempt], attempt: RMAppAttempt, group: list[Ask]
+    ) -> Iterator[_Want]:
         """The containers of asks of one shape, until one cannot be had: then no other can."""
         for ask in group:
             for _ in range(ask.outstanding):

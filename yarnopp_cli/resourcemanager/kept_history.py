@@ -6,19 +6,11 @@ command is the daemon's to perform.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from ...records.history import ApplicationHistory
-from ..apps import mapreduce
-from ..apps.applications import RMApp
-from ..context import RMContext
-
-
-@dataclass(frozen=True, slots=True)
-class KeepHistory:
-    """Write this down, and let the oldest go."""
-
-    history: ApplicationHistory
+from ..records.history import ApplicationHistory
+from .context import KeepHistory, RMContext
+from .entities import RMApp
+from .mapreduce import map_reduce_report
+from .reports import application_report, node_report
 
 
 class HistoryKeeper:
@@ -30,21 +22,21 @@ class HistoryKeeper:
     def check(self, now: float) -> list[KeepHistory]:
         """What is to be kept now: applications that have ended, and their containers too."""
         context = self._context
-        if not context.to_keep:
+        retired = context.retired
+        if not retired:
             return []
-        ready = [app for app in context.to_keep.values() if not any(one.containers for one in app.attempts)]
-        for app in ready:
-            del context.to_keep[app.id]
+        ready = [app for app in retired.values() if not any(app.containers())]
         kept = [KeepHistory(self._history(app, now)) for app in ready if self._wanted()]
         for app in ready:
-            app.tasks = None  # what was kept is read from there
+            del retired[app.id]
+            context.task_books.pop(app.id, None)  # what was kept is read from there
         return kept
 
     def all(self, now: float) -> list[KeepHistory]:
         """What is left to be kept, whatever is missing of it."""
         context = self._context
-        left = {**context.to_keep, **context.live}
-        context.to_keep.clear()
+        left = {**context.retired, **context.live}
+        context.retired.clear()
         return [KeepHistory(self._history(app, now)) for app in left.values() if self._wanted()]
 
     def _wanted(self) -> bool:
@@ -56,9 +48,9 @@ class HistoryKeeper:
         offset = context.identity.wall_offset
         nodes = [context.nodes[name] for name in sorted(app.nodes) if name in context.nodes]
         return ApplicationHistory(
-            app.report(now),
-            tuple(node.report(offset) for node in nodes),
+            application_report(app, now),
+            tuple(node_report(node, offset) for node in nodes),
             context.history.of_application(app.id),
             context.ms(now),
-            mapreduce.report(app, offset),
+            map_reduce_report(app, context.task_books.get(app.id), offset),
         )

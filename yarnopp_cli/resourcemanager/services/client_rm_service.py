@@ -7,17 +7,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from executor.records import Resource
+
 from ...allocation.asks import check_label, check_size, normalise
 from ...errors import (
     AccessDeniedError,
-    ApplicationNotFoundError,
-    ContainerNotFoundError,
     InvalidStateError,
-    NodeNotFoundError,
     ShuttingDownError,
     UsageError,
 )
 from ...machine.calls import CallReceived
+from ...records.application_updates import (
+    UpdateApplicationTagsRequest,
+    UpdateApplicationTagsResponse,
+    UpdateApplicationTimeoutsRequest,
+    UpdateApplicationTimeoutsResponse,
+)
 from ...records.client_protocol import (
     GetApplicationAttemptsRequest,
     GetApplicationAttemptsResponse,
@@ -48,11 +53,15 @@ from ...records.ids import ApplicationId, NodeId
 from ...records.mapreduce_report import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ...records.reports import FINAL_STATES, ApplicationReport, ClusterInfo, NodeState, YarnApplicationState
 from ...records.requests import ApplicationSubmissionContext
-from ..apps import mapreduce
-from ..apps.applications import Phase, RMApp
-from ..apps.manager import RMAppManager
-from ..containers.containers import RMContainer
+from ..app_manager import RMAppManager
+from ..container_ledger import ContainerLedger
 from ..context import RMContext
+from ..due import Due, DueKind
+from ..entities import RMApp
+from ..lives import Phase
+from ..mapreduce import map_reduce_report
+from ..reports import application_report, attempt_report, container_report, node_report
+from ..scheduler.queues import total_of
 from .queue_service import QueueService
 
 MAX_PROMISED = 1000
@@ -72,8 +81,11 @@ class _Waiter:
 class ClientRMService:
     """Answers clients, and keeps those that wait."""
 
-    def __init__(self, context: RMContext, manager: RMAppManager, queues: QueueService) -> None:
+    def __init__(
+        self, context: RMContext, ledger: ContainerLedger, manager: RMAppManager, queues: QueueService
+    ) -> None:
         self._context = context
+        self._ledger = ledger
         self._manager = manager
         self._queues = queues
         self._waiters: dict[int, _Waiter] = {}
@@ -156,10 +168,10 @@ class ClientRMService:
 
     def kill(self, call: CallReceived, request: KillApplicationRequest, now: float) -> None:
         """End an application; one that has ended stays as it is."""
-        app = self.application(request.application_id)
+        app = self._context.application(request.application_id)
         who = call.user or "a user"
         self._manager.kill(app, request.diagnostics or f"Application killed by {who}.", now)
-        self._context.reply(call.call_id, KillApplicationResponse(app.report(now)))
+        self._context.reply(call.call_id, KillApplicationResponse(application_report(app, now)))
 
     # -- looking ---------------------------------------------------------------------------------------------
 
@@ -168,33 +180,36 @@ class ClientRMService:
         context = self._context
         apps: list[RMApp]
         if request.application_ids:
-            apps = [self.application(application_id) for application_id in request.application_ids]
+            apps = [context.application(application_id) for application_id in request.application_ids]
         else:
             apps = list(context.applications.values())
         found = [app for app in apps if _matches(app, request)]
         if request.limit > 0:
             found = found[-request.limit :]
-        context.reply(call.call_id, GetApplicationsResponse(tuple(app.report(now) for app in found)))
+        context.reply(
+            call.call_id, GetApplicationsResponse(tuple(application_report(app, now) for app in found))
+        )
 
     def get_attempts(self, call: CallReceived, request: GetApplicationAttemptsRequest) -> None:
         """The attempts of one application, oldest first."""
-        app = self.application(request.application_id)
+        app = self._context.application(request.application_id)
         self._context.reply(
             call.call_id,
-            GetApplicationAttemptsResponse(tuple(attempt.report() for attempt in app.attempts)),
+            GetApplicationAttemptsResponse(tuple(attempt_report(attempt) for attempt in app.attempts)),
         )
 
     def get_map_reduce(self, call: CallReceived, request: GetMapReduceJobRequest, now: float) -> None:
         """The tasks of one application that is a MapReduce job."""
-        app = self.application(request.application_id)
-        found = mapreduce.report(app, self._context.identity.wall_offset)
-        self._context.reply(call.call_id, GetMapReduceJobResponse(app.report(now), found))
+        app = self._context.application(request.application_id)
+        tasks, offset = self._context.task_books.get(app.id), self._context.identity.wall_offset
+        found = map_reduce_report(app, tasks, offset)
+        self._context.reply(call.call_id, GetMapReduceJobResponse(application_report(app, now), found))
 
     def get_nodes(self, call: CallReceived, request: GetClusterNodesRequest) -> None:
         """The nodes, in order of their names and ports: daemons that start together register in any order."""
         offset = self._context.identity.wall_offset
         nodes = tuple(
-            node.report(offset)
+            node_report(node, offset)
             for node in sorted(self._context.nodes.values(), key=lambda node: NodeId.parse(node.node_id))
             if node.state is NodeState.RUNNING or not request.running_only
         )
@@ -203,29 +218,23 @@ class ClientRMService:
     def get_containers(self, call: CallReceived, request: GetContainersRequest) -> None:
         """Containers by filter, in order of allocation; those asked for by id are shown even if ended."""
         context = self._context
-        ledger = context.containers
         if request.container_ids:
-            found = [self._container(container_id) for container_id in request.container_ids]
+            found = [context.container(container_id) for container_id in request.container_ids]
         else:
-            found = list(ledger.live.values())
+            found = list(context.live_containers.values())
             if request.finished:
-                found.extend(ledger.finished.values())
+                found.extend(context.finished_containers.values())
         if request.application_id:
-            self.application(request.application_id)
+            self._context.application(request.application_id)
             found = [container for container in found if container.app.id == request.application_id]
         if request.node_id:
-            if request.node_id not in context.nodes:
-                raise NodeNotFoundError(
-                    f"Node {request.node_id} doesn't exist",
-                    because="none of that id has registered",
-                    hint="yopp node list",
-                    sought=request.node_id,
-                )
+            context.node(request.node_id)
             found = [container for container in found if container.node.node_id == request.node_id]
         found.sort(key=lambda container: container.sequence)
         offset = context.identity.wall_offset
         context.reply(
-            call.call_id, GetContainersResponse(tuple(container.report(offset) for container in found))
+            call.call_id,
+            GetContainersResponse(tuple(container_report(container, offset) for container in found)),
         )
 
     def get_queues(self, call: CallReceived, request: GetQueueInfoRequest) -> None:
@@ -234,21 +243,73 @@ class ClientRMService:
 
     def move(self, call: CallReceived, request: MoveApplicationRequest, now: float) -> None:
         """Put an application into another queue, with what it has."""
-        app = self.application(request.application_id)
+        app = self._context.application(request.application_id)
         self._queues.move(app, request.queue, call.user, privileged=call.uid == 0, dry_run=request.dry_run)
-        report = app.report(now)
+        report = application_report(app, now)
         if request.dry_run:
             report = replace(report, queue=self._queues.leaf(request.queue).label)
         self._context.reply(call.call_id, MoveApplicationResponse(report))
 
     def prioritise(self, call: CallReceived, request: UpdateApplicationPriorityRequest, now: float) -> None:
         """Give an application another priority."""
-        app = self.application(request.application_id)
+        app = self._context.application(request.application_id)
         self._queues.prioritise(
             app, request.priority, call.user, privileged=call.uid == 0, dry_run=request.dry_run
         )
-        report = replace(app.report(now), priority=self._queues.capped(request.priority))
+        report = replace(application_report(app, now), priority=self._queues.capped(request.priority))
         self._context.reply(call.call_id, UpdateApplicationPriorityResponse(report))
+
+    def limit_lifetime(
+        self, call: CallReceived, request: UpdateApplicationTimeoutsRequest, now: float
+    ) -> None:
+        """Another end of its lifetime."""
+        context = self._context
+        app = self._living(request.application_id)
+        key = Due(DueKind.LIFETIME, app.id)
+        moment = request.expires_at_ms / 1000 - context.identity.wall_offset
+        if request.expires_at_ms > 0 and moment <= now:
+            raise InvalidStateError(
+                "the expiry time is in the past",
+                because="an application cannot end before now",
+                hint="name a time that is to come; `yopp app kill` ends it now",
+            )
+        report = replace(application_report(app, now), timeout_at_ms=max(0, request.expires_at_ms))
+        if not request.dry_run and request.expires_at_ms <= 0:
+            context.deadlines.clear(key)
+            app.context = replace(app.context, timeout_ms=0)
+        elif not request.dry_run:
+            context.deadlines.set(key, moment)
+            app.context = replace(app.context, timeout_ms=request.expires_at_ms - app.submitted_ms)
+        context.reply(call.call_id, UpdateApplicationTimeoutsResponse(report))
+
+    def set_tags(self, call: CallReceived, request: UpdateApplicationTagsRequest, now: float) -> None:
+        """Other tags (no call of YARN's, which takes them at submission only)."""
+        app = self._living(request.application_id)
+        tags = tuple(dict.fromkeys(request.tags))
+        _check_tags(tags)
+        report = replace(application_report(app, now), tags=tags)
+        if not request.dry_run:
+            app.context = replace(app.context, tags=tags)
+        self._context.reply(call.call_id, UpdateApplicationTagsResponse(report))
+
+    def get_figures(self, call: CallReceived, now: float) -> None:
+        """What is counted beside the reports."""
+        pending = total_of(
+            Resource(ask.outstanding * ask.resource.memory, ask.outstanding * ask.resource.vcores)
+            for app in self._context.live.values()
+            for table in app.attempt.tables
+            for ask in table
+        )
+        assigned = self._ledger.assigned.last(now)
+        self._context.reply(call.call_id, self._context.metrics.figures(pending, assigned))
+
+    def pages_served(self, address: str, warning: str) -> None:
+        """The daemon's pages are at ``address`` from now on."""
+        context = self._context
+        context.http_address = address
+        context.warnings = (warning,) if warning else ()
+        for app in context.applications.values():
+            app.proxy_url = context.proxy_url(app.id)
 
     def get_info(self, call: CallReceived, now: float) -> None:
         """The cluster in short."""
@@ -301,12 +362,12 @@ class ClientRMService:
         waiter = _Waiter(call.call_id, call.connection_id, request)
         if isinstance(request, WaitForApplicationsRequest):
             for application_id in request.application_ids:
-                self.application(application_id)
+                self._context.application(application_id)
         if self._satisfied(waiter) or request.wait_ms <= 0 or self._context.ending:
             self._end_wait(waiter, now)
             return
         self._waiters[call.call_id] = waiter
-        self._context.deadlines.set(("wait", str(call.call_id)), now + request.wait_ms / 1000)
+        self._context.deadlines.set(Due(DueKind.WAIT, str(call.call_id)), now + request.wait_ms / 1000)
 
     def check_waiters(self, now: float) -> None:
         """Something changed that somebody may wait for."""
@@ -347,11 +408,11 @@ class ClientRMService:
         context, request = self._context, waiter.request
         satisfied = self._satisfied(waiter)
         if isinstance(request, WaitForNodesRequest):
-            nodes = tuple(node.report(context.identity.wall_offset) for node in context.nodes.values())
+            nodes = tuple(node_report(node, context.identity.wall_offset) for node in context.nodes.values())
             context.reply(waiter.call_id, WaitForNodesResponse(satisfied, nodes))
             return
         reports: list[ApplicationReport] = [
-            context.applications[application_id].report(now)
+            application_report(context.applications[application_id], now)
             for application_id in request.application_ids
             if application_id in context.applications
         ]
@@ -359,7 +420,7 @@ class ClientRMService:
 
     def _forget(self, waiter: _Waiter) -> None:
         self._waiters.pop(waiter.call_id, None)
-        self._context.deadlines.clear(("wait", str(waiter.call_id)))
+        self._context.deadlines.clear(Due(DueKind.WAIT, str(waiter.call_id)))
 
     # -- finding ---------------------------------------------------------------------------------------------
 
@@ -367,34 +428,43 @@ class ClientRMService:
         self._last_application += 1
         return ApplicationId(self._context.identity.cluster_timestamp, self._last_application)
 
-    def application(self, application_id: str) -> RMApp:
-        """Alive or ended. Raises ApplicationNotFoundError."""
-        if (app := self._context.applications.get(application_id)) is not None:
-            return app
-        ApplicationId.parse(application_id)
-        raise ApplicationNotFoundError(
-            f"Application with id '{application_id}' doesn't exist in RM.",
-            because=self._context.why_unknown(application_id),
-            hint="yopp app list -a",
-            sought=application_id,
-        )
-
-    def _container(self, container_id: str) -> RMContainer:
-        found = self._context.containers.find(container_id)
-        if found is None:
-            raise ContainerNotFoundError(
-                f"Container with id '{container_id}' doesn't exist in RM.",
-                because=self._context.why_unknown(container_id),
-                hint="yopp ps -a",
-                sought=container_id,
+    def _living(self, application_id: str) -> RMApp:
+        app = self._context.application(application_id)
+        if app.ended:
+            raise InvalidStateError(
+                f"Application {app.id} cannot be changed",
+                because=f"it is {app.state.value}",
+                hint="`yopp app list` shows those that live",
             )
-        return found
+        return app
 
     def _refuse_if_ending(self) -> None:
         if self._context.ending:
             raise ShuttingDownError(
                 "the cluster is shutting down", because="its last job has ended, or somebody ended it"
             )
+
+
+MOST_TAGS = 10
+LONGEST_TAG = 100
+
+
+def _check_tags(tags: tuple[str, ...]) -> None:
+    """YARN's bounds of tags (``ApplicationSubmissionContextPBImpl``). Raises InvalidStateError."""
+    problem = ""
+    if len(tags) > MOST_TAGS:
+        problem = f"there are {len(tags)}, and {MOST_TAGS} are the most"
+    for tag in tags:
+        if len(tag) > LONGEST_TAG:
+            problem = f"one has {len(tag)} characters, and {LONGEST_TAG} are the most"
+        elif not tag or not tag.isascii() or not tag.isprintable() or "," in tag:
+            problem = "a tag is printable ASCII without a comma, and not empty"
+    if problem:
+        raise InvalidStateError(
+            "these cannot be the tags of an application",
+            because=problem,
+            hint="yopp app tags last nightly big",
+        )
 
 
 def _matches(app: RMApp, request: GetApplicationsRequest) -> bool:

@@ -12,19 +12,21 @@ from dataclasses import asdict, replace
 from executor.causes import Cause, CauseKind
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, exit_status_name
 
-from ...allocation.asks import normalise
-from ...machine.tokens import AMRM_TOKEN, sign
-from ...records.history import EventKind
-from ...records.ids import ApplicationAttemptId, ApplicationId
-from ...records.master_protocol import AllocateResponse, FinishApplicationMasterRequest
-from ...records.reports import FinalApplicationStatus, YarnApplicationState
-from ...records.requests import ApplicationSubmissionContext, ContainerLaunchContext, ResourceRequest
-from ...records.tracker_protocol import ContainerToStart
-from ..containers.containers import RMContainer
-from ..context import RMContext
-from ..guaranteed.queues import LeafQueue
-from .applications import AppEvent, AttemptEvent, AttemptState, RMApp, RMAppAttempt
+from ..allocation.asks import normalise
+from ..machine.tokens import AMRM_TOKEN, sign
+from ..records.history import EventKind
+from ..records.ids import ApplicationAttemptId, ApplicationId
+from ..records.master_protocol import AllocateResponse, FinishApplicationMasterRequest
+from ..records.reports import FinalApplicationStatus, YarnApplicationState
+from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext, ResourceRequest
+from ..records.tracker_protocol import ContainerToStart
+from .container_ledger import ContainerLedger
+from .context import RMContext
+from .due import Due, DueKind
+from .entities import RMApp, RMAppAttempt, RMContainer
+from .lives import AppEvent, AttemptEvent, AttemptState
 from .mapreduce import TaskBook
+from .scheduler.queues import LeafQueue
 
 AM_TOKEN_FILE = "am-token.json"
 """The file in a master's private directory that holds its AMRMToken, as the JSON of the Token record."""
@@ -42,8 +44,9 @@ _NOT_THE_MASTERS_FAULT = PREEMPTION_STATUSES | {ContainerExitStatus.DISKS_FAILED
 class RMAppManager:
     """Carries applications through their tables, and does what each transition entails."""
 
-    def __init__(self, context: RMContext) -> None:
+    def __init__(self, context: RMContext, ledger: ContainerLedger) -> None:
         self._context = context
+        self._ledger = ledger
 
     # -- beginnings ------------------------------------------------------------------------------------------
 
@@ -54,7 +57,7 @@ class RMAppManager:
         user: str,
         connection_id: int,
         now: float,
-        leaf: LeafQueue,
+        leaf: LeafQueue[RMAppAttempt],
     ) -> RMApp:
         """Take a valid submission in and start its first attempt."""
         context = self._context
@@ -71,20 +74,20 @@ class RMAppManager:
             leaf=leaf,
             counted_until=now,
             proxy_url=context.proxy_url(app_id),
-            tasks=TaskBook(submission.map_reduce) if submission.map_reduce is not None else None,
         )
+        if submission.map_reduce is not None:
+            context.task_books[app_id] = TaskBook(submission.map_reduce)
         context.applications[app_id] = app
         context.live[app_id] = app
         context.applications_started += 1
-        app.move(AppEvent.SUBMIT)
+        context.move(app, AppEvent.SUBMIT, now)
         words = {"name": submission.name, "user": user, "queue": submission.queue}
         context.history.add(EventKind.APPLICATION_SUBMITTED, app=app_id, words=words)
-        app.move(AppEvent.ACCEPT)
+        context.move(app, AppEvent.ACCEPT, now)
         context.history.add(EventKind.APPLICATION_ACCEPTED, app=app_id)
         self._start_attempt(app, now, connection_id)
         if submission.timeout_ms > 0:
-            context.deadlines.set(("timeout", app_id), now + submission.timeout_ms / 1000)
-        context.waiters_dirty = True
+            context.deadlines.set(Due(DueKind.LIFETIME, app_id), now + submission.timeout_ms / 1000)
         return app
 
     def _start_attempt(self, app: RMApp, now: float, connection_id: int = -1) -> RMAppAttempt:
@@ -102,21 +105,20 @@ class RMAppManager:
         )
         app.attempts.append(attempt)
         app.leaf.attempts[attempt_id] = attempt
-        context.history.add(
-            EventKind.ATTEMPT_STARTED, app=app.id, words={"attempt": attempt_id, **_where_master_runs(app)}
-        )
+        words = {"attempt": attempt_id, "master": "client" if app.unmanaged else "container"}
+        context.history.add(EventKind.ATTEMPT_STARTED, app=app.id, words=words)
         if app.unmanaged:
-            attempt.move(AttemptEvent.LAUNCHED)
+            context.move(attempt, AttemptEvent.LAUNCHED, now)
             self.expect_master(attempt, now)
         else:
-            attempt.move(AttemptEvent.START)
+            context.move(attempt, AttemptEvent.START, now)
             request = ResourceRequest(
                 1, app.context.am_resource, node_label_expression=app.context.node_label_expression
             )
             table = attempt.guaranteed_asks
             table.put(request, normalise(app.context.am_resource, context.settings))
             attempt.am_ask = next(iter(table))
-            context.scheduler.dirty = True
+            context.changes.guaranteed = True
         return attempt
 
     def master_allocated(self, container: RMContainer, now: float) -> None:
@@ -124,7 +126,7 @@ class RMAppManager:
         context, attempt, app = self._context, container.attempt, container.app
         attempt.am_ask = None
         attempt.am_container = container
-        attempt.move(AttemptEvent.CONTAINER_ALLOCATED)
+        context.move(attempt, AttemptEvent.CONTAINER_ALLOCATED, now)
         container.node.to_start.put(
             container.id,
             ContainerToStart(
@@ -134,25 +136,25 @@ class RMAppManager:
                 user=app.user,
             ),
         )
-        context.touch_node(container.node)
+        context.news_for_node(container.node)
         self.expect_master(attempt, now)
 
     def expect_master(self, attempt: RMAppAttempt, now: float) -> None:
         """From now its master has to be heard of within the expiry interval."""
         attempt.last_contact = now
         self._context.deadlines.ensure(
-            ("am", attempt.id), now + self._context.settings.am_expiry_interval_ms / 1000
+            Due(DueKind.MASTER_LIVENESS, attempt.id),
+            now + self._context.settings.am_expiry_interval_ms / 1000,
         )
 
     def registered(self, attempt: RMAppAttempt, now: float) -> None:
         """Its master is there."""
-        attempt.move(AttemptEvent.REGISTERED)
-        app = attempt.app
-        app.move(AppEvent.ATTEMPT_REGISTERED)
-        self._context.history.add(EventKind.APPLICATION_RUNNING, app=app.id, words={"attempt": attempt.id})
+        context, app = self._context, attempt.app
+        context.move(attempt, AttemptEvent.REGISTERED, now)
+        context.move(app, AppEvent.ATTEMPT_REGISTERED, now)
+        context.history.add(EventKind.APPLICATION_RUNNING, app=app.id, words={"attempt": attempt.id})
         if not app.started_ms:
-            app.started_ms = self._context.ms(now)
-        self._context.waiters_dirty = True
+            app.started_ms = context.ms(now)
 
     # -- ends ------------------------------------------------------------------------------------------------
 
@@ -161,8 +163,7 @@ class RMAppManager:
     ) -> None:
         """Its master says that the job has ended."""
         app = attempt.app
-        attempt.move(AttemptEvent.UNREGISTERED)
-        attempt.diagnostics = request.diagnostics
+        self._leave(attempt, AttemptEvent.UNREGISTERED, request.diagnostics, now)
         app.tracking_url = request.tracking_url
         if request.summary is not None:
             app.summary = request.summary
@@ -172,9 +173,7 @@ class RMAppManager:
         """Somebody wants it ended. Does nothing to one that has ended."""
         if app.ended:
             return
-        attempt = app.attempt
-        attempt.move(AttemptEvent.KILL)
-        attempt.diagnostics = diagnostics
+        self._leave(app.attempt, AttemptEvent.KILL, diagnostics, now)
         self._end(app, AppEvent.KILL, FinalApplicationStatus.KILLED, diagnostics, now)
 
     def fail_attempt(
@@ -185,8 +184,7 @@ class RMAppManager:
         Another follows if any is left.
         """
         app = attempt.app
-        attempt.move(AttemptEvent.FAIL)
-        attempt.diagnostics = diagnostics
+        self._leave(attempt, AttemptEvent.FAIL, diagnostics, now)
         if counted:
             app.failures += 1
         if app.unmanaged or app.failures >= app.max_attempts:
@@ -196,7 +194,7 @@ class RMAppManager:
             self._end(app, AppEvent.ATTEMPT_FAILED, FinalApplicationStatus.FAILED, diagnostics, now)
             return
         self._silence(attempt, now)
-        app.move(AppEvent.ATTEMPT_RETRIED)
+        self._context.move(app, AppEvent.ATTEMPT_RETRIED, now)
         following = self._start_attempt(app, now)
         for container in list(attempt.containers.values()):
             if container.is_am or not app.context.keep_containers_across_attempts:
@@ -209,12 +207,10 @@ class RMAppManager:
             for status in attempt.completed.items():
                 following.completed.put(status.container_id, status)
         attempt.forget_news()
-        self._context.waiters_dirty = True
 
     def refuse(self, app: RMApp, diagnostics: str, now: float) -> None:
         """Its master can never run: another attempt would fare no better."""
-        app.attempt.move(AttemptEvent.FAIL)
-        app.attempt.diagnostics = diagnostics
+        self._leave(app.attempt, AttemptEvent.FAIL, diagnostics, now)
         self._end(app, AppEvent.ATTEMPT_FAILED, FinalApplicationStatus.FAILED, diagnostics, now)
 
     def master_ended(self, container: RMContainer, now: float) -> None:
@@ -236,18 +232,33 @@ class RMAppManager:
         if not app.finishing:
             return
         app.finishing = False
-        attempt = app.attempt
-        attempt.move(AttemptEvent.ENDED)
-        attempt.finished_ms = self._context.ms(now)
-        self._context.deadlines.clear(("finishing", app.id))
+        context, attempt = self._context, app.attempt
+        context.move(attempt, AttemptEvent.ENDED, now)
+        attempt.finished_ms = context.ms(now)
+        context.deadlines.clear(Due(DueKind.FINISHING, app.id))
         self._clean_up(app, now, spare_master=False)
         self._retire(app)
+
+    def timed_out(self, application_id: str, now: float) -> None:
+        """An application has lived as long as it may."""
+        if (app := self._context.live.get(application_id)) is not None:
+            self.kill(app, f"Application timed out after {app.context.timeout_ms} ms.", now)
+
+    def finished_too_slowly(self, application_id: str, now: float) -> None:
+        """A master that has unregistered had its time to end."""
+        if (app := self._context.live.get(application_id)) is not None:
+            self.finalise(app, now)
+
+    def _leave(self, attempt: RMAppAttempt, event: AttemptEvent, diagnostics: str, now: float) -> None:
+        """An attempt stops running, for that reason."""
+        self._context.move(attempt, event, now)
+        attempt.diagnostics = diagnostics
 
     def _end(
         self, app: RMApp, event: AppEvent, status: FinalApplicationStatus, diagnostics: str, now: float
     ) -> None:
         context, attempt = self._context, app.attempt
-        app.move(event)
+        context.move(app, event, now)
         app.final_status = status
         app.diagnostics = diagnostics
         app.finished_ms = context.ms(now)
@@ -255,21 +266,20 @@ class RMAppManager:
         context.history.add(_ENDS[app.state], app=app.id, why=diagnostics, words=words)
         if event is AppEvent.ATTEMPT_UNREGISTERED and status is not FinalApplicationStatus.KILLED:
             app.progress = 1.0  # all that it had to do has been done, well or not
-        context.deadlines.clear(("timeout", app.id))
+        context.deadlines.clear(Due(DueKind.LIFETIME, app.id))
         self._silence(attempt, now)
         attempt.forget_news()
         master = attempt.am_container
         app.finishing = attempt.state is AttemptState.FINISHING and (
-            master is not None and master.id in context.containers.live
+            master is not None and master.id in context.live_containers
         )
         if attempt.state is AttemptState.FINISHING and not app.finishing:
-            attempt.move(AttemptEvent.ENDED)
+            context.move(attempt, AttemptEvent.ENDED, now)
         self._clean_up(app, now, spare_master=app.finishing)
         if app.finishing:
-            context.deadlines.set(("finishing", app.id), now + FINISHING_GRACE)
+            context.deadlines.set(Due(DueKind.FINISHING, app.id), now + FINISHING_GRACE)
         else:
             self._retire(app)
-        context.waiters_dirty = True
 
     def _silence(self, attempt: RMAppAttempt, now: float) -> None:
         """Nothing is asked for, told to or expected of this attempt any more."""
@@ -282,11 +292,12 @@ class RMAppManager:
         attempt.updates.clear()
         attempt.am_ask = None
         attempt.app.leaf.attempts.pop(attempt.id, None)
-        context.scheduler.dirty = True
+        context.changes.guaranteed = True
         context.opportunistic_waiting.pop(attempt.id, None)
-        context.touched_attempts.pop(attempt.id, None)
-        for kind, name in (("am", attempt.id), ("allocate", attempt.id), ("gone", attempt.app.id)):
-            context.deadlines.clear((kind, name))
+        context.changes.attempts.pop(attempt.id, None)
+        context.deadlines.clear(Due(DueKind.MASTER_LIVENESS, attempt.id))
+        context.deadlines.clear(Due(DueKind.HELD_ALLOCATE, attempt.id))
+        context.deadlines.clear(Due(DueKind.CLIENT_GONE, attempt.app.id))
         if attempt.held is not None:
             # A master that has unregistered knows that it is to end.
             command = "" if attempt.state is AttemptState.FINISHING else AM_SHUTDOWN
@@ -298,46 +309,37 @@ class RMAppManager:
         alone.
         """
         context = self._context
-        master_node = app.attempt.am_container.node if spare_master and app.attempt.am_container else None
-        for attempt in app.attempts:
-            for container in list(attempt.containers.values()):
-                if spare_master and container is app.attempt.am_container:
-                    continue
-                if container.status is None:
-                    context.containers.abort(
-                        container,
-                        now,
-                        Cause(CauseKind.APPLICATION_ENDED),
-                        "The application has ended",
-                        ContainerExitStatus.KILLED_AFTER_APP_COMPLETION,
-                    )
-                elif container.node is master_node:
-                    self._end_container(container, now)
+        spared = app.attempt.am_container if spare_master else None
+        master_node = spared.node if spared else None
+        for container in list(app.containers()):
+            if container is spared:
+                continue
+            if container.status is None:
+                reason = ContainerExitStatus.KILLED_AFTER_APP_COMPLETION
+                cause = Cause(CauseKind.APPLICATION_ENDED)
+                self._ledger.abort(container, now, cause, "The application has ended", reason)
+            elif container.node is master_node:
+                self._end_container(container, now)
         for node_id in sorted(app.nodes):
             node = context.nodes.get(node_id)
             if node is not None and node is not master_node:
                 node.applications_to_cleanup.put_new(app.id, app.id)
-                context.touch_node(node)
+                context.news_for_node(node)
 
     def _end_container(self, container: RMContainer, now: float) -> None:
         """End one container at the RM's own wish."""
-        self._context.containers.end_at_node(
-            container, now, Cause(CauseKind.RESOURCEMANAGER), "Ended by the ResourceManager"
-        )
+        cause = Cause(CauseKind.RESOURCEMANAGER)
+        self._ledger.end_at_node(container, now, cause, "Ended by the ResourceManager")
 
     def _retire(self, app: RMApp) -> None:
         """Move an application to the history, and the oldest out of it."""
         context = self._context
         context.live.pop(app.id, None)
         context.completed.append(app.id)
-        context.to_keep[app.id] = app
+        context.retired[app.id] = app
         while len(context.completed) > context.settings.max_completed_applications:
             context.applications.pop(context.completed.popleft(), None)
-        context.waiters_dirty = True
-
-
-def _where_master_runs(app: RMApp) -> dict[str, str]:
-    return {"master": "client" if app.unmanaged else "container"}
+        context.changes.awaited = True
 
 
 def _master_launch_context(attempt: RMAppAttempt) -> ContainerLaunchContext:

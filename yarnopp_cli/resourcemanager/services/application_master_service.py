@@ -41,20 +41,30 @@ from ...records.master_protocol import (
     RegisterApplicationMasterResponse,
 )
 from ...records.requests import ANY, Container, ResourceRequest, Token
-from ..apps.applications import AttemptState, Phase, RMAppAttempt
-from ..apps.manager import AM_SHUTDOWN, RMAppManager
-from ..containers.containers import EXPIRED, RELEASED
-from ..containers.remotely_allocated import REMOTE_ID_START, adopt_reported
-from ..containers.updates import ContainerUpdates
+from ..app_manager import AM_SHUTDOWN, RMAppManager
+from ..container_ledger import RELEASED, ContainerLedger
+from ..container_updates import ContainerUpdates
 from ..context import RMContext
-from ..nodes.nodes import HeldCall
+from ..due import Due, DueKind
+from ..entities import HeldCall, RMAppAttempt
+from ..lives import AttemptState, Phase
+from ..remotely_allocated import REMOTE_ID_START, RemotelyAllocated
 
 
 class ApplicationMasterService:
     """Answers masters; the RM's step calls ``answer`` for those who may have news."""
 
-    def __init__(self, context: RMContext, manager: RMAppManager, updates: ContainerUpdates) -> None:
+    def __init__(
+        self,
+        context: RMContext,
+        ledger: ContainerLedger,
+        manager: RMAppManager,
+        updates: ContainerUpdates,
+        remote: RemotelyAllocated,
+    ) -> None:
         self._context = context
+        self._ledger = ledger
+        self._remote = remote
         self._manager = manager
         self._updates = updates
 
@@ -151,7 +161,7 @@ class ApplicationMasterService:
         for box in attempt.mailboxes():
             box.acknowledge(request.response_id)
         for container in remote or ():
-            adopt_reported(context, attempt, container, now)
+            self._remote.adopt_reported(attempt, container, now)
         if attempt.refusal is not None:
             refusal, attempt.refusal = attempt.refusal, None
             raise refusal
@@ -163,12 +173,11 @@ class ApplicationMasterService:
             app.progress = min(1.0, max(0.0, request.progress))
         if request.summary is not None:
             app.summary = request.summary
-        if request.tasks and app.tasks is not None:
-            ledger = context.containers
-            app.tasks.assign(request.tasks, ledger.find, app.id, context.identity.wall_offset)
+        if request.tasks and (tasks := context.task_books.get(app.id)) is not None:
+            tasks.assign(request.tasks, context.find_container, app.id, context.identity.wall_offset)
         if request.blacklist_removals:
             attempt.blacklist.difference_update(request.blacklist_removals)
-            context.scheduler.dirty = True
+            context.changes.guaranteed = True
         attempt.blacklist.update(request.blacklist_additions)
         attempt.since_call = 0
         self._take_asks(attempt, request.asks, sizes, now)
@@ -178,14 +187,14 @@ class ApplicationMasterService:
             self._updates.request(attempt, request.updates, now)
         if attempt.opportunistic_asks.outstanding:
             context.opportunistic_waiting.setdefault(attempt.id, attempt)
-            context.opportunistic_dirty = True
+            context.changes.opportunistic = True
         attempt.held = held
         if request.wait_ms > 0:
             wait_ms = min(request.wait_ms, context.settings.am_expiry_interval_ms)
-            context.deadlines.set(("allocate", attempt.id), now + wait_ms / 1000)
+            context.deadlines.set(Due(DueKind.HELD_ALLOCATE, attempt.id), now + wait_ms / 1000)
         else:
             attempt.answer_due = True
-        context.touch(attempt)
+        context.news_for_master(attempt)
 
     def finish(self, call: CallReceived, request: FinishApplicationMasterRequest, now: float) -> None:
         """The job has ended. Saying so again does no harm."""
@@ -209,11 +218,10 @@ class ApplicationMasterService:
                 continue
             attempt.connection_id = -1
             self._forget_held(attempt, now)
-            for box in attempt.mailboxes():
-                box.send_again()
+            attempt.send_again()
             if app.unmanaged and not app.ended:
                 grace = context.settings.client_am_grace_ms / 1000
-                context.deadlines.set(("gone", app.id), now + grace)
+                context.deadlines.set(Due(DueKind.CLIENT_GONE, app.id), now + grace)
 
     def client_gone(self, application_id: str, now: float) -> None:
         """The grace of a lost client has passed."""
@@ -233,22 +241,9 @@ class ApplicationMasterService:
         interval = context.settings.am_expiry_interval_ms / 1000
         due = (now if attempt.held else attempt.last_contact) + interval
         if due > now:
-            context.deadlines.set(("am", attempt_id), due)
+            context.deadlines.set(Due(DueKind.MASTER_LIVENESS, attempt_id), due)
         else:
             self._manager.fail_attempt(attempt, f"ApplicationMaster for attempt {attempt_id} timed out", now)
-
-    def unclaimed(self, container_id: str, now: float) -> None:
-        """A container that was allocated was never started at its node."""
-        container = self._context.containers.live.get(container_id)
-        if container is not None and container.status is None:
-            self._context.containers.end_at_node(container, now, Cause(CauseKind.EXPIRED), EXPIRED)
-
-    def unended(self, container_id: str, now: float) -> None:
-        """A container that was to end at its node was never said to have ended."""
-        container = self._context.containers.live.get(container_id)
-        if container is not None:
-            cause = container.ended_for or Cause(CauseKind.RESOURCEMANAGER)
-            self._context.containers.abort(container, now, cause, "Its node did not tell of its end")
 
     # -- answers ---------------------------------------------------------------------------------------------
 
@@ -257,8 +252,7 @@ class ApplicationMasterService:
         held = attempt.held
         if held is None or not (attempt.answer_due or attempt.has_news()):
             return
-        attempt.response_id += 1
-        number = attempt.sent_here = attempt.response_id
+        number = attempt.next_number()
         scheduler, history = self._context.scheduler, self._context.history
         allocated = attempt.allocated.take(number)
         attempt.paused_told = attempt.app.counts[Phase.PAUSED]
@@ -300,7 +294,7 @@ class ApplicationMasterService:
     def _supersede(self, attempt: RMAppAttempt) -> None:
         """Answer the held call without news: its number is that of the last answer the master has."""
         if attempt.held is not None:
-            number = max(attempt.held.response_id, attempt.sent_here)
+            number = attempt.last_number(attempt.held)
             self._context.reply_to_master(attempt.held, AllocateResponse(number))
             self._forget_held(attempt, attempt.last_contact)
 
@@ -310,7 +304,7 @@ class ApplicationMasterService:
             attempt.last_contact = max(attempt.last_contact, now)
         attempt.held = None
         attempt.answer_due = False
-        self._context.deadlines.clear(("allocate", attempt.id))
+        self._context.deadlines.clear(Due(DueKind.HELD_ALLOCATE, attempt.id))
 
     # -- asks ------------------------------------------------------------------------------------------------
 
@@ -361,7 +355,7 @@ class ApplicationMasterService:
             attempt = app.attempt
             faults = [
                 fault
-                for table in (attempt.guaranteed_asks, attempt.opportunistic_asks)
+                for table in attempt.tables
                 for group in table.groups()
                 if (fault := self._drop_hopeless(attempt, table, list(group.values()))) is not None
             ]
@@ -413,7 +407,7 @@ class ApplicationMasterService:
             if execution_type is ExecutionType.OPPORTUNISTIC and ask.num_containers > 0:
                 self._context.metrics.asked(attempt.id, key_of(ask), now)
             if execution_type is ExecutionType.GUARANTEED:
-                self._context.scheduler.dirty = True
+                self._context.changes.guaranteed = True
         if not attempt.opportunistic_asks.outstanding:
             self._context.opportunistic_waiting.pop(attempt.id, None)
 
@@ -422,7 +416,7 @@ class ApplicationMasterService:
         container = attempt.containers.get(container_id)
         if container is not None and not container.is_am:
             container.released = True
-            self._context.containers.end_at_node(container, now, Cause(CauseKind.RELEASED), RELEASED)
+            self._ledger.end_at_node(container, now, Cause(CauseKind.RELEASED), RELEASED)
 
     # -- who speaks ------------------------------------------------------------------------------------------
 
@@ -448,11 +442,10 @@ class ApplicationMasterService:
 
     def _spoke(self, attempt: RMAppAttempt, connection_id: int, now: float) -> None:
         if attempt.connection_id != connection_id:
-            for box in attempt.mailboxes():
-                box.send_again()
+            attempt.send_again()
             attempt.connection_id = connection_id
             attempt.sent_here = 0
-        self._context.deadlines.clear(("gone", attempt.app.id))
+        self._context.deadlines.clear(Due(DueKind.CLIENT_GONE, attempt.app.id))
         self._manager.expect_master(attempt, now)
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from executor.records import ExecutionType, Resource
 
-from ...errors import UsageError
-from ...masters import distributedshell as shell
-from ...records.jobs import JobSpec, TaskSpec
+from ..errors import UsageError
+from ..records.jobs import JobSpec, TaskSpec
+from . import distributedshell as shell
 
 SHELL_MASTER = "org.apache.hadoop.yarn.applications.distributedshell.ApplicationMaster"
 LARGEST = 2**31 - 1

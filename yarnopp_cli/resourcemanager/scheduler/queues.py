@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Generic, Protocol, TypeVar
 
 from executor.records import Resource
 
-from ...allocation.asks import Ask, AskKey
+from ...allocation.asks import Ask, AskKey, AskTable
 from ...errors import InvalidResourceRequestError
+from ...records.requests import ApplicationSubmissionContext
 from ...settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings
-
-if TYPE_CHECKING:
-    from ..apps.applications import RMAppAttempt
 
 QUEUE_CAPACITY = "QUEUE_CAPACITY"
 USER_LIMIT = "USER_LIMIT"
@@ -28,6 +26,29 @@ _NOTHING = Resource()
 _EPSILON = 1e-9
 
 Group = dict[AskKey, Ask]
+
+
+class QueuedApplication(Protocol):
+    """An application, as far as its place among others depends on it."""
+
+    user: str
+    number: int
+    context: ApplicationSubmissionContext
+    guaranteed: Resource
+
+
+class QueuedAttempt(Protocol):
+    """An attempt that wants guaranteed containers."""
+
+    id: str
+    guaranteed_asks: AskTable
+
+    @property
+    def app(self) -> QueuedApplication:
+        """Whose attempt it is."""
+
+
+AttemptT = TypeVar("AttemptT", bound=QueuedAttempt)
 
 
 def apportion(total: int, percents: Sequence[float]) -> list[int]:
@@ -49,6 +70,14 @@ def dominant_share(used: Resource, total: Resource) -> float:
     memory = used.memory / total.memory if total.memory else 0.0
     vcores = used.vcores / total.vcores if total.vcores else 0.0
     return max(memory, vcores)
+
+
+def total_of(resources: Iterable[Resource]) -> Resource:
+    """All of them together."""
+    memory = vcores = 0
+    for one in resources:
+        memory, vcores = memory + one.memory, vcores + one.vcores
+    return Resource(memory, vcores)
 
 
 def _ceil(part: float, total: Resource) -> Resource:
@@ -131,7 +160,7 @@ class UserUse:
     masters: int = 0
 
 
-class LeafQueue(Queue):
+class LeafQueue(Queue, Generic[AttemptT]):
     """A queue that takes applications.
 
     ``label`` is what people call it: its own name where only one queue has it, else its path.
@@ -146,7 +175,7 @@ class LeafQueue(Queue):
         percent = settings.maximum_am_resource_percent
         self._am_percent = scheduler.maximum_am_resource_percent if percent < 0 else percent
         self.label = settings.name
-        self.attempts: dict[str, RMAppAttempt] = {}
+        self.attempts: dict[str, AttemptT] = {}
         self.users: dict[str, UserUse] = {}
         self.masters = 0
         self.masters_used = _NOTHING
@@ -237,17 +266,17 @@ class LeafQueue(Queue):
                     hint="ask for less, or use another queue: yopp queue list",
                 )
 
-    def waiting(self) -> list[RMAppAttempt]:
+    def waiting(self) -> list[AttemptT]:
         """Attempts with outstanding guaranteed asks, by priority (a larger number first), then submission."""
         asking = [attempt for attempt in self.attempts.values() if attempt.guaranteed_asks.outstanding]
         return sorted(asking, key=_by_submission)
 
 
-def _by_submission(attempt: RMAppAttempt) -> tuple[int, int]:
+def _by_submission(attempt: QueuedAttempt) -> tuple[int, int]:
     return (-attempt.app.context.priority, attempt.app.number)
 
 
-class QueueTree:
+class QueueTree(Generic[AttemptT]):
     """All queues. ``plain`` where there is one leaf and no limit: then order alone decides."""
 
     def __init__(
@@ -255,7 +284,7 @@ class QueueTree:
     ) -> None:
         self.settings = root
         self.scheduler = scheduler or CapacitySchedulerSettings()
-        self.leaves: dict[str, LeafQueue] = {}
+        self.leaves: dict[str, LeafQueue[AttemptT]] = {}
         self.by_path: dict[str, Queue] = {}
         self.total = _NOTHING
         self.root = self._made(root, None)
@@ -267,7 +296,7 @@ class QueueTree:
 
     def _made(self, settings: QueueSettings, parent: Queue | None) -> Queue:
         if not settings.children:
-            leaf = LeafQueue(settings, parent, self.scheduler)
+            leaf: LeafQueue[AttemptT] = LeafQueue(settings, parent, self.scheduler)
             self.leaves[settings.path] = self.by_path[settings.path] = leaf
             return leaf
         queue = self.by_path[settings.path] = Queue(settings, parent)
@@ -296,44 +325,44 @@ class QueueTree:
 
 
 @dataclass(slots=True)
-class Turn:
+class Turn(Generic[AttemptT]):
     """One attempt's asks of one shape, which are next. ``active`` users wait in its queue."""
 
-    leaf: LeafQueue
-    attempt: RMAppAttempt
+    leaf: LeafQueue[AttemptT]
+    attempt: AttemptT
     group: Group
     active: int
 
 
 @dataclass(slots=True)
-class _Entry:
-    attempt: RMAppAttempt
+class _Entry(Generic[AttemptT]):
+    attempt: AttemptT
     groups: deque[Group]
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _Waiting(Generic[AttemptT]):
     """A leaf's attempts that have not been passed over with all their asks yet, in order of submission.
 
     ``passed`` are asks that the queue's own limit keeps waiting.
     """
 
-    leaf: LeafQueue
-    entries: list[_Entry]
+    leaf: LeafQueue[AttemptT]
+    entries: list[_Entry[AttemptT]]
     active: int
     passed: list[Ask] = field(default_factory=list)
 
 
-class Turns:
+class Turns(Generic[AttemptT]):
     """One round of assignment: whose asks are looked at next, until each was served or passed over.
 
     At every level queues go first whose next container stays within their capacity (of these, those for which others
     were preempted), then the one that uses the least of its share; then the next application of its order.
     """
 
-    def __init__(self, tree: QueueTree) -> None:
+    def __init__(self, tree: QueueTree[AttemptT]) -> None:
         self._tree = tree
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, _Waiting[AttemptT]] = {}
         for leaf in tree.leaves.values():
             entries = [_Entry(one, deque(one.guaranteed_asks.groups())) for one in leaf.waiting()]
             if not entries:
@@ -343,9 +372,9 @@ class Turns:
         for queue in reversed(tree.by_path.values()):
             if queue.children:
                 queue.owed = any(child.owed for child in queue.children)
-        self._current: _Entry | None = None
+        self._current: _Entry[AttemptT] | None = None
 
-    def next(self) -> Turn | None:
+    def next(self) -> Turn[AttemptT] | None:
         """Whose turn it is; None when all were served or passed over."""
         while (waiting := self._pick(self._tree.root)) is not None:
             entry = self._first(waiting)
@@ -364,7 +393,7 @@ class Turns:
         if self._current is not None:
             self._current.groups.popleft()
 
-    def limited(self, turn: Turn, ask: Ask, patience: int) -> None:
+    def limited(self, turn: Turn[AttemptT], ask: Ask, patience: int) -> None:
         """Its queue is full for it. Once ``patience`` later asks were served before it, its queue waits for it."""
         self.pass_over()
         if ask.overtaken >= patience:
@@ -372,13 +401,13 @@ class Turns:
         elif (waiting := self._waiting.get(turn.leaf.path)) is not None:
             waiting.passed.append(ask)
 
-    def served(self, turn: Turn) -> None:
+    def served(self, turn: Turn[AttemptT]) -> None:
         """One of its asks was served: it overtook those that the queue's limit keeps waiting."""
         if (waiting := self._waiting.get(turn.leaf.path)) is not None:
             for ask in waiting.passed:
                 ask.overtaken += 1
 
-    def _pick(self, queue: Queue) -> _Waiting | None:
+    def _pick(self, queue: Queue) -> _Waiting[AttemptT] | None:
         if not queue.children:
             return self._waiting.get(queue.path)
         found = [(child, waiting) for child in queue.children if (waiting := self._pick(child)) is not None]
@@ -386,13 +415,13 @@ class Turns:
             return found[0][1] if found else None
         return min(found, key=lambda pair: self._standing(*pair))[1]
 
-    def _standing(self, queue: Queue, waiting: _Waiting) -> tuple[bool, bool, float]:
+    def _standing(self, queue: Queue, waiting: _Waiting[AttemptT]) -> tuple[bool, bool, float]:
         entry = self._first(waiting)
         need = next((next(iter(group.values())).resource for group in entry.groups if group), _NOTHING)
         within = (queue.used + need).fits_in(queue.guaranteed)
         return (not within, not queue.owed, queue.usage(self._tree.total))
 
-    def _first(self, waiting: _Waiting) -> _Entry:
+    def _first(self, waiting: _Waiting[AttemptT]) -> _Entry[AttemptT]:
         if waiting.leaf.settings.ordering_policy == "fifo" or len(waiting.entries) == 1:
             return waiting.entries[0]
         total = self._tree.total
