@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 from ...client.choice import ENGINE_VARIABLE, LOCAL, RM_VARIABLE
 from ...errors import EXIT_NOT_FOUND, UsageError, YoppError
+from ...masters.pi import PERCENT
 from ..frame.output import Printer
 from ..frame.session import Session
 
-PERCENT = "mapreduce.job.num-opportunistic-maps-percent"
 EXAMPLES = "share/hadoop/mapreduce/hadoop-mapreduce-examples-*.jar"
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 

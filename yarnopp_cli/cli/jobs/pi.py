@@ -14,6 +14,7 @@ import typer
 
 from ...errors import UsageError
 from ...masters import pi as masters_pi
+from ...masters.pi import PERCENT
 from ...records.requests import ApplicationSubmissionContext
 from ..frame.command import Needs, command
 from ..frame.options import (
@@ -26,7 +27,6 @@ from ..frame.options import (
     Tags,
 )
 from ..frame.session import Session
-from .hadoop_pi import PERCENT
 from .run import tags
 
 if TYPE_CHECKING:

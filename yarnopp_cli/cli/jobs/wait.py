@@ -101,7 +101,7 @@ def wait(
         if not printer.for_people and not printer.quiet:  # how far they have come is an answer, too
             print_seen(printer, seen, EXIT_TIMEOUT)
         raise YoppError(
-            f"{', '.join(one.id for one in missing)} did not reach {target or 'their end'} within {timeout:g} s",
+            f"{', '.join(one.id for one in missing)} did not {_until(target)} within {timeout:g} s",
             because=", ".join(f"{one.id} is {one.state}" for one in missing),
             hint="killed, as --kill says: `yopp logs` shows how far it came"
             if kill
@@ -111,6 +111,10 @@ def wait(
     code = code_of(done, target, exit_code)
     print_seen(printer, seen, code)
     return code
+
+
+def _until(target: str) -> str:
+    return f"reach {target}" if target else "end"
 
 
 def target_of(state: str | None) -> str:
