@@ -39,11 +39,6 @@ class Handler:
 
 HANDLERS: dict[str, Handler] = {
     "status": Handler("remote_looking", "status", frozenset()),
-    "logs": Handler(
-        "remote_looking",
-        "logs",
-        frozenset({"ids", "tail", "stdout", "stderr", "no_prefix", "masters"}),
-    ),
     "wait": Handler(
         "remote_looking", "wait", frozenset({"ids", "any_of_them", "state", "exit_code", "timeout"})
     ),

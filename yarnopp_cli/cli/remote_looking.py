@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
 
-from ..client.yarn import ALIVE, LIVE_STATES, LOG_BYTES, YarnRestClient
-from ..errors import EXIT_NO_SUCH, EXIT_TIMEOUT, UsageError, YoppError
-from ..records.reports import FINAL_STATES, ApplicationReport, NodeReport, YarnApplicationState
+from ..client.yarn import ALIVE, LIVE_STATES, YarnRestClient
+from ..errors import EXIT_TIMEOUT, UsageError, YoppError
+from ..records.reports import FINAL_STATES, ApplicationReport, YarnApplicationState
 from ..views import applications as view
-from ..views.text import harmless, timestamp
+from ..views.text import timestamp
 from .frame import naming
 from .frame.naming import is_container, words
-from .frame.output import Printer, is_terminal_out
+from .frame.output import Printer
 from .frame.session import print_raw
 from .jobs.wait import Seen, code_of, print_seen, target_of
 from .remote import Values
@@ -47,88 +46,6 @@ def status(engine: YarnRestClient, printer: Printer, values: Values) -> int:
     ]
     printer.text("\n".join(lines))
     return 0 if state == "STARTED" else 4
-
-
-def logs(engine: YarnRestClient, printer: Printer, values: Values) -> int:
-    """``yopp logs``: what the NodeManagers still have of containers' output."""
-    targets = _logged(engine, words(values["ids"]), masters_only=values["masters"])
-    wanted = {name for name in ("stdout", "stderr") if values[name]}
-    prefixed = len(targets) > 1 and not values["no_prefix"]
-    shown = 0
-    for node, container_id in targets:
-        for name in engine.log_files(node, container_id):
-            short = name.rpartition(".")[2] if name in _MASTERS_FILES else name
-            if (wanted or not values["masters"]) and short not in (wanted or {"stdout", "stderr"}):
-                continue  # prelaunch.out, directory.info, …: of interest where somebody asks for the master's
-            if name in _MASTERS_FILES and not (wanted or values["masters"]):
-                continue
-            data = engine.log(node, container_id, name)
-            if len(data) >= LOG_BYTES:
-                printer.note(f"{container_id} {name}: only its last {LOG_BYTES >> 20} MB")
-            shown += 1
-            _print_log(printer, container_id, name, data, values["tail"], prefixed)
-    if not shown and not printer.quiet:
-        printer.note(
-            "nothing was written, or it has been aggregated: `yarn logs -applicationId ID` has it then"
-        )
-    return 0
-
-
-def _print_log(
-    printer: Printer, container_id: str, name: str, data: bytes, tail: int | None, prefixed: bool
-) -> None:
-    lines = data.splitlines(keepends=True)
-    if tail is not None:
-        lines = lines[max(0, len(lines) - tail) :]
-    if printer.is_json:
-        for line in lines:
-            text = line.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
-            printer.stream_line({"id": container_id, "stream": name, "t": None, "line": text})
-        return
-    mark = f"{int(container_id.rpartition('_')[2])}: " if prefixed else ""
-    if not mark and not is_terminal_out():
-        printer.raw(b"".join(lines))
-        return
-    for line in lines:
-        text = line.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
-        printer.text(mark + harmless(text, keep="\t"))
-
-
-def _logged(
-    engine: YarnRestClient, named: Sequence[str], *, masters_only: bool
-) -> list[tuple[NodeReport, str]]:
-    """The containers whose output is wanted, with their nodes."""
-    by_id: dict[str, NodeReport] = {one.node_id: one for one in engine.nodes()}
-    found: list[tuple[NodeReport, str]] = []
-    for word in named:
-        if is_container(word):
-            found += [(engine.node_of(one), one) for one in naming.containers(engine, [word])]
-            continue
-        for one in naming.applications(engine, [word]):
-            found += _of_application(engine, one, by_id, masters_only)
-    return list(dict.fromkeys(found))
-
-
-def _of_application(
-    engine: YarnRestClient, identifier: str, by_id: Mapping[str, NodeReport], masters_only: bool
-) -> list[tuple[NodeReport, str]]:
-    """An application's containers with their nodes; its masters too where there is nothing else."""
-    attempts = engine.attempts(identifier)
-    masters = {one.am_container_id: one.am_node_id for one in attempts if one.am_container_id}
-    others = {}
-    for attempt in () if masters_only else attempts:
-        for one in engine.attempt_containers(attempt):
-            if one.container_id not in masters:
-                others[one.container_id] = one.node_id
-    places = others or masters
-    if not any(node_id in by_id for node_id in places.values()):
-        raise YoppError(
-            f"no node knows containers of {identifier}",
-            because="the ResourceManager forgets them when their application has ended",
-            hint=f"aggregated logs: `yarn logs -applicationId {identifier}`",
-            exit_code=EXIT_NO_SUCH,
-        )
-    return [(by_id[node_id], key) for key, node_id in sorted(places.items()) if node_id in by_id]
 
 
 def wait(engine: YarnRestClient, printer: Printer, values: Values) -> int:
