@@ -22,8 +22,6 @@ _COLUMNS: dict[str, tuple[str, str]] = {
     "ps": ("containers", "columns"),
     "node list": ("nodes", "COLUMNS"),
     "queue list": ("queues", "COLUMNS"),
-    "events": ("events", "COLUMNS"),
-    "stats": ("stats", "COLUMNS"),
 }
 _STATES = {
     "app list": ("looking.application", "_STATES"),
@@ -63,10 +61,6 @@ def _values(path: list[str], option: str, command: Callable[[list[str]], Any]) -
             return [one.key for one in (columns(0) if callable(columns) else columns)]
         case "--type" if name in _TYPES:
             return list(_TYPES[name])
-        case "--kind" if name == "events":
-            from ...records.history import EventKind
-
-            return [one.value for one in EventKind]
         case "--for" if name == "wait":
             return [*_of("cli", "jobs.wait", "_ORDER"), *_of("cli", "jobs.wait", "_ENDS")]
     return _choices(path, option, command)
