@@ -314,7 +314,7 @@ def test_the_cursor_stays_with_its_row() -> None:
         assert next(line for line in driver.text.splitlines() if "▸" in line).split()[1] == chosen[-7:]
         driver.source.now = dataclasses.replace(driver.source.now, containers=())
         await driver.picture()
-        assert table(driver).current is None and "no container lives" in driver.text
+        assert table(driver).current is None and "no live containers" in driver.text
         await driver.press("j", "G", "space", "enter", "l", "e", "ctrl+k", "p", "P", "y", "pagedown", "C")
         assert driver.source.acts == []
 

@@ -12,7 +12,7 @@ from ..records import (
     explanation,
     figures,
     history,
-    mapreduce_report,
+    mapreduce,
     master_protocol,
     tracker_protocol,
 )
@@ -36,7 +36,7 @@ RM_METHODS: Methods = _merge(
     explanation.METHODS,
     application_updates.METHODS,
     figures.METHODS,
-    mapreduce_report.METHODS,
+    mapreduce.METHODS,
     activities.METHODS,
     master_protocol.METHODS,
     tracker_protocol.METHODS,

@@ -40,7 +40,7 @@ THEMES = frozenset(BUILTIN_THEMES)
 
 INTERVALS = (0.5, 1.0, 2.0, 5.0, 10.0)
 PATIENCE = 3.0
-"""Seconds without an answer after which what is shown is said to be old."""
+"""Seconds without an answer after which the data is called stale."""
 
 _SHARE = 0.1
 """The most of one core that taking pictures may cost: the interval grows if it must."""
@@ -206,7 +206,7 @@ class YoppTop(App[None]):
         if self.lost_since is None:
             self.lost_since = time.time()
             self.lost_why = why
-            self.notify("what is shown is old; trying again", title=why, severity="error", markup=False)
+            self.notify("the data shown is stale; reconnecting", title=why, severity="error", markup=False)
         self.update()
 
     def update(self) -> None:
@@ -266,7 +266,7 @@ class YoppTop(App[None]):
         if done:
             self.notify(said, title=what, timeout=4, markup=False)
         else:
-            self.notify(said, title=f"no {what}", severity="error", timeout=8, markup=False)
+            self.notify(said, title=f"cannot {what}", severity="error", timeout=8, markup=False)
         self.wake()
 
     def action_freeze(self) -> None:

@@ -144,7 +144,7 @@ class ContainersScreen(_ContainerTable, inherit_bindings=False):
     """One row a container: of one node, of one application, or all."""
 
     NAME = "Containers"
-    EMPTY = "no container lives (a shows ended ones)"
+    EMPTY = "no live containers (a shows ended ones)"
     BINDINGS: ClassVar[list[BindingType]] = [
         _enter("Detail"),
         LOG,
@@ -191,7 +191,7 @@ class QueueScreen(_ContainerTable, inherit_bindings=False):
     """One row a container that is queued or paused: what waits where, and why."""
 
     NAME = "Queue"
-    EMPTY = "nothing waits"
+    EMPTY = "nothing is waiting"
     BINDINGS: ClassVar[list[BindingType]] = [
         _enter("Detail"),
         FILTER,

@@ -260,7 +260,7 @@ class _Protocol(web.RequestHandler):
             error = HttpError(
                 status,
                 "BadRequestException",
-                "java.lang.Exception: this is no HTTP request",
+                "java.lang.Exception: this is not an HTTP request",
                 because=why,
                 exit_code=2,
             )
@@ -354,7 +354,7 @@ async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 def _check_host(request: web.Request) -> None:
-    """A page of another site whose name was turned to this machine still says that other name."""
+    """A page of another site whose name was rebound to this machine still sends that name."""
     host = request.headers.get("Host", "")
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     name = name.strip("[]").lower().rstrip(".")
@@ -365,8 +365,8 @@ def _check_host(request: web.Request) -> None:
             raise HttpError(
                 403,
                 "ForbiddenException",
-                "this host name is not served",
-                because="a web page could have sent this request under a name of its own",
+                "Host not recognised",
+                because="the Host header must name this machine (DNS-rebinding protection)",
                 hint=f"call it http://{request.app[_LISTENER].address}/",
                 exit_code=EXIT_NOT_PERMITTED,
             ) from None

@@ -91,7 +91,7 @@ class _Sampler:
         self.remarks: list[str] = []
 
     def sample(self) -> _Samples:
-        """Each node with its containers, now; ``remarks`` say of what was named and has none."""
+        """Each node with its containers, now; ``remarks`` name what has none of them."""
         every = self._client.nodes()
         reports = [one for one in self._client.containers(nodes=every) if is_live(one)]
         ended = self._last_known(every, reports)
@@ -123,7 +123,7 @@ class _Sampler:
     def _last_known(
         self, every: Sequence[NodeReport], live: Sequence[ContainerReport]
     ) -> list[ContainerReport]:
-        """The ended containers of what was named and has none that lives."""
+        """The ended containers of what was named and has no live ones."""
         there = {name for one in live for name in (one.container_id, one.application_id)}
         there.update(node.node_id for node in every)
         missing = sorted((self._chosen or set()) - there)
@@ -138,7 +138,7 @@ class _Sampler:
         ]
         known = {name for one in found for name in (one.container_id, one.application_id)}
         self.remarks = [
-            f"{name} has no container that lives: these are the last figures of those that have ended"
+            f"{name} has no live containers: these are the last figures of its ended ones"
             if name in known and not is_container(name)
             else f"{name} has ended: these are its last figures"
             if name in known

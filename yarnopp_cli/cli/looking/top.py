@@ -16,7 +16,7 @@ from ..frame.output import WORDS, Printer, is_terminal
 from ..frame.session import Session
 
 if TYPE_CHECKING:
-    from ...tui.source import ClusterSource
+    from ...tui.source import Source
 
 _SHORTEST = 0.1
 
@@ -69,12 +69,12 @@ def top(
         )
     printer, place = session.printer, session.run_dir
     from ...client.local import YarnClient
-    from ...tui.source import ClusterSource
+    from ...tui.source import Source
 
     place.check(guest=True)  # root may look at anybody's
     YarnClient(place.rm_socket).close()  # no cluster, no screens: exit 69 with the hint
 
-    source = ClusterSource(place.rm_socket, place.path)
+    source = Source(place.rm_socket, place.path)
     plain = batch or count is not None or printer.is_json or not _has_terminal()
     try:
         if plain:
@@ -108,7 +108,7 @@ def _readonly(wanted: bool | None, run_dir: str) -> bool:
         return False
 
 
-def _frames(printer: Printer, source: ClusterSource, count: int, interval: float, rows: int | None) -> None:
+def _frames(printer: Printer, source: Source, count: int, interval: float, rows: int | None) -> None:
     """Print frames. Rates need two looks, so there is one before the first frame."""
     from ...views.top import frame
     from ...views.top.sampling import History
@@ -129,7 +129,7 @@ def _frames(printer: Printer, source: ClusterSource, count: int, interval: float
             printer.text("\n".join(["", *told] if number else told))
 
 
-def _screens(source: ClusterSource, readonly: bool, interval: float, theme: str, color: str | None) -> int:
+def _screens(source: Source, readonly: bool, interval: float, theme: str, color: str | None) -> int:
     if not os.environ.get("NO_COLOR", "1") or (color == "always"):
         os.environ.pop("NO_COLOR", None)  # Textual takes an empty one for a wish
     if color == "never":

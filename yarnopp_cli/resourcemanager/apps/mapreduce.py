@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from ...records.mapreduce import MapReduceJob, TaskAssignment
-from ...records.mapreduce_report import MapReduceReport, TaskAttempt
+from ...records.mapreduce import MapReduceJob, MapReduceReport, TaskAssignment, TaskAttempt
 
 if TYPE_CHECKING:
     from ..containers.containers import RMContainer

@@ -98,7 +98,7 @@ class NodePages:
 
     async def _list(self) -> Html:
         live = [one for one in await self._data.containers() if container_view.is_live(one)]
-        return section(f"Live containers ({len(live)})", containers_table(live, "Nothing runs here."))
+        return section(f"Live containers ({len(live)})", containers_table(live, "No live containers."))
 
     async def containers(self, request: web.Request) -> web.StreamResponse:
         """All containers that the node knows, the newest first."""

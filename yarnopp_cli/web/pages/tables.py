@@ -102,7 +102,7 @@ def attempts_table(rows: Sequence[ApplicationAttemptReport]) -> Html:
 def master(container_id: str) -> object:
     """A master's container, whose page its node has."""
     if not container_id:
-        return "in its client"
+        return "runs in its client"
     return link(path("cluster", "container", container_id), container_id)
 
 
