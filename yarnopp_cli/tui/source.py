@@ -168,7 +168,7 @@ class Source:
             return client.kill_application(application_id, _BY_HAND).state.value
 
     def reconnect(self) -> None:
-        """Forget the connection; the next call makes a new one. A thread may still wait on the old one: it is left open."""
+        """Make a new connection at the next call. A thread may still wait on the old one: it is left open."""
         self._client = None
 
     def close(self) -> None:
