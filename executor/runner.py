@@ -7,17 +7,17 @@ and nothing is carried on.
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from .core.machine import Machine
 
-LOG = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    import logging
 
 EventT = TypeVar("EventT")
 CommandT = TypeVar("CommandT")
@@ -114,9 +114,15 @@ class MachineRunner(Generic[EventT, CommandT]):
         path = None
         if self._crash_dir is not None:
             path = write_crash_report(self._crash_dir, error, self._history)
-        LOG.critical("%s; report: %s", error, path)
+        _log().critical("%s; report: %s", error, path)
         if self._on_crash is not None:
             self._on_crash(error, path)
+
+
+def _log() -> logging.Logger:
+    import logging  # a command that runs a machine does not pay for what it hardly ever needs
+
+    return logging.getLogger(__name__)
 
 
 class _Step(Generic[CommandT]):
@@ -146,6 +152,6 @@ def write_crash_report(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     except OSError as failed:
-        LOG.error("cannot write %s: %s", path, failed)
+        _log().error("cannot write %s: %s", path, failed)
         return None
     return path

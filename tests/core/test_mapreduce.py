@@ -10,7 +10,7 @@ from yarnopp_cli.views.mapreduce import JobView
 from executor.records import ContainerExitStatus, ContainerState, ContainerUsage
 from yarnopp_cli.errors import ConnectionFailedError
 from yarnopp_cli.masters import messages as m
-from yarnopp_cli.masters.pi import PiOptions, plan
+from yarnopp_cli.masters.pi import plan
 from yarnopp_cli.records.jobs import JobSpec
 from yarnopp_cli.records.mapreduce import (
     GetMapReduceJobRequest,
@@ -21,6 +21,7 @@ from yarnopp_cli.records.mapreduce import (
 )
 from yarnopp_cli.records.reports import FinalApplicationStatus
 from yarnopp_cli.records.requests import Container
+from yarnopp_cli.settings.applications import ApplicationSettings
 
 from .masters.driver import only
 from .masters.test_common import Script, asks_of
@@ -164,7 +165,7 @@ def test_counters_of_a_job_add_up_and_the_largest_memory_is_the_largest() -> Non
 
 
 def pi_job() -> JobSpec:
-    return plan(PiOptions(maps=3, samples=10, directory="/d", program=("halton",)))
+    return plan(3, 10, "/d", ("halton",), ApplicationSettings())
 
 
 def words(commands: list[m.Command]) -> list[tuple[TaskAssignment, ...]]:

@@ -61,8 +61,6 @@ def _values(path: list[str], option: str, command: Callable[[list[str]], Any]) -
             return [one.key for one in (columns(0) if callable(columns) else columns)]
         case "--type" if name in _TYPES:
             return list(_TYPES[name])
-        case "--for" if name == "wait":
-            return [*_of("cli", "jobs.wait", "_ORDER"), *_of("cli", "jobs.wait", "_ENDS")]
     return _choices(path, option, command)
 
 
