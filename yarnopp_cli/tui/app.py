@@ -104,7 +104,6 @@ class YoppTop(App[None]):
         self.finished = False
         self.frozen = False
         self.lost_since: float | None = None
-        self.lost_why = ""
         self.feed = EventFeed(source, self._happened)
         self._pause = interval
         self._soonest = 0.0
@@ -205,7 +204,6 @@ class YoppTop(App[None]):
     def _lost(self, why: str) -> None:
         if self.lost_since is None:
             self.lost_since = time.time()
-            self.lost_why = why
             self.notify("the data shown is stale; reconnecting", title=why, severity="error", markup=False)
         self.update()
 

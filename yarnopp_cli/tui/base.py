@@ -40,7 +40,7 @@ ORDER: list[BindingType] = [
 """Each screen names all of its keys itself, so that the footer has them in the order of their use."""
 
 
-STEERING = frozenset({"kill", "pause", "resume", "promote", "demote", "drain"})
+STEERING = frozenset({"steer", "kill", "drain"})
 """Actions that change the cluster: none of them with ``--readonly``."""
 
 

@@ -42,11 +42,6 @@ class WebListener:
         self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
         self.warning = warning
 
-    @property
-    def is_loaded(self) -> bool:
-        """Whether somebody has called, so that the server is there."""
-        return self._server is not None
-
     def serve(self, module: str, arguments: tuple[Any, ...]) -> None:
         """Wait for the first caller; then ``module``'s ``serve(socket, *arguments)`` takes over."""
         loop = asyncio.get_running_loop()
