@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from executor.records import ContainerState, ExecutionType, Resource
-from yarnopp_cli.records.mapreduce import MapReduceJob, MapReduceReport, TaskAttempt
+from yarnopp_cli.records.mapreduce import MapReduceJob
+from yarnopp_cli.records.mapreduce_report import MapReduceReport, TaskAttempt
 from yarnopp_cli.records.reports import (
     ApplicationReport,
     ContainerReport,

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from yarnopp_cli.cluster.rundir import RunDir
-from yarnopp_cli.records.mapreduce import MapReduceJob, MapReduceReport
+from yarnopp_cli.records.mapreduce import MapReduceJob
+from yarnopp_cli.records.mapreduce_report import MapReduceReport
 from yarnopp_cli.records.reports import ApplicationReport, FinalApplicationStatus, YarnApplicationState
 from yarnopp_cli.web.kept_jobs import KeptJob, KeptJobs
 

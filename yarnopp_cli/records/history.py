@@ -8,7 +8,7 @@ from dataclasses import field
 from executor.causes import Cause
 from executor.light import dataclass
 
-from .mapreduce import MapReduceReport
+from .mapreduce_report import MapReduceReport
 from .reports import ApplicationReport, NodeReport
 
 

@@ -1,15 +1,12 @@
-"""A MapReduce job: how many tasks it has, which container is for which, and their attempts as people see them.
+"""What a MapReduce job says of itself: how many tasks it has, and which container is for which. Plain data.
 
 Only `yopp pi` is one. Its master says with each allocate call which task a granted container is for; the
-ResourceManager knows the rest. Times are epoch milliseconds, 0 for none.
+ResourceManager knows the rest.
 """
 
 from __future__ import annotations
 
 from executor.light import dataclass
-from executor.records import ContainerState, ExecutionType, Resource
-
-from .reports import ApplicationAttemptReport, ApplicationReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,62 +37,3 @@ class TaskAssignment:
     container_id: str
     index: int
     is_reduce: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class TaskAttempt:
-    """One run of a task, or one that never came to run. ``number`` counts a task's attempts from 0.
-
-    ``state`` None: granted, and its node has not spoken of it. ``exit_status`` is -1000 while it has not ended.
-    ``memory_bytes`` and ``peak_bytes`` are the last and the largest measurement of it.
-    """
-
-    index: int
-    is_reduce: bool
-    number: int
-    container_id: str
-    node_id: str
-    execution_type: ExecutionType
-    resource: Resource
-    node_http_address: str = ""
-    rack: str = ""
-    state: ContainerState | None = None
-    exit_status: int = -1000
-    exit_code: int | None = None
-    diagnostics: str = ""
-    allocated_at_ms: int = 0
-    started_at_ms: int = 0
-    finished_at_ms: int = 0
-    cpu_ms: int = 0
-    memory_bytes: int = 0
-    peak_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class MapReduceReport:
-    """A job, the attempts of its tasks in order of grant, and those of its master."""
-
-    job: MapReduceJob
-    attempts: tuple[TaskAttempt, ...] = ()
-    masters: tuple[ApplicationAttemptReport, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class GetMapReduceJobRequest:
-    """The tasks of an application that is a MapReduce job."""
-
-    application_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class GetMapReduceJobResponse:
-    """``report`` is None for what is no MapReduce job, and for one that has ended and was given to be kept."""
-
-    application: ApplicationReport
-    report: MapReduceReport | None = None
-
-
-METHODS: dict[str, tuple[type, type]] = {
-    "getMapReduceJob": (GetMapReduceJobRequest, GetMapReduceJobResponse),
-}
-"""Method -> (request, response)."""

@@ -22,7 +22,7 @@ from ..records import admin_protocol as admin
 from ..records import application_updates as changes
 from ..records import client_protocol as client
 from ..records import distributed_protocol as distributed
-from ..records import mapreduce as mapreduce
+from ..records import mapreduce_report as mapreduce
 from ..records import master_protocol as master
 from ..records import tracker_protocol as tracker
 from ..settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings

@@ -12,7 +12,7 @@ from ..records import (
     explanation,
     figures,
     history,
-    mapreduce,
+    mapreduce_report,
     master_protocol,
     tracker_protocol,
 )
@@ -36,7 +36,7 @@ RM_METHODS: Methods = _merge(
     explanation.METHODS,
     application_updates.METHODS,
     figures.METHODS,
-    mapreduce.METHODS,
+    mapreduce_report.METHODS,
     activities.METHODS,
     master_protocol.METHODS,
     tracker_protocol.METHODS,

@@ -22,7 +22,7 @@ from ..records.container_protocol import (
 )
 from ..records.figures import GetSchedulerFiguresRequest, GetSchedulerFiguresResponse
 from ..records.ids import ApplicationId, ContainerId
-from ..records.mapreduce import GetMapReduceJobRequest, GetMapReduceJobResponse
+from ..records.mapreduce_report import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ..records.reports import FINAL_STATES, ApplicationReport, ClusterInfo, ContainerReport, NodeReport
 from ..views.cluster import metrics
 from ..views.containers import NodeFacts, is_live

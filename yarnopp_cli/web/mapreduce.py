@@ -18,7 +18,7 @@ from ..errors import ApplicationNotFoundError, InvalidIdError
 from ..records.client_protocol import GetApplicationsRequest
 from ..records.container_protocol import StopContainersRequest
 from ..records.ids import ApplicationId
-from ..records.mapreduce import GetMapReduceJobRequest, GetMapReduceJobResponse, TaskAttempt
+from ..records.mapreduce_report import GetMapReduceJobRequest, GetMapReduceJobResponse, TaskAttempt
 from ..records.reports import FINAL_STATES
 from ..views.rest.mapreduce import JOB_STATES, JobView, Task
 from .calls import call_daemon

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from ...records.mapreduce import MapReduceJob, MapReduceReport, TaskAssignment, TaskAttempt
+from ...records.mapreduce import MapReduceJob, TaskAssignment
+from ...records.mapreduce_report import MapReduceReport, TaskAttempt
 
 if TYPE_CHECKING:
     from ..containers.containers import RMContainer

@@ -44,7 +44,7 @@ from ...records.client_protocol import (
     WaitForNodesResponse,
 )
 from ...records.ids import ApplicationId, NodeId
-from ...records.mapreduce import GetMapReduceJobRequest, GetMapReduceJobResponse
+from ...records.mapreduce_report import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ...records.reports import FINAL_STATES, ApplicationReport, ClusterInfo, NodeState, YarnApplicationState
 from ...records.requests import ApplicationSubmissionContext
 from ..apps import mapreduce

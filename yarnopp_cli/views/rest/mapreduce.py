@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerState, ContainerUsage
 
-from ...records.mapreduce import MapReduceReport, TaskAttempt
+from ...records.mapreduce_report import MapReduceReport, TaskAttempt
 from ...records.reports import (
     FINAL_STATES,
     ApplicationAttemptReport,
