@@ -7,21 +7,40 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ..errors import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, UsageError, YoppError
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
-def check_text(words: Sequence[str], what: str) -> None:
-    """Raise UsageError if one of these cannot be written in UTF-8, as everything on the wire is."""
+def without_value(assignment: str) -> str:
+    """``NAME=VALUE`` as anybody may see it: a value may be a secret, so a name is all that is told of a variable."""
+    name, _, value = assignment.partition("=")
+    return f"{name}=..." if value else assignment
+
+
+def without_values(argv: Sequence[str], assignments: Sequence[str]) -> list[str]:
+    """A command line without the values of ``assignments``, the NAME=VALUE words that it gives containers."""
+    hidden = [one for one in assignments if without_value(one) != one]
+
+    def shown(word: str) -> str:
+        for one in hidden:
+            if word == one or (word.startswith("-") and word.endswith(one)):  # -e A=b, -eA=b, --env=A=b
+                return word[: -len(one)] + without_value(one)
+        return word
+
+    return [shown(word) for word in argv]
+
+
+def check_text(words: Sequence[str], what: str, shown: Callable[[str], str] = str) -> None:
+    """Raise UsageError if one of these, ``shown`` as that says, cannot be written in UTF-8, as all on the wire is."""
     for word in words:
         try:
             word.encode()
         except UnicodeEncodeError:
             raise UsageError(
-                f"{what} {os.fsencode(word)!r} is not UTF-8",
+                f"{what} {os.fsencode(shown(word))!r} is not UTF-8",
                 because="what is submitted travels as UTF-8 text",
                 hint="put the command into a script, and run that",
             ) from None

@@ -298,7 +298,7 @@ def dshell(
     log files (`yopp logs`), and is shown here with --follow. Hadoop's own spellings work too: -shell_command,
     -num_containers, -container_type.
     """
-    from .running import Outcome, Shown, client_of, start
+    from .running import Outcome, Shown, client_of, command_line, start
 
     printer = session.printer
     printer.verbose += debug
@@ -350,6 +350,7 @@ def dshell(
         keep_containers_across_attempts=keep_containers,
         node_label_expression=node_label_expression,
         am_resource=master or client.settings.am_resource,
+        command_line=command_line(shell_env or ()),
     )
     shown = Shown(stream=follow and not (printer.ids_only or printer.is_json), prefixed=count > 1)
 

@@ -15,7 +15,7 @@ from executor.linux.environment import OWNED
 from executor.records import ExecutionType, Resource
 
 from ...errors import UsageError
-from ...jobs.commands import check_directory, check_text, find_command, portable_environment
+from ...jobs.commands import check_directory, check_text, find_command, portable_environment, without_value
 from ...masters.run import COUNT_VARIABLE, NUMBER_VARIABLE, plan
 from ...records.jobs import TaskSpec
 from ...records.requests import ANY, ApplicationSubmissionContext
@@ -141,7 +141,7 @@ def run(
     application's id. With several containers the highest exit code of those that failed is the job's, or as
     --exit-code says.
     """
-    from .running import Shown, client_of, start
+    from .running import Shown, client_of, command_line, start
 
     if opportunistic and guaranteed:
         raise both_types()
@@ -190,7 +190,12 @@ def run(
         prefixed=count > 1 and not no_prefix,
     )
     submission = ApplicationSubmissionContext(
-        "", job.name, queue=queue, tags=tags(tag), am_resource=settings.am_resource
+        "",
+        job.name,
+        queue=queue,
+        tags=tags(tag),
+        am_resource=settings.am_resource,
+        command_line=command_line(env or ()),
     )
     return start(session, client, job, submission, shown, detach=detach, dry_run=dry_run)
 
@@ -266,11 +271,15 @@ def assignments(words: list[str]) -> dict[str, str]:
 
     Raises UsageError.
     """
-    check_text(words, "the variable")
+    check_text(words, "the variable", without_value)
     result = {}
     for word in words:
         name, _, value = word.partition("=")
         if not name or "\0" in word:
-            raise UsageError(f"{word!r} is not a variable", because="it has no name", hint="write NAME=VALUE")
+            raise UsageError(
+                f"{without_value(word)!r} is not a variable",
+                because="it has no name",
+                hint="write NAME=VALUE",
+            )
         result[name] = value
     return result

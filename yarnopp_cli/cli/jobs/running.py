@@ -10,13 +10,14 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import EXIT_FAILURE, EXIT_INTERRUPTED, YoppError
 from ...jobs import progress
 from ...jobs.client import ON_DEMAND, JobClient
+from ...jobs.commands import without_values
 from ...jobs.loop import Left, MasterLoop, SignalWatch
 from ...jobs.output import OutputFollower, Sink
 from ...masters.jobmaster import JobMaster
@@ -296,7 +297,7 @@ def start(
         application_type=job.application_type,
         user=os.environ.get("HADOOP_USER_NAME", ""),
         unmanaged=not detach,
-        command_line=command_line(),
+        command_line=submission.command_line or command_line(),
         map_reduce=job.map_reduce,
     )
     if detach:
@@ -325,11 +326,12 @@ def warn_of_ignored(client: JobClient, printer: Printer) -> None:
         )
 
 
-def command_line() -> str:
-    """What people typed, for listings."""
+def command_line(variables: Sequence[str] = ()) -> str:
+    """What people typed, for listings, which all users of the machine may see: of ``variables`` the names only."""
     import shlex
 
-    return shlex.join(["yopp", *sys.argv[1:]]).encode(errors="backslashreplace").decode()[:1000]
+    words = shlex.join(["yopp", *without_values(sys.argv[1:], variables)])
+    return words.encode(errors="backslashreplace").decode()[:1000]
 
 
 def run_foreground(
