@@ -22,13 +22,11 @@ from ..errors import (
     EXIT_NO_SUCH,
     EXIT_NOT_PERMITTED,
     EXIT_UNREACHABLE,
-    InvalidIdError,
-    UsageError,
     YoppError,
 )
 from ..rpc.server import user_name
 from ..rpc.tcp import TcpCaller
-from ..views.cluster import error_document, web_message
+from ..views.cluster import error_document
 from ..views.rest.xml import to_xml
 from ..views.text import harmless_json
 from .crowd import Crowd
@@ -100,21 +98,6 @@ def status_of(error: YoppError) -> int:
     if error.exit_code == EXIT_UNREACHABLE:
         return 503
     return 400
-
-
-def as_http(error: YoppError) -> YoppError:
-    """Errors about ids and arguments under the names that YARN's web services give them."""
-    status = status_of(error)
-    if isinstance(error, HttpError):
-        return error
-    names = {404: "NotFoundException", 400: "BadRequestException"}
-    if status == 404 or isinstance(error, UsageError | InvalidIdError):
-        name = names[status]
-        return HttpError(
-            status, name, web_message(error),
-            because=error.because, hint=error.hint, exit_code=error.exit_code,
-        )  # fmt: skip
-    return error
 
 
 def to_json(document: Any) -> bytes:
@@ -313,7 +296,7 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except YoppError as error:
-        return refuse(request, as_http(error))
+        return refuse(request, error)
     except web.HTTPException as error:
         if error.status < 400:
             raise

@@ -101,22 +101,16 @@ class _Sampler:
             if node.state in (NodeState.LOST, NodeState.SHUTDOWN):
                 continue
             here = [
-                view.container_stat(one, self._rates.cpu(one, t), t, shown_state(one))
+                (one, view.container_stat(one, self._rates.cpu(one, t), t, shown_state(one)))
                 for one in reports
                 if one.node_id == node.node_id
             ]
-            shown = [
-                stat
-                for stat, one in zip(
-                    here, (one for one in reports if one.node_id == node.node_id), strict=True
-                )
-                if self._wants(one)
-            ]
+            shown = [stat for one, stat in here if self._wants(one)]
             shown += [
                 view.ended_stat(one, t, shown_state(one)) for one in ended if one.node_id == node.node_id
             ]
             if self._chosen is None or shown or node.node_id in self._chosen:
-                found.append((node, view.node_stat(node, here, t), shown))
+                found.append((node, view.node_stat(node, [stat for _, stat in here], t), shown))
         self._rates.forget_others(one.container_id for one in reports)
         return found
 

@@ -196,10 +196,7 @@ class JobView:
             "name": app.name,
             "user": app.user,
             "state": self.state,
-            "mapsTotal": self.report.job.maps,
-            "mapsCompleted": self.done(False),
-            "reducesTotal": self.report.job.reduces,
-            "reducesCompleted": self.done(True),
+            **self._tasks(),
             "mapProgress": _percent(self.done(False), self.report.job.maps),
             "reduceProgress": _percent(self.done(True), self.report.job.reduces),
         }
@@ -213,6 +210,15 @@ class JobView:
             found[f"running{name}Attempts"] = counts[is_reduce][RUNNING]
             found |= self._ended(is_reduce, name, counts[is_reduce])
         return {**found, "acls": []}
+
+    def _tasks(self) -> dict[str, int]:
+        job = self.report.job
+        return {
+            "mapsTotal": job.maps,
+            "mapsCompleted": self.done(False),
+            "reducesTotal": job.reduces,
+            "reducesCompleted": self.done(True),
+        }
 
     @staticmethod
     def _ended(is_reduce: bool, name: str, counts: dict[str, int]) -> dict[str, int]:
@@ -234,10 +240,7 @@ class JobView:
             "queue": app.queue,
             "user": app.user,
             "state": self.state,
-            "mapsTotal": self.report.job.maps,
-            "mapsCompleted": self.done(False),
-            "reducesTotal": self.report.job.reduces,
-            "reducesCompleted": self.done(True),
+            **self._tasks(),
             "uberized": False,
             "diagnostics": app.diagnostics,
         }
