@@ -129,7 +129,7 @@ class YoppTop(App[None]):
         self.run_worker(self.feed.run(), group="events")
 
     def terminal_gone(self) -> None:
-        """End: nobody sees this any more. For any thread."""
+        """End: the terminal is gone. Callable from any thread."""
         if self._own_loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended already
                 self._own_loop.call_soon_threadsafe(partial(self.exit, return_code=128 + signal.SIGHUP))
@@ -186,7 +186,7 @@ class YoppTop(App[None]):
         self.update()
 
     async def _remember(self, picture: Picture) -> None:
-        """Have what was used before anybody looked."""
+        """Fetch what was used before the first picture."""
         with contextlib.suppress(
             YoppError, OSError
         ):  # else the sparklines begin now; the next look tells of it
@@ -195,7 +195,7 @@ class YoppTop(App[None]):
             self.update()
 
     def _happened(self, events: list[HistoryEvent]) -> None:
-        """Something has: look at once, if the last look was not a moment ago."""
+        """Take a picture at once, unless the last one was taken a moment ago."""
         if time.monotonic() >= self._soonest and not self._blurred:
             self.wake()
         elif not self.frozen and isinstance(self.screen, EventsScreen):
@@ -232,11 +232,11 @@ class YoppTop(App[None]):
         return [*cells, Cell("LIVE", "good") if self.picture is not None else Cell("…", "dim")]
 
     def on_app_blur(self) -> None:
-        """Textual's: nobody looks; half as often is enough."""
+        """Textual's: the window lost the focus; half as often is enough."""
         self._blurred = True
 
     def on_app_focus(self) -> None:
-        """Textual's: somebody looks."""
+        """Textual's: the window has the focus again."""
         self._blurred = False
         self.wake()
 

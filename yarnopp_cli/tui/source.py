@@ -36,10 +36,10 @@ _STRICT = "yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usa
 _ENFORCED = "yarn.nodemanager.resource.memory.enforced"
 _PIDS = "yopp.nodemanager.container.pids-max"
 _PAUSE_SECONDS = 2.0
-"""So long it is waited for that a container stands still: it takes milliseconds."""
+"""The longest wait for a container to be paused, which takes milliseconds."""
 
 _LOT = 100
-"""Containers whose traces are asked for at once: no node is busy with it for long."""
+"""Containers whose traces are asked for in one call, so that no call keeps a node busy for long."""
 
 _BY_HAND = "killed by a person in yopp top"
 
@@ -188,7 +188,7 @@ def now_ms() -> int:
 
 
 def host_facts() -> HostFacts:
-    """This machine now; CPU since the last call."""
+    """This machine's load now; CPU since the last call."""
     memory = psutil.virtual_memory()
     return HostFacts(
         cpu_percent=psutil.cpu_percent(),

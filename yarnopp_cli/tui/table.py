@@ -145,7 +145,7 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
                 height = self._height()
                 self.scroll_to(y=index if index < top else index - height + 1, animate=False, immediate=True)
             else:
-                index = was  # who sorts wants the first ones: the picture stays, and the cursor with it
+                index = was  # a sorted table keeps showing its first rows: the cursor stays in its place
         self.cursor = max(0, min(index, len(self.rows) - 1))
         self._cursor_id = self._identity(self.rows[self.cursor]) if self.rows else ""
 

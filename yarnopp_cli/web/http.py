@@ -1,4 +1,4 @@
-"""What both web servers do for every request: who calls and from where, errors as YARN's, JSON or XML.
+"""What both web servers do for every request: check caller and origin, answer in JSON or XML, errors as YARN's.
 
 Safe on a machine with several users and a browser: ``Host`` must be a name of this machine (DNS rebinding), a write
 must come from the daemon's own user, from no other site, and say that it is JSON. Nothing is changed by GET.
@@ -29,7 +29,7 @@ from ..rpc.tcp import TcpCaller
 from ..views.cluster import error_document
 from ..views.rest.xml import to_xml
 from ..views.text import harmless_json
-from .crowd import Crowd
+from .connections import ConnectionLimit
 from .listening import BACKLOG, WebListener
 
 Document = dict[str, Any]
@@ -48,8 +48,8 @@ CSP: Final = (
 _LISTENER = web.AppKey("listener", WebListener)
 _LOOPBACK_ONLY = web.AppKey("loopback_only", bool)
 _NAMES = web.AppKey("names", frozenset[str])
-_CROWD = web.AppKey("crowd", list[Crowd])
-"""The one crowd; a list because it is made of the application when that can be changed no more."""
+_LIMIT = web.AppKey("connection_limit", list[ConnectionLimit])
+"""One; a list because it is made after the application can be changed no more."""
 
 
 class HttpError(YoppError):
@@ -133,7 +133,7 @@ def document(handler: Callable[[web.Request], Awaitable[Document]]) -> Handler:
 
 
 def caller(request: web.Request) -> int:
-    """The uid of the caller now, -1 where the kernel does not tell: he calls from another machine, or has hung up."""
+    """The uid of the caller now, -1 where the kernel does not tell: it is remote, or has closed the connection."""
     protocol = request.protocol
     found = protocol.caller if isinstance(protocol, _Protocol) else None
     return found.uid() if found is not None and found.on_loopback else -1
@@ -147,7 +147,7 @@ def require_owner(request: web.Request, what: str) -> None:
     who = (
         f"user {user_name(uid)}"
         if uid >= 0
-        else "a caller who is not known: he calls from elsewhere, or has closed"
+        else "a caller whose user is unknown: it is remote, or has closed the connection"
     )
     raise HttpError(
         403,
@@ -205,7 +205,7 @@ async def start(
     app[_NAMES] = frozenset(
         name.lower() for name in ("localhost", listener.host, socket.gethostname(), socket.getfqdn()) if name
     )
-    app[_CROWD] = []
+    app[_LIMIT] = []
     app.add_routes(routes)
     app.on_response_prepare.append(_headers)
     logging.getLogger("aiohttp.server").addFilter(_is_ours)
@@ -218,8 +218,8 @@ async def start(
     await runner.setup()
     server, loop = runner.server, asyncio.get_running_loop()
     assert server is not None
-    app[_CROWD].append(Crowd(lambda: _Protocol(server, loop=loop, **kept)))
-    return WebServer(runner, await loop.create_server(app[_CROWD][0], sock=bound, backlog=BACKLOG))
+    app[_LIMIT].append(ConnectionLimit(lambda: _Protocol(server, loop=loop, **kept)))
+    return WebServer(runner, await loop.create_server(app[_LIMIT][0], sock=bound, backlog=BACKLOG))
 
 
 class _Protocol(web.RequestHandler):
@@ -283,12 +283,12 @@ async def _headers(request: web.Request, response: web.StreamResponse) -> None:
 
 @web.middleware
 async def _counted(request: web.Request, handler: Handler) -> web.StreamResponse:
-    crowd = request.app[_CROWD][0]
-    crowd.begins(request)
+    limit = request.app[_LIMIT][0]
+    limit.begins(request)
     try:
         return await handler(request)
     finally:
-        crowd.ends(request)
+        limit.ends(request)
 
 
 @web.middleware

@@ -1,6 +1,6 @@
-"""Files of containers' output over HTTP: which there are, and what stands in them, from any byte on.
+"""Log files of containers over HTTP: their list, and their content from any byte on.
 
-Reads regular files directly in a container's own directory only, follows no link, and never more than is asked for.
+Reads only regular files directly in a container's own directory, follows no link, and reads no more than is asked for.
 """
 
 from __future__ import annotations

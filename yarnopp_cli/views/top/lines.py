@@ -1,4 +1,4 @@
-"""What stands above and below the tables of ``yopp top``: the cluster and the machine, a row in full. Pure."""
+"""The lines above and below the tables of ``yopp top``: the cluster and the machine, a row in full. Pure."""
 
 from __future__ import annotations
 

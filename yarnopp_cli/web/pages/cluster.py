@@ -71,7 +71,7 @@ class ClusterPages:
         return cluster_tiles(info, nodes)
 
     async def about(self, request: web.Request) -> web.StreamResponse:
-        """The cluster in short."""
+        """A summary of the cluster."""
         info = await self._data.info()
         rows = [
             ("Cluster ID", info.cluster_timestamp),

@@ -31,9 +31,9 @@ NAVIGATION = (
     ("Applications", "/node/allApplications"),
 )
 TAIL_BYTES = 64 * 1024
-"""So much of a log's end is shown at first."""
+"""How much of a log's end is shown at first."""
 CHUNK_BYTES = 256 * 1024
-"""So much of it is sent at once, so that a line of 50 MB comes in pieces."""
+"""How much of it is sent at once: a line of 50 MB comes in pieces."""
 ENDED = "X-Log-Ended"
 CACHE_SECONDS = 10.0
 

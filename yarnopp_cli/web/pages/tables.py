@@ -84,7 +84,7 @@ def applications_table(rows: Sequence[ApplicationReport]) -> Html:
         "progress": progress,
     }
     columns = applications.by_key(now)
-    columns["progress"] = Column("progress", "", lambda app: app.progress)  # its bar stands at the left
+    columns["progress"] = Column("progress", "", lambda app: app.progress)  # its bar is aligned to the left
     return listed(applications.PAGE, columns, rows, empty="No applications.", now=now, drawn=drawn)
 
 
