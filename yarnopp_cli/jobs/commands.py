@@ -1,7 +1,4 @@
-"""Whether a command can be run at all:
-
-checked before anything is submitted, as a shell would. Reads the file system.
-"""
+"""Whether a command can be run, checked as a shell does, before anything is submitted. Reads the file system."""
 
 from __future__ import annotations
 
@@ -41,8 +38,8 @@ def check_text(words: Sequence[str], what: str, shown: Callable[[str], str] = st
         except UnicodeEncodeError:
             raise UsageError(
                 f"{what} {os.fsencode(shown(word))!r} is not UTF-8",
-                because="what is submitted travels as UTF-8 text",
-                hint="put the command into a script, and run that",
+                because="jobs are submitted as UTF-8 text",
+                hint="put the command into a script and run the script",
             ) from None
 
 
@@ -60,7 +57,7 @@ def portable_environment(environment: Mapping[str, str]) -> tuple[dict[str, str]
 
 
 def check_directory(path: str) -> str:
-    """The absolute path of a container's working directory. Raises UsageError if it is none."""
+    """The absolute path of a container's working directory. Raises UsageError if it is not a directory."""
     full = os.path.abspath(path)
     check_text([full], "the directory")
     if not os.path.isdir(full):
@@ -93,7 +90,7 @@ def find_command(command: str, environment: Mapping[str, str], directory: str) -
             blocked = path
     if blocked:
         _check_executable(command, blocked)
-    raise _not_found(command, "no directory of PATH has it")
+    raise _not_found(command, "it is in no directory of PATH")
 
 
 def _is_executable(path: str) -> bool:
@@ -115,7 +112,7 @@ def _check_executable(command: str, path: str) -> None:
         raise YoppError(
             f"cannot execute {command}",
             because=f"its first line names {interpreter}, and there is no such file",
-            hint="install that, or mend the line",
+            hint="install it, or correct that line",
             exit_code=EXIT_NOT_FOUND,
         )
 

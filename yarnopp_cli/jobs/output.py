@@ -18,17 +18,14 @@ _ATOMIC = select.PIPE_BUF
 """What a pipe takes without blocking once poll says that it takes anything (pipe(7))."""
 
 _OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-"""A container may have put something else in the place of its log file:
-
-never follow it, never wait for it.
-"""
+"""A container may replace its log file by a link or a FIFO: follow no link, wait for no writer."""
 
 POLL_SECONDS = 0.05
 """How often files are looked at while a container runs. Its end is told by the RM, and looked at then."""
 
 
 BUDGET_SECONDS = 0.01
-"""How long copying may keep the master from its work, and how soon it goes on where there is more."""
+"""How long one turn of copying lasts, so that the master is not held up, and how soon the next one follows."""
 
 
 class Sink:

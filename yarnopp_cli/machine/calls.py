@@ -18,7 +18,7 @@ class CallReceived:
     """``request`` is the dataclass of ``method``. ``call_id`` is the shell's, unique in this process's life.
 
     ``connection_id`` names the connection it came over; ``user`` and ``uid`` are the peer's, from the kernel
-    (SO_PEERCRED), -1 and "" where the kernel does not tell.
+    (SO_PEERCRED, /proc/net/tcp), -1 and "" where it does not tell: nobody then, and never whom the request names.
     """
 
     call_id: int
@@ -34,6 +34,14 @@ class ConnectionLost:
     """A connection over which calls came has ended; nobody waits for its calls' answers any more."""
 
     connection_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class PagesServed:
+    """The daemon's REST API and pages are at ``address`` from now on, "" for nowhere; ``warning`` is for people."""
+
+    address: str
+    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True)

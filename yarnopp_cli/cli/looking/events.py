@@ -13,6 +13,7 @@ from ...errors import EXIT_TIMEOUT, UsageError, YoppError
 from ...records.history import EventKind, GetEventsRequest, HistoryEvent
 from ...views import events as view
 from ..frame.command import command
+from ..frame.filters import NodeFilter
 from ..frame.naming import applications, containers, nodes, one_of
 from ..frame.options import Live, OfApplication, Timeout, Words, duration
 from ..frame.output import Printer
@@ -51,7 +52,7 @@ def events(
             metavar="K,…",
             help="Only these kinds; words of a name (shed, node) stand for all with them.",
         ),
-        Words(lambda: [kind.value for kind in EventKind], several=True),
+        Words(lambda: [one.value for one in EventKind], several=True),
     ] = None,
     app: OfApplication = None,
     container: Annotated[
@@ -59,9 +60,7 @@ def events(
         typer.Option("--container", metavar="ID", help="Only of this container."),
         Live(("container",)),
     ] = None,
-    node: Annotated[
-        str | None, typer.Option("--node", metavar="NODE", help="Only on this node."), Live(("node",))
-    ] = None,
+    node: NodeFilter = None,
     number: Annotated[
         int | None,
         typer.Option(
@@ -83,8 +82,8 @@ def events(
     """
     begin = _beginning(since)
     kinds = _kinds(kind)
-    deadline = None if timeout is None else time.monotonic() + timeout
     client, printer = session.client, session.printer
+    deadline = None if timeout is None else time.monotonic() + timeout
     request = GetEventsRequest(
         since=begin[0],
         since_ms=begin[1],
