@@ -178,7 +178,10 @@ def test_a_dry_run_shows_what_would_be_submitted(cli: Cli) -> None:
         "--container_type OPPORTUNISTIC --container_memory 512 --container_vcores 1 --num_containers 2 "
         in command
     )
-    assert "--shell_env A=b --container_retry_policy 1 --container_max_retries 3 " in command
+    assert (
+        "--shell_env A=b --shell_env YOPP_TASKS=2 --container_retry_policy 1 --container_max_retries 3 "
+        in command
+    )
     ended = cli(
         "jar", "X.jar", "org.apache.hadoop.yarn.applications.distributedshell.Client", "-jar", "X.jar",
         "-shell_command", "sleep", "-shell_args", "10", "-num_containers", "10", "-container_type", "OPPORTUNISTIC",

@@ -23,9 +23,6 @@ Values = Mapping[str, Any]
 Function = Callable[[YarnRestClient, Printer, Values], int | None]
 FORM = frozenset({"json", "output", "quiet", "verbose", "color", "no_progress", "conf", "define"})
 """Parameters that say how to print, and where the engine is named: all commands take them."""
-_SUBMITTED = frozenset(
-    {"count", "opportunistic", "guaranteed", "promote", "enforce", "timeout", "detach", "dry_run"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +41,6 @@ HANDLERS: dict[str, Handler] = {
         "logs",
         frozenset({"ids", "tail", "stdout", "stderr", "no_prefix", "masters"}),
     ),
-    "wait": Handler(
-        "remote_looking", "wait", frozenset({"ids", "any_of_them", "state", "exit_code", "timeout"})
-    ),
-    "run": Handler(
-        "jobs.remote_jobs",
-        "run",
-        _SUBMITTED | {"command", "memory", "vcores", "env", "name", "retries", "priority", "queue", "tag"},
-    ),
-    "dshell": Handler(
-        "jobs.remote_jobs",
-        "dshell",
-        _SUBMITTED
-        | {
-            *("argv", "shell_command", "shell_args", "shell_env", "container_type", "container_memory"),
-            *("container_vcores", "container_resources", "shell_cmd_priority", "container_retry_policy"),
-            *("container_retry_error_codes", "container_max_retries", "container_retry_interval", "appname"),
-            *("queue", "priority", "application_tags", "master_memory", "master_vcores", "master_resources"),
-            *("keep_containers", "node_label_expression", "debug", "jar"),
-        },
-    ),
-    "pi": Handler("jobs.remote_jobs", "pi", frozenset({"maps", "samples", "percent", "dry_run"})),
 }
 
 
@@ -96,9 +72,7 @@ def _default(signature: inspect.Signature, name: str) -> Any:
 def _refused(path: str, signature: inspect.Signature, name: str) -> UsageError:
     return UsageError(
         f"`yopp {path}` cannot honour {_spelling(signature, name)} on YARN",
-        because="it is nothing that Hadoop's distributed shell can do without an upload"
-        if path in ("run", "dshell")
-        else "YARN's REST API has no such thing",
+        because="YARN's REST API has no such thing",
         hint="leave it away, or --engine local",
     )
 
