@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable
 
@@ -80,7 +79,7 @@ def test_a_handler_takes_parameters_that_its_command_has(path: str) -> None:
     for word in path.split():
         command = command.commands[word]  # type: ignore[attr-defined]
     assert handler.takes <= {one.name for one in command.params}
-    assert inspect.signature(command.callback).parameters  # type: ignore[arg-type]
+    assert callable(command.callback)
 
 
 @pytest.mark.parametrize(

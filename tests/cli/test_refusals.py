@@ -21,7 +21,8 @@ FILES = [
         PACKAGE / name
         for name in (
             "client/local.py",
-            "cluster/one_daemon.py",
+            "cluster/starting.py",
+            "cluster/ending.py",
             "records/ids.py",
             "resourcemanager/containers/updates.py",
             "nodemanager/service.py",

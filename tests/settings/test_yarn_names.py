@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from yarnopp_cli.errors import UnknownPropertyError
-from yarnopp_cli.manual import site_page
-from yarnopp_cli.roff import to_man
+from yarnopp_cli.manual.pages import site_page
+from yarnopp_cli.manual.roff import to_man
 from yarnopp_cli.settings.refused import REFUSED
 from yarnopp_cli.settings.registry import FALLBACKS, PROPERTIES
 

@@ -63,9 +63,9 @@ class Needs(enum.Enum):
     NOTHING = "nothing"
     """No cluster and no property: -D, --conf and --run-dir are taken, and do nothing."""
     HOST = "host"
-    """This host's own cluster or its files, whatever the engine, and says so; its properties are read."""
+    """This host's own cluster, whatever the engine, and says so; what --conf and -D name is checked."""
     QUIET_HOST = "quiet host"
-    """The same, and does not say so: files and daemons are here, and nobody thinks otherwise."""
+    """This host's files and daemons, and nobody thinks otherwise. The command itself judges --conf and -D."""
     CLUSTER = "cluster"
     """A cluster that runs; no property is read."""
     JOBS = "jobs"
@@ -180,7 +180,8 @@ def _run(
 
             del values["engine"], values["rm"]
             return run(one.path, engine, values, _whole(own))
-        context = Context.looking(**named) if one.needs is Needs.CLUSTER else Context.of(**named)
+        looks = one.needs in (Needs.CLUSTER, Needs.HOST)
+        context = Context.looking(**named) if looks else Context.of(**named)
     choice = None
     states: tuple[str, ...] = ()
     if one.lists is not None:

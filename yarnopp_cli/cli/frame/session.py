@@ -80,6 +80,12 @@ class Session:
         """The configuration of this command line, read when first asked for. Raises ConfigurationError."""
         return self.context.configuration
 
+    def configured(self) -> Configuration:
+        """The configuration, its warnings printed: for commands that start something by it."""
+        for line in self.configuration.warnings:
+            self.printer.warn(line)
+        return self.configuration
+
     @cached_property
     def client(self) -> YarnClient:
         """Connected to the cluster when first asked for. Raises ConnectionFailedError (exit 69, hint ``yopp up``)."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from yarnopp_cli import errors
-from yarnopp_cli.roff import Block, Literal, Paragraph, Tagged
-from yarnopp_cli.settings.files import FILES_OF_A_DIRECTORY, SYSTEM_SITE
-from yarnopp_cli.settings.refused import REFUSED
+from .. import errors
+from ..settings.files import FILES_OF_A_DIRECTORY, SYSTEM_SITE
+from ..settings.refused import REFUSED
+from .roff import Block, Literal, Paragraph, Tagged
 
 
 def _says(text: str) -> Paragraph:
