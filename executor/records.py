@@ -10,6 +10,7 @@ import enum
 import signal
 from dataclasses import field
 
+from .causes import Cause
 from .light import dataclass
 
 
@@ -188,9 +189,11 @@ class ContainerStatus:
     0 for not queued. ``usage`` is the last measurement. ``waiting_since_ms`` is when its work began to wait, here or
     as another container elsewhere: a shed one comes back with its age. ``duration_hint_ms`` is its spec's, ``stood_ms``
     how long it stood still, paused, before it last went on or ended: what has passed since its start, but for that,
-    it ran. ``resumed_at_ms`` is when it last went on; 0 while it stands still, and where it never did. ``stood_for`` is
-    for what it was last paused: LOAD of processes outside, MEMORY, GUARANTEED containers, or a PERSON; "" where it
-    never was, or nobody remembers.
+    it ran. ``resumed_at_ms`` is when it last went on; 0 while it stands still, and where it never did. ``cause`` is why
+    it is paused or being paused, has ended or is being ended; None where it queues, runs, or ended by itself.
+    ``refusal`` is why the last thing that was asked of it was not done. ``diagnostics`` says both to people.
+    ``stood_for`` is for what it was last paused, in one word (``causes.paused_for``); "" where it never was, or nobody
+    remembers.
     """
 
     container_id: str
@@ -217,6 +220,8 @@ class ContainerStatus:
     duration_hint_ms: int = 0
     stood_ms: int = 0
     resumed_at_ms: int = 0
+    cause: Cause | None = None
+    refusal: Cause | None = None
     stood_for: str = ""
 
     @property
@@ -252,7 +257,8 @@ class ContainerRecord:
     the record of a finished container, which is kept until its end has been reported. ``ran_ms`` is how long it had
     run when it entered ``state``, at ``state_since_ms``: time spent paused does not count. ``held`` is set while a
     person, and not the scheduler, keeps it paused. ``paused_memory`` is the memory in MiB that a paused one has kept,
-    -1 for all of it.
+    -1 for all of it. ``cause`` is as in ContainerStatus. ``passing_diagnostics`` are the lines of ``diagnostics`` that
+    tell of pauses.
     """
 
     spec: ContainerSpec
@@ -270,6 +276,8 @@ class ContainerRecord:
     state_since_ms: int = 0
     held: bool = False
     paused_memory: int = -1
+    cause: Cause | None = None
+    passing_diagnostics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

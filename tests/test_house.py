@@ -17,7 +17,7 @@ PURE_STDLIB = {
     "fractions", "functools", "hashlib", "heapq", "hmac", "html", "itertools", "json", "math", "operator", "random",
     "re", "shlex", "signal", "statistics", "string", "textwrap", "typing", "unicodedata",
 }  # fmt: skip
-PURE_ROOMS = ("executor.core", "executor.records", "yarnopp_cli.records", "yarnopp_cli.machine",
+PURE_ROOMS = ("executor.core", "executor.records", "executor.causes", "yarnopp_cli.records", "yarnopp_cli.machine",
               "yarnopp_cli.allocation", "yarnopp_cli.resourcemanager", "yarnopp_cli.nodemanager", "yarnopp_cli.masters",
               "yarnopp_cli.explain", "yarnopp_cli.views")  # fmt: skip
 PURE_OURS = (*PURE_ROOMS, "executor.light", "executor.errors", "executor.settings", "yarnopp_cli.errors",

@@ -6,8 +6,10 @@ the only ones that do. ``scheduler.py`` calls them for what happened.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 
+from ..causes import Cause, CauseKind
 from ..records import ContainerExitStatus, Resource
 from . import outcome
 from .book import ContainerBook
@@ -19,7 +21,7 @@ from .commands import (
     ResumeContainer,
     SetLimits,
 )
-from .container import DONE, KILLING, PAUSED, RUNNING, SCHEDULED, Container
+from .container import DONE, KILLING, PAUSED, RUNNING, SCHEDULED, Container, Kill, Pause
 from .deadlines import DeadlineKind
 from .reclaim import PreemptionPolicy, Reclaimable, plan, reclaimable
 
@@ -56,6 +58,7 @@ class ContainerActions(ContainerBook):
                 if self._settings.preemption_policy == "NEWEST_FIRST":  # what is resumed has started last
                     self._active[container.container_id] = self._active.pop(container.container_id)
                 self._move(container, ResumeContainer)
+                container.pause = None
                 self._store(container)
                 if lowered:
                     self._emit(SetLimits(container.container_id, self._limits(container)))
@@ -107,13 +110,13 @@ class ContainerActions(ContainerBook):
         needed = Resource()
         for waiting in chain((None,), self._guaranteed):
             more = needed if waiting is None else needed + waiting.needed
-            if not self._make_room(self._shortage(more)) and waiting is not None:
+            if not self._make_room(self._shortage(more), waiting) and waiting is not None:
                 break
             needed = more
         else:
             return
         for paused in self._paused_guaranteed():
-            self._make_room(self._shortage(needed + paused.needed))
+            self._make_room(self._shortage(needed + paused.needed), paused)
 
     def _paused_guaranteed(self) -> list[Container]:
         """The guaranteed ones that wait to be resumed. They hold memory, for which one that waits before them
@@ -132,24 +135,23 @@ class ContainerActions(ContainerBook):
         short = (needed - self._tracker.free_for_guaranteed - returning).at_least_zero()
         return Resource(short.memory if needed.memory > 0 else 0, short.vcores if needed.vcores > 0 else 0)
 
-    def _make_room(self, short: Resource) -> bool:
-        """Preempt to gain ``short``; False, and nothing is touched, if that cannot be."""
+    def _make_room(self, short: Resource, waiting: Container | None) -> bool:
+        """Preempt to gain ``short`` for ``waiting`` (None for one that grew); False, and nothing is touched, if that
+        cannot be."""
         if short == Resource():
             return True
         can_pause = self._settings.use_pause_for_preemption
         running = [self._reclaimable(c) for c in reversed(self._active.values()) if c.is_opportunistic]
         policy = PreemptionPolicy(self._settings.preemption_policy)
         steps = plan(running, short, can_pause=can_pause, policy=policy)
+        cause = Cause(CauseKind.MAKE_ROOM, for_container=waiting.container_id if waiting is not None else "")
         for step in steps:
             victim = self._live[step.container_id]
             if isinstance(step, KillContainer):
                 for_memory = can_pause and short.memory > 0 and not victim.unpausable
-                sentence = outcome.KILLED_FOR_ITS_MEMORY if for_memory else outcome.KILLED_TO_MAKE_ROOM
-                self._kill(victim, BY_SCHEDULER, sentence)
+                self._kill(victim, BY_SCHEDULER, replace(cause, for_memory=True) if for_memory else cause)
             else:
-                victim.making_room = True
-                victim.gives_memory = self._memory_by_pause(victim) if short.memory > 0 else 0
-                self._pause(victim, outcome.PAUSED_TO_MAKE_ROOM)
+                self._give_way(victim, cause, self._memory_by_pause(victim) if short.memory > 0 else 0)
         return bool(steps)
 
     def _reclaimable(self, container: Container) -> Reclaimable:
@@ -176,47 +178,71 @@ class ContainerActions(ContainerBook):
         used = -(-container.usage.memory_bytes // outcome.MIB)
         return max(0, held - used - PAUSED_SLACK)
 
-    def _pause(self, container: Container, diagnostics: str = "") -> None:
-        """Pause it, as soon as it runs if it does not yet."""
+    def _give_way(self, container: Container, cause: Cause, gives_memory: int = 0) -> None:
+        """Pause it for what has a better claim, of which it is expected to give back ``gives_memory`` MiB of
+        memory."""
+        container.pause = replace(container.pause or Pause(), gives_way_to=cause, gives_memory=gives_memory)
+        self._pause(container, cause, outcome.diagnostics_of(cause, container))
+
+    def _pause(self, container: Container, cause: Cause, diagnostics: str) -> None:
+        """Pause it, as soon as it runs if it does not yet. ``container.pause`` says what for."""
         container.unsay(diagnostics)  # as the last line, and once
-        self._say(container, diagnostics)
-        container.stood_for = outcome.cause_of_pause(diagnostics) or container.stood_for
+        self._say(container, diagnostics, passing=True)
+        container.cause = container.paused_for = cause
+        self._begin_pause(container)
+
+    def _begin_pause(self, container: Container) -> None:
+        pause = container.pause or Pause()
         if self._settings.paused_memory == "release":
-            container.gives_memory = container.allocated.memory
-        container.pause_wanted = container.state is not RUNNING
+            pause = replace(pause, gives_memory=container.allocated.memory)
+        container.pause = pause = replace(pause, pending=container.state is not RUNNING)
         self._set_deadline(container, DeadlineKind.PAUSE, self._now + PAUSE_PATIENCE)
-        if not container.pause_wanted:
+        if not pause.pending:
             self._move(container, PauseContainer)
             self._store(container)
-            reclaim = self._reclaims and container.gives_memory > 0
+            reclaim = self._reclaims and pause.gives_memory > 0
             self._emit(PauseContainer(container.container_id, reclaim_memory=reclaim))
             self._report(container)
 
-    def _kill(self, container: Container, exit_status: int, diagnostics: str, *, force: bool = False) -> None:
+    def _drop_pause(self, container: Container) -> None:
+        """It need not stand still: its pause has not begun."""
+        container.pause = container.cause = None
+        container.deadlines.pop(DeadlineKind.PAUSE, None)
+
+    def _kill(
+        self,
+        container: Container,
+        exit_status: int,
+        cause: Cause | None,
+        diagnostics: str = "",
+        *,
+        force: bool = False,
+    ) -> None:
         """End it. One that never started is done at once; the first to end it says why; force may come later.
 
-        The caller starts what is pending.
+        ``diagnostics`` is what whoever asked for it says to people. The caller starts what is pending.
         """
         if container.state is KILLING:
-            if force and not container.kill_forced:
+            if force and container.kill is not None and not container.kill.forced:
                 self._force_kill(container)
             return
         self._dequeue(container)
         self._move(container, KillContainer)
+        if cause is not None and not diagnostics:
+            diagnostics = outcome.diagnostics_of(cause, container)
         if container.state is DONE:
             never_ran = outcome.EXECUTOR_FAILURE if exit_status == outcome.EXECUTOR_FAILURE else None
-            self._settle(container, outcome.Outcome(exit_status, never_ran, diagnostics))
+            self._settle(container, outcome.Outcome(exit_status, never_ran, diagnostics, cause))
             self._tell_end(container, clean_up=False)
             return
-        container.kill_status = exit_status
-        container.pause_wanted = container.making_room = False
-        container.yields_to = ""
+        container.cause = cause
+        container.pause = None
         container.deadlines.clear()
         self._say(container, diagnostics)
-        self._order_kill(container, force=force)
+        self._order_kill(container, exit_status, force=force)
 
-    def _order_kill(self, container: Container, *, force: bool) -> None:
-        container.kill_forced = force
+    def _order_kill(self, container: Container, exit_status: int | None, *, force: bool) -> None:
+        container.kill = Kill(exit_status, force)
         self._store(container)
         self._emit(KillContainer(container.container_id, force=force))
         if not force:
@@ -226,19 +252,20 @@ class ContainerActions(ContainerBook):
 
     def _force_kill(self, container: Container) -> None:
         container.deadlines.pop(DeadlineKind.FORCE_KILL, None)
-        container.kill_forced = True
+        if container.kill is not None:
+            container.kill = replace(container.kill, forced=True)
         self._emit(KillContainer(container.container_id, force=True))
 
     def _settle(self, container: Container, end: outcome.Outcome) -> None:
         """It has ended: what it held is free, and it lives no longer."""
         container.exit_status, container.exit_code = end.exit_status, end.exit_code
-        if container.kill_status is None and end.exit_status >= 0:
-            container.diagnostics = outcome.without_pauses(container.diagnostics)
+        if end.cause is None and end.exit_status >= 0:
+            container.forget_pauses()
         self._say(container, end.sentence)
+        container.cause = end.cause
         container.finished_at_ms = self._epoch_ms
         container.deadlines.clear()
-        container.pause_wanted = container.making_room = container.held = False
-        container.yields_to = ""
+        container.pause = container.kill = None
         if not container.is_opportunistic:
             self._handover.left(container.allocated, self._now)
         self._release(container, container.allocated)
@@ -263,8 +290,8 @@ class ContainerActions(ContainerBook):
         if container.spec.timeout_ms > 0:
             left = container.spec.timeout_ms / 1000 - container.ran_seconds(self._now)
             self._set_deadline(container, DeadlineKind.TIMEOUT, self._now + max(left, 0.0))
-        if container.pause_wanted:
-            self._pause(container)
+        if container.pause_pending:
+            self._begin_pause(container)
 
     def _end_if_impossible(self, container: Container) -> bool:
         """End it if this node could never run it. (YARN lets it wait for ever.)"""
@@ -274,7 +301,6 @@ class ContainerActions(ContainerBook):
         )
         if (waits or resource.fits_in(self.total)) and Resource().fits_in(resource):
             return False
-        self._kill(
-            container, outcome.EXECUTOR_FAILURE, outcome.larger_than_node(resource, self.total), force=True
-        )
+        sentence = outcome.larger_than_node(resource, self.total)
+        self._kill(container, outcome.EXECUTOR_FAILURE, Cause(CauseKind.TOO_LARGE), sentence, force=True)
         return True

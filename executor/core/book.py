@@ -119,9 +119,9 @@ class ContainerBook:
         return container is not None and container.held
 
     def gives_way(self, container_id: str) -> bool:
-        """Whether it is paused for the sake of processes outside yopp, or of memory that runs out."""
+        """Whether it is paused for pressure that is not over."""
         container = self._live.get(container_id)
-        return container is not None and container.yields_to != ""
+        return container is not None and container.under_pressure
 
     @property
     def total(self) -> Resource:
@@ -338,8 +338,8 @@ class ContainerBook:
         container = self._live.get(container_id)
         return container is not None and container.deadlines.get(kind) == at
 
-    def _say(self, container: Container, sentence: str) -> None:
-        container.say(sentence, self._settings.diagnostics_maximum_size)
+    def _say(self, container: Container, sentence: str, *, passing: bool = False) -> None:
+        container.say(sentence, self._settings.diagnostics_maximum_size, passing=passing)
 
 
 def _ms(seconds: float | None) -> int:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from .. import light
+from ..causes import PRESSURE, Cause, CauseKind, paused_for
 from ..records import (
     ContainerExitStatus,
     ContainerRecord,
@@ -80,6 +82,46 @@ CONTAINER_TABLE: TransitionTable[ContainerState, type] = TransitionTable(
 )
 """The table with what each state means."""
 
+
+@light.dataclass(frozen=True, slots=True)
+class Pause:
+    """That a container stands still or is to, and what keeps it so.
+
+    ``held_by`` is a person's cause, and lasts until a person resumes it. ``gives_way_to`` is the scheduler's: room for
+    a guaranteed container, until it stands still and the room is there; or pressure, until that is over. With neither
+    it waits in its queue, and goes on as soon as there is room. ``pending``: to be begun as soon as it runs, for it was
+    starting or resuming when this was decided. ``overdue``: it did not take in time, and nobody counts on it any more.
+    ``gives_memory`` is how much memory, in MiB, it is expected to give back, beside its vcores. ``said`` is the line of
+    the diagnostics that tells of ``held_by``.
+    """
+
+    held_by: Cause | None = None
+    gives_way_to: Cause | None = None
+    pending: bool = False
+    overdue: bool = False
+    gives_memory: int = 0
+    said: str = ""
+
+    @property
+    def makes_room(self) -> bool:
+        """Whether a guaranteed container waits for it to stand still."""
+        return self.gives_way_to is not None and self.gives_way_to.kind is CauseKind.MAKE_ROOM
+
+    @property
+    def under_pressure(self) -> bool:
+        """Whether it is not to go on before pressure is over."""
+        return self.gives_way_to is not None and self.gives_way_to.kind in PRESSURE
+
+
+@light.dataclass(frozen=True, slots=True)
+class Kill:
+    """That a container is to end. ``exit_status`` is what to report then, None for its own exit code; ``forced``:
+    SIGKILL was sent."""
+
+    exit_status: int | None
+    forced: bool = False
+
+
 NOTHING = Resource()
 UNMEASURED = ContainerUsage()
 
@@ -106,8 +148,8 @@ class Container:
     stood_ms: int = 0
     #: when it last went on after a pause; 0 where it stands still, or never did
     resumed_at_ms: int = 0
-    #: for what it was last paused (``ContainerStatus``)
-    stood_for: str = ""
+    #: for what it was last paused
+    paused_for: Cause | None = None
     state_since_ms: int = 0
     #: when it last began to run, None while it does not
     running_since: float | None = None
@@ -122,25 +164,17 @@ class Container:
     exit_status: int = int(ContainerExitStatus.INVALID)
     exit_code: int | None = None
     diagnostics: str = ""
-    #: what to report once the kill has taken, None while nobody ended it
-    kill_status: int | None = None
-    kill_forced: bool = False
-    #: a person paused it, and only a person resumes it
-    held: bool = False
-    #: what was said of that
-    held_because: str = ""
-    #: what it gives way to, and is not resumed before that is over: CPU or MEMORY, "" for nothing
-    yields_to: str = ""
-    #: to be paused as soon as it runs: it was starting or resuming when the pause was decided
-    pause_wanted: bool = False
-    #: its pause makes room for a guaranteed container, which waits for it
-    making_room: bool = False
-    #: MiB of memory that its pause is expected to give back, beside its vcores
-    gives_memory: int = 0
+    #: those lines of it that tell of pauses
+    passing: tuple[str, ...] = ()
+    #: why it is in its state, and why the last thing that was asked of it was not done (``ContainerStatus``)
+    cause: Cause | None = None
+    refusal: Cause | None = None
+    #: None while it may run
+    pause: Pause | None = None
+    #: None while nobody ended it
+    kill: Kill | None = None
     #: less of its memory could be reclaimed than was expected, so that is not counted on again
     unreclaimable: bool = False
-    #: its pause did not take in time, so nobody counts on it any more
-    pause_overdue: bool = False
     #: a pause of it failed, so it is not tried again
     unpausable: bool = False
     #: its limits changed while it was launching
@@ -183,7 +217,29 @@ class Container:
     @property
     def is_waiting(self) -> bool:
         """Whether it belongs into a queue."""
-        return self.state is SCHEDULED or (self.state is PAUSED and not self.held and not self.yields_to)
+        if self.state is not PAUSED:
+            return self.state is SCHEDULED
+        return self.pause is None or (self.pause.held_by is None and self.pause.gives_way_to is None)
+
+    @property
+    def held(self) -> bool:
+        """Whether a person keeps it paused, or has asked for that."""
+        return self.pause is not None and self.pause.held_by is not None
+
+    @property
+    def pause_pending(self) -> bool:
+        """Whether it is to be paused as soon as it runs."""
+        return self.pause is not None and self.pause.pending
+
+    @property
+    def makes_room(self) -> bool:
+        """Whether a guaranteed container waits for its pause."""
+        return self.pause is not None and self.pause.makes_room
+
+    @property
+    def under_pressure(self) -> bool:
+        """Whether it is paused, or about to be, for pressure that is not over."""
+        return self.pause is not None and self.pause.under_pressure
 
     @property
     def is_giving_back(self) -> Resource:
@@ -191,9 +247,15 @@ class Container:
         expected of it) when being paused."""
         if self.state is KILLING:
             return self.allocated
-        if (self.state is PAUSING or self.pause_wanted) and not self.pause_overdue:
-            return Resource(self.gives_memory, self.allocated.vcores)
-        return Resource()
+        pause = self.pause
+        if pause is not None and (pause.pending or self.state is PAUSING) and not pause.overdue:
+            return Resource(pause.gives_memory, self.allocated.vcores)
+        return NOTHING
+
+    @property
+    def killed_as(self) -> int | None:
+        """The exit status that whoever ended it gave it; None while nobody did."""
+        return None if self.kill is None else self.kill.exit_status
 
     @property
     def gave_memory(self) -> bool:
@@ -231,16 +293,24 @@ class Container:
         """How long it has run, in seconds; time spent paused does not count."""
         return self.ran + (now - self.running_since if self.running_since is not None else 0.0)
 
-    def say(self, sentence: str, maximum: int) -> None:
-        """Add to its diagnostics, of which the last ``maximum`` characters are kept (as YARN does)."""
+    def say(self, sentence: str, maximum: int, *, passing: bool = False) -> None:
+        """Add to its diagnostics, of which the last ``maximum`` characters are kept (as YARN does). ``passing``: it
+        tells of a pause, which is no reason for how it ends."""
         if sentence:
             joined = f"{self.diagnostics}\n{sentence}" if self.diagnostics else sentence
             self.diagnostics = joined[-maximum:]
+            if passing and sentence not in self.passing:
+                self.passing = (*self.passing, sentence)
 
-    def unsay(self, sentence: str) -> None:
-        """Take a line out of its diagnostics."""
-        if sentence:
-            self.diagnostics = "\n".join(one for one in self.diagnostics.split("\n") if one != sentence)
+    def unsay(self, *sentences: str) -> None:
+        """Take lines out of its diagnostics."""
+        if sentences and self.diagnostics:
+            self.diagnostics = "\n".join(one for one in self.diagnostics.split("\n") if one not in sentences)
+
+    def forget_pauses(self) -> None:
+        """It ended by itself: why it stood still says nothing about that."""
+        self.unsay(*self.passing)
+        self.passing = ()
 
     def change(
         self,
@@ -285,7 +355,9 @@ class Container:
             duration_hint_ms=spec.duration_hint_ms,
             stood_ms=self.stood_ms,
             resumed_at_ms=self.resumed_at_ms,
-            stood_for=self.stood_for,
+            cause=self.cause,
+            refusal=self.refusal,
+            stood_for="" if self.paused_for is None else paused_for(self.paused_for),
         )
 
     def record(self) -> ContainerRecord:
@@ -297,7 +369,7 @@ class Container:
             process_start=self.process_start,
             queued_at_ms=self.queued_at_ms,
             started_at_ms=self.started_at_ms,
-            exit_status=self.exit_status if self.kill_status is None else self.kill_status,
+            exit_status=self.exit_status if self.killed_as is None else self.killed_as,
             diagnostics=self.diagnostics,
             sequence=self.sequence,
             exit_code=self.exit_code,
@@ -306,4 +378,6 @@ class Container:
             state_since_ms=self.state_since_ms,
             held=self.held,
             paused_memory=self.allocated.memory if self.gave_memory else -1,
+            cause=self.cause,
+            passing_diagnostics=self.passing,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..causes import Cause
 from ..light import dataclass
 from ..records import (
     ContainerQueuingLimit,
@@ -34,12 +35,14 @@ class ContainerUpdated:
 
 @dataclass(frozen=True, slots=True)
 class ContainerKillRequested:
-    """Somebody asked for its end: ``exit_status`` and ``diagnostics`` say who and why. ``force`` skips SIGTERM."""
+    """Somebody asked for its end. ``exit_status`` and ``cause`` say who and why, ``diagnostics`` the same to people;
+    without a cause the exit status alone says it. ``force`` skips SIGTERM."""
 
     container_id: str
     exit_status: int
     diagnostics: str
     force: bool = False
+    cause: Cause | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +55,20 @@ class ContainerSignalRequested:
 
 @dataclass(frozen=True, slots=True)
 class ContainerPauseRequested:
-    """A person asked to pause it; it stays paused until a person resumes it."""
+    """A person, ``by``, asked to pause it; it stays paused until a person resumes it. ``diagnostics`` says so to
+    people."""
 
     container_id: str
     diagnostics: str = ""
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerResumeRequested:
-    """A person asked to resume it."""
+    """A person, ``by``, asked to resume it."""
 
     container_id: str
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

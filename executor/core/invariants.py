@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..records import ExecutionType, Resource
-from .container import DONE, KILLING, PAUSED, SCHEDULED, Container
+from .container import DONE, KILLING, LAUNCHING, PAUSED, PAUSING, RESUMING, SCHEDULED, Container
 from .deadlines import DeadlineKind
 from .queues import ContainerQueue, OpportunisticQueue
 from .tracker import ResourceUtilizationTracker
@@ -31,6 +31,7 @@ def check(
         assert (container.state is SCHEDULED) == (container_id not in active), container_id
         _check_allocation(container)
         _check_place(container, guaranteed, opportunistic)
+        _check_intent(container)
         _check_deadlines(container)
     assert active.keys() <= live.keys(), "something holds resources and does not live"
     for containers in ended:
@@ -64,11 +65,26 @@ def _check_place(container: Container, guaranteed: ContainerQueue, opportunistic
     assert (in_guaranteed, in_opportunistic) == (waits_there, waits_here), f"{name} is in the wrong place"
 
 
+def _check_intent(container: Container) -> None:
+    """A pause belongs to what stands still, or is to; a kill to what is being ended. Each has its cause."""
+    name, state = f"{container.container_id} ({container.state.value})", container.state
+    pause = container.pause
+    if pause is None:
+        assert state not in (PAUSING, PAUSED), f"{name} stands still for nothing"
+    else:
+        assert state in ((LAUNCHING, RESUMING) if pause.pending else (PAUSING, PAUSED)), f"{name}: {pause}"
+        assert container.cause is not None or not (pause.held_by or pause.gives_way_to), (
+            f"{name} says no cause"
+        )
+        assert not (pause.makes_room and state is PAUSED), f"{name} has made room already"
+    assert (container.kill is not None) == (state is KILLING), f"{name}: {container.kill}"
+
+
 def _check_deadlines(container: Container) -> None:
     if container.state is KILLING:
         force_due = DeadlineKind.FORCE_KILL in container.deadlines
-        assert force_due != container.kill_forced, (
+        assert force_due != (container.kill is not None and container.kill.forced), (
             f"{container.container_id} is being killed and nobody sees to it"
         )
-    if container.making_room:
+    if container.makes_room:
         assert DeadlineKind.PAUSE in container.deadlines, f"{container.container_id} is paused without an end"

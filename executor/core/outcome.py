@@ -1,13 +1,15 @@
-"""How a container's end is told: exit status, exit code and sentence. Pure functions, and YARN's sentences.
+"""How a container's end is told, and its diagnostics: the only place that makes sentences of causes. Pure functions.
 
-The sentences that YARN's users and tests know are kept to the letter; the others are our own.
+The sentences that YARN's users and tests know are kept to the letter; the others are our own. People read them;
+programs read the ``Cause``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..records import ContainerExitStatus, ContainerUsage, Resource
+from ..causes import Cause, CauseKind
+from ..records import ContainerExitStatus, ContainerState, ContainerUsage, Resource
 from .container import Container
 
 QUEUE_FULL = "Opportunistic container queue is full."
@@ -15,8 +17,7 @@ KILLED_TO_MAKE_ROOM = "Container Killed to make room for Guaranteed Container."
 PAUSED_TO_MAKE_ROOM = "Container Paused to make room for Guaranteed Container"
 KILLED_FOR_ITS_MEMORY = f"{KILLED_TO_MAKE_ROOM} Memory was short, and pausing would not have freed enough."
 """Where pausing was allowed, and killing was needed all the same."""
-YIELDED_TO_GUARANTEED = "Container paused: guaranteed containers use the CPU that it had on loan."
-LENT_MEMORY_IN_USE = "Container killed: other containers use the memory that it had on loan."
+LENT_CPU_IN_USE = "Container paused: guaranteed containers use the CPU that it had on loan."
 RESUMED = "Container resumed: it goes on as soon as there is room."
 """Of one that a person paused and resumed, until it runs again."""
 DEQUEUED = "Container De-queued to meet NM queuing limits."
@@ -31,11 +32,12 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a container ended. ``sentence`` is added to its diagnostics, if there is anything to say."""
+    """How a container ended. ``cause`` is None where it ended by itself; ``sentence`` is added to its diagnostics."""
 
     exit_status: int
     exit_code: int | None
     sentence: str = ""
+    cause: Cause | None = None
 
 
 def outcome_of_exit(container: Container, exit_code: int | None, usage: ContainerUsage) -> Outcome:
@@ -44,18 +46,16 @@ def outcome_of_exit(container: Container, exit_code: int | None, usage: Containe
     Who ended it decides first; then the kernel's OOM killer; a container that left no code at all is lost
     (ABORTED), and says nothing about its work; else its own code is its status.
     """
-    if container.kill_status is not None:
-        return Outcome(container.kill_status, exit_code)
+    if container.killed_as is not None:
+        return Outcome(container.killed_as, exit_code, cause=container.cause)
     if usage.oom_kills > 0 and exit_code in (None, SIGKILLED):
-        return Outcome(
-            int(ContainerExitStatus.KILLED_EXCEEDED_PMEM), SIGKILLED, killed_by_kernel(container, usage)
-        )
+        peak = max(usage.memory_peak_bytes, usage.memory_bytes)
+        cause = Cause(CauseKind.OOM_KILLED, measured=peak, limit=container.resource.memory * MIB)
+        status = int(ContainerExitStatus.KILLED_EXCEEDED_PMEM)
+        return Outcome(status, SIGKILLED, killed_by_kernel(container, usage), cause)
     if exit_code is None:
-        return Outcome(
-            int(ContainerExitStatus.ABORTED),
-            None,
-            "Container lost: its processes are gone and left no exit code.",
-        )
+        sentence = "Container lost: its processes are gone and left no exit code."
+        return Outcome(int(ContainerExitStatus.ABORTED), None, sentence, Cause(CauseKind.LOST))
     if exit_code == 0:
         return Outcome(0, 0)
     sentence = f"Exit code {exit_code}"
@@ -88,11 +88,6 @@ def larger_than_node(resource: Resource, total: Resource) -> str:
     return f"Container asks for {resource}, and this node has {total} in all: it can never run here."
 
 
-def ran_too_long(timeout_ms: int) -> str:
-    """The diagnostics of a container that ran into its time limit."""
-    return f"Container ran for longer than its limit of {timeout_ms} ms."
-
-
 def is_over_memory(container: Container, usage: ContainerUsage) -> bool:
     """Whether a measurement is above the container's memory; one that asked for none has no limit."""
     return 0 < container.resource.memory * MIB < usage.memory_bytes
@@ -121,9 +116,9 @@ def must_end_for_virtual_memory(container: Container, usage: ContainerUsage, rat
     return container.over_virtual or usage.virtual_bytes > 2 * container.resource.memory * MIB * ratio
 
 
-def killed_for_virtual_memory(container: Container, usage: ContainerUsage, ratio: float) -> str:
-    """The diagnostics of a container that a measurement found over its virtual memory (YARN's sentence)."""
-    limit = int(container.resource.memory * MIB * ratio)
+def killed_for_virtual_memory(container: Container, usage: ContainerUsage, limit: int) -> str:
+    """The diagnostics of a container that a measurement found over its virtual memory of ``limit`` bytes (YARN's
+    sentence)."""
     return (
         f"{_named(container)} is running {usage.virtual_bytes - limit}B beyond the 'VIRTUAL' memory limit. "
         f"Current usage: {usage.memory_bytes / MIB:.1f} MB of {_limit(container)} physical memory used; "
@@ -146,37 +141,38 @@ def memory_reclaimed(kept: int, before: int) -> str:
     )
 
 
-def yielded_to_outside(cores: int) -> str:
-    """The diagnostics of a container that is paused for the sake of processes that are not yopp's."""
-    return f"{_OUTSIDE} want {cores} of this machine's cores."
-
-
-def cause_of_pause(diagnostics: str) -> str:
-    """For what a container is paused, by the sentence that says so: LOAD, MEMORY, GUARANTEED or PERSON; "" for none."""
-    if not diagnostics:
-        return ""
-    if diagnostics in (PAUSED_TO_MAKE_ROOM, YIELDED_TO_GUARANTEED):
-        return "GUARANTEED"
-    if diagnostics.startswith(_OUTSIDE):
-        return "LOAD"
-    return "MEMORY" if diagnostics.startswith(_MEMORY) else "PERSON"
-
-
-_OUTSIDE = "Container paused: processes outside yopp"
-_MEMORY = "Container gives way, as opportunistic containers do first"
-
-
-_OF_A_PAUSE = ("Container paused", PAUSED_TO_MAKE_ROOM, "Container resumed", "Container gives way")
-
-
-def without_pauses(diagnostics: str) -> str:
-    """What is left to say of a container that ended by itself: why it stood still is no reason for how it ended."""
-    return "\n".join(one for one in diagnostics.split("\n") if not one.startswith(_OF_A_PAUSE))
-
-
-def memory_runs_out(available: int, floor: int) -> str:
-    """The diagnostics of a container that gives way because this machine runs out of memory; both in bytes."""
-    return (
-        f"{_MEMORY}: this machine has {available // MIB} MB of "
-        f"memory left, and {floor // MIB} MB are to stay available."
-    )
+def diagnostics_of(cause: Cause, container: Container) -> str:
+    """What is said of a container to people when it is paused, or ended, for ``cause``; of those causes that its node
+    finds by itself. Of all others whoever asked for it says the sentence."""
+    ends = container.state in (ContainerState.KILLING, ContainerState.DONE)
+    match cause.kind:
+        case CauseKind.MAKE_ROOM if cause.for_memory:
+            return KILLED_FOR_ITS_MEMORY
+        case CauseKind.MAKE_ROOM:
+            return KILLED_TO_MAKE_ROOM if ends else PAUSED_TO_MAKE_ROOM
+        case CauseKind.OUTSIDE_CPU:
+            return f"Container paused: processes outside yopp want {cause.cores} of this machine's cores."
+        case CauseKind.LENT_CPU:
+            return LENT_CPU_IN_USE
+        case CauseKind.LENT_MEMORY:
+            done = "killed" if ends else "paused"
+            return f"Container {done}: other containers use the memory that it had on loan."
+        case CauseKind.MACHINE_MEMORY:
+            return (
+                "Container gives way, as opportunistic containers do first: this machine has "
+                f"{cause.measured // MIB} MB of memory left, and {cause.limit // MIB} MB are to stay available."
+            )
+        case CauseKind.QUEUE_FULL:
+            return QUEUE_FULL
+        case CauseKind.SHED:
+            return DEQUEUED
+        case CauseKind.TIMED_OUT:
+            return f"Container ran for longer than its limit of {cause.limit} ms."
+        case CauseKind.OVER_MEMORY:
+            return killed_by_monitor(container, container.usage)
+        case CauseKind.OVER_VIRTUAL_MEMORY:
+            return killed_for_virtual_memory(container, container.usage, cause.limit)
+        case CauseKind.PAUSE_FAILED:
+            return f"Container could not be paused: {cause.text}"
+        case _:
+            return ""

@@ -61,14 +61,14 @@ def reclaimable(
     if (
         container.state in (LAUNCHING, RUNNING, RESUMING)
         and not container.unpausable
-        and not container.pause_wanted
+        and not container.pause_pending
     ):
         by_pause = Resource(memory_by_pause, container.allocated.vcores)
     return Reclaimable(
         container.container_id,
         by_kill=container.allocated - coming,
         by_pause=by_pause,
-        stands=container.state in (PAUSING, PAUSED) or container.pause_wanted,
+        stands=container.state in (PAUSING, PAUSED) or container.pause_pending,
         work=work,
         spare=spare,
     )

@@ -12,8 +12,9 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ..causes import Cause, CauseKind
 from ..records import ContainerExitStatus, ContainerRecord, ContainerState, ContainerUsage, Resource
-from .container import UNMEASURED, Container
+from .container import UNMEASURED, Container, Kill, Pause
 from .events import ContainerRecovered, Event, RecoveryCompleted
 from .transitions import StoryEntry
 
@@ -129,14 +130,17 @@ def restore(event: ContainerRecovered, now: float, epoch_ms: int) -> Container:
         usage=UNMEASURED if where is Standing.QUEUED else event.usage,
         exit_code=record.exit_code,
         diagnostics=record.diagnostics,
-        held=record.held and where is Standing.PAUSED,
+        passing=record.passing_diagnostics,
     )
     if where is Standing.FINISHED:
         container.exit_status = record.exit_status
+        container.cause = record.cause
     elif record.state is ContainerState.KILLING and record.exit_status != ContainerExitStatus.INVALID:
-        container.kill_status = record.exit_status
+        container.kill = Kill(record.exit_status)
+        container.cause = record.cause
     if where is Standing.PAUSED:
         container.paused_at_ms = container.state_since_ms
+        _restore_pause(container, record)
     ran_on = record.state in (ContainerState.RUNNING, ContainerState.RESUMING) or (
         record.state is ContainerState.PAUSING and where is Standing.RUNNING
     )
@@ -151,3 +155,15 @@ def restore(event: ContainerRecovered, now: float, epoch_ms: int) -> Container:
             container.resumed_at_ms = record.state_since_ms
     container.story.append(StoryEntry(now, record.state, ContainerRecovered, container.state))
     return container
+
+
+def _restore_pause(container: Container, record: ContainerRecord) -> None:
+    """Why it stands still. A person's pause goes on; whether pressure does has to be measured anew, so one that gave
+    way to it waits for room."""
+    container.cause = container.paused_for = record.cause
+    if not record.held:
+        container.pause = Pause()
+        return
+    if record.cause is None:  # written by a version that knew no causes
+        container.cause = container.paused_for = Cause(CauseKind.PERSON)
+    container.pause = Pause(held_by=container.cause)

@@ -8,13 +8,15 @@ measurements lead to (``yielding.py``), and what happened, which is this module:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
+from ..causes import Cause, CauseKind
 from ..records import ContainerExitStatus, ContainerUsage, ExecutionType, Resource
 from . import outcome, recovery
 from .actions import BY_SCHEDULER
 from .commands import CleanUpContainer, Command, KillContainer, SetLimits, SignalContainer
-from .container import KILLING, LAUNCHING, PAUSED, PAUSING, RESUMING, RUNNING, SCHEDULED, Container
+from .container import KILLING, LAUNCHING, PAUSED, PAUSING, RESUMING, RUNNING, SCHEDULED, Container, Pause
 from .deadlines import DeadlineKind
 from .events import (
     ContainerExited,
@@ -115,7 +117,7 @@ class ContainerScheduler(YieldingActions):
             case ContainerResumed():
                 self._on_resumed(container)
             case ContainerKillRequested():
-                self._kill(container, event.exit_status, event.diagnostics, force=event.force)
+                self._kill(container, event.exit_status, event.cause, event.diagnostics, force=event.force)
                 self._start_pending()
             case ContainerSignalRequested():
                 if container.state not in (SCHEDULED, LAUNCHING):
@@ -123,7 +125,7 @@ class ContainerScheduler(YieldingActions):
             case ContainerPauseRequested():
                 self._on_pause_requested(container, event)
             case ContainerResumeRequested():
-                self._on_resume_requested(container)
+                self._on_resume_requested(container, event)
             case ContainerUpdated():
                 self._on_updated(container, event)
             case _:
@@ -178,7 +180,7 @@ class ContainerScheduler(YieldingActions):
         if container.is_opportunistic:
             self._last_asked = spec.resource
             if self._is_turned_away(container):
-                self._kill(container, BY_SCHEDULER, outcome.QUEUE_FULL)
+                self._kill(container, BY_SCHEDULER, Cause(CauseKind.QUEUE_FULL))
                 return
             if not spec.waiting_since_ms:  # else others let it go first, and it is no measure
                 container.expected_wait = self._estimated_wait(self._now)
@@ -188,7 +190,7 @@ class ContainerScheduler(YieldingActions):
         self._start_fitting()
         if container.state is SCHEDULED:
             if self._finds_no_place(container):
-                self._kill(container, BY_SCHEDULER, outcome.QUEUE_FULL)
+                self._kill(container, BY_SCHEDULER, Cause(CauseKind.QUEUE_FULL))
                 return
             self._store(container)
             self._report(container)
@@ -236,7 +238,7 @@ class ContainerScheduler(YieldingActions):
         newest = sorted(queued, key=lambda one: (one.spec.waiting_since_ms > 0, -one.sequence))
         for container in sorted(newest[: max(0, len(queued) - kept)], key=lambda one: one.sequence):
             self._shed += 1
-            self._kill(container, BY_SCHEDULER, outcome.DEQUEUED)
+            self._kill(container, BY_SCHEDULER, Cause(CauseKind.SHED))
         if kept < len(queued):
             self._start_pending()
 
@@ -249,7 +251,8 @@ class ContainerScheduler(YieldingActions):
         self._store(container)
         if container.state is KILLING:
             # the kill may have come before there was anything to kill
-            self._emit(KillContainer(container.container_id, force=container.kill_forced))
+            forced = container.kill is not None and container.kill.forced
+            self._emit(KillContainer(container.container_id, force=forced))
         elif container.limits_stale:
             self._emit(SetLimits(container.container_id, self._limits(container)))
         container.limits_stale = False
@@ -260,14 +263,20 @@ class ContainerScheduler(YieldingActions):
         self._move(container, ContainerResumed)
         if container.state is RUNNING:
             container.unsay(outcome.RESUMED)
+            if not container.pause_pending:
+                container.cause = None
             self._store(container)
             self._report(container)
             self._on_running(container)
 
     def _on_launch_failed(self, container: Container, event: ContainerLaunchFailed) -> None:
         self._move(container, ContainerLaunchFailed)
-        status = event.exit_code if container.kill_status is None else container.kill_status
-        self._settle(container, outcome.Outcome(status, event.exit_code, event.reason))
+        end = outcome.Outcome(
+            event.exit_code, event.exit_code, event.reason, Cause(CauseKind.LAUNCH_FAILED, text=event.reason)
+        )
+        if container.killed_as is not None:
+            end = replace(end, exit_status=container.killed_as, cause=container.cause)
+        self._settle(container, end)
         self._start_pending()
         self._tell_end(container)
 
@@ -276,7 +285,7 @@ class ContainerScheduler(YieldingActions):
         self._dequeue(container)
         self._move(container, ContainerExited)
         container.usage = event.usage
-        if container.kill_status is None and event.exit_code is not None and container.is_opportunistic:
+        if container.killed_as is None and event.exit_code is not None and container.is_opportunistic:
             self._durations.add(ran)
         self._settle(container, outcome.outcome_of_exit(container, event.exit_code, event.usage))
         self._start_pending()
@@ -288,12 +297,14 @@ class ContainerScheduler(YieldingActions):
             case DeadlineKind.FORCE_KILL:
                 self._force_kill(container)
             case DeadlineKind.TIMEOUT:
-                self._kill(container, outcome.TIMED_OUT, outcome.ran_too_long(container.spec.timeout_ms))
+                cause = Cause(CauseKind.TIMED_OUT, limit=container.spec.timeout_ms)
+                self._kill(container, outcome.TIMED_OUT, cause)
             case DeadlineKind.PAUSE:
-                if container.making_room:
-                    self._kill(container, BY_SCHEDULER, outcome.KILLED_TO_MAKE_ROOM, force=True)
-                else:  # a person's pause: it may take its time, and loses no work for that
-                    container.pause_overdue = True
+                pause = container.pause or Pause()
+                if pause.makes_room:
+                    self._kill(container, BY_SCHEDULER, pause.gives_way_to, force=True)
+                else:  # nobody waits for it: it may take its time, and loses no work for that
+                    container.pause = replace(pause, overdue=True)
             case _:
                 assert_never(kind)
         self._start_pending()
@@ -303,9 +314,11 @@ class ContainerScheduler(YieldingActions):
         if container.state is KILLING:
             return
         container.deadlines.clear()
-        container.making_room = container.pause_overdue = False
-        held, expected = container.allocated, container.gives_memory
-        container.gives_memory = 0
+        pause = container.pause or Pause()
+        held, expected = container.allocated, pause.gives_memory
+        container.pause = Pause(
+            pause.held_by, None if pause.makes_room else pause.gives_way_to, said=pause.said
+        )
         kept = held.memory
         if self._settings.paused_memory == "release":
             kept = 0
@@ -328,10 +341,9 @@ class ContainerScheduler(YieldingActions):
             return
         container.deadlines.pop(DeadlineKind.PAUSE, None)
         container.unpausable = True
-        container.making_room = container.pause_overdue = container.held = False
-        container.yields_to = ""
-        container.gives_memory = 0
-        self._say(container, f"Container could not be paused: {event.reason}")
+        container.pause = container.cause = None
+        container.refusal = Cause(CauseKind.PAUSE_FAILED, text=event.reason)
+        self._say(container, outcome.diagnostics_of(container.refusal, container))
         self._store(container)
         self._report(container)
         self._start_pending()
@@ -340,38 +352,40 @@ class ContainerScheduler(YieldingActions):
         if container.state in (SCHEDULED, KILLING):
             return  # nothing of it runs, or it is about to end
         self._dequeue(container)
-        container.held = True
-        container.held_because = event.diagnostics
+        cause = Cause(CauseKind.PERSON, by=event.by)
+        begins = container.state in (LAUNCHING, RUNNING, RESUMING) and container.pause is None
+        container.refusal = None
+        container.pause = replace(container.pause or Pause(), held_by=cause, said=event.diagnostics)
         container.unsay(outcome.RESUMED)
-        container.unsay(event.diagnostics)
-        if container.state in (LAUNCHING, RUNNING, RESUMING) and not container.pause_wanted:
-            self._pause(container, event.diagnostics)
+        if begins:
+            self._pause(container, cause, event.diagnostics)
             return
-        self._say(container, event.diagnostics)
+        container.unsay(event.diagnostics)  # as the last line, and once
+        self._say(container, event.diagnostics, passing=True)
+        container.cause = cause
         self._store(container)
         self._start_pending()
         if container.state is PAUSED:
             self._report(container)
 
-    def _on_resume_requested(self, container: Container) -> None:
-        if not container.held:
+    def _on_resume_requested(self, container: Container, event: ContainerResumeRequested) -> None:
+        """From now on it stands still for want of room, or for what it gives way to, and not for a person."""
+        pause = container.pause
+        if pause is None or pause.held_by is None:
             return
-        container.held = False
-        if container.pause_wanted and not container.making_room:
-            container.pause_wanted = False
-            container.deadlines.pop(DeadlineKind.PAUSE, None)
-        self._say_resumed(container)
+        container.unsay(pause.said)
+        if pause.pending and not pause.makes_room:
+            self._drop_pause(container)
+        else:
+            container.pause = replace(pause, held_by=None, said="")
+            container.cause = pause.gives_way_to or Cause(CauseKind.RESUMED, by=event.by)
+            if container.state is PAUSED and not pause.under_pressure:
+                self._say(container, outcome.RESUMED, passing=True)
         self._enqueue(container)
         self._store(container)
         self._start_pending()
         if container.state is PAUSED:
             self._report(container)
-
-    def _say_resumed(self, container: Container) -> None:
-        """From now on it stands still for want of room, or for what it gives way to, and not for a person."""
-        container.unsay(container.held_because)
-        if container.state is PAUSED and not container.yields_to:
-            self._say(container, outcome.RESUMED)
 
     def _on_updated(self, container: Container, event: ContainerUpdated) -> None:
         """Apply an update that is newer than what is known. One that cannot be is told in the diagnostics,
@@ -381,12 +395,14 @@ class ContainerScheduler(YieldingActions):
         resource = container.resource if event.resource is None else event.resource
         execution_type = event.execution_type or container.execution_type
         if not self._can_become(container, execution_type, resource):
+            container.refusal = Cause(CauseKind.UPDATE_REFUSED, version=event.version)
             self._say(
                 container,
                 f"Container cannot become {execution_type.value} {resource}: this node has no room for it.",
             )
             self._report(container)
             return
+        container.refusal = None
         self._dequeue(container)
         if execution_type is not container.execution_type:
             self._change_type(container, execution_type)
@@ -428,17 +444,17 @@ class ContainerScheduler(YieldingActions):
         """Count it under its new type. Where it waits it joins the other queue as the last, as in YARN."""
         self._tracker.transfer(container.allocated, container.execution_type, execution_type)
         container.change(execution_type=execution_type)
-        container.yields_to = ""
         if not container.is_opportunistic:
             self._handover.arrived(container.resource)
         if container.is_waiting:
             container.sequence = self._take_sequence()
-        if container.making_room:
+        pause = container.pause
+        if pause is not None and pause.gives_way_to is not None:
             # it was to give way and now need not, unless its pause is under way already
-            container.making_room = False
-            if container.pause_wanted and not container.held:
-                container.pause_wanted = False
-                container.deadlines.pop(DeadlineKind.PAUSE, None)
+            if pause.pending and pause.held_by is None:
+                self._drop_pause(container)
+            else:
+                container.pause = replace(pause, gives_way_to=None)
 
     def _on_resized(self, total: Resource) -> None:
         """Another size: room for some that wait, or too little for opportunistic ones that run."""
@@ -450,7 +466,8 @@ class ContainerScheduler(YieldingActions):
         for container in [*self._guaranteed, *self._opportunistic]:
             if container.state is SCHEDULED and not container.resource.fits_in(total):
                 # It can never start here: its master asks for it again, and gets it elsewhere.
-                self._kill(container, BY_SCHEDULER, outcome.larger_than_node(container.resource, total))
+                sentence = outcome.larger_than_node(container.resource, total)
+                self._kill(container, BY_SCHEDULER, Cause(CauseKind.TOO_LARGE), sentence)
         self._start_pending()
 
     def _on_usage(self, event: UsageSampled) -> None:
@@ -467,15 +484,18 @@ class ContainerScheduler(YieldingActions):
         """End a container beyond its memory where no kernel does: the virtual one is judged first, as in YARN."""
         settings = self._settings
         if settings.vmem_check_enabled:
-            if outcome.must_end_for_virtual_memory(container, usage, settings.vmem_pmem_ratio):
-                sentence = outcome.killed_for_virtual_memory(container, usage, settings.vmem_pmem_ratio)
-                self._kill(container, int(ContainerExitStatus.KILLED_EXCEEDED_VMEM), sentence, force=True)
-            container.over_virtual = outcome.is_over_virtual(container, usage, settings.vmem_pmem_ratio)
+            ratio = settings.vmem_pmem_ratio
+            if outcome.must_end_for_virtual_memory(container, usage, ratio):
+                limit = int(container.resource.memory * outcome.MIB * ratio)
+                cause = Cause(CauseKind.OVER_VIRTUAL_MEMORY, measured=usage.virtual_bytes, limit=limit)
+                self._kill(container, int(ContainerExitStatus.KILLED_EXCEEDED_VMEM), cause, force=True)
+            container.over_virtual = outcome.is_over_virtual(container, usage, ratio)
         if not self._polls_memory or container.state is KILLING:
             return
         if outcome.must_end_for_memory(container, usage):
-            status = int(ContainerExitStatus.KILLED_EXCEEDED_PMEM)
-            self._kill(container, status, outcome.killed_by_monitor(container, usage), force=True)
+            limit = container.resource.memory * outcome.MIB
+            cause = Cause(CauseKind.OVER_MEMORY, measured=usage.memory_bytes, limit=limit)
+            self._kill(container, int(ContainerExitStatus.KILLED_EXCEEDED_PMEM), cause, force=True)
         container.over_memory = outcome.is_over_memory(container, usage)
 
     def _on_recovered(self, event: ContainerRecovered) -> None:
@@ -504,7 +524,7 @@ class ContainerScheduler(YieldingActions):
             if event.record.state is PAUSING:  # its memory may have been lowered a moment before the crash
                 self._emit(SetLimits(container_id, self._limits(container)))
         if where is recovery.Standing.KILLING:
-            self._order_kill(container, force=False)
+            self._order_kill(container, container.killed_as, force=False)
             return
         if where is not recovery.Standing.RUNNING and self._end_if_impossible(container):
             return

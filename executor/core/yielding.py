@@ -8,21 +8,18 @@ what it amounts to, ``pressure.py`` says. A guaranteed container is never touche
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ..causes import CPU_PRESSURE, MEMORY_PRESSURE, Cause, CauseKind
 from ..records import ContainerUsage, HostUtilization, Resource
 from ..settings import ExecutorSettings
-from . import outcome
 from .actions import BY_SCHEDULER, ContainerActions
 from .commands import WatchHost
 from .container import KILLING, PAUSED, PAUSING, RUNNING, Container
 from .events import NodeUtilizationSampled
 from .pressure import MIB, ROUNDING, TOLERANCE, CpuPressure, Demand, MemoryPressure
 from .victims import fewest
-
-CPU, MEMORY = "CPU", "MEMORY"
-"""What a container gives way to."""
 
 HALF_LIFE_SECONDS = 5.0
 """A container's appetite for CPU is what it was seen to use; that fades so fast while it uses less."""
@@ -207,15 +204,14 @@ class YieldingActions(ContainerActions):
         short = Resource(0, max(1, int(surplus * UNITS)))
         chosen = fewest(gains, short) or range(len(candidates))
         outside = self._cpu.wanted_outside
-        sentence = outcome.yielded_to_outside(outside) if outside else outcome.YIELDED_TO_GUARANTEED
+        cause = Cause(CauseKind.OUTSIDE_CPU, cores=outside) if outside else Cause(CauseKind.LENT_CPU)
         for index in chosen:
-            candidates[index].yields_to = CPU
-            self._pause(candidates[index], sentence)
+            self._give_way(candidates[index], cause)
 
     def _take_cpu(self) -> None:
         """Let those come back for whom there is room again, the first to arrive first."""
         room = self._room_in_cores()
-        for container in self._yielding(CPU):
+        for container in self._giving_way_to(CPU_PRESSURE):
             appetite = self._appetite(container)
             if not self._cpu.is_on or appetite <= room + TOLERANCE:
                 self._come_back(container)
@@ -227,24 +223,31 @@ class YieldingActions(ContainerActions):
         wanted = sum(self._appetite(container) for container in running)
         return self._cores - self._cpu.wanted_outside - self._demand.rest - wanted
 
-    def _yielding(self, to: str) -> list[Container]:
-        found = (container for container in self._active.values() if container.yields_to == to)
+    def _giving_way_to(self, kinds: frozenset[CauseKind]) -> list[Container]:
+        """Those that stand still for pressure of these kinds, or are about to, in order of arrival."""
+        found = (
+            c for c in self._active.values() if (to := _gives_way_to(c)) is not None and to.kind in kinds
+        )
         return sorted(found, key=lambda container: container.sequence)
 
     def _come_back(self, container: Container) -> None:
-        container.yields_to = ""
+        """What it gave way to is over: from now on it waits for room."""
+        if container.pause is not None:
+            container.pause = replace(container.pause, gives_way_to=None)
+            if container.pause.held_by is None:
+                container.cause = Cause(CauseKind.RESUMED)
         self._enqueue(container)
 
     def _balance_memory(self, host: HostUtilization) -> None:
-        missing = self._memory.sampled(host, self._now)
-        sentence = outcome.memory_runs_out(host.memory_available, self._memory.floor(host))
+        missing, floor = self._memory.sampled(host, self._now), self._memory.floor(host)
+        cause = Cause(CauseKind.MACHINE_MEMORY, measured=host.memory_available, limit=floor)
         if missing <= 0:
             missing = self._lent_memory_in_use()
-            sentence = outcome.LENT_MEMORY_IN_USE
+            cause = Cause(CauseKind.LENT_MEMORY)
         if missing > 0:
-            self._give_memory(missing, host, sentence)
+            self._give_memory(missing, host, cause)
         elif not self._memory.is_on:
-            for container in self._yielding(MEMORY):
+            for container in self._giving_way_to(MEMORY_PRESSURE):
                 self._come_back(container)
 
     def _lent_memory_in_use(self) -> int:
@@ -255,11 +258,11 @@ class YieldingActions(ContainerActions):
         used = sum(container.usage.memory_bytes for container in self._active.values())
         return max(0, used - int(self.total.memory * MIB * self._settings.overallocation_preemption))
 
-    def _give_memory(self, missing: int, host: HostUtilization, sentence: str) -> None:
+    def _give_memory(self, missing: int, host: HostUtilization, cause: Cause) -> None:
         """One at a time, and the next only when the machine was measured without it: the newest that is enough,
         else the largest."""
         mine = [c for c in self._active.values() if c.is_opportunistic]
-        if any(c.state is KILLING or (c.state is PAUSING and c.yields_to == MEMORY) for c in mine):
+        if any(c.state is KILLING or (c.state is PAUSING and _gives_memory(c)) for c in mine):
             self._memory_given_at = self._now
             return
         candidates = [c for c in reversed(mine) if c.usage.memory_bytes >= LEAST_MEMORY]
@@ -269,11 +272,9 @@ class YieldingActions(ContainerActions):
         enough = (c for c in candidates if c.usage.memory_bytes >= missing)
         victim = next(enough, max(candidates, key=lambda c: c.usage.memory_bytes))
         if self._can_swap_out(victim, host):
-            victim.yields_to = MEMORY
-            victim.gives_memory = victim.usage.memory_bytes // MIB
-            self._pause(victim, sentence)
+            self._give_way(victim, cause, victim.usage.memory_bytes // MIB)
         else:
-            self._kill(victim, BY_SCHEDULER, sentence, force=True)
+            self._kill(victim, BY_SCHEDULER, cause, force=True)
 
     def _can_swap_out(self, container: Container, host: HostUtilization) -> bool:
         """Whether the kernel can put its memory elsewhere while it stands still."""
@@ -308,7 +309,7 @@ class YieldingActions(ContainerActions):
         """Whether one may start although others want all cores: what uses little, or ends soon, gets on also where
         that lasts for ever. The next has to wait until this one was measured, or for good if it had to give way."""
         active = [c for c in self._active.values() if c.is_opportunistic and c.state is not KILLING]
-        if any(container.yields_to for container in active):
+        if any(container.under_pressure for container in active):
             return False
         running = [container for container in active if container.state is not PAUSED]
         if any(container.container_id not in self._use for container in running):
@@ -351,3 +352,12 @@ class YieldingActions(ContainerActions):
         if room == self._tracker.available:
             return Resource()
         return (room or Resource()) - self._tracker.unallocated
+
+
+def _gives_way_to(container: Container) -> Cause | None:
+    return None if container.pause is None else container.pause.gives_way_to
+
+
+def _gives_memory(container: Container) -> bool:
+    cause = _gives_way_to(container)
+    return cause is not None and cause.kind in MEMORY_PRESSURE

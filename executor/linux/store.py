@@ -16,6 +16,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from ..causes import Cause, CauseKind
 from ..errors import StateStoreError
 from ..records import ContainerRecord, ContainerSpec, ContainerState, ExecutionType, Resource
 
@@ -26,6 +27,7 @@ MOST_CHANGES = 100
 """Lines that are added to a file before it is written anew."""
 
 _FACTS = tuple(item.name for item in fields(ContainerRecord) if item.name != "spec")
+_CAUSE = tuple(item.name for item in fields(Cause))
 _SPEC = tuple(item.name for item in fields(ContainerSpec) if item.name != "resource")
 
 
@@ -33,13 +35,20 @@ def encode(record: ContainerRecord) -> bytes:
     """A record as one line of JSON; text that is not UTF-8 (surrogate escapes) comes back as it was."""
     spec: dict[str, Any] = {name: getattr(record.spec, name) for name in _SPEC}
     spec["resource"] = {"memory": record.spec.resource.memory, "vcores": record.spec.resource.vcores}
-    return _line({"spec": spec, **{name: getattr(record, name) for name in _FACTS}})
+    return _line({"spec": spec, **_facts(record)})
 
 
 def encode_change(record: ContainerRecord, before: ContainerRecord) -> bytes:
     """What of a record is new since one of the same spec, as one line of JSON."""
-    new = {name: getattr(record, name) for name in _FACTS}
-    return _line({name: value for name, value in new.items() if value != getattr(before, name)})
+    known = _facts(before)
+    return _line({name: value for name, value in _facts(record).items() if value != known[name]})
+
+
+def _facts(record: ContainerRecord) -> dict[str, Any]:
+    facts = {name: getattr(record, name) for name in _FACTS}
+    if record.cause is not None:
+        facts["cause"] = {name: getattr(record.cause, name) for name in _CAUSE}
+    return facts
 
 
 def _line(values: dict[str, Any]) -> bytes:
@@ -66,6 +75,11 @@ def decode(text: bytes) -> ContainerRecord:
     record = dict(values)
     record["spec"] = ContainerSpec(**_checked(ContainerSpec, spec))
     record["state"] = ContainerState(record["state"])
+    if record.get("cause") is not None:
+        cause = dict(record["cause"], kind=CauseKind(record["cause"]["kind"]))
+        record["cause"] = Cause(**_checked(Cause, cause))
+    passing = record.get("passing_diagnostics", ())
+    record["passing_diagnostics"] = tuple(_of_type("str", "passing_diagnostics", line) for line in passing)
     return ContainerRecord(**_checked(ContainerRecord, record))
 
 

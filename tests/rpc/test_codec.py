@@ -87,7 +87,7 @@ def test_the_wire_looks_as_documented() -> None:
         "jsonrpc": "2.0",
         "id": 7,
         "method": "stopContainers",
-        "params": {"container_ids": ["c1"], "exit_status": -105, "diagnostics": ""},
+        "params": {"container_ids": ["c1"], "exit_status": -105, "diagnostics": "", "by_person": False},
     }
     assert json.loads(CODEC.encode_response(7, StopContainersResponse(("c1",)))) == {
         "jsonrpc": "2.0",

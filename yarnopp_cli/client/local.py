@@ -364,7 +364,7 @@ class YarnClient:
         """Ask a container's node to end it (KILLED_BY_APPMASTER)."""
         from ..records import container_protocol as nm
 
-        request = nm.StopContainersRequest((report.container_id,), diagnostics=diagnostics)
+        request = nm.StopContainersRequest((report.container_id,), diagnostics=diagnostics, by_person=True)
         response: nm.StopContainersResponse = self.node_call(
             self.node(report.node_id), "stopContainers", request
         )

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from executor.causes import Cause, CauseKind
 from executor.core import commands as executor_commands
 from executor.core import events as executor_events
 from executor.core.scheduler import ContainerScheduler
@@ -428,6 +429,7 @@ class NodeManager:
                     exit_status=125,
                     exit_code=125,
                     diagnostics=str(error),
+                    cause=Cause(CauseKind.LAUNCH_FAILED, text=str(error)),
                     application_id=grant.application_id,
                     user=grant.user,
                     finished_at_ms=self._epoch_ms,
@@ -441,7 +443,8 @@ class NodeManager:
         """The RM wants these no more: they end, and it is told of that as of any end."""
         for container_id in container_ids:
             self._containers.withdrawn.add(container_id)
-            self._kill(container_id, ContainerExitStatus.KILLED_BY_RESOURCEMANAGER, BY_RESOURCEMANAGER)
+            status = ContainerExitStatus.KILLED_BY_RESOURCEMANAGER
+            self._kill(container_id, status, Cause(CauseKind.RESOURCEMANAGER), BY_RESOURCEMANAGER)
 
     def _clean_up_applications(self, application_ids: Iterable[str]) -> None:
         for application_id in application_ids:
@@ -451,11 +454,15 @@ class NodeManager:
             for container_id in self._containers.waiting_first(
                 self._containers.of_application(application_id)
             ):
-                self._kill(container_id, ContainerExitStatus.KILLED_AFTER_APP_COMPLETION, APPLICATION_ENDED)
+                status = ContainerExitStatus.KILLED_AFTER_APP_COMPLETION
+                self._kill(container_id, status, Cause(CauseKind.APPLICATION_ENDED), APPLICATION_ENDED)
 
-    def _kill(self, container_id: str, exit_status: int, diagnostics: str, *, force: bool = False) -> None:
-        event = executor_events.ContainerKillRequested(container_id, int(exit_status), diagnostics, force)
-        self._pass(event)
+    def _kill(
+        self, container_id: str, exit_status: int, cause: Cause, diagnostics: str, *, force: bool = False
+    ) -> None:
+        self._pass(
+            executor_events.ContainerKillRequested(container_id, int(exit_status), diagnostics, force, cause)
+        )
 
     # -- the end ---------------------------------------------------------------------------------------
 
@@ -475,13 +482,13 @@ class NodeManager:
         self._held.clear()
         if keep:
             return
+        # Else the node is what is lost, and says nothing about the work: it is asked for again elsewhere.
+        status = ContainerExitStatus.ABORTED
         if by_resource_manager:
-            status, diagnostics = ContainerExitStatus.KILLED_AFTER_APP_COMPLETION, f"{NODE_ENDED}: {reason}"
-        else:
-            # The node is what is lost, and says nothing about the work: it is asked for again elsewhere.
-            status, diagnostics = ContainerExitStatus.ABORTED, f"{NODE_ENDED}: {reason}"
+            status = ContainerExitStatus.KILLED_AFTER_APP_COMPLETION
+        cause = Cause(CauseKind.NODE_STOPPED, text=reason)
         for container_id in self._containers.waiting_first(list(self._containers.live)):
-            self._kill(container_id, status, diagnostics)
+            self._kill(container_id, status, cause, f"{NODE_ENDED}: {reason}")
 
     def _go_on_ending(self, ending: _Ending) -> None:
         late = self._now >= ending.deadline
@@ -496,7 +503,8 @@ class NodeManager:
                 ending.forced = True
                 ending.deadline = self._now + FORCED_SECONDS
                 for container_id in list(self._containers.live):
-                    self._kill(container_id, ContainerExitStatus.ABORTED, NODE_ENDED, force=True)
+                    cause = Cause(CauseKind.NODE_STOPPED, text=ending.reason)
+                    self._kill(container_id, ContainerExitStatus.ABORTED, cause, NODE_ENDED, force=True)
                 return
             ending.reason += f"; {len(self._containers.live)} containers would not end"
         if not self._link.is_registered:
@@ -547,15 +555,15 @@ class NodeManager:
                         raise self._is_ending() if self._ending else NotYetSupportedError("no AMRMProxy here")
                     self._commands += self._proxy.handle(call, self._now)
                 case protocol.StopContainersRequest():
-                    self._reply(call, self._service.stop_containers(request))
+                    self._reply(call, self._service.stop_containers(request, call.user))
                 case protocol.GetContainerStatusesRequest():
                     self._reply(call, self._service.container_statuses(request))
                 case protocol.SignalContainerRequest():
                     self._reply(call, self._service.signal_container(request))
                 case protocol.PauseContainerRequest():
-                    self._reply(call, self._service.pause_container(request))
+                    self._reply(call, self._service.pause_container(request, call.user))
                 case protocol.ResumeContainerRequest():
-                    self._reply(call, self._service.resume_container(request))
+                    self._reply(call, self._service.resume_container(request, call.user))
                 case protocol.GetNodeInfoRequest():
                     self._reply(call, self._reporter.node_info(self._link, self._wall_offset))
                 case protocol.GetUsageTracesRequest():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from executor.causes import Cause, CauseKind
 from executor.core.events import (
     ContainerKillRequested,
     ContainerPauseRequested,
@@ -16,7 +17,6 @@ from executor.core.events import (
     ContainerUpdated,
     Event,
 )
-from executor.core.outcome import RESUMED
 from executor.core.scheduler import ContainerScheduler
 from executor.records import ContainerState, ContainerStatus
 
@@ -113,14 +113,17 @@ class ContainerService:
             raise InvalidStateError(f"container {grant.container_id} is not updated", because=because)
         return grant.container_id
 
-    def stop_containers(self, request: protocol.StopContainersRequest) -> protocol.StopContainersResponse:
+    def stop_containers(
+        self, request: protocol.StopContainersRequest, user: str
+    ) -> protocol.StopContainersResponse:
         """Those that are here end, or have ended."""
+        cause = Cause(CauseKind.PERSON, by=user) if request.by_person else Cause(CauseKind.MASTER)
         stopped: list[str] = []
         refused: list[protocol.FailedContainer] = []
         known = [one for one in request.container_ids if self._scheduler.status(one) is not None]
         for container_id in self._containers.waiting_first(known):
             diagnostics = request.diagnostics or BY_MASTER
-            self._pass(ContainerKillRequested(container_id, request.exit_status, diagnostics))
+            self._pass(ContainerKillRequested(container_id, request.exit_status, diagnostics, cause=cause))
         for container_id in request.container_ids:
             if self._scheduler.status(container_id) is not None:
                 stopped.append(container_id)
@@ -161,7 +164,9 @@ class ContainerService:
         self._pass(ContainerSignalRequested(request.container_id, request.signal))
         return protocol.SignalContainerResponse(status)
 
-    def pause_container(self, request: protocol.PauseContainerRequest) -> protocol.PauseContainerResponse:
+    def pause_container(
+        self, request: protocol.PauseContainerRequest, user: str
+    ) -> protocol.PauseContainerResponse:
         """Begin to pause a container, whatever its type; one that is paused already stays so from now on."""
         container_id = request.container_id
         status = self._live_status(container_id)
@@ -178,28 +183,28 @@ class ContainerService:
                 hint=f"`yopp container status {container_id}` shows its end",
             )
         if not self._scheduler.is_held(container_id):
-            self._pass(ContainerPauseRequested(container_id, request.diagnostics or BY_PERSON))
+            self._pass(ContainerPauseRequested(container_id, request.diagnostics or BY_PERSON, by=user))
         return protocol.PauseContainerResponse(self._status_now(container_id))
 
-    def resume_container(self, request: protocol.ResumeContainerRequest) -> protocol.ResumeContainerResponse:
+    def resume_container(
+        self, request: protocol.ResumeContainerRequest, user: str
+    ) -> protocol.ResumeContainerResponse:
         """Let a container go on that a person paused. Raises InvalidStateError for any other."""
         container_id = request.container_id
         status = self._live_status(container_id)
         if not self._scheduler.is_held(container_id):
-            if status.state is ContainerState.PAUSED and RESUMED in status.diagnostics.splitlines():
-                return protocol.ResumeContainerResponse(status)  # a person resumed it, and it waits for room
             paused = status.state in (ContainerState.PAUSING, ContainerState.PAUSED)
+            if paused and status.cause is not None and status.cause.kind is CauseKind.RESUMED:
+                return protocol.ResumeContainerResponse(status)  # it waits for room
             reason = "it made room for a guaranteed container, and goes on by itself as soon as there is room for it"
             if self._scheduler.gives_way(container_id):
-                reason = (
-                    "the machine is busy with what has more right to it, and it goes on when that is over"
-                )
+                reason = "the machine is busy with higher-priority work; it resumes by itself"
             raise InvalidStateError(
                 f"container {container_id} cannot be resumed",
                 because=reason if paused else f"it is not paused: it is {status.state.value}",
                 hint="`yopp container promote` makes it guaranteed" if paused else "",
             )
-        self._pass(ContainerResumeRequested(container_id))
+        self._pass(ContainerResumeRequested(container_id, by=user))
         return protocol.ResumeContainerResponse(self._status_now(container_id))
 
     def _status_now(self, container_id: str) -> ContainerStatus:

@@ -42,11 +42,13 @@ class StartContainersResponse:
 
 @dataclass(frozen=True, slots=True)
 class StopContainersRequest:
-    """End these; their exit status will be ``exit_status`` (KILLED_BY_APPMASTER unless a person says so)."""
+    """End these; their exit status will be ``exit_status``. ``by_person``: a person asks for it, and not their
+    master."""
 
     container_ids: tuple[str, ...]
     exit_status: int = -105
     diagnostics: str = ""
+    by_person: bool = False
 
 
 @dataclass(frozen=True, slots=True)

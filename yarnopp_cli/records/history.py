@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import field
 
+from executor.causes import Cause
 from executor.light import dataclass
 
 from .mapreduce_report import MapReduceReport
@@ -53,7 +54,8 @@ class EventKind(enum.StrEnum):
 @dataclass(frozen=True, slots=True)
 class HistoryEvent:
     """One thing that happened. ``seq`` counts from 1 in the ResourceManager's life; ``t`` is when it learned of it,
-    in epoch milliseconds. ``words`` and ``numbers`` are what there is to say beyond that, by name.
+    in epoch milliseconds. ``words`` and ``numbers`` are what there is to say beyond that, by name. ``cause`` is why a
+    container was paused, resumed or ended, which ``why`` says to people.
     """
 
     seq: int
@@ -65,6 +67,7 @@ class HistoryEvent:
     why: str = ""
     words: dict[str, str] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
+    cause: Cause | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from dataclasses import field
 
+from executor.causes import Cause
 from executor.light import dataclass
 from executor.records import (
     ContainerState,
@@ -225,7 +226,8 @@ class ContainerReport:
     ``allocated_at_ms`` when the RM granted it. ``state`` None while it has been granted but its node has not spoken of
     it yet. ``submitted_at_ms`` is when its application was submitted, ``eligible_at_ms`` when its master asked for it:
     from then on only a lack of room keeps it waiting. Work that was shed or preempted is eligible since it was first
-    asked for. ``waiting_since_ms``, ``duration_hint_ms``, ``stood_ms`` and ``resumed_at_ms`` are as in ContainerStatus.
+    asked for. ``waiting_since_ms``, ``duration_hint_ms``, ``stood_ms``, ``resumed_at_ms``, ``cause``, ``refusal`` and
+    ``stood_for`` are as in ContainerStatus.
     """
 
     container_id: str
@@ -260,6 +262,9 @@ class ContainerReport:
     duration_hint_ms: int = 0
     stood_ms: int = 0
     resumed_at_ms: int = 0
+    cause: Cause | None = None
+    refusal: Cause | None = None
+    stood_for: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 
+from executor.causes import Cause, CauseKind
 from executor.records import ContainerExitStatus, ExecutionType, Resource
 
 from ..allocation.asks import Ask
@@ -376,7 +377,8 @@ class ResourceManager:
         for container in self._shedder.choose(waiting, live, context.scheduler.total):
             container.preempted_for = f"{SHED}: {container.app.user} holds more than his share"
             container.preempted_as = ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER
-            context.containers.end_at_node(container, now, SHED)
+            cause = Cause(CauseKind.PREEMPTED, text=container.preempted_for)
+            context.containers.end_at_node(container, now, cause, SHED)
 
     def _is_ending(self, container: RMContainer) -> bool:
         return ("unended", container.id) in self._context.deadlines
@@ -404,7 +406,8 @@ class ResourceManager:
         container, wanting = marked
         wanting.owed = True
         container.preempted_for = f"{PREEMPTED}: queue {container.app.leaf.label} is above its capacity"
-        self._context.containers.end_at_node(container, now, PREEMPTED)
+        cause = Cause(CauseKind.PREEMPTED, text=container.preempted_for)
+        self._context.containers.end_at_node(container, now, cause, PREEMPTED)
 
     def _allocate(self, now: float) -> None:
         """Guaranteed containers first: opportunistic ones go where these leave something.

@@ -20,6 +20,7 @@ from executor.settings import ExecutorSettings
 from ..errors import EXIT_TRY_AGAIN
 from ..explain.waited import Waited, waited
 from ..records.reports import ContainerReport
+from . import causes
 from .columns import Column
 from .text import megabytes, span, timestamp, vcores
 
@@ -261,6 +262,8 @@ def document(report: ContainerReport, now_ms: int, facts: NodeFacts | None = Non
             "startedAt": report.started_at_ms,
             "finishedAt": report.finished_at_ms,
             "pausedSince": report.paused_at_ms,
+            "cause": causes.document(report.cause),
+            "refusal": causes.document(report.refusal),
             "promotedAt": report.promoted_at_ms,
             "preemptions": report.preemptions,
             "waitedSinceSubmitMs": times.since_submit if times.since_submit >= 0 else None,

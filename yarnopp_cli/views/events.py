@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..records.history import EventKind, HistoryEvent
+from . import causes
 from .columns import Column
 from .text import harmless, span, timestamp, vcores
 
@@ -23,6 +24,7 @@ def document(event: HistoryEvent) -> dict[str, Any]:
         "app": event.app,
         "container": event.container,
         "why": event.why,
+        "cause": causes.document(event.cause),
         "data": {**event.words, **event.numbers},
     }
 

@@ -168,7 +168,10 @@ class MapReduceApi:
             raise bad_request(f"{view.attempt_id(task, attempt)} has ended as {view.attempt_state(attempt)}")
         node = await self._data.node(attempt.node_id)
         wish = StopContainersRequest(
-            (attempt.container_id,), int(ContainerExitStatus.ABORTED), "Task attempt killed by a person."
+            (attempt.container_id,),
+            int(ContainerExitStatus.ABORTED),
+            "Task attempt killed by a person.",
+            by_person=True,
         )
         answer = await call_daemon(node.address, "stopContainers", wish)
         if answer.failed:

@@ -376,7 +376,9 @@ class ClusterApi:
             wish: Any = SignalContainerRequest(report.container_id, int(SIGNALS[command]))
             await call_daemon(node.address, "signalContainer", wish)
         else:
-            wish = StopContainersRequest((report.container_id,), diagnostics="Container killed by a person.")
+            wish = StopContainersRequest(
+                (report.container_id,), diagnostics="Container killed by a person.", by_person=True
+            )
             if command == "FORCEFUL_SHUTDOWN" and report.pid:
                 kill = SignalContainerRequest(report.container_id, int(SIGNALS[command]))
                 await call_daemon(node.address, "signalContainer", kill)

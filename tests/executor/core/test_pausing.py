@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from executor.core import outcome
 from executor.core.commands import KillContainer, PauseContainer, ResumeContainer, SetLimits
 from executor.core.events import (
     ContainerPaused,
@@ -197,14 +196,3 @@ def test_it_is_told_how_long_it_stood_and_for_what() -> None:
     assert (ended.state, ended.stood_for, ended.stood_ms) == (ContainerState.DONE, "PERSON", 40_000)
     world.exit("o1")
     assert (world.status("o1").stood_for, world.status("o1").stood_ms) == ("", 0)
-
-
-def test_for_what_pauses_are() -> None:
-    said = (
-        outcome.yielded_to_outside(2),
-        outcome.memory_runs_out(1, 2),
-        outcome.YIELDED_TO_GUARANTEED,
-        "by ann",
-        "",
-    )
-    assert [outcome.cause_of_pause(one) for one in said] == ["LOAD", "MEMORY", "GUARANTEED", "PERSON", ""]

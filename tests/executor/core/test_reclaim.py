@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from executor.core import victims
 from executor.core.commands import KillContainer, PauseContainer
-from executor.core.container import Container
+from executor.core.container import Container, Pause
 from executor.core.reclaim import Reclaimable, plan, reclaimable
 from executor.records import ContainerState, Resource
 
@@ -143,6 +143,7 @@ def test_what_each_state_can_still_give(
 ) -> None:
     container = Container(a_spec("c", memory=512, vcores=2), sequence=1, state=state)
     container.allocated = Resource(512, 0 if state is ContainerState.PAUSED else 2)
+    container.pause = Pause() if state in (ContainerState.PAUSING, ContainerState.PAUSED) else None
     offered = reclaimable(container)
     assert (offered.by_kill, offered.by_pause) == (Resource(*by_kill), Resource(0, by_pause))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 
+from executor.causes import Cause, CauseKind
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, exit_status_name
 
 from ...allocation.asks import normalise
@@ -306,6 +307,7 @@ class RMAppManager:
                     context.containers.abort(
                         container,
                         now,
+                        Cause(CauseKind.APPLICATION_ENDED),
                         "The application has ended",
                         ContainerExitStatus.KILLED_AFTER_APP_COMPLETION,
                     )
@@ -319,7 +321,9 @@ class RMAppManager:
 
     def _end_container(self, container: RMContainer, now: float) -> None:
         """End one container at the RM's own wish."""
-        self._context.containers.end_at_node(container, now, "Ended by the ResourceManager")
+        self._context.containers.end_at_node(
+            container, now, Cause(CauseKind.RESOURCEMANAGER), "Ended by the ResourceManager"
+        )
 
     def _retire(self, app: RMApp) -> None:
         """Move an application to the history, and the oldest out of it."""

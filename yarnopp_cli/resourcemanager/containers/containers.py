@@ -10,6 +10,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from executor.causes import Cause, CauseKind
 from executor.records import (
     PREEMPTION_STATUSES,
     ContainerExitStatus,
@@ -74,7 +75,8 @@ class RMContainer:
 
     ``ask_key`` is the ask it answered, ``asked_type`` that ask's type, ``counted`` whether the metrics of
     opportunistic containers know it. ``released`` ones are ended at their master's wish; ``preempted_for`` is why the
-    RM has taken one from its application, ``preempted_as`` the exit status of that. ``delivers``: the RM itself tells
+    RM has taken one from its application, ``preempted_as`` the exit status of that; ``ended_for`` is why it has told
+    the node to end one. ``delivers``: the RM itself tells
     the node what it has become. ``waiting_since_ms``: when its work began to wait, as another container. ``strict``:
     the ask named the only places that will do. ``acquired``: its master has been given it. ``preemptions`` counts how
     often it had to make room, paused or killed. ``eligible_ms``: when it was asked for, or its work first was.
@@ -101,6 +103,7 @@ class RMContainer:
     released: bool = False
     preempted_for: str = ""
     preempted_as: ContainerExitStatus = ContainerExitStatus.PREEMPTED
+    ended_for: Cause | None = None
     delivers: bool = False
     started_told: bool = False
     finished_ms: int = 0
@@ -169,6 +172,9 @@ class RMContainer:
             duration_hint_ms=status.duration_hint_ms,
             stood_ms=status.stood_ms,
             resumed_at_ms=status.resumed_at_ms,
+            cause=status.cause,
+            refusal=status.refusal,
+            stood_for=status.stood_for,
         )
 
 
@@ -333,8 +339,15 @@ class ContainerLedger:
     def complete(self, container: RMContainer, status: ContainerStatus, now: float) -> None:
         """A container has ended: everything it had is given back, its master is told."""
         context, app, attempt, node = self._context, container.app, container.attempt, container.node
+        if container.ended_for is not None and status.exit_status in _ENDED_BY_US:
+            status = replace(status, cause=container.ended_for)
         if container.released:
-            status = replace(status, exit_status=int(ContainerExitStatus.ABORTED), diagnostics=RELEASED)
+            status = replace(
+                status,
+                exit_status=int(ContainerExitStatus.ABORTED),
+                diagnostics=RELEASED,
+                cause=Cause(CauseKind.RELEASED),
+            )
         elif container.preempted_for and status.exit_status in _ENDED_BY_US:
             status = replace(
                 status, exit_status=int(container.preempted_as), diagnostics=container.preempted_for
@@ -381,10 +394,11 @@ class ContainerLedger:
         self,
         container: RMContainer,
         now: float,
+        cause: Cause,
         diagnostics: str,
         exit_status: ContainerExitStatus = ContainerExitStatus.ABORTED,
     ) -> None:
-        """The RM itself says that a container has ended."""
+        """The RM itself says that a container has ended; ``diagnostics`` tells people the cause."""
         known = container.status
         facts = ContainerStatus(
             container.id,
@@ -403,21 +417,23 @@ class ContainerLedger:
                 facts,
                 exit_status=int(exit_status),
                 diagnostics=diagnostics,
+                cause=cause,
                 finished_at_ms=self._context.ms(now),
             ),
             now,
         )
 
-    def end_at_node(self, container: RMContainer, now: float, diagnostics: str) -> None:
+    def end_at_node(self, container: RMContainer, now: float, cause: Cause, diagnostics: str) -> None:
         """Have the node end a container; what it never spoke of has ended at once.
 
         The node's word is awaited, since until then its resources are not free; but not for ever.
         """
         context = self._context
+        container.ended_for = cause
         container.node.to_cleanup.put_new(container.id, container.id)
         context.touch_node(container.node)
         if container.status is None:
-            self.abort(container, now, diagnostics)
+            self.abort(container, now, cause, diagnostics)
         else:
             context.deadlines.set(("unended", container.id), now + ENDING_PATIENCE)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from executor.causes import Cause, CauseKind
 from executor.records import ContainerExitStatus, ContainerState, ContainerStatus, ExecutionType, Resource
 
 from ...allocation.load_monitor import Claim, ClusterNode
@@ -64,6 +65,7 @@ def adopt_reported(context: RMContext, attempt: RMAppAttempt, reported: Containe
                 resource,
                 int(ContainerExitStatus.ABORTED),
                 diagnostics=LOST,
+                cause=Cause(CauseKind.NODE_LOST),
                 application_id=attempt.app.id,
                 finished_at_ms=context.ms(now),
             ),

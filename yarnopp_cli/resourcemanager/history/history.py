@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from executor.causes import Cause
 from executor.records import ContainerExitStatus, ContainerState, ContainerStatus, ExecutionType, Resource
 
 from ...records.history import EventKind, GetEventsRequest, HistoryEvent
@@ -53,13 +54,14 @@ class EventHistory:
         why: str = "",
         words: dict[str, str] | None = None,
         numbers: dict[str, int] | None = None,
+        cause: Cause | None = None,
     ) -> None:
         """This happened now."""
         self.last += 1
         if self._size <= 0:
             return
         event = HistoryEvent(
-            self.last, self.now_ms, kind, node, app, container, why, words or {}, numbers or {}
+            self.last, self.now_ms, kind, node, app, container, why, words or {}, numbers or {}, cause
         )
         self._ring.append(event)
         if app:
@@ -136,6 +138,7 @@ class EventHistory:
                 container=container,
                 why=_line(status.diagnostics),
                 numbers={"at": status.paused_at_ms},
+                cause=status.cause,
             )
 
     def ended(self, app: str, node: str, before: ContainerStatus | None, status: ContainerStatus) -> None:
@@ -164,6 +167,7 @@ class EventHistory:
             container=status.container_id,
             why=_line(status.diagnostics),
             numbers=numbers,
+            cause=status.cause,
         )
 
     def _started(self, app: str, node: str, status: ContainerStatus) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from executor.causes import Cause, CauseKind
 from executor.records import Resource
 
 from ...errors import InvalidResourceRequestError, InvalidStateError, NodeNotFoundError
@@ -77,7 +78,9 @@ class AdminService:
         """A draining node's containers have had their time."""
         if (node := self._context.draining.get(node_id)) is not None:
             for container in list(node.containers.values()):
-                self._context.containers.end_at_node(container, now, f"Container ended: {DRAINED_TEXT}")
+                self._context.containers.end_at_node(
+                    container, now, Cause(CauseKind.NODE_DRAINED), f"Container ended: {DRAINED_TEXT}"
+                )
 
     def check(self, now: float) -> None:
         """Nodes that were to be drained and have nothing left are DECOMMISSIONED."""

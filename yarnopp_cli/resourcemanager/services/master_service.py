@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from executor.causes import Cause, CauseKind
 from executor.records import ExecutionType, Resource
 
 from ...allocation.asks import Ask, AskKey, AskTable, check_label, check_request, check_size, key_of
@@ -240,13 +241,14 @@ class ApplicationMasterService:
         """A container that was allocated was never started at its node."""
         container = self._context.containers.live.get(container_id)
         if container is not None and container.status is None:
-            self._context.containers.end_at_node(container, now, EXPIRED)
+            self._context.containers.end_at_node(container, now, Cause(CauseKind.EXPIRED), EXPIRED)
 
     def unended(self, container_id: str, now: float) -> None:
         """A container that was to end at its node was never said to have ended."""
         container = self._context.containers.live.get(container_id)
         if container is not None:
-            self._context.containers.abort(container, now, "Its node did not tell of its end")
+            cause = container.ended_for or Cause(CauseKind.RESOURCEMANAGER)
+            self._context.containers.abort(container, now, cause, "Its node did not tell of its end")
 
     # -- answers ---------------------------------------------------------------------------------------------
 
@@ -420,7 +422,7 @@ class ApplicationMasterService:
         container = attempt.containers.get(container_id)
         if container is not None and not container.is_am:
             container.released = True
-            self._context.containers.end_at_node(container, now, RELEASED)
+            self._context.containers.end_at_node(container, now, Cause(CauseKind.RELEASED), RELEASED)
 
     # -- who speaks ------------------------------------------------------------------------------------------
 

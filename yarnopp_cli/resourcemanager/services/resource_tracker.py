@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 from dataclasses import replace
 
+from executor.causes import Cause, CauseKind
 from executor.records import ContainerState, ContainerStatus
 
 from ...machine.calls import CallReceived
@@ -143,7 +144,8 @@ class ResourceTrackerService:
         for container in list(node.containers.values()):
             # What a node had spoken of and does not have now is gone; what it never spoke of may yet come.
             if container.id not in listed and container.status is not None:
-                ledger.abort(container, now, "Container not found at its node after the node's restart")
+                text = "Container not found at its node after the node's restart"
+                ledger.abort(container, now, Cause(CauseKind.NODE_LOST), text)
         to_cleanup: list[str] = []
         for status in request.containers:
             known = node.containers.get(status.container_id) or adopt_observed(
@@ -381,7 +383,7 @@ class ResourceTrackerService:
         self._disconnect(node)
         context.deadlines.clear(("node", node.node_id))
         for container in list(node.containers.values()):
-            context.containers.abort(container, now, LOST)
+            context.containers.abort(container, now, Cause(CauseKind.NODE_LOST), LOST)
         context.scheduler.remove_node(node)
         node.forget()
         context.nodes_changed(now, node)
