@@ -29,15 +29,16 @@ KEYS: dict[str, Property] = {
         "queues",
         str,
         "",
-        "The names of the queues below this one, with commas. A queue that has some takes no applications itself.",
+        """The names of the queues below this one, separated by commas. A queue with queues below it takes no
+        applications itself.""",
     ),
     "capacity": _pattern(
         "capacity",
         float,
         100.0,
-        """What is guaranteed to the queue, in percent of its parent. The capacities of the queues below one parent
-        sum to 100. On the cluster they are rounded to whole vcores and MB so that no more than there is is
-        promised.""",
+        """What is guaranteed to the queue, in percent of its parent. The capacities of the queues below one
+        parent sum to 100. On the cluster they are rounded to whole vcores and MB so that no more is promised than
+        there is.""",
         at_least=0,
         at_most=100,
     ),
@@ -45,7 +46,7 @@ KEYS: dict[str, Property] = {
         "maximum-capacity",
         float,
         100.0,
-        "What the queue may take of what others leave idle, in percent of its parent; -1 for no bound.",
+        "How much the queue may take while others leave it idle, in percent of its parent; -1 for no bound.",
         at_least=-1,
         at_most=100,
     ),
@@ -53,16 +54,16 @@ KEYS: dict[str, Property] = {
         "user-limit-factor",
         float,
         1.0,
-        """What one user may take, as a multiple of the queue's capacity; -1 for no bound. With 1, one user alone
-        does not grow beyond the capacity, whatever the maximum is. A user always may run one container.""",
+        """What one user may take, as a multiple of the queue's capacity; -1 for no bound. With 1, a single user
+        does not exceed the capacity, whatever the maximum is. A user may always run one container.""",
         at_least=-1,
     ),
     "minimum-user-limit-percent": _pattern(
         "minimum-user-limit-percent",
         int,
         100,
-        """While several users want containers, none is held to less than this percentage of the queue: with 50 two
-        share it evenly and a third waits; with 100 they are served in order.""",
+        """While several users ask for containers, none is limited to less than this percentage of the queue: with
+        50 two share it evenly and a third waits; with 100 they are served in order.""",
         at_least=1,
         at_most=100,
     ),
@@ -70,7 +71,7 @@ KEYS: dict[str, Property] = {
         "maximum-applications",
         int,
         -1,
-        """How many applications may live in the queue; -1 for its capacity's share of
+        """How many applications may be active in the queue; -1 for its capacity's share of
         yarn.scheduler.capacity.maximum-applications.""",
         at_least=-1,
     ),
@@ -78,7 +79,7 @@ KEYS: dict[str, Property] = {
         "maximum-am-resource-percent",
         float,
         -1.0,
-        """The part of the queue that masters may take, from 0 to 1; -1 for
+        """The share of the queue that application masters may take, from 0 to 1; -1 for
         yarn.scheduler.capacity.maximum-am-resource-percent.""",
         at_least=-1,
         at_most=1,
@@ -87,27 +88,28 @@ KEYS: dict[str, Property] = {
         "state",
         str,
         "RUNNING",
-        "A STOPPED queue takes no new applications; those it has go on. Those below a stopped one are stopped.",
+        """A STOPPED queue takes no new applications; those that it has continue. Queues below a stopped one are
+        stopped.""",
         choices=("RUNNING", "STOPPED"),
     ),
     "acl_submit_applications": _pattern(
         "acl_submit_applications",
         str,
         "",
-        """Who may submit: names of users with commas, or *. Who may submit to a parent may submit below it, and
-        that of root is * unless set. Enforced with yarn.acl.enable.""",
+        """Who may submit: user names separated by commas, or *. Who may submit to a parent may submit below it;
+        the default of root is *. Enforced with yarn.acl.enable.""",
     ),
     "acl_administer_queue": _pattern(
         "acl_administer_queue",
         str,
         "",
-        "Who may move others' applications and change their priority, in the same form.",
+        "Who may move the applications of others and change their priority, in the same form.",
     ),
     "ordering-policy": _pattern(
         "ordering-policy",
         str,
         "fifo",
-        """In which order applications of one priority are served: by submission (fifo), or the one with the
+        """The order in which applications of one priority are served: by submission (fifo), or the one with the
         smallest dominant share first (fair).""",
         choices=("fifo", "fair"),
     ),
@@ -122,16 +124,19 @@ KEYS: dict[str, Property] = {
         "maximum-application-lifetime",
         int,
         -1,
-        "After how many seconds an application is killed whatever it asked for; below 1 for never.",
+        "After how many seconds an application is killed whatever lifetime it asked for; below 1 for never.",
     ),
     "default-application-lifetime": _pattern(
         "default-application-lifetime",
         int,
         -1,
-        "After how many seconds an application that names no time limit is killed; below 1 for never.",
+        "After how many seconds an application without a lifetime of its own is killed; below 1 for never.",
     ),
     "disable_preemption": _pattern(
-        "disable_preemption", bool, False, "Take nothing from this queue or from those below it."
+        "disable_preemption",
+        bool,
+        False,
+        "Do not preempt containers of this queue or of the queues below it.",
     ),
 }
 """Each key with its pattern, in the order in which the manual shows them."""
