@@ -207,7 +207,7 @@ class ContainerActions(ContainerBook):
     def _drop_pause(self, container: Container) -> None:
         """It need not stand still: its pause has not begun."""
         container.pause = container.cause = None
-        container.deadlines.pop(DeadlineKind.PAUSE, None)
+        self._clear_deadlines(container, DeadlineKind.PAUSE)
 
     def _kill(
         self,
@@ -237,7 +237,7 @@ class ContainerActions(ContainerBook):
             return
         container.cause = cause
         container.pause = None
-        container.deadlines.clear()
+        self._clear_deadlines(container)
         self._say(container, diagnostics)
         self._order_kill(container, exit_status, force=force)
 
@@ -251,7 +251,7 @@ class ContainerActions(ContainerBook):
         self._report(container)
 
     def _force_kill(self, container: Container) -> None:
-        container.deadlines.pop(DeadlineKind.FORCE_KILL, None)
+        self._clear_deadlines(container, DeadlineKind.FORCE_KILL)
         if container.kill is not None:
             container.kill = replace(container.kill, forced=True)
         self._emit(KillContainer(container.container_id, force=True))
@@ -264,7 +264,7 @@ class ContainerActions(ContainerBook):
         self._say(container, end.sentence)
         container.cause = end.cause
         container.finished_at_ms = self._epoch_ms
-        container.deadlines.clear()
+        self._clear_deadlines(container)
         container.pause = container.kill = None
         if not container.is_opportunistic:
             self._handover.left(container.allocated, self._now)

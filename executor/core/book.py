@@ -22,7 +22,7 @@ from ..settings import ExecutorSettings
 from .applications import Applications
 from .commands import Command, ForgetContainer, ReportStatus, SetNodeWeight, StoreContainer
 from .container import KILLING, PAUSED, PAUSING, Container
-from .deadlines import DeadlineKind, Deadlines
+from .deadlines import ContainerDeadline, DeadlineKind, Deadlines
 from .estimates import LOOKED_AT, RecentMean, Running, Waiting, WaitStatistics, expected_starts, remaining
 from .handover import Handover
 from .limits import cgroup_limits
@@ -82,7 +82,7 @@ class ContainerBook:
             and settings.admission == "BY_QUEUE_LEN"
             and settings.max_queue_length == 0
         )
-        self._deadlines = Deadlines(self._is_still_due)
+        self._deadlines: Deadlines[ContainerDeadline] = Deadlines()
         # What starts in a gap and is paused for the next one loses nothing, and the gap is used.
         hold_ms = 0 if settings.use_pause_for_preemption else settings.hold_for_guaranteed_ms
         self._handover = Handover(hold_ms / 1000)
@@ -331,12 +331,12 @@ class ContainerBook:
         )
 
     def _set_deadline(self, container: Container, kind: DeadlineKind, at: float) -> None:
-        container.deadlines[kind] = at
-        self._deadlines.set(container.container_id, kind, at)
+        self._deadlines.set(ContainerDeadline(container.container_id, kind), at)
 
-    def _is_still_due(self, container_id: str, kind: DeadlineKind, at: float) -> bool:
-        container = self._live.get(container_id)
-        return container is not None and container.deadlines.get(kind) == at
+    def _clear_deadlines(self, container: Container, *kinds: DeadlineKind) -> None:
+        """Those of these kinds, or all."""
+        for kind in kinds or DeadlineKind:
+            self._deadlines.clear(ContainerDeadline(container.container_id, kind))
 
     def _say(self, container: Container, sentence: str, *, passing: bool = False) -> None:
         container.say(sentence, self._settings.diagnostics_maximum_size, passing=passing)

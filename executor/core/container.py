@@ -22,7 +22,6 @@ from ..records import (
     Resource,
 )
 from .commands import KillContainer, LaunchContainer, PauseContainer, ResumeContainer
-from .deadlines import DeadlineKind
 from .events import (
     ContainerExited,
     ContainerLaunched,
@@ -186,7 +185,6 @@ class Container:
     overtaken_before: int = 0
     #: the seconds that it was expected to wait when it was queued, None for unknown
     expected_wait: float | None = None
-    deadlines: dict[DeadlineKind, float] = field(default_factory=dict)
     story: list[StoryEntry] = field(default_factory=list)
 
     @property

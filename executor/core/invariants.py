@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from ..records import ExecutionType, Resource
 from .container import DONE, KILLING, LAUNCHING, PAUSED, PAUSING, RESUMING, SCHEDULED, Container
-from .deadlines import DeadlineKind
+from .deadlines import ContainerDeadline, DeadlineKind, Deadlines
 from .queues import ContainerQueue, OpportunisticQueue
 from .tracker import ResourceUtilizationTracker
 
@@ -20,6 +20,7 @@ def check(
     ended: Iterable[Mapping[str, Container]],
     guaranteed: ContainerQueue,
     opportunistic: OpportunisticQueue,
+    deadlines: Deadlines[ContainerDeadline],
 ) -> None:
     """Raises AssertionError, naming the container, where an invariant is broken."""
     for execution_type in ExecutionType:
@@ -32,12 +33,14 @@ def check(
         _check_allocation(container)
         _check_place(container, guaranteed, opportunistic)
         _check_intent(container)
-        _check_deadlines(container)
+        _check_deadlines(container, deadlines)
     assert active.keys() <= live.keys(), "something holds resources and does not live"
     for containers in ended:
         for container_id, container in containers.items():
             assert container.state is DONE and container_id not in live, f"{container_id} ended and lives"
-            assert container.allocated == Resource() and not container.deadlines, container_id
+            assert container.allocated == Resource(), container_id
+    of_the_living = sum(ContainerDeadline(one, kind) in deadlines for one in live for kind in DeadlineKind)
+    assert len(deadlines) == of_the_living, "something is due for a container that has ended"
     guaranteed.validate()
     opportunistic.validate()
     waiting = len(guaranteed) + sum(1 for _ in opportunistic) + len(opportunistic.paused)
@@ -80,11 +83,14 @@ def _check_intent(container: Container) -> None:
     assert (container.kill is not None) == (state is KILLING), f"{name}: {container.kill}"
 
 
-def _check_deadlines(container: Container) -> None:
+def _check_deadlines(container: Container, deadlines: Deadlines[ContainerDeadline]) -> None:
+    def is_due(kind: DeadlineKind) -> bool:
+        return ContainerDeadline(container.container_id, kind) in deadlines
+
     if container.state is KILLING:
-        force_due = DeadlineKind.FORCE_KILL in container.deadlines
+        force_due = is_due(DeadlineKind.FORCE_KILL)
         assert force_due != (container.kill is not None and container.kill.forced), (
             f"{container.container_id} is being killed and nobody sees to it"
         )
     if container.makes_room:
-        assert DeadlineKind.PAUSE in container.deadlines, f"{container.container_id} is paused without an end"
+        assert is_due(DeadlineKind.PAUSE), f"{container.container_id} is paused without an end"

@@ -141,9 +141,8 @@ class ContainerScheduler(YieldingActions):
         self._now = now
         commands: list[Command] = []
         self._commands = commands
-        while (due := self._deadlines.take_due(now)) is not None:
-            container_id, kind = due
-            self._on_deadline(self._live[container_id], kind)
+        while (due := self._deadlines.pop_due(now)) is not None:
+            self._on_deadline(self._live[due.container_id], due.kind)
         if self._handover.expired(now):
             self._start_pending()
         self._settle_watch()
@@ -159,6 +158,7 @@ class ContainerScheduler(YieldingActions):
             ended=(self._finished, self._forgotten),
             guaranteed=self._guaranteed,
             opportunistic=self._opportunistic,
+            deadlines=self._deadlines,
         )
         idle = None if self._recovering else self._next_to_start()
         assert idle is None, f"{idle and idle.container_id} waits although it could start"
@@ -292,7 +292,6 @@ class ContainerScheduler(YieldingActions):
         self._tell_end(container)
 
     def _on_deadline(self, container: Container, kind: DeadlineKind) -> None:
-        container.deadlines.pop(kind, None)
         match kind:
             case DeadlineKind.FORCE_KILL:
                 self._force_kill(container)
@@ -313,7 +312,7 @@ class ContainerScheduler(YieldingActions):
         self._move(container, ContainerPaused)
         if container.state is KILLING:
             return
-        container.deadlines.clear()
+        self._clear_deadlines(container)
         pause = container.pause or Pause()
         held, expected = container.allocated, pause.gives_memory
         container.pause = Pause(
@@ -339,7 +338,7 @@ class ContainerScheduler(YieldingActions):
         self._move(container, ContainerPauseFailed)
         if container.state is KILLING:
             return
-        container.deadlines.pop(DeadlineKind.PAUSE, None)
+        self._clear_deadlines(container, DeadlineKind.PAUSE)
         container.unpausable = True
         container.pause = container.cause = None
         container.refusal = Cause(CauseKind.PAUSE_FAILED, text=event.reason)

@@ -18,7 +18,7 @@ import typer
 
 from executor.records import ContainerState, ContainerStatus, ExecutionType, Resource
 from yarnopp_cli.cli.frame.options import moment
-from yarnopp_cli.cli.jobs.logfiles import Stream
+from yarnopp_cli.jobs.logfiles import Stream
 from yarnopp_cli.records.reports import FinalApplicationStatus, JobSummary, YarnApplicationState
 
 from .fake import Cluster, app_id, application, container, container_id

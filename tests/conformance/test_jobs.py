@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.core.masters.test_common import begin, finish_of
 from tests.live.conftest import Yopp
 from yarnopp_cli.jobs import halton
 from yarnopp_cli.masters import distributedshell, messages, pi
+from yarnopp_cli.records.jobs import JobSpec, TaskSpec
 from yarnopp_cli.records.reports import FinalApplicationStatus
 from yarnopp_cli.settings.applications import ApplicationSettings
 from yarnopp_cli.settings.loading import load
@@ -78,9 +80,7 @@ def test_l2_zero_completes_and_another_code_fails() -> None:
 )
 def test_l3_opportunistic_map_selection(maps: int, percent: int, opportunistic: set[int]) -> None:
     assert RULE.opportunistic_maps == "FIRST_OF_HUNDRED"
-    plan = pi.plan(
-        pi.PiOptions(maps, 10, "/d", ("p",), opportunistic_percent=percent, maps_rule=RULE.opportunistic_maps)
-    )
+    plan = pi.plan(maps, 10, "/d", ("p",), replace(RULE, num_opportunistic_maps_percent=percent))
     chosen = {task.number - 1 for task in plan.phases[0].tasks if task.execution_type is O}
     assert chosen == opportunistic
     ours = pi.opportunistic_maps(maps, percent, ApplicationSettings().opportunistic_maps)
@@ -121,18 +121,13 @@ def test_m_dshell_with_enforce_execution_type(yopp: Yopp) -> None:
     assert [c["executionType"] for c in found if c not in masters] == ["OPPORTUNISTIC"] * 2
 
 
-def shell_of_ten(settings: ApplicationSettings) -> distributedshell.ShellOptions:
-    return distributedshell.ShellOptions(
-        Resource(128, 1),
-        shell_command="ls",
-        containers=TEN,
-        execution_type=O,
-        preempted_is_failure=settings.preempted_counts_as_failed,
-    )
+def shell_of_ten(settings: ApplicationSettings) -> JobSpec:
+    job = distributedshell.plan(TaskSpec(1, Resource(128, 1), O), TEN, shell_command="ls")
+    return distributedshell.under(job, settings)
 
 
 def test_m_accounting_one_killed_fails_the_job_under_yarns_rule() -> None:
-    script, ids = begin(distributedshell.plan(shell_of_ten(RULE)))
+    script, ids = begin(shell_of_ten(RULE))
     script.news(completed=(ended(ids[0], -108, "shed"),))
     finish = finish_of(script.news(completed=tuple(ended(one, 0) for one in ids[1:])))
     assert finish.request.final_status is FinalApplicationStatus.FAILED
@@ -143,14 +138,14 @@ def test_m_accounting_one_killed_fails_the_job_under_yarns_rule() -> None:
 
 def test_m_accounting_one_lost_is_replaced_under_both() -> None:
     for settings in (RULE, ApplicationSettings()):
-        script, ids = begin(distributedshell.plan(shell_of_ten(settings)))
+        script, ids = begin(shell_of_ten(settings))
         script.news(completed=(ended(ids[0], -100, "lost"), *(ended(one, 0) for one in ids[1:])))
         asked = script.master.tally.counts[messages.TaskState.SUCCEEDED]
         assert asked == 9 and script.master.tally.counts[messages.TaskState.FAILED] == 0
 
 
 def test_m_accounting_here_the_killed_one_comes_back() -> None:
-    script, ids = begin(distributedshell.plan(shell_of_ten(ApplicationSettings())))
+    script, ids = begin(shell_of_ten(ApplicationSettings()))
     script.news(completed=(ended(ids[0], -108, "shed"), *(ended(one, 0) for one in ids[1:])))
     assert script.master.tally.counts[messages.TaskState.FAILED] == 0
     assert script.master.tally.preempted == 1

@@ -28,7 +28,6 @@ from tests.core.rm_harness import Cluster, Node
 from tests.executor.core.world import G, World
 from tests.executor.linux.node import Node as HostNode
 from tests.executor.linux.node import a_group, a_node, a_spec, soon
-from yarnopp_cli.cli.jobs.dshell import ShellRequest
 from yarnopp_cli.cluster.capacity import (
     Machine,
     Wish,
@@ -38,9 +37,12 @@ from yarnopp_cli.cluster.capacity import (
     share_host,
     size_of_node,
 )
+from yarnopp_cli.masters import distributedshell
 from yarnopp_cli.nodemanager.link import ResourceManagerLink
+from yarnopp_cli.records.jobs import TaskSpec
 from yarnopp_cli.records.tracker_protocol import NodeHeartbeatResponse
 from yarnopp_cli.resourcemanager.nodes.heartbeat_scaling import busy_part, busy_part_of_all, scaled_interval
+from yarnopp_cli.settings.applications import ApplicationSettings
 from yarnopp_cli.settings.loading import load
 from yarnopp_cli.settings.nodemanager import HardwareSettings, NodeManagerSettings
 from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
@@ -294,14 +296,15 @@ def test_the_rm_tells_each_node_its_interval_and_the_node_keeps_to_it() -> None:
 
 
 def test_a_retry_waits_at_least_the_minimum() -> None:
-    request = ShellRequest(
-        argv=(), command="false", script="", arguments=(), variables=(), count=1, kind=G,
-        resource=Resource(10, 1), priority=0, promote=False, enforce=False, retry_policy=1, retry_codes="",
-        max_retries=3, retry_interval_ms=200, name="n", timeout_ms=0,
-    )  # fmt: skip
-    assert request.options(1, 1000).retry_interval_ms == 1000
-    assert request.options(1, 100).retry_interval_ms == 200
-    assert replace(request, retry_interval_ms=5000).options(1, 1000).retry_interval_ms == 5000
+    def interval_ms(asked: int, least: int) -> int:
+        retry = distributedshell.ContainerRetryContext(1, maximum=3, interval_ms=asked)
+        job = distributedshell.plan(TaskSpec(1, Resource(10, 1)), shell_command="false", retry=retry)
+        settings = ApplicationSettings(retry_minimum_interval_ms=least)
+        return distributedshell.under(job, settings).phases[0].retry_interval_ms
+
+    assert interval_ms(200, 1000) == 1000
+    assert interval_ms(200, 100) == 200
+    assert interval_ms(5000, 1000) == 5000
 
 
 # -- what the RM computes, and when --------------------------------------------------------------------------

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from yarnopp_cli.views.mapreduce import JobView
 
 from executor.records import ContainerExitStatus, ContainerState, ContainerUsage
 from yarnopp_cli.errors import ConnectionFailedError
 from yarnopp_cli.masters import messages as m
-from yarnopp_cli.masters.pi import PiOptions, plan
+from yarnopp_cli.masters.pi import plan
 from yarnopp_cli.records.jobs import JobSpec
 from yarnopp_cli.records.mapreduce import MapReduceJob, TaskAssignment
 from yarnopp_cli.records.mapreduce_report import GetMapReduceJobRequest, MapReduceReport, TaskAttempt
 from yarnopp_cli.records.reports import FinalApplicationStatus
 from yarnopp_cli.records.requests import Container
-from yarnopp_cli.views.mapreduce import JobView
+from yarnopp_cli.settings.applications import ApplicationSettings
 
 from .masters.driver import only
 from .masters.test_common import Script, asks_of
@@ -159,7 +160,7 @@ def test_counters_of_a_job_add_up_and_the_largest_memory_is_the_largest() -> Non
 
 
 def pi_job() -> JobSpec:
-    return plan(PiOptions(maps=3, samples=10, directory="/d", program=("halton",)))
+    return plan(3, 10, "/d", ("halton",), ApplicationSettings())
 
 
 def words(commands: list[m.Command]) -> list[tuple[TaskAssignment, ...]]:

@@ -7,40 +7,11 @@ from hypothesis import strategies as st
 
 from executor.records import Resource
 from yarnopp_cli.allocation.asks import AskTable, levels, normalise
-from yarnopp_cli.machine.deadlines import Deadlines
 from yarnopp_cli.machine.mailbox import Mailbox
 
 from .rm_harness import SETTINGS, asks
 
 KEYS = st.sampled_from("abcdef")
-
-
-@given(st.lists(st.tuples(KEYS, st.none() | st.integers(0, 20)), max_size=300))
-def test_deadlines_are_served_in_order_of_time_and_as_last_set(steps: list[tuple[str, int | None]]) -> None:
-    deadlines: Deadlines[str] = Deadlines()
-    model: dict[str, int] = {}
-    for key, time in steps:
-        if time is None:
-            deadlines.clear(key)
-            model.pop(key, None)
-        else:
-            deadlines.set(key, time)
-            model[key] = time
-        assert deadlines.next() == min(model.values(), default=None)
-        assert len(deadlines) == len(model)
-    served = []
-    while (key_due := deadlines.pop_due(20)) is not None:
-        served.append(model.pop(key_due))
-    assert served == sorted(served) and not model
-
-
-def test_a_deadline_that_is_moved_all_the_time_costs_no_memory() -> None:
-    deadlines: Deadlines[str] = Deadlines()
-    for time in range(10_000):
-        deadlines.set("a", time)
-        deadlines.ensure("b", 5)
-    assert len(deadlines._heap) < 200
-    assert deadlines.pop_due(4) is None and deadlines.pop_due(5) == "b"
 
 
 def test_a_mailbox_repeats_until_acknowledged() -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from executor.driver import Driver, write_crash_report
+from executor.driver import Driver
+from executor.runner import MachineRunner, write_crash_report
 
 
 class Echo:
@@ -155,3 +156,31 @@ def test_a_bug_is_written_down_told_and_not_carried_on(tmp_path: Path) -> None:
 def test_a_report_that_cannot_be_written_does_not_hide_the_bug(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert write_crash_report(tmp_path / "file", ValueError("x"), []) is None
+
+
+def test_a_loop_of_ones_own_asks_when_and_advances() -> None:
+    machine, performed, now = Echo(), [], [1.0]
+    runner: MachineRunner[str, str] = MachineRunner(machine, performed.append, clock=lambda: now[0])
+    machine.deadline = 4.0
+    machine.answers = {"a": ["of a"]}
+    runner.post("a")
+    assert runner.next_deadline() == 4.0
+    runner.advance()
+    assert performed == ["of a"], "too early"
+    now[0] = 4.5
+    runner.advance()
+    assert performed == ["of a", "due"] and machine.advanced == [1.0, 4.5]
+    runner.close()
+    runner.post("b")
+    assert runner.next_deadline() is None and [event for event, _ in machine.handled] == ["a"]
+
+
+def test_a_loop_of_ones_own_has_the_story_of_a_crash(tmp_path: Path) -> None:
+    runner: MachineRunner[str, str] = MachineRunner(Echo(), lambda _: None, crash_dir=tmp_path)
+    runner.post("before")
+    with pytest.raises(ValueError, match="impossible"):
+        runner.post("bug")
+    (report,) = tmp_path.glob("crash-*.jsonl")
+    told = [json.loads(line) for line in report.read_text().splitlines()]
+    assert [one["event"] for one in told[:2]] == ["'before'", "'bug'"] and told[-1]["error"] == "ValueError"
+    assert isinstance(runner.crash, ValueError)

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from executor.records import Resource
-from yarnopp_cli.cli.frame.argv import DSHELL_FLAGS, DSHELL_VALUES
-from yarnopp_cli.cli.jobs import dshell, pi, run
+from tests.cli.test_argv import YARNS_FLAGS, YARNS_VALUES
+from yarnopp_cli.cli.frame.command import REGISTERED, made
+from yarnopp_cli.cli.jobs import dshell, pi, run  # noqa: F401  (pi: registered)
 from yarnopp_cli.errors import UsageError, YoppError
 
 
-def options_of(name: str, module: object) -> set[str]:
+def options_of(name: str) -> set[str]:
     """Every spelling of every option of a command."""
-    app = typer.Typer()
-    app.callback()(lambda: None)
-    module.register(app)  # type: ignore[attr-defined]
-    command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
-    return {option for parameter in command.params for option in parameter.opts}
+    return {option for parameter in made(REGISTERED[name]).params for option in parameter.opts}
 
 
 def test_dshell_has_every_option_of_yarns() -> None:
-    ours = options_of("dshell", dshell)
-    hadoops = {"--" + name.replace("_", "-") for name in (DSHELL_VALUES | DSHELL_FLAGS) - {"help"}}
+    ours = options_of("dshell")
+    hadoops = {"--" + name.replace("_", "-") for name in {*YARNS_VALUES, *YARNS_FLAGS} - {"help"}}
     assert hadoops <= ours, hadoops - ours
 
 
@@ -31,23 +26,19 @@ def test_every_option_that_does_nothing_says_why() -> None:
     assert all(why for name, why in dshell.WITHOUT_MEANING.items() if name != "jar")
 
 
-@pytest.mark.parametrize(("name", "module"), [("run", run), ("dshell", dshell), ("pi", pi)])
-def test_help_ends_with_two_examples(name: str, module: object) -> None:
-    app = typer.Typer(rich_markup_mode=None)
-    app.callback()(lambda: None)
-    module.register(app)  # type: ignore[attr-defined]
-    shown = CliRunner().invoke(app, [name, "--help"])
-    assert shown.exit_code == 0
-    examples = shown.output.split("Examples:")[1].strip().splitlines()
+@pytest.mark.parametrize("name", ["run", "dshell", "pi"])
+def test_help_ends_with_two_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        made(REGISTERED[name]).main([name, "--help"][1:], prog_name=f"yopp {name}")
+    assert ended.value.code == 0
+    examples = capsys.readouterr().out.split("Examples:")[1].strip().splitlines()
     assert len(examples) == 2 and all(line.strip().startswith(f"yopp {name}") for line in examples)
 
 
 def test_what_follows_the_command_belongs_to_it() -> None:
-    app = typer.Typer()
-    app.callback()(lambda: None)
-    run.register(app)
-    command = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
-    parsed = command.make_context("run", ["-n", "3", "-O", "sleep", "-n", "5", "--help"]).params
+    parsed = (
+        made(REGISTERED["run"]).make_context("run", ["-n", "3", "-O", "sleep", "-n", "5", "--help"]).params
+    )
     assert (parsed["count"], list(parsed["command"])) == (3, ["sleep", "-n", "5", "--help"])
 
 

@@ -13,8 +13,9 @@ from executor.records import ExecutionType, Resource
 from yarnopp_cli.errors import UsageError, YoppError
 from yarnopp_cli.jobs import commands, pifiles, progress
 from yarnopp_cli.masters.messages import TaskReport, TaskState
-from yarnopp_cli.masters.run import RunOptions, plan
+from yarnopp_cli.masters.run import plan
 from yarnopp_cli.masters.tasks import Tally, Task
+from yarnopp_cli.records.jobs import TaskSpec
 from yarnopp_cli.records.reports import FinalApplicationStatus, JobSummary
 
 
@@ -82,7 +83,7 @@ def test_working_directories(here: Path) -> None:
 
 
 def tally(**counts: int) -> Tally:
-    job = plan(RunOptions(("x",), Resource(1, 1), containers=sum(counts.values())))
+    job = plan(("x",), TaskSpec(1, Resource(1, 1)), sum(counts.values()))
     made = Tally(sum(counts.values()))
     tasks = iter([Task.of(0, job.phases[0], spec) for spec in job.phases[0].tasks])
     for name, count in counts.items():
@@ -92,7 +93,7 @@ def tally(**counts: int) -> Tally:
 
 
 def test_where_a_job_stands() -> None:
-    job = plan(RunOptions(("x",), Resource(1, 1), containers=10, execution_type=ExecutionType.OPPORTUNISTIC))
+    job = plan(("x",), TaskSpec(1, Resource(1, 1), ExecutionType.OPPORTUNISTIC), 10)
     states = progress.states_text(tally(RUNNING=2, QUEUED=8))
     assert states == "2 running, 8 queued"
     assert progress.first_line("application_1_0001", job, 1, states) == (

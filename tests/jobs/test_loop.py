@@ -16,7 +16,8 @@ from executor.records import Resource
 from yarnopp_cli.jobs.loop import Left, MasterLoop, SignalWatch
 from yarnopp_cli.masters import messages as m
 from yarnopp_cli.masters.jobmaster import JobMaster
-from yarnopp_cli.masters.run import RunOptions, plan
+from yarnopp_cli.masters.run import plan
+from yarnopp_cli.records.jobs import TaskSpec
 from yarnopp_cli.records.reports import FinalApplicationStatus
 from yarnopp_cli.rpc.blocking import Connection
 
@@ -60,14 +61,14 @@ def directory() -> Iterator[Path]:
 
 
 def master(count: int) -> JobMaster:
-    return JobMaster(plan(RunOptions(("true",), Resource(10, 1), containers=count)), ATTEMPT, TOKEN)
+    return JobMaster(plan(("true",), TaskSpec(1, Resource(10, 1)), count), ATTEMPT, TOKEN)
 
 
 def run(
     cluster: FakeCluster, count: int, observer: Recorder, signals: SignalWatch | None = None
 ) -> m.EndMaster:
     with Connection(cluster.address) as connection:
-        return MasterLoop(master(count), connection, observer, signals).run()
+        return MasterLoop(master(count), connection, observer, signals, validate=True).run()
 
 
 def test_a_job_from_its_first_call_to_its_last(directory: Path) -> None:
@@ -153,3 +154,20 @@ def test_what_the_observer_wants_ends_the_job(directory: Path) -> None:
     end = run(cluster, 1, observer)
     cluster.close()
     assert (end.exit_code, end.diagnostics) == (141, "nobody reads")
+
+
+def test_a_bug_of_the_master_leaves_the_story_of_its_last_events(directory: Path) -> None:
+    cluster = FakeCluster(directory, [0])
+    buggy = master(1)
+
+    def handle(event: m.Event, now: float) -> list[m.Command]:
+        if isinstance(event, m.Allocated):
+            raise ValueError("impossible")
+        return JobMaster.handle(buggy, event, now)
+
+    buggy.handle = handle  # type: ignore[method-assign]
+    with Connection(cluster.address) as connection, pytest.raises(ValueError, match="impossible"):
+        MasterLoop(buggy, connection, Recorder(), crash_dir=str(directory / "crashes")).run()
+    cluster.close()
+    [report] = (directory / "crashes").glob("crash-*.jsonl")
+    assert "MasterStarted" in report.read_text() and "impossible" in report.read_text()

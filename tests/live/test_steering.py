@@ -120,7 +120,7 @@ def test_a_drain_that_does_not_wait_is_why_a_job_ended(cluster: Yopp) -> None:
     cluster("run", "-d", "-n", "1", "--memory", "32", "sleep", "60")
     wait_until(lambda: len(cluster.containers("--state", "RUNNING")) == 2, what="the master and its task")
     assert "DECOMMISSIONED" in cluster("node", "drain", "45454", "--kill-after", "0.1s").stdout
-    assert "its master was told to end: its node is drained" in cluster("wait", "last", code=143).stderr
+    assert "its master received SIGTERM: its node is drained" in cluster("wait", "last", code=143).stderr
     cluster("node", "resume", "45454")
 
 

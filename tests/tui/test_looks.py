@@ -9,10 +9,9 @@ import pytest
 
 from yarnopp_cli.records.reports import JobSummary
 from yarnopp_cli.views.applications import summary_text
-from yarnopp_cli.views.cells import short_span
 from yarnopp_cli.views.containers import fields
-from yarnopp_cli.views.text import shorten, vcores, width
-from yarnopp_cli.views.top_applications import compact_columns, counts_cell
+from yarnopp_cli.views.text import short_span, shorten, vcores, width
+from yarnopp_cli.views.top.tables import application_columns, counts_cell
 
 from .driving import Driver, drive
 from .fake import NOW, FakeSource, application, container
@@ -79,7 +78,7 @@ def test_a_cut_text_ends_in_one_ellipsis() -> None:
 
 def test_names_of_applications_have_the_room_that_marks_leave() -> None:
     rows = [application(1, name="nightly-index"), application(2)]
-    columns = {column.key: column for column in compact_columns(NOW, rows, 80)}
+    columns = {column.key: column for column in application_columns(NOW, rows, 80)}
     assert columns["name"].width >= len("nightly-index") and columns["bar"].width >= len("Containers")
     assert counts_cell(rows[0], columns["counts"].width).text == "█7 ▒1 ░4 ·12 ✗1"
     assert sum(column.width + 1 for column in columns.values()) + 2 <= 80

@@ -13,8 +13,8 @@ from yarnopp_cli.errors import ConnectionFailedError, InvalidStateError
 from yarnopp_cli.records.history import EventKind, GetEventsRequest, GetEventsResponse
 from yarnopp_cli.records.reports import NodeState
 from yarnopp_cli.tui.app import THEMES
+from yarnopp_cli.tui.container import DetailScreen
 from yarnopp_cli.tui.dialogs import Confirm
-from yarnopp_cli.tui.screens.detail import DetailScreen
 from yarnopp_cli.tui.table import LiveTable
 
 from .driving import Driver, drive

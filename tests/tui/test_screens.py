@@ -15,12 +15,11 @@ from yarnopp_cli.errors import InvalidStateError
 from yarnopp_cli.records.history import EventKind
 from yarnopp_cli.records.reports import ContainerReport, NodeState
 from yarnopp_cli.tui.actions import _POSSIBLE, refusal
+from yarnopp_cli.tui.container import DetailScreen, LogScreen
 from yarnopp_cli.tui.dialogs import Confirm, TextDialog
-from yarnopp_cli.tui.screens.containers import ContainersScreen
-from yarnopp_cli.tui.screens.detail import DetailScreen
-from yarnopp_cli.tui.screens.log import LogScreen
+from yarnopp_cli.tui.screens import ContainersScreen
 from yarnopp_cli.tui.table import LiveTable
-from yarnopp_cli.views.top_nodes import yarn_columns
+from yarnopp_cli.views.top.tables import yarn_node_columns
 
 from .driving import Driver, drive
 from .fake import LOST, FakeSource, app_id, application, cluster, container, container_id
@@ -38,7 +37,7 @@ def table(driver: Driver) -> LiveTable:
 
 
 def test_yarns_page_has_yarns_titles_in_yarns_order() -> None:
-    columns = yarn_columns(0)
+    columns = yarn_node_columns(0)
     assert [column.title for column in columns[1:]] == YARN_TITLES
     assert all(column.width >= len(column.title) for column in columns), "no title is cut"
 

@@ -13,11 +13,11 @@ from yarnopp_cli.records.reports import (
     FinalApplicationStatus,
     YarnApplicationState,
 )
-from yarnopp_cli.views.mapreduce import JobView
+from yarnopp_cli.views.rest.mapreduce import JobView
 from yarnopp_cli.views.text import of_megabytes
-from yarnopp_cli.web.pages.cluster import MOST_ROWS, containers_table
 from yarnopp_cli.web.pages.html import table
 from yarnopp_cli.web.pages.mapreduce import MOST_TASKS, map_reduce_section
+from yarnopp_cli.web.pages.tables import MOST_ROWS, containers_table
 
 
 def container(number: int, state: ContainerState, started: int = 0) -> ContainerReport:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from yarnopp_cli.plots import _sampled, by_node
-from yarnopp_cli.views.timeline import Line
+from yarnopp_cli.report.plots import _sampled, by_node
+from yarnopp_cli.report.timeline import Line
 
 
 def test_lines_of_a_node_stand_together_in_their_order() -> None:

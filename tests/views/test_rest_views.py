@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yarnopp_cli.resourcemanager.metrics import OpportunisticSchedulerMetrics
-from yarnopp_cli.views.jmx import chosen
-from yarnopp_cli.views.prometheus import Sample, text
-from yarnopp_cli.views.xml import to_xml
+from yarnopp_cli.views.rest.metrics import Figure, prometheus, query_beans
+from yarnopp_cli.views.rest.xml import to_xml
 from yarnopp_cli.web.pages.html import esc, moment, path, state, tag
 
 BEANS = [
@@ -30,15 +29,17 @@ BEANS = [
     ],
 )  # fmt: skip
 def test_beans_are_chosen_as_jmx_does(query: str, number: int) -> None:
-    status, found = chosen(BEANS, query, "")
+    status, found = query_beans(BEANS, query, "")
     assert (status, len(found["beans"])) == (200, number)
 
 
 def test_one_attribute_of_a_bean() -> None:
     name = str(BEANS[0]["name"])
-    assert chosen(BEANS, "", f"{name}::A") == (200, {"beans": [{"name": name, "A": 1}]})
-    assert chosen(BEANS, "", "Hadoop:service=ResourceManager,*::A")[1]["beans"] == [{"name": name, "A": 1}]
-    assert chosen(BEANS, "", "Hadoop:name=nothing::A") == (200, {"beans": []})
+    assert query_beans(BEANS, "", f"{name}::A") == (200, {"beans": [{"name": name, "A": 1}]})
+    assert query_beans(BEANS, "", "Hadoop:service=ResourceManager,*::A")[1]["beans"] == [
+        {"name": name, "A": 1}
+    ]
+    assert query_beans(BEANS, "", "Hadoop:name=nothing::A") == (200, {"beans": []})
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def test_one_attribute_of_a_bean() -> None:
     ],
 )  # fmt: skip
 def test_a_query_that_is_none_is_refused_as_hadoop_does(query: str, get: str, status: int) -> None:
-    found, told = chosen(BEANS, query, get)
+    found, told = query_beans(BEANS, query, get)
     assert (found, told["result"]) == (status, "ERROR")
 
 
@@ -73,11 +74,11 @@ def test_xml_repeats_lists_and_leaves_out_nothings() -> None:
 
 
 def test_prometheus_text_has_one_heading_a_name_and_escapes_labels() -> None:
-    found = text(
+    found = prometheus(
         [
-            Sample("a", 1, "A.", labels={"x": 'q"\\\n'}),
-            Sample("b", 0.5, "B.", "counter"),
-            Sample("a", 2.0, "A."),
+            Figure("", 1, "a", "A.", labels={"x": 'q"\\\n'}),
+            Figure("", 0.5, "b", "B.", "counter"),
+            Figure("", 2.0, "a", "A."),
         ]
     )
     assert (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from yarnopp_cli.records.history import EventKind, HistoryEvent
 from yarnopp_cli.records.reports import ApplicationReport, FinalApplicationStatus, YarnApplicationState
-from yarnopp_cli.views import timeline
-from yarnopp_cli.views.report_page import page
-from yarnopp_cli.views.timeline import GRANTED, PAUSED, QUEUED, RUNNING, Segment
+from yarnopp_cli.report import timeline
+from yarnopp_cli.report.page import page
+from yarnopp_cli.report.timeline import GRANTED, PAUSED, QUEUED, RUNNING, Segment
 
 O, G = "OPPORTUNISTIC", "GUARANTEED"  # noqa: E741 - the letters that people use for them
 BASE = 1_000_000

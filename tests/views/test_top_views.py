@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from executor.records import ContainerState, ExecutionType, OpportunisticContainersStatus, Resource
 from tests.tui.fake import NOW, cluster, container, container_id, node
-from yarnopp_cli.views import consequences, frame, spark, waiting
-from yarnopp_cli.views.cells import fitted, matches, short_megabytes, short_span
+from yarnopp_cli.views import consequences, waiting
+from yarnopp_cli.views.columns import matches
 from yarnopp_cli.views.picture import Picture
-from yarnopp_cli.views.sampling import SAMPLES, History
-from yarnopp_cli.views.text import width
-from yarnopp_cli.views.top_header import first_line, second_line
-from yarnopp_cli.views.top_nodes import COMPACT
+from yarnopp_cli.views.text import fitted, short_megabytes, short_span, width
+from yarnopp_cli.views.top import frame, spark
+from yarnopp_cli.views.top.lines import first_line, second_line
+from yarnopp_cli.views.top.sampling import SAMPLES, History
+from yarnopp_cli.views.top.tables import NODE_COLUMNS
 
 
 @given(st.lists(st.integers(0, 10_000), max_size=8), st.integers(0, 60))
@@ -137,10 +138,10 @@ def test_what_killing_costs_is_said() -> None:
 
 def test_filter_words_all_have_to_be_there_and_not_the_excluded_ones() -> None:
     one = node()
-    assert matches(one, COMPACT, ["running", "HOST1"], one.node_id)
-    assert not matches(one, COMPACT, ["running", "!host1"], one.node_id)
-    assert not matches(one, COMPACT, ["lost"], one.node_id)
-    assert matches(one, COMPACT, ["!"], "a!b")
+    assert matches(one, NODE_COLUMNS, ["running", "HOST1"], one.node_id)
+    assert not matches(one, NODE_COLUMNS, ["running", "!host1"], one.node_id)
+    assert not matches(one, NODE_COLUMNS, ["lost"], one.node_id)
+    assert matches(one, NODE_COLUMNS, ["!"], "a!b")
 
 
 @given(st.integers(1, 250))

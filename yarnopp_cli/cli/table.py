@@ -64,6 +64,7 @@ TABLE: tuple[Entry, ...] = (
         "List, show, kill, pause, promote and resize containers",
         "Looking",
         group=True,
+        more=("looking.container_shell",),
     ),
     Entry(
         "node",

@@ -78,7 +78,7 @@ def _read_json(path: str) -> object:
         raise MessageError(f"cannot read {path}", because=str(error)) from None
 
 
-TOLD_TO_END = "its master was told to end: its node is drained or stopped, or somebody ended its container"
+TERMINATED = "its master received SIGTERM: its node is drained or stopped, or somebody ended its container"
 
 
 def run_job(
@@ -88,13 +88,18 @@ def run_job(
     with SignalWatch() as signals, Connection(job.rm_address) as connection:
         master = JobMaster(job, attempt_id, token)
         end = MasterLoop(
-            master, connection, observer, signals, scheduler_address, told_to_end=TOLD_TO_END
+            master,
+            connection,
+            observer,
+            signals,
+            scheduler_address,
+            terminated=TERMINATED,
+            crash_dir=os.environ.get("LOG_DIRS"),
         ).run()
     observer.notice(
         f"{end.final_status.value}, exit code {end.exit_code}: {end.diagnostics or 'all is well'}"
     )
-    for line in filter(None, (progress.summary_line(end.summary, always=True),)):
-        observer.notice(line)
+    observer.notice(progress.summary_line(end.summary, always=True))
     return end
 
 

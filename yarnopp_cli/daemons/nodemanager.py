@@ -249,7 +249,7 @@ class NodeManagerDaemon:
         if self._web.listener is not None:
             if self._web.listener.warning:
                 LOG.warning("%s", self._web.listener.warning)
-            self._web.serve(self._calls, self.machine, self._process.run_dir, self._node_facts())
+            self._web.serve(self._calls, self.machine.node_id, self._process.run_dir, self._node_facts())
 
     def _node_facts(self) -> ContainerLimitFacts:
         """How this node limits its containers, as its documents tell it."""

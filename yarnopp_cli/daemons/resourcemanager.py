@@ -128,7 +128,7 @@ class ResourceManagerDaemon:
         if listener.warning:
             LOG.warning("%s", listener.warning)
         self.machine.serves_pages(listener.address, listener.warning)
-        self._web.serve(self._calls, self.machine, self._process.run_dir, self._configuration)
+        self._web.serve(self._calls, self._process.run_dir, self._configuration)
 
     async def serve(self) -> int:
         """Serve until the end; the exit code."""

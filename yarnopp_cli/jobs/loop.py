@@ -1,7 +1,8 @@
-"""The loop that acts for a master: one ``poll`` over the RM, the nodes and signals. No asyncio, no threads.
+"""What acts for a master: one ``poll`` over the RM, the nodes and signals. No asyncio, no threads.
 
 It performs a ``JobMaster``'s commands, feeds it their answers, and asks an observer what else there is to do.
-It reconnects where the master asks again, and decides nothing itself.
+It reconnects where the master asks again, and decides nothing itself. ``MachineRunner`` keeps the order of
+events, the deadlines, and the story of a crash.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
+
+from executor.runner import MachineRunner
 
 from ..errors import ConnectionFailedError, YoppError
 from ..masters import messages as m
@@ -95,8 +98,8 @@ def _noted(number: int, frame: object) -> None:
 class MasterLoop:
     """Runs one master to its end. ``rm`` is the connection over which the application was submitted.
 
-    ``scheduler_address`` is where its scheduler is, "" for the RM itself; ``told_to_end`` what a SIGTERM to its process
-    means to whoever asks why the job has ended.
+    ``scheduler_address`` is where its scheduler is, "" for the RM itself; ``terminated`` what a SIGTERM to its process
+    means to whoever asks why the job has ended. ``crash_dir`` and ``validate`` are as in ``MachineRunner``.
     """
 
     def __init__(
@@ -107,9 +110,10 @@ class MasterLoop:
         signals: SignalWatch | None = None,
         scheduler_address: str = "",
         *,
-        told_to_end: str = "its client was asked to end",
+        terminated: str = "received SIGTERM",
+        crash_dir: str | None = None,
+        validate: bool = False,
     ) -> None:
-        self.master = master
         self.rm: Connection | None = rm
         self._rm_address = rm.address
         self._scheduler_address = scheduler_address
@@ -118,17 +122,21 @@ class MasterLoop:
         self._signals = signals
         self._nodes: dict[str, Connection] = {}
         self._calls: dict[tuple[Connection, int], m.Call] = {}
-        self._inbox: deque[m.Event] = deque()
+        self._runner: MachineRunner[m.Event, m.Command] = MachineRunner(
+            master, self._perform, crash_dir=crash_dir, validate=validate
+        )
+        self._news: deque[m.TaskChanged | m.Notice] = deque()
         self._end: m.EndMaster | None = None
         self._interrupts = 0
-        self._told_to_end = told_to_end
+        self._terminated = terminated
 
     def run(self) -> m.EndMaster:
         """Until the master has ended. Raises Left when a person asks a second time for the end."""
-        self._post(m.MasterStarted())
+        self._runner.post(m.MasterStarted())
         try:
             while self._end is None:
                 self._step()
+            self._tell()
             return self._end
         finally:
             for connection in self._nodes.values():
@@ -136,20 +144,27 @@ class MasterLoop:
             if self._scheduler is not None:
                 self._scheduler.close()
 
+    def _tell(self) -> None:
+        """Pass on what is for the observer. What goes wrong there is no bug of the machine's."""
+        while self._news:
+            news = self._news.popleft()
+            if isinstance(news, m.Notice):
+                self._observer.notice(news.text)
+            else:
+                self._observer.task_changed(news.task)
+
     def _step(self) -> None:
-        now = time.monotonic()
+        self._tell()
         wanted = self._observer.stop_wanted()
         if wanted is not None:
-            self._post(wanted)
-        times = [self._observer.tick(now), self.master.next_deadline(), now + _LONGEST_WAIT]
-        if self._end is not None:
-            return
-        self._wait(max(0.0, min(t for t in times if t is not None) - time.monotonic()))
+            self._runner.post(wanted)
         now = time.monotonic()
-        deadline = self.master.next_deadline()
-        if deadline is not None and deadline <= now:
-            self._perform_all(self.master.advance(now))
-        self._drain()
+        times = [self._observer.tick(now), self._runner.next_deadline(), now + _LONGEST_WAIT]
+        if self._end is None:
+            self._wait(max(0.0, min(t for t in times if t is not None) - time.monotonic()))
+            deadline = self._runner.next_deadline()
+            if deadline is not None and deadline <= time.monotonic():
+                self._runner.advance()
 
     def _wait(self, seconds: float) -> None:
         connections = [c for c in (self.rm, self._scheduler, *self._nodes.values()) if c is not None]
@@ -181,7 +196,7 @@ class MasterLoop:
         for call_id, answer in answers:
             command = self._calls.pop((connection, call_id), None)
             if command is not None:
-                self._inbox.append(_event_of(command, answer))
+                self._runner.post(_event_of(command, answer))
 
     def _lose(self, connection: Connection, error: YoppError) -> None:
         """A connection has ended: every call over it has failed."""
@@ -193,7 +208,8 @@ class MasterLoop:
         else:
             self._nodes = {address: c for address, c in self._nodes.items() if c is not connection}
         lost = [key for key in self._calls if key[0] is connection]
-        self._inbox.extend(m.CallFailed(self._calls.pop(key), error) for key in lost)
+        for command in [self._calls.pop(key) for key in lost]:
+            self._runner.post(m.CallFailed(command, error))
 
     def _on_signals(self) -> None:
         assert self._signals is not None
@@ -203,31 +219,21 @@ class MasterLoop:
                 raise Left
             reason = {
                 signal.SIGINT: "interrupted by Ctrl-C",
-                signal.SIGTERM: self._told_to_end,
-                signal.SIGHUP: "the terminal of its client was closed",
+                signal.SIGTERM: self._terminated,
+                signal.SIGHUP: "terminal closed (SIGHUP)",
             }[number]
             self._observer.stopping(reason)
-            self._inbox.append(m.StopRequested(reason, 128 + number, FinalApplicationStatus.KILLED))
+            self._runner.post(m.StopRequested(reason, 128 + number, FinalApplicationStatus.KILLED))
 
-    def _post(self, event: m.Event) -> None:
-        self._inbox.append(event)
-        self._drain()
-
-    def _drain(self) -> None:
-        while self._inbox and self._end is None:
-            self._perform_all(self.master.handle(self._inbox.popleft(), time.monotonic()))
-
-    def _perform_all(self, commands: list[m.Command]) -> None:
-        for command in commands:
-            match command:
-                case m.TaskChanged():
-                    self._observer.task_changed(command.task)
-                case m.Notice():
-                    self._observer.notice(command.text)
-                case m.EndMaster():
-                    self._end = command
-                case _:
-                    self._call(command)
+    def _perform(self, command: m.Command) -> None:
+        match command:
+            case m.TaskChanged() | m.Notice():
+                self._news.append(command)
+            case m.EndMaster():
+                self._end = command
+                self._runner.close()
+            case _:
+                self._call(command)
 
     def _call(self, command: m.Call) -> None:
         method, _ = _METHODS[type(command)]
@@ -236,11 +242,11 @@ class MasterLoop:
             connection = self._connection_for(command)
             self._calls[connection, connection.send(method, command.request)] = command
         except ConnectionFailedError as error:
-            self._inbox.append(m.CallFailed(command, error))
+            self._runner.post(m.CallFailed(command, error))
             if connection is not None:
                 self._lose(connection, error)
         except YoppError as error:
-            self._inbox.append(m.CallFailed(command, error))
+            self._runner.post(m.CallFailed(command, error))
 
     def _connection_for(self, command: m.Call) -> Connection:
         if isinstance(command, m.RMCommand):

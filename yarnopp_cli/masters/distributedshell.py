@@ -7,51 +7,43 @@ and fails nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import replace
 
-from executor.records import ExecutionType, Resource
+from executor.light import dataclass
 
 from ..errors import UsageError
-from ..records.jobs import JobSpec, PhaseSpec, TaskSpec
-from ..records.requests import ANY
+from ..records.jobs import JobSpec, PhaseSpec, TaskSpec, alike
+from ..settings.applications import ApplicationSettings
 
 APPLICATION_TYPE = "YARN"
+NAME = "DistributedShell"
 SHELL_ID = "YARN_SHELL_ID"
 SCRIPT_NAME = "ExecScript.sh"
 NEVER_RETRY = 0
-RETRY_ON_ALL_ERRORS = 1
 RETRY_ON_SPECIFIC_ERROR_CODES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class ShellOptions:
-    """YARN's options, those that mean something on one host.
+class ContainerRetryContext:
+    """How often a failing container is run again, and when (YARN's record).
 
-    Exactly one of ``shell_command`` and ``shell_script`` (its text), or ``argv``: a command that is run as it
-    is, without a shell. ``retry_policy`` is YARN's number (``ContainerRetryPolicy``).
+    ``policy`` is YARN's number, ``maximum`` -1 means for ever.
     """
 
-    resource: Resource
-    shell_command: str = ""
-    shell_script: str | None = None
-    argv: tuple[str, ...] = ()
-    shell_args: tuple[str, ...] = ()
-    environment: dict[str, str] = field(default_factory=dict)
-    containers: int = 1
-    execution_type: ExecutionType = ExecutionType.GUARANTEED
-    enforce: bool = False
-    promote: bool = False
-    container_priority: int = 0
-    name: str = "DistributedShell"
-    timeout_ms: int = 0
-    retry_policy: int = NEVER_RETRY
-    retry_error_codes: tuple[int, ...] = ()
-    max_retries: int = 0
-    retry_interval_ms: int = 0
-    working_directory: str | None = None
-    node: str = ANY
-    max_preemptions: int = 100
-    preempted_is_failure: bool = False
+    policy: int = NEVER_RETRY
+    error_codes: tuple[int, ...] = ()
+    maximum: int = 0
+    interval_ms: int = 0
+
+    @property
+    def attempts(self) -> int:
+        """How often one container may fail."""
+        if self.policy == NEVER_RETRY:
+            return 1
+        if self.policy == RETRY_ON_SPECIFIC_ERROR_CODES and not self.error_codes:
+            return 1
+        return 2**31 if self.maximum < 0 else self.maximum + 1
 
 
 def check_one(*given: bool) -> None:
@@ -64,63 +56,66 @@ def check_one(*given: bool) -> None:
         )
 
 
-def plan(options: ShellOptions, shell: str = "bash") -> JobSpec:
-    """The job that these options ask for; ``shell`` runs the command.
+def plan(
+    task: TaskSpec,
+    containers: int = 1,
+    *,
+    shell_command: str = "",
+    shell_script: str | None = None,
+    argv: tuple[str, ...] = (),
+    shell_args: tuple[str, ...] = (),
+    shell: str = "bash",
+    environment: Mapping[str, str] | None = None,
+    retry: ContainerRetryContext = ContainerRetryContext(),
+    promote: bool = False,
+    name: str = NAME,
+    timeout_ms: int = 0,
+    max_preemptions: int = 100,
+    exit_rule: str = "highest",
+) -> JobSpec:
+    """The job of ``containers`` tasks like ``task``.
 
-    Raises UsageError where they contradict.
+    ``shell`` runs ``shell_command`` or ``shell_script`` (its text) with ``shell_args``; ``argv`` instead of both is a
+    command that is run as it is, without a shell. Raises UsageError unless exactly one of the three is given.
     """
-    check_one(bool(options.shell_command), options.shell_script is not None, bool(options.argv))
-    arguments = " ".join(options.shell_args)
-    files: dict[str, str] = {}
-    if options.argv:
-        command = options.argv
-    elif options.shell_script is not None:
-        files[SCRIPT_NAME] = options.shell_script
-        command = (shell, "-c", f"exec {shell} ./{SCRIPT_NAME} {arguments}".rstrip())
-        if options.working_directory is not None:
-            raise UsageError("a script runs in its container's own directory, where it is put")
-    else:
-        command = (shell, "-c", f"{options.shell_command} {arguments}".rstrip())
+    check_one(bool(shell_command), shell_script is not None, bool(argv))
+    arguments = " ".join(shell_args)
+    if shell_script is not None:
+        argv = (shell, "-c", f"exec {shell} ./{SCRIPT_NAME} {arguments}".rstrip())
+    elif shell_command:
+        argv = (shell, "-c", f"{shell_command} {arguments}".rstrip())
     phase = PhaseSpec(
         name="shell",
-        tasks=tuple(
-            TaskSpec(
-                number=number,
-                resource=options.resource,
-                execution_type=options.execution_type,
-                priority=options.container_priority,
-                enforce=options.enforce,
-            )
-            for number in range(1, options.containers + 1)
-        ),
-        command=command,
-        environment=options.environment,
-        working_directory=options.working_directory,
-        files=files,
-        max_attempts=_attempts(options),
-        retry_codes=options.retry_error_codes
-        if options.retry_policy == RETRY_ON_SPECIFIC_ERROR_CODES
-        else (),
-        retry_interval_ms=options.retry_interval_ms,
+        tasks=alike(task, containers),
+        command=argv,
+        environment=dict(environment or {}),
+        files={} if shell_script is None else {SCRIPT_NAME: shell_script},
+        max_attempts=retry.attempts,
+        retry_codes=retry.error_codes if retry.policy == RETRY_ON_SPECIFIC_ERROR_CODES else (),
+        retry_interval_ms=retry.interval_ms,
         number_variable=SHELL_ID,
         number_by_allocation=True,
-        promote=options.promote,
-        resource_name=options.node,
+        promote=promote,
     )
     return JobSpec(
-        name=options.name,
+        name=name,
         application_type=APPLICATION_TYPE,
         phases=(phase,),
-        timeout_ms=options.timeout_ms,
-        max_preemptions=options.max_preemptions,
-        preempted_is_failure=options.preempted_is_failure,
+        timeout_ms=timeout_ms,
+        max_preemptions=max_preemptions,
+        exit_rule=exit_rule,
     )
 
 
-def _attempts(options: ShellOptions) -> int:
-    """How often one container may fail; YARN's -1 retries mean for ever."""
-    if options.retry_policy == NEVER_RETRY:
-        return 1
-    if options.retry_policy == RETRY_ON_SPECIFIC_ERROR_CODES and not options.retry_error_codes:
-        return 1
-    return 2**31 if options.max_retries < 0 else options.max_retries + 1
+def under(job: JobSpec, settings: ApplicationSettings) -> JobSpec:
+    """A plan of the above as the configuration bounds it."""
+    least_ms = settings.retry_minimum_interval_ms
+    return replace(
+        job,
+        phases=tuple(
+            replace(phase, retry_interval_ms=max(0, least_ms, phase.retry_interval_ms))
+            for phase in job.phases
+        ),
+        max_preemptions=settings.max_preemptions,
+        preempted_is_failure=settings.preempted_counts_as_failed,
+    )

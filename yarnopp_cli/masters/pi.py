@@ -1,13 +1,11 @@
 """The plan of ``yopp pi``: Hadoop's QuasiMonteCarlo, N maps and one reduce, and what their counts say. Pure.
 
 Priorities are MapReduce's (``RMContainerAllocator``): a failed map's next attempt 5, the reduce 10,
-opportunistic maps 19, maps 20. The percentage of opportunistic maps is exact and spread evenly (decision
-11.11).
+opportunistic maps 19, maps 20. The percentage of opportunistic maps is exact and spread evenly.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 
 from executor.records import ExecutionType, Resource
@@ -15,6 +13,7 @@ from executor.records import ExecutionType, Resource
 from ..errors import UsageError
 from ..records.jobs import JobSpec, PhaseSpec, PiSpec, TaskSpec
 from ..records.mapreduce import JobProperty, MapReduceJob
+from ..settings.applications import ApplicationSettings
 
 APPLICATION_TYPE = "MAPREDUCE"
 NAME = "QuasiMonteCarlo"
@@ -22,9 +21,6 @@ PRIORITY_FAST_FAIL_MAP = 5
 PRIORITY_REDUCE = 10
 PRIORITY_OPPORTUNISTIC_MAP = 19
 PRIORITY_MAP = 20
-DEFAULT_RESOURCE = Resource(1024, 1)
-"""MapReduce's default size of a map and of a reduce."""
-
 MAXIMUM_MAPS = 100_000
 MAXIMUM_POINTS = 2**53
 """More maps than this would take longer to write down than to compute; more points than this have no exact
@@ -38,26 +34,6 @@ RESULT = "reduce-out"
 
 a map's input (``offset size``) and output, and the sum (``inside outside``).
 """
-
-
-@dataclass(frozen=True, slots=True)
-class PiOptions:
-    """What ``yopp pi`` was asked for. ``program`` is the command that runs ``jobs/halton.py``."""
-
-    maps: int
-    samples: int
-    directory: str
-    program: tuple[str, ...]
-    opportunistic_percent: int = 0
-    map_resource: Resource = DEFAULT_RESOURCE
-    reduce_resource: Resource = DEFAULT_RESOURCE
-    map_attempts: int = 4
-    reduce_attempts: int = 4
-    timeout_ms: int = 0
-    max_preemptions: int = 100
-    name: str = NAME
-    maps_rule: str = "SPREAD"
-    properties: tuple[JobProperty, ...] = ()
 
 
 def check_size(maps: int, samples: int) -> None:
@@ -92,14 +68,25 @@ def opportunistic_maps(maps: int, percent: int, rule: str = "SPREAD") -> tuple[b
     return tuple((index + 1) * count // maps > index * count // maps for index in range(maps))
 
 
-def plan(options: PiOptions) -> JobSpec:
-    """The job: a phase of maps and a phase of one reduce."""
-    directory = options.directory
-    kinds = opportunistic_maps(options.maps, options.opportunistic_percent, options.maps_rule)
-    maps = tuple(
+def plan(
+    maps: int,
+    samples: int,
+    directory: str,
+    program: tuple[str, ...],
+    settings: ApplicationSettings,
+    *,
+    timeout_ms: int = 0,
+    exit_rule: str = "highest",
+    properties: tuple[JobProperty, ...] = (),
+) -> JobSpec:
+    """The job: a phase of maps and a phase of one reduce. ``program`` is the command that runs ``jobs/halton.py``."""
+    map_resource = Resource(settings.map_memory_mb, settings.map_vcores)
+    reduce_resource = Resource(settings.reduce_memory_mb, settings.reduce_vcores)
+    kinds = opportunistic_maps(maps, settings.num_opportunistic_maps_percent, settings.opportunistic_maps)
+    tasks = tuple(
         TaskSpec(
             number=index + 1,
-            resource=options.map_resource,
+            resource=map_resource,
             execution_type=ExecutionType.OPPORTUNISTIC if opportunistic else ExecutionType.GUARANTEED,
             priority=PRIORITY_OPPORTUNISTIC_MAP if opportunistic else PRIORITY_MAP,
             arguments=(
@@ -109,40 +96,39 @@ def plan(options: PiOptions) -> JobSpec:
         )
         for index, opportunistic in enumerate(kinds)
     )
-    reduce = TaskSpec(number=1, resource=options.reduce_resource, priority=PRIORITY_REDUCE)
+    reduce = (TaskSpec(number=1, resource=reduce_resource, priority=PRIORITY_REDUCE),)
     return JobSpec(
-        name=options.name,
+        name=NAME,
         application_type=APPLICATION_TYPE,
         phases=(
-            PhaseSpec(
-                name="map",
-                tasks=maps,
-                command=(*options.program, "map"),
-                max_attempts=options.map_attempts,
-                retry_guaranteed=True,
-                retry_priority=PRIORITY_FAST_FAIL_MAP,
-                fail_fast=True,
-            ),
-            PhaseSpec(
-                name="reduce",
-                tasks=(reduce,),
-                command=(*options.program, "reduce", directory, str(options.maps)),
-                max_attempts=options.reduce_attempts,
-                retry_guaranteed=True,
-                retry_priority=PRIORITY_FAST_FAIL_MAP,
-                fail_fast=True,
+            _phase("map", tasks, (*program, "map"), settings.map_max_attempts),
+            _phase(
+                "reduce", reduce, (*program, "reduce", directory, str(maps)), settings.reduce_max_attempts
             ),
         ),
-        timeout_ms=options.timeout_ms,
-        max_preemptions=options.max_preemptions,
-        pi=PiSpec(options.maps, options.samples, directory),
+        timeout_ms=timeout_ms,
+        max_preemptions=settings.max_preemptions,
+        exit_rule=exit_rule,
+        pi=PiSpec(maps, samples, directory),
         map_reduce=MapReduceJob(
-            options.maps,
+            maps,
             outputs_per_map=2,  # how many points lie inside, how many outside
-            map_attempts=options.map_attempts,
-            reduce_attempts=options.reduce_attempts,
-            properties=options.properties,
+            map_attempts=settings.map_max_attempts,
+            reduce_attempts=settings.reduce_max_attempts,
+            properties=properties,
         ),
+    )
+
+
+def _phase(name: str, tasks: tuple[TaskSpec, ...], command: tuple[str, ...], attempts: int) -> PhaseSpec:
+    return PhaseSpec(
+        name=name,
+        tasks=tasks,
+        command=command,
+        max_attempts=attempts,
+        retry_guaranteed=True,
+        retry_priority=PRIORITY_FAST_FAIL_MAP,
+        fail_fast=True,
     )
 
 

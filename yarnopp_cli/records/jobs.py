@@ -7,7 +7,7 @@ A job is planned once (``masters/{run,distributedshell,pi}.py``) and then driven
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 
 from executor.light import dataclass
 from executor.records import ExecutionType, Resource
@@ -31,6 +31,11 @@ class TaskSpec:
     enforce: bool = False
     arguments: tuple[str, ...] = ()
     duration_hint_ms: int = 0
+
+
+def alike(task: TaskSpec, count: int) -> tuple[TaskSpec, ...]:
+    """``count`` tasks like this one, numbered from 1."""
+    return tuple(replace(task, number=number) for number in range(1, count + 1))
 
 
 @dataclass(frozen=True, slots=True)

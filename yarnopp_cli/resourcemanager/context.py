@@ -11,6 +11,7 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import Any
 
+from executor.core.deadlines import Deadlines
 from executor.records import ExecutionType
 
 from ..allocation.cluster_node import ClusterNode
@@ -20,7 +21,6 @@ from ..allocation.opportunistic import OpportunisticContainerAllocator
 from ..allocation.rebalancing import LimitPolicy
 from ..errors import YoppError
 from ..machine.calls import Reply, ReplyError, StopDaemon
-from ..machine.deadlines import Deadlines
 from ..machine.tokens import AMRM_TOKEN, CONTAINER_TOKEN, derive_key
 from ..records.distributed_protocol import DistributedSchedulingAllocateResponse, RemoteNode
 from ..records.master_protocol import AllocateResponse

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from textual.binding import Binding
@@ -15,12 +16,8 @@ from ..views import consequences
 from ..views.containers import is_live
 from ..views.picture import Picture
 from .base import TopScreen
-from .dialogs import Confirm
 from .source import DEMOTE, KILL, PAUSE, PROMOTE, RESUME
 from .threads import in_thread
-
-STEERING = frozenset({"kill", "pause", "resume", "promote", "demote", "drain"})
-"""Actions that change the cluster: none of them with ``--readonly``."""
 
 LOG = Binding("l", "log", "Log")
 EXPLAIN = Binding("e", "explain", "Explain")
@@ -31,13 +28,7 @@ STEER: list[Binding] = [
     Binding("P", "promote", "Promote"),
     Binding("D", "demote", "Demote", show=False),
 ]
-STEER_UNSEEN: list[Binding] = [
-    Binding("ctrl+k,f9", "kill", "Kill", show=False),
-    Binding("p", "pause", "Pause", show=False),
-    Binding("r", "resume", "Resume", show=False),
-    Binding("P", "promote", "Promote", show=False),
-    Binding("D", "demote", "Demote", show=False),
-]
+STEER_UNSEEN = [replace(one, show=False, key_display=None) for one in STEER]
 
 _POSSIBLE: dict[str, Callable[[ContainerReport], bool]] = {
     KILL: is_live,
@@ -64,13 +55,12 @@ def refusal(action: str, report: ContainerReport) -> str:
 
 def question(action: str, reports: Sequence[ContainerReport], picture: Picture) -> str:
     """What is asked before an action; empty where nothing is."""
-    if action == KILL:
-        return consequences.kill_containers(reports, picture)
-    if action == PROMOTE:
-        return consequences.promote(reports, picture)
-    if action == DEMOTE:
-        return consequences.demote(reports, picture)
-    return ""
+    ask = {
+        KILL: consequences.kill_containers,
+        PROMOTE: consequences.promote,
+        DEMOTE: consequences.demote,
+    }.get(action)
+    return ask(reports, picture) if ask is not None else ""
 
 
 class ContainerActions(TopScreen):
@@ -79,12 +69,6 @@ class ContainerActions(TopScreen):
     def targets(self) -> list[ContainerReport]:
         """What an action is for."""
         raise NotImplementedError
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Textual's: what steers is not there for who only looks."""
-        if action in STEERING and self.top.readonly:
-            return False
-        return super().check_action(action, parameters)
 
     def action_kill(self) -> None:
         """Kill what is marked."""
@@ -108,10 +92,8 @@ class ContainerActions(TopScreen):
 
     def action_log(self) -> None:
         """The output of the container under the cursor."""
-        from .screens.log import LogScreen
-
         if targets := self.targets():
-            self.app.push_screen(LogScreen(targets[0]))
+            self.top.open_log(targets[0])
 
     def action_explain(self) -> None:
         """Why it waits."""
@@ -126,20 +108,14 @@ class ContainerActions(TopScreen):
         possible = [one for one in current if _POSSIBLE[action](one)]
         if not possible:
             if current:
-                self.notify(
-                    refusal(action, current[0]), title=f"cannot {action}", severity="warning", markup=False
-                )
+                self.refuse(action, refusal(action, current[0]))
             return
         text = question(action, possible, picture)
-        if not text:
-            self._perform(action, possible)
-            return
-
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self._perform(action, possible)
-
-        self.app.push_screen(Confirm(text, danger=action in (KILL, DEMOTE)), answered)
+        perform = partial(self._perform, action, possible)
+        if text:
+            self.confirm(text, perform, danger=action in (KILL, DEMOTE))
+        else:
+            perform()
 
     def _perform(self, action: str, reports: Sequence[ContainerReport]) -> None:
         act = self.top.source.act

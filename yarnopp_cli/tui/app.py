@@ -21,21 +21,17 @@ from textual.theme import BUILTIN_THEMES
 from ..errors import YoppError
 from ..records.history import HistoryEvent
 from ..records.reports import ContainerReport
-from ..views.cells import Cell, short_span
+from ..views.columns import Cell
 from ..views.picture import Picture
-from ..views.sampling import History
-from ..views.text import harmless
+from ..views.text import harmless, short_span
+from ..views.top.sampling import History
 from .actions import performed
 from .base import TopScreen
 from .commands import TopCommands
+from .container import STREAMS, DetailScreen, LogScreen
 from .dialogs import TextDialog, beside
 from .feed import EventFeed
-from .screens.applications import ApplicationsScreen
-from .screens.containers import ContainersScreen
-from .screens.detail import DetailScreen
-from .screens.events import EventsScreen
-from .screens.nodes import NodesScreen
-from .screens.queue import QueueScreen
+from .screens import ApplicationsScreen, ContainersScreen, EventsScreen, NodesScreen, QueueScreen
 from .source import Source
 from .threads import in_thread
 
@@ -336,15 +332,19 @@ class YoppTop(App[None]):
 
     def open_node(self, node_id: str) -> None:
         """The containers of a node."""
-        self._open(ContainersScreen(node_id=node_id))
+        self.push_screen(ContainersScreen(node_id=node_id))
 
     def open_application(self, application_id: str) -> None:
         """The containers of an application."""
-        self._open(ContainersScreen(application_id=application_id))
+        self.push_screen(ContainersScreen(application_id=application_id))
 
     def open_container(self, report: ContainerReport) -> None:
         """Everything about a container."""
-        self._open(DetailScreen(report))
+        self.push_screen(DetailScreen(report))
+
+    def open_log(self, report: ContainerReport, stream: str = STREAMS[0]) -> None:
+        """A container's output."""
+        self.push_screen(LogScreen(report, stream))
 
     def open_subject(self, event: HistoryEvent) -> None:
         """What an event happened to."""
@@ -365,6 +365,3 @@ class YoppTop(App[None]):
                 self.notify(getattr(error, "message", str(error)), severity="error", markup=False)
                 return
         self.open_container(found)
-
-    def _open(self, screen: Screen[None]) -> None:
-        self.push_screen(screen)

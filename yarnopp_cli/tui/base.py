@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -11,16 +11,17 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Input
 
-from ..views.cells import Cell, TopColumn
+from ..records.history import HistoryEvent
+from ..records.reports import ContainerReport
+from ..views.columns import Cell, TopColumn
 from ..views.picture import Picture
-from ..views.top_notes import Told
-from .dialogs import Choose
-from .note import Note
-from .summary import Summary, TitleLine
+from ..views.top.lines import Told
+from ..views.top.sampling import History
+from .dialogs import Choose, Confirm
+from .feed import EventFeed
+from .lines import Note, Summary, TitleLine
+from .source import Source
 from .table import LiveTable
-
-if TYPE_CHECKING:
-    from .app import YoppTop
 
 _SHORT, _LOW, _NARROW = 10, 16, 72
 
@@ -39,13 +40,65 @@ ORDER: list[BindingType] = [
 """Each screen names all of its keys itself, so that the footer has them in the order of their use."""
 
 
+STEERING = frozenset({"kill", "pause", "resume", "promote", "demote", "drain"})
+"""Actions that change the cluster: none of them with ``--readonly``."""
+
+
+class Top(Protocol):
+    """What screens use of the app: the pictures, calls of the cluster, and the way to other screens."""
+
+    PLACES: ClassVar[Mapping[str, str]]
+    source: Source
+    feed: EventFeed
+    history: History
+    picture: Picture | None
+    """The newest."""
+    shown: Picture | None
+    """The one that is shown: older than the newest while it is frozen."""
+    readonly: bool
+    frozen: bool
+    finished: bool
+    """Whether ended containers are asked for, too."""
+    lost_since: float | None
+
+    def status(self) -> list[Cell]:
+        """The right end of the first line."""
+
+    def wake(self) -> None:
+        """Take the next picture now."""
+
+    def perform(self, what: str, call: Callable[[], str]) -> None:
+        """Make a call that changes something, tell how it went, and look at once."""
+
+    def explain(self, identifier: str) -> None:
+        """Show why a container, an application or a node waits."""
+
+    def action_place(self, name: str) -> None:
+        """Go to one of ``PLACES``."""
+
+    def open_node(self, node_id: str) -> None:
+        """The containers of a node."""
+
+    def open_application(self, application_id: str) -> None:
+        """The containers of an application."""
+
+    def open_container(self, report: ContainerReport) -> None:
+        """Everything about a container."""
+
+    def open_log(self, report: ContainerReport, stream: str = ...) -> None:
+        """A container's output."""
+
+    def open_subject(self, event: HistoryEvent) -> None:
+        """What an event happened to."""
+
+
 class TopScreen(Screen[None]):
     """A screen that shows the app's picture, each new one while it is in front."""
 
     @property
-    def top(self) -> YoppTop:
+    def top(self) -> Top:
         """The app."""
-        return cast("YoppTop", self.app)
+        return cast("Top", self.app)
 
     def compose(self) -> ComposeResult:
         """Textual's."""
@@ -85,8 +138,10 @@ class TopScreen(Screen[None]):
         """Show this picture."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Textual's: in a line of text a key that would open it is a character."""
+        """Textual's: in a line of text a key that would open it is a character; who only looks steers nothing."""
         if action in ("filter", "search") and isinstance(self.focused, Input):
+            return False
+        if action in STEERING and self.top.readonly:
             return False
         return super().check_action(action, parameters)
 
@@ -101,18 +156,47 @@ class TopScreen(Screen[None]):
             self.app.copy_to_clipboard(identity)
             self.notify(identity, title="copied", timeout=3, markup=False)
 
+    def action_explain(self) -> None:
+        """How it is with what is looked at, and why it waits."""
+        if identity := self.identity():
+            self.top.explain(identity)
+
+    def refuse(self, action: str, why: str) -> None:
+        """Say why an action cannot be."""
+        self.notify(why, title=f"cannot {action}", severity="warning", markup=False)
+
+    def confirm(self, text: str, call: Callable[[], None], *, danger: bool = True) -> None:
+        """Ask, and make the call if the answer is yes."""
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                call()
+
+        self.app.push_screen(Confirm(text, danger=danger), answered)
+
     def action_back(self) -> None:
         """To where one came from."""
         if len(self.app.screen_stack) > 1:
             self.app.pop_screen()
 
 
+class Row(NamedTuple):
+    """How rows of one kind of thing are told: their id, and all of one in a line below the table."""
+
+    identify: Callable[[Any], str]
+    note: Callable[[Any, Picture], Told]
+
+
 class TableScreen(TopScreen):
-    """A screen with one table."""
+    """A screen with one table. Each kind of thing says what its rows are, and how they are told."""
 
     NAME: ClassVar[str] = ""
     EMPTY: ClassVar[str] = "nothing here"
     STEADY: ClassVar[bool] = False
+    """Whether new rows come on top."""
+    ROW: ClassVar[Row]
+    wide: bool = False
+    """Whether the columns are those of YARN's page."""
 
     def body(self) -> ComposeResult:
         """A table, its row under the cursor in full, and the filter's line when it is wanted."""
@@ -138,17 +222,13 @@ class TableScreen(TopScreen):
         """How it shows it."""
         raise NotImplementedError
 
-    def identify(self, row: Any) -> str:
-        """A row's id."""
+    def open(self, row: Any) -> None:
+        """Go on from a row."""
         raise NotImplementedError
 
     def scope(self) -> str:
         """What the rows are restricted to; empty for nothing."""
         return ""
-
-    def note(self, row: Any, picture: Picture) -> Told:
-        """A row in full."""
-        raise NotImplementedError
 
     def identity(self) -> str:
         """As TopScreen says."""
@@ -158,7 +238,7 @@ class TableScreen(TopScreen):
         """As TopScreen says."""
         rows = self.rows(picture)
         table = self.table
-        table.show(rows, self.columns(picture, rows), self.identify)
+        table.show(rows, self.columns(picture, rows), self.ROW.identify)
         table.stale = self.top.lost_since is not None
         self._title()
 
@@ -179,11 +259,27 @@ class TableScreen(TopScreen):
         self.query_one(TitleLine).show(left, "  ".join(right))
 
         picture, row = self.top.shown, table.current
-        self.query_one(Note).show(self.note(row, picture) if picture is not None and row is not None else ())
+        self.query_one(Note).show(
+            self.ROW.note(row, picture) if picture is not None and row is not None else ()
+        )
 
     def on_live_table_changed(self) -> None:
         """Textual's: other marks, another order, or another row under the cursor."""
         self._title()
+
+    def action_open(self) -> None:
+        """Go on from the row under the cursor."""
+        self.table.action_select()
+
+    def on_live_table_selected(self, event: LiveTable.Selected) -> None:
+        """Textual's: opened."""
+        self.open(event.row)
+
+    def action_wide(self) -> None:
+        """The other columns."""
+        self.wide = not self.wide
+        self.table.scroll_to(x=0, animate=False)
+        self.update()
 
     # ---- filter and order
 

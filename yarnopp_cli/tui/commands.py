@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from ..views.consequences import short_id
 from ..views.containers import command_text, shown_state
 from ..views.text import harmless, shorten
-from .base import TopScreen
-
-if TYPE_CHECKING:
-    from .app import YoppTop
+from .base import Top, TopScreen
 
 _MOST_IDS = 2000
 
@@ -31,8 +28,8 @@ class TopCommands(Provider):
     """Actions of the screen, the screens, and the live ids."""
 
     @property
-    def _top(self) -> YoppTop:
-        return cast("YoppTop", self.app)
+    def _top(self) -> Top:
+        return cast("Top", self.app)
 
     def _actions(self) -> Iterator[_Command]:
         seen = set()

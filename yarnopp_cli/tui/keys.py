@@ -8,9 +8,8 @@ from typing import Any
 from textual.binding import Binding
 
 from .app import YoppTop
+from .container import DetailScreen, LogScreen
 from .logview import LogView
-from .screens.detail import DetailScreen
-from .screens.log import LogScreen
 from .table import LiveTable
 
 _NAMES = {

@@ -15,8 +15,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from ..views.text import timestamp, width
+from .lines import TONE_CLASSES, TONE_CSS, tone_style
 from .logfile import LogFile
-from .tones import TONE_CLASSES, TONE_CSS, tone_style
 
 _POLL_SECONDS = 0.25
 _STAMP_CELLS = 13

@@ -19,9 +19,9 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from ..views.cells import Cell, TopColumn, fitted, matches, sorted_rows
-from ..views.text import harmless
-from .tones import TONE_CLASSES, TONE_CSS, tone_style
+from ..views.columns import Cell, TopColumn, matches, sorted_rows
+from ..views.text import fitted, harmless
+from .lines import TONE_CLASSES, TONE_CSS, tone_style
 
 _GUTTER = 2
 _TELLING = 4

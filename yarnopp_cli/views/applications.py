@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from executor.records import Resource
@@ -17,8 +16,9 @@ from ..records.reports import (
 )
 from ..records.requests import ResourceRequest
 from .cluster import resource_document, timeout_document
-from .columns import Column
-from .text import megabytes, span, timestamp
+from .columns import ID, MEGABYTES, NUMBER, PERCENT, SPAN, STATE, TIME, Column, or_dash
+from .noun import Noun
+from .text import span, timestamp
 
 _KILLED_CODE = 143
 _UNASSIGNED = "UNASSIGNED"
@@ -65,62 +65,72 @@ def counts_text(report: ApplicationReport) -> str:
 def columns(now_ms: int) -> tuple[Column[ApplicationReport], ...]:
     """The columns of ``app list``; ``now_ms`` is the epoch time that running times are counted to."""
     return (
-        Column("id", "APPLICATION", lambda app: app.application_id),
+        Column("id", "APPLICATION", lambda app: app.application_id, kind=ID),
         Column("name", "NAME", lambda app: app.name, flexible=True),
         Column("type", "TYPE", lambda app: app.application_type, spare=1),
         Column("user", "USER", lambda app: app.user, wide=True),
         Column("queue", "QUEUE", lambda app: app.queue, wide=True),
-        Column("state", "STATE", lambda app: app.state.value),
+        Column("state", "STATE", lambda app: app.state.value, kind=STATE),
         Column("final", "FINAL", lambda app: app.final_status.value),
-        Column("exit", "EXIT", exit_code, lambda app: _or_dash(exit_code(app)), numeric=True, spare=4),
-        Column(
-            "progress",
-            "PROGRESS",
-            lambda app: round(100 * app.progress, 1),
-            lambda app: f"{100 * app.progress:.0f}%",
-            numeric=True,
-            spare=2,
-        ),
-        Column(
-            "elapsed",
-            "TIME",
-            lambda app: elapsed_ms(app, now_ms),
-            lambda app: span(elapsed_ms(app, now_ms)),
-            numeric=True,
-            spare=3,
-        ),
+        Column("exit", "EXIT", exit_code, lambda app: or_dash(exit_code(app)), kind=NUMBER, spare=4),
+        Column("progress", "PROGRESS", _percent_done, progress_text, kind=PERCENT, spare=2),
+        Column("elapsed", "TIME", lambda app: elapsed_ms(app, now_ms), kind=SPAN, spare=3),
         Column("containers", "CONTAINERS", counts_text, flexible=True),
-        Column(
-            "memory",
-            "MEM",
-            lambda app: app.allocated.memory,
-            lambda app: megabytes(app.allocated.memory),
-            numeric=True,
-            wide=True,
-        ),
-        Column("vcores", "VC", lambda app: app.allocated.vcores, numeric=True, wide=True),
-        Column("priority", "PRIORITY", lambda app: app.priority, numeric=True, wide=True),
+        Column("memory", "MEM", lambda app: app.allocated.memory, kind=MEGABYTES, wide=True),
+        Column("vcores", "VC", lambda app: app.allocated.vcores, kind=NUMBER, wide=True),
+        Column("priority", "PRIORITY", lambda app: app.priority, kind=NUMBER, wide=True),
         Column("tags", "TAGS", lambda app: ",".join(app.tags), flexible=True, wide=True),
-        Column(
-            "started",
-            "STARTED",
-            lambda app: app.started_at_ms,
-            lambda app: timestamp(app.started_at_ms),
-            wide=True,
-        ),
-        Column(
-            "finished",
-            "FINISHED",
-            lambda app: app.finished_at_ms,
-            lambda app: timestamp(app.finished_at_ms),
-            wide=True,
-        ),
+        Column("started", "STARTED", lambda app: app.started_at_ms, kind=TIME, wide=True),
+        Column("finished", "FINISHED", lambda app: app.finished_at_ms, kind=TIME, wide=True),
         Column("command", "COMMAND", lambda app: app.command_line, flexible=True, wide=True),
     )
 
 
-def _or_dash(value: object) -> str:
-    return "-" if value is None else str(value)
+_MORE: tuple[Column[ApplicationReport], ...] = (
+    Column("submitted", "", lambda app: app.submitted_at_ms, kind=TIME),
+    Column("running", "", lambda app: app.containers_running, kind=NUMBER),
+    Column("queued", "", lambda app: app.containers_queued, kind=NUMBER),
+    Column("paused", "", lambda app: app.containers_paused, kind=NUMBER),
+    Column("memoryMB", "", lambda app: app.allocated.memory, kind=NUMBER),
+)
+"""What pages and ``yopp top`` show beside ``columns``."""
+
+PAGE: tuple[tuple[str, str], ...] = (
+    ("ID", "id"),
+    ("User", "user"),
+    ("Name", "name"),
+    ("Application Type", "type"),
+    ("Application Tags", "tags"),
+    ("Queue", "queue"),
+    ("Application Priority", "priority"),
+    ("StartTime", "submitted"),
+    ("LaunchTime", "started"),
+    ("FinishTime", "finished"),
+    ("State", "state"),
+    ("FinalStatus", "final"),
+    ("Running Containers", "running"),
+    ("Queued Containers", "queued"),
+    ("Paused Containers", "paused"),
+    ("Allocated CPU VCores", "vcores"),
+    ("Allocated Memory MB", "memoryMB"),
+    ("Progress", "progress"),
+)
+"""YARN's page of applications, what means something on one host, with the queued and the paused beside the running:
+titles, and the columns they are of."""
+
+
+def by_key(now_ms: int) -> dict[str, Column[ApplicationReport]]:
+    """All columns by their keys, those of pages and ``yopp top`` too."""
+    return {column.key: column for column in (*columns(now_ms), *_MORE)}
+
+
+def _percent_done(app: ApplicationReport) -> float:
+    return round(100 * app.progress, 1)
+
+
+def progress_text(app: ApplicationReport) -> str:
+    """How far it is, in whole percent."""
+    return f"{100 * app.progress:.0f}%"
 
 
 def summary_document(summary: JobSummary) -> dict[str, Any]:
@@ -289,14 +299,8 @@ def _cluster_timestamp(application_id: str) -> int:
     return int(middle[0]) if middle and middle[0].isdigit() else 0
 
 
-def documents(apps: Sequence[ApplicationReport], now_ms: int) -> dict[str, Any]:
-    """YARN's answer to ``GET /ws/v1/cluster/apps``; as there, no application at all is null."""
-    return {"apps": {"app": [document(app, now_ms) for app in apps]} if apps else None}
-
-
 def fields(app: ApplicationReport, now_ms: int) -> list[tuple[str, str]]:
     """What ``app status`` prints, in YARN's order and words, and what YARN does not say after it."""
-    code = exit_code(app)
     lines = [
         ("Application-Id", app.application_id),
         ("Application-Name", app.name),
@@ -307,10 +311,10 @@ def fields(app: ApplicationReport, now_ms: int) -> list[tuple[str, str]]:
         ("Start-Time", timestamp(app.submitted_at_ms or app.started_at_ms)),
         ("Finish-Time", timestamp(app.finished_at_ms)),
         ("Elapsed", span(elapsed_ms(app, now_ms))),
-        ("Progress", f"{100 * app.progress:.0f}%"),
+        ("Progress", progress_text(app)),
         ("State", app.state.value),
         ("Final-State", app.final_status.value),
-        ("Exit", "-" if code is None else str(code)),
+        ("Exit", or_dash(exit_code(app))),
         ("Tracking-URL", (app.tracking_url if _tracking(app) != _UNASSIGNED else "") or "N/A"),
         ("AM Host", app.am_node_id or ("in its client" if app.unmanaged else "N/A")),
         (
@@ -358,10 +362,10 @@ def pauses_text(summary: JobSummary) -> str:
 
 ATTEMPT_COLUMNS: tuple[Column[ApplicationAttemptReport], ...] = (
     Column("id", "ATTEMPT", lambda attempt: attempt.attempt_id),
-    Column("state", "STATE", lambda attempt: attempt.state),
+    Column("state", "STATE", lambda attempt: attempt.state, kind=STATE),
     Column("container", "AM CONTAINER", lambda attempt: attempt.am_container_id or "-"),
-    Column("started", "STARTED", lambda one: one.started_at_ms, lambda one: timestamp(one.started_at_ms)),
-    Column("finished", "FINISHED", lambda one: one.finished_at_ms, lambda one: timestamp(one.finished_at_ms)),
+    Column("started", "STARTED", lambda attempt: attempt.started_at_ms, kind=TIME),
+    Column("finished", "FINISHED", lambda attempt: attempt.finished_at_ms, kind=TIME),
     Column("diagnostics", "DIAGNOSTICS", lambda attempt: attempt.diagnostics, flexible=True),
 )
 
@@ -388,15 +392,6 @@ def attempt_document(attempt: ApplicationAttemptReport) -> dict[str, Any]:
     }
 
 
-def attempt_documents(attempts: Sequence[ApplicationAttemptReport]) -> dict[str, Any]:
-    """YARN's answer to ``GET /ws/v1/cluster/apps/{id}/appattempts``."""
-    return {
-        "appAttempts": {"appAttempt": [attempt_document(attempt) for attempt in attempts]}
-        if attempts
-        else None
-    }
-
-
 def attempt_fields(attempt: ApplicationAttemptReport) -> list[tuple[str, str]]:
     """What ``attempt status`` prints."""
     return [
@@ -407,3 +402,25 @@ def attempt_fields(attempt: ApplicationAttemptReport) -> list[tuple[str, str]]:
         ("Finish-Time", timestamp(attempt.finished_at_ms)),
         ("Diagnostics", attempt.diagnostics),
     ]
+
+
+APPLICATIONS: Noun[ApplicationReport] = Noun(
+    "app",
+    "apps",
+    identity=lambda app: app.application_id,
+    columns=columns,
+    document=document,
+    fields=fields,
+    states=("ALL", *(state.value for state in YarnApplicationState)),
+)
+documents = APPLICATIONS.every
+
+ATTEMPTS: Noun[ApplicationAttemptReport] = Noun(
+    "appAttempt",
+    "appAttempts",
+    identity=lambda attempt: attempt.attempt_id,
+    columns=lambda now_ms: ATTEMPT_COLUMNS,
+    document=lambda attempt, now_ms: attempt_document(attempt),
+    fields=lambda attempt, now_ms: attempt_fields(attempt),
+)
+attempt_documents = ATTEMPTS.every

@@ -1,12 +1,110 @@
-"""Columns of tables: a title and a function each. Pure."""
+"""What tables are made of: columns declared once for a noun, whoever draws them. Pure.
+
+A column's value has a kind, which says how it is written: in tables of the command line and tsv, and in ``yopp top``
+with a tone. A tone only repeats what the text says, so that nothing is lost without colours.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from executor.light import dataclass
+
+from .text import megabytes, short_megabytes, short_span, span, timestamp
 
 T = TypeVar("T")
+
+GOOD, WARN, BAD, DIM, STRONG, ACCENT, PLAIN = "good", "warn", "bad", "dim", "strong", "accent", ""
+
+STATE_TONES = {
+    "RUNNING": GOOD,
+    "FINISHED": GOOD,
+    "SUCCEEDED": GOOD,
+    "DONE": DIM,
+    "PAUSED": WARN,
+    "PAUSING": WARN,
+    "RESUMING": WARN,
+    "RUNNING (silent)": WARN,
+    "DECOMMISSIONING": WARN,
+    "KILLED": BAD,
+    "KILLING": BAD,
+    "FAILED": BAD,
+    "LOST": BAD,
+    "UNHEALTHY": BAD,
+    "QUEUED": DIM,
+    "ALLOCATED": DIM,
+    "ACCEPTED": DIM,
+    "UNDEFINED": DIM,
+    "SHUTDOWN": DIM,
+    "DECOMMISSIONED": DIM,
+}
+"""The tone of each state that any table shows."""
+
+
+_BUSY = 90.0
+
+
+class Cell(NamedTuple):
+    """A text and its tone."""
+
+    text: str
+    tone: str = PLAIN
+
+
+class Kind(NamedTuple):
+    """How values of one kind are shown: ``text`` in tables, tsv and pages, ``cell`` in ``yopp top``."""
+
+    text: Callable[[Any], str]
+    cell: Callable[[Any], Cell]
+    numeric: bool = False
+
+
+def _plain(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def state_cell(state: str) -> Cell:
+    """A state word in its tone."""
+    return Cell(state, STATE_TONES.get(state, PLAIN))
+
+
+def or_dash(value: Any) -> str:
+    """The value; "-" for none."""
+    return "-" if value is None else str(value)
+
+
+WORD = Kind(_plain, lambda value: Cell(_plain(value)))
+ID = Kind(_plain, lambda value: Cell(value, STRONG))
+STATE = Kind(_plain, state_cell)
+NUMBER = Kind(_plain, lambda value: Cell(_plain(value)), numeric=True)
+COUNT = Kind(_plain, lambda value: Cell(str(value), PLAIN if value else DIM), numeric=True)
+MEGABYTES = Kind(megabytes, lambda value: Cell(short_megabytes(value)), numeric=True)
+PERCENT = Kind(
+    lambda value: f"{value:.0f}",
+    lambda value: Cell(f"{value:.0f}", WARN if value >= _BUSY else PLAIN),
+    numeric=True,
+)
+TENTHS = Kind(lambda value: f"{value:.1f}%", lambda value: Cell(f"{value:.1f}%"), numeric=True)
+"""Percent, to the tenth."""
+SPAN = Kind(span, lambda value: Cell(short_span(value)), numeric=True)
+"""Milliseconds."""
+TIME = Kind(timestamp, lambda value: Cell(timestamp(value)))
+"""Epoch milliseconds."""
+
+
+class TopColumn(NamedTuple, Generic[T]):
+    """A column of ``yopp top``. ``width`` in terminal cells; ``flexible`` ones share what is left over. ``order`` gives
+    what is sorted by; ``numeric`` ones stand at the right, and sort descending first.
+    """
+
+    key: str
+    title: str
+    width: int
+    cell: Callable[[T], Cell]
+    order: Callable[[T], Any]
+    numeric: bool = False
+    flexible: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,26 +112,41 @@ class Column(Generic[T]):
     """One column. ``key`` names it in ``--columns``, ``--sort``, tsv and jsonl.
 
     ``value`` gives what is sorted by, and what jsonl has of chosen columns; ``shown`` the text of the cell, in a
-    table as in tsv, where it differs. ``flexible`` columns may be shortened on a narrow terminal; ``wide`` ones
-    appear only with ``-o wide``, or when they are asked for by name; those with a number in ``spare`` are left out
-    where a terminal is too narrow, 1 first.
+    table as in tsv, where its kind does not say it. ``flexible`` columns may be shortened on a narrow terminal;
+    ``wide`` ones appear only with ``-o wide``, or when they are asked for by name; those with a number in ``spare`` are
+    left out where a terminal is too narrow, 1 first.
     """
 
     key: str
     title: str
     value: Callable[[T], Any]
     shown: Callable[[T], str] | None = None
+    kind: Kind = WORD
     numeric: bool = False
     flexible: bool = False
     wide: bool = False
     spare: int = 0
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "numeric", self.numeric or self.kind.numeric)
+
     def cell(self, row: T) -> str:
         """The text in a table and in tsv; empty for no value."""
-        if self.shown is not None:
-            return self.shown(row)
-        value = self.value(row)
-        return "" if value is None else str(value)
+        return self.shown(row) if self.shown is not None else self.kind.text(self.value(row))
+
+    def top(
+        self,
+        title: str,
+        width: int = 0,
+        *,
+        key: str = "",
+        cell: Callable[[T], Cell] | None = None,
+        flexible: bool = False,
+    ) -> TopColumn[T]:
+        """The same in ``yopp top``, under another title: as wide as that, if not wider."""
+        value, kind = self.value, self.kind
+        drawn = cell or (lambda row: kind.cell(value(row)))
+        return TopColumn(key or self.key, title, max(width, len(title)), drawn, value, self.numeric, flexible)
 
 
 def default_columns(columns: Iterable[Column[T]], *, wide: bool) -> tuple[Column[T], ...]:
@@ -85,3 +198,23 @@ def _sortable(value: Any) -> tuple[int, float, str]:
     if isinstance(value, (int, float)):
         return (1, float(value), "")
     return (2, 0.0, str(value))
+
+
+def sorted_rows(rows: Sequence[T], column: TopColumn[T], *, descending: bool) -> list[T]:
+    """``rows`` in the order of one column; equal ones as they were."""
+    return sorted(rows, key=column.order, reverse=descending)
+
+
+def matches(row: T, columns: Sequence[TopColumn[T]], words: Sequence[str], identity: str) -> bool:
+    """Whether each of ``words`` is somewhere in the row's texts or its id, whatever its case; one that begins with
+    ``!`` must not be.
+    """
+    text = " ".join([identity, *(column.cell(row).text for column in columns)]).casefold()
+    for word in words:
+        wanted = word.casefold()
+        if wanted.startswith("!") and len(wanted) > 1:
+            if wanted[1:] in text:
+                return False
+        elif wanted not in text:
+            return False
+    return True

@@ -11,10 +11,9 @@ from executor.records import ContainerState, ExecutionType, Resource
 from ..records.ids import dotted
 from ..records.reports import ApplicationReport, ContainerReport, NodeReport
 from .applications import counts_text
-from .cells import short_span
 from .containers import shown_state, time_ms
 from .picture import Picture
-from .text import megabytes
+from .text import megabytes, short_span
 from .waiting import free_of, is_waiting
 
 _NAMED = 3

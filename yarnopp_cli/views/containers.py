@@ -21,7 +21,8 @@ from ..errors import EXIT_TRY_AGAIN
 from ..explain.waited import Waited, waited
 from ..records.reports import ContainerReport
 from . import causes
-from .columns import Column
+from .columns import ID, MEGABYTES, NUMBER, SPAN, STATE, TIME, Column
+from .noun import Noun
 from .text import megabytes, span, timestamp, vcores
 
 _MIB = 1 << 20
@@ -111,6 +112,10 @@ def _memory_text(report: ContainerReport) -> str:
     return f"{megabytes(round(used / _MIB, 1))} / {limit}" if used else f"- / {limit}"
 
 
+def _known_status(report: ContainerReport) -> int | None:
+    return None if report.exit_status == _INVALID else report.exit_status
+
+
 def _exit_cell(report: ContainerReport) -> str:
     if report.exit_status == _INVALID:
         return "-"
@@ -121,76 +126,57 @@ def _exit_cell(report: ContainerReport) -> str:
 def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:
     """The columns of ``container list`` and ``ps``; ``now_ms`` is what times are counted to."""
     return (
-        Column("id", "CONTAINER", lambda one: one.container_id),
+        Column("id", "CONTAINER", lambda one: one.container_id, kind=ID),
         Column("type", "TYPE", lambda one: one.execution_type.value),
-        Column("state", "STATE", shown_state),
-        Column(
-            "position",
-            "POS",
-            lambda one: one.position,
-            lambda one: str(one.position or "-"),
-            numeric=True,
-            spare=7,
-        ),
+        Column("state", "STATE", shown_state, kind=STATE),
+        Column("position", "POS", lambda one: one.position, _position, kind=NUMBER, spare=7),
         Column("node", "NODE", lambda one: one.node_id, spare=3),
-        Column(
-            "time",
-            "TIME",
-            lambda one: time_ms(one, now_ms),
-            lambda one: span(time_ms(one, now_ms)),
-            numeric=True,
-            spare=6,
-        ),
-        Column(
-            "cpu",
-            "CPU",
-            lambda one: round(one.usage.cpu_seconds, 3),
-            lambda one: f"{one.usage.cpu_seconds:.1f} s" if one.usage.cpu_seconds else "-",
-            numeric=True,
-            spare=4,
-        ),
-        Column(
-            "memory", "MEM", lambda one: one.usage.memory_bytes // _MIB, _memory_text, numeric=True, spare=2
-        ),
-        Column("vcores", "VC", lambda one: one.resource.vcores, numeric=True, spare=1),
-        Column(
-            "exit",
-            "EXIT",
-            lambda one: None if one.exit_status == _INVALID else one.exit_status,
-            _exit_cell,
-            spare=5,
-        ),
+        Column("time", "TIME", lambda one: time_ms(one, now_ms), kind=SPAN, spare=6),
+        Column("cpu", "CPU", lambda one: round(one.usage.cpu_seconds, 3), _cpu_text, kind=NUMBER, spare=4),
+        Column("memory", "MEM", _used_mb, _memory_text, kind=MEGABYTES, spare=2),
+        Column("vcores", "VC", lambda one: one.resource.vcores, kind=NUMBER, spare=1),
+        Column("exit", "EXIT", _known_status, _exit_cell, spare=5),
         Column("command", "COMMAND", command_text, flexible=True),
         Column("app", "APPLICATION", lambda one: one.application_id, wide=True),
-        Column("yarnState", "YARN STATE", lambda one: _yarn_state(one), wide=True),
+        Column("yarnState", "YARN STATE", _yarn_state, wide=True),
         Column("user", "USER", lambda one: one.user, wide=True),
-        Column("pid", "PID", lambda one: one.pid, lambda one: str(one.pid or "-"), numeric=True, wide=True),
-        Column("priority", "PRIORITY", lambda one: one.priority, numeric=True, wide=True),
-        Column("since", "SINCE", since_ms, lambda one: timestamp(since_ms(one)), wide=True),
-        Column(
-            "throttled",
-            "THROTTLED",
-            lambda one: round(one.usage.throttled_seconds * 1000),
-            lambda one: span(one.usage.throttled_seconds * 1000),
-            numeric=True,
-            wide=True,
-        ),
-        Column(
-            "started",
-            "STARTED",
-            lambda one: one.started_at_ms,
-            lambda one: timestamp(one.started_at_ms),
-            wide=True,
-        ),
-        Column(
-            "finished",
-            "FINISHED",
-            lambda one: one.finished_at_ms,
-            lambda one: timestamp(one.finished_at_ms),
-            wide=True,
-        ),
+        Column("pid", "PID", lambda one: one.pid, lambda one: str(one.pid or "-"), kind=NUMBER, wide=True),
+        Column("priority", "PRIORITY", lambda one: one.priority, kind=NUMBER, wide=True),
+        Column("since", "SINCE", since_ms, kind=TIME, wide=True),
+        Column("throttled", "THROTTLED", throttled_ms, _throttled_text, kind=SPAN, wide=True),
+        Column("started", "STARTED", lambda one: one.started_at_ms, kind=TIME, wide=True),
+        Column("finished", "FINISHED", lambda one: one.finished_at_ms, kind=TIME, wide=True),
         Column("diagnostics", "DIAGNOSTICS", lambda one: one.diagnostics.strip(), flexible=True, wide=True),
     )
+
+
+def by_key(now_ms: int) -> dict[str, Column[ContainerReport]]:
+    """All columns by their keys, that of pages too."""
+    allocated: Column[ContainerReport] = Column(
+        "allocated", "", lambda one: one.resource.memory, kind=MEGABYTES
+    )
+    return {column.key: column for column in (*columns(now_ms), allocated)}
+
+
+def _position(report: ContainerReport) -> str:
+    return str(report.position or "-")
+
+
+def _cpu_text(report: ContainerReport) -> str:
+    return f"{report.usage.cpu_seconds:.1f} s" if report.usage.cpu_seconds else "-"
+
+
+def _used_mb(report: ContainerReport) -> int:
+    return report.usage.memory_bytes // _MIB
+
+
+def throttled_ms(report: ContainerReport) -> int:
+    """For how long the kernel has kept it from its CPU."""
+    return round(report.usage.throttled_seconds * 1000)
+
+
+def _throttled_text(report: ContainerReport) -> str:
+    return span(report.usage.throttled_seconds * 1000)
 
 
 def _yarn_state(report: ContainerReport) -> str:
@@ -278,7 +264,7 @@ def document(report: ContainerReport, now_ms: int, facts: NodeFacts | None = Non
                 "cpuPercent": round(100_000 * usage.cpu_seconds / wall_ms, 1) if wall_ms > 0 else 0.0,
                 "rssMB": round(usage.memory_bytes / _MIB, 1),
                 "peakMB": round(usage.memory_peak_bytes / _MIB, 1),
-                "throttledMs": round(usage.throttled_seconds * 1000),
+                "throttledMs": throttled_ms(report),
                 "oomKills": usage.oom_kills,
                 "processes": usage.processes,
             },
@@ -291,8 +277,7 @@ def documents(
 ) -> dict[str, Any]:
     """YARN's answer to ``GET /ws/v1/node/containers``; as there, no container at all is null."""
     known = facts or {}
-    listed = [document(report, now_ms, known.get(report.node_id)) for report in reports]
-    return {"containers": {"container": listed} if listed else None}
+    return CONTAINERS.documents([document(one, now_ms, known.get(one.node_id)) for one in reports])
 
 
 def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None) -> list[tuple[str, str]]:
@@ -392,3 +377,17 @@ def _log_lines(report: ContainerReport) -> str:
     if not report.log_directory:
         return "-"
     return f"{report.log_directory}/stdout\n{report.log_directory}/stderr"
+
+
+CONTAINERS: Noun[ContainerReport] = Noun(
+    "container",
+    "containers",
+    identity=lambda one: one.container_id,
+    columns=columns,
+    document=document,
+    fields=fields,
+    states=(
+        *("ALL", "ALLOCATED", "QUEUED", "SCHEDULED", "LAUNCHING", "RUNNING", "PAUSING", "PAUSED", "RESUMING"),
+        *("KILLING", "DONE", "KILLED"),
+    ),
+)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from executor.records import OpportunisticContainersStatus
+from executor.records import OpportunisticContainersStatus, Resource
 
 from ..records.reports import NodeReport, NodeState
 from .cluster import resource_document
-from .columns import Column
+from .columns import COUNT, ID, MEGABYTES, NUMBER, PERCENT, SPAN, STATE, TIME, Column
 from .noun import Noun
 from .text import megabytes, timestamp, vcores
 
@@ -48,71 +47,93 @@ def state_text(node: NodeReport) -> str:
     return node.state.value if node.connected or node.state.value != "RUNNING" else "RUNNING (silent)"
 
 
+def _available(node: NodeReport) -> Resource:
+    """What guaranteed containers have left."""
+    return (node.total - node.used).at_least_zero()
+
+
+def _measured_mb(node: NodeReport) -> int:
+    return node.node_utilization.memory_bytes // _MIB
+
+
+def _memory_text(node: NodeReport) -> str:
+    return megabytes(_measured_mb(node)) if is_measured(node) else "-"
+
+
+def _cores(node: NodeReport) -> str:
+    return f"{node.node_utilization.cpu:.1f}" if is_measured(node) else "-"
+
+
 COLUMNS: tuple[Column[NodeReport], ...] = (
-    Column("node", "NODE", lambda node: node.node_id),
-    Column("state", "STATE", state_text),
-    Column("runningG", "RUN G", lambda node: node.num_containers, numeric=True),
-    Column("runningO", "RUN O", lambda node: node.opportunistic.running, numeric=True),
-    Column("queued", "QUEUED", lambda node: node.opportunistic.queued, queue_text, numeric=True),
-    Column("limit", "RM LIMIT", lambda node: node.queue_limit, limit_text, numeric=True, wide=True),
-    Column("paused", "PAUSED", lambda node: node.opportunistic.paused, numeric=True, wide=True),
-    Column(
-        "memG", "MEM G", lambda node: node.used.memory, lambda node: megabytes(node.used.memory), numeric=True
-    ),
-    Column(
-        "memO",
-        "MEM O",
-        lambda node: node.opportunistic.memory_used,
-        lambda node: megabytes(node.opportunistic.memory_used),
-        numeric=True,
-    ),
-    Column(
-        "memory",
-        "MEM",
-        lambda node: node.total.memory,
-        lambda node: megabytes(node.total.memory),
-        numeric=True,
-    ),
-    Column("vcoresG", "VC G", lambda node: node.used.vcores, numeric=True),
-    Column("vcoresO", "VC O", lambda node: node.opportunistic.vcores_used, numeric=True),
-    Column("vcores", "VC", lambda node: node.total.vcores, numeric=True),
-    Column(
-        "cpu",
-        "CPU",
-        lambda node: round(node.node_utilization.cpu, 2),
-        lambda node: f"{node.node_utilization.cpu:.1f}" if is_measured(node) else "-",
-        numeric=True,
-        spare=2,
-    ),
-    Column(
-        "memUsed",
-        "MEM USED",
-        lambda node: node.node_utilization.memory_bytes // _MIB,
-        lambda node: megabytes(node.node_utilization.memory_bytes // _MIB) if is_measured(node) else "-",
-        numeric=True,
-        spare=1,
-    ),
+    Column("node", "NODE", lambda node: node.node_id, kind=ID),
+    Column("state", "STATE", state_text, kind=STATE),
+    Column("runningG", "RUN G", lambda node: node.num_containers, kind=COUNT),
+    Column("runningO", "RUN O", lambda node: node.opportunistic.running, kind=COUNT),
+    Column("queued", "QUEUED", lambda node: node.opportunistic.queued, queue_text, kind=COUNT),
+    Column("limit", "RM LIMIT", lambda node: node.queue_limit, limit_text, kind=NUMBER, wide=True),
+    Column("paused", "PAUSED", lambda node: node.opportunistic.paused, kind=COUNT, wide=True),
+    Column("memG", "MEM G", lambda node: node.used.memory, kind=MEGABYTES),
+    Column("memO", "MEM O", lambda node: node.opportunistic.memory_used, kind=MEGABYTES),
+    Column("memory", "MEM", lambda node: node.total.memory, kind=MEGABYTES),
+    Column("vcoresG", "VC G", lambda node: node.used.vcores, kind=COUNT),
+    Column("vcoresO", "VC O", lambda node: node.opportunistic.vcores_used, kind=COUNT),
+    Column("vcores", "VC", lambda node: node.total.vcores, kind=COUNT),
+    Column("cpu", "CPU", lambda node: round(node.node_utilization.cpu, 2), _cores, kind=NUMBER, spare=2),
+    Column("memUsed", "MEM USED", _measured_mb, _memory_text, kind=MEGABYTES, spare=1),
     Column("rack", "RACK", lambda node: node.rack, wide=True),
     Column("labels", "LABELS", lambda node: ",".join(node.labels), wide=True),
     Column("address", "ADDRESS", lambda node: node.address, wide=True),
     Column("http", "HTTP ADDRESS", lambda node: node.http_address, wide=True),
-    Column(
-        "heartbeat",
-        "LAST HEALTH-UPDATE",
-        lambda node: node.last_heartbeat_ms,
-        lambda node: timestamp(node.last_heartbeat_ms),
-        wide=True,
-    ),
+    Column("heartbeat", "LAST HEALTH-UPDATE", lambda node: node.last_heartbeat_ms, kind=TIME, wide=True),
     Column("health", "HEALTH-REPORT", lambda node: node.health_report, flexible=True, wide=True),
-    Column("pid", "PID", lambda node: node.pid, numeric=True, wide=True),
+    Column("pid", "PID", lambda node: node.pid, kind=NUMBER, wide=True),
     Column("version", "VERSION", lambda node: node.version, wide=True),
 )
 """``-o wide`` shows what YARN's Nodes page shows, beside ours."""
 
+_MORE: tuple[Column[NodeReport], ...] = (
+    Column("tags", "", lambda node: ""),
+    Column("availG", "", lambda node: _available(node).memory, kind=MEGABYTES),
+    Column("vcoresAvailG", "", lambda node: _available(node).vcores, kind=COUNT),
+    Column("cpuPercent", "", cpu_percent, kind=PERCENT),
+    Column("memPercent", "", memory_percent, kind=PERCENT),
+    Column("capacity", "", lambda node: node.opportunistic.queue_capacity, kind=NUMBER),
+    Column("wait", "", lambda node: node.opportunistic.estimated_queue_wait_ms, kind=SPAN),
+)
+"""What pages and ``yopp top`` show beside ``COLUMNS``."""
+
+BY_KEY = {column.key: column for column in (*COLUMNS, *_MORE)}
+
+PAGE: tuple[tuple[str, str], ...] = (
+    ("Node Labels", "labels"),
+    ("Rack", "rack"),
+    ("Node State", "state"),
+    ("Node Address", "node"),
+    ("Node HTTP Address", "http"),
+    ("Last health-update", "heartbeat"),
+    ("Health-report", "health"),
+    ("Running Containers (G)", "runningG"),
+    ("Allocation Tags", "tags"),
+    ("Mem Used (G)", "memG"),
+    ("Mem Avail (G)", "availG"),
+    ("Mem Total", "memory"),
+    ("Phys Mem Used %", "memPercent"),
+    ("VCores Used (G)", "vcoresG"),
+    ("VCores Avail (G)", "vcoresAvailG"),
+    ("VCores Total", "vcores"),
+    ("Phys VCores Used %", "cpuPercent"),
+    ("Running Containers (O)", "runningO"),
+    ("Mem Used (O)", "memO"),
+    ("VCores Used (O)", "vcoresO"),
+    ("Queued Containers", "queued"),
+    ("Version", "version"),
+)
+"""YARN's Nodes page with opportunistic containers enabled (``NodesPage.java``): titles, and the columns they are of."""
+
 
 def document(node: NodeReport) -> dict[str, Any]:
     """One NodeInfo. As in YARN, numContainers, used and avail count guaranteed containers only."""
-    available = (node.total - node.used).at_least_zero()
+    available = _available(node)
     opportunistic = node.opportunistic
     return {
         "rack": node.rack,
@@ -167,11 +188,6 @@ def document(node: NodeReport) -> dict[str, Any]:
             "pid": node.pid,
         },
     }
-
-
-def documents(nodes: Sequence[NodeReport]) -> dict[str, Any]:
-    """YARN's answer to ``GET /ws/v1/cluster/nodes``; as there, no node at all is null."""
-    return {"nodes": {"node": [document(node) for node in nodes]} if nodes else None}
 
 
 def _wait_text(status: OpportunisticContainersStatus) -> str:
@@ -231,3 +247,4 @@ NODES: Noun[NodeReport] = Noun(
     fields=lambda node, now_ms: fields(node),
     states=("ALL", *(state.value for state in NodeState)),
 )
+documents = NODES.every

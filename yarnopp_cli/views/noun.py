@@ -33,3 +33,7 @@ class Noun(Generic[T]):
     def documents(self, listed: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """The document of a list, from those of its things: as in YARN, that of none is null."""
         return {self.plural: {self.singular: list(listed)} if listed else None}
+
+    def every(self, rows: Sequence[T], now_ms: int = 0) -> dict[str, Any]:
+        """The document of a list of things, as it is at a time."""
+        return self.documents([self.document(row, now_ms) for row in rows])

@@ -2,54 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from executor.records import Resource
 
 from ..records.reports import QueueReport, QueueUserReport
-from .columns import Column
+from .columns import MEGABYTES, NUMBER, STATE, TENTHS, Column
 from .noun import Noun
-from .text import megabytes, number_of, vcores
+from .text import number_of, vcores
 
 COLUMNS: tuple[Column[QueueReport], ...] = (
     Column("queue", "QUEUE", lambda queue: queue.name),
     Column("path", "PATH", lambda queue: queue.path or queue.name, wide=True),
-    Column("state", "STATE", lambda queue: queue.state),
-    Column(
-        "capacity",
-        "CAPACITY",
-        lambda queue: queue.absolute_capacity,
-        lambda queue: f"{queue.absolute_capacity:.1f}%",
-        numeric=True,
-    ),
-    Column(
-        "maximum",
-        "MAXIMUM",
-        lambda queue: queue.absolute_maximum_capacity,
-        lambda queue: f"{queue.absolute_maximum_capacity:.1f}%",
-        numeric=True,
-    ),
-    Column(
-        "used",
-        "USED",
-        lambda queue: queue.used_capacity,
-        lambda queue: f"{queue.used_capacity:.1f}%",
-        numeric=True,
-    ),
-    Column(
-        "memory",
-        "MEM",
-        lambda queue: queue.used.memory,
-        lambda queue: megabytes(queue.used.memory),
-        numeric=True,
-    ),
-    Column("vcores", "VC", lambda queue: queue.used.vcores, numeric=True),
-    Column("guaranteed", "VC G'TEED", lambda queue: queue.guaranteed.vcores, numeric=True, wide=True),
-    Column("applications", "APPS", lambda queue: queue.applications, numeric=True),
-    Column("users", "USERS", lambda queue: len(queue.users), numeric=True),
-    Column("pending", "PENDING", lambda queue: queue.pending_containers, numeric=True),
-    Column("opportunistic", "OPPORT.", lambda queue: queue.opportunistic_containers, numeric=True),
+    Column("state", "STATE", lambda queue: queue.state, kind=STATE),
+    Column("capacity", "CAPACITY", lambda queue: queue.absolute_capacity, kind=TENTHS),
+    Column("maximum", "MAXIMUM", lambda queue: queue.absolute_maximum_capacity, kind=TENTHS),
+    Column("used", "USED", lambda queue: queue.used_capacity, kind=TENTHS),
+    Column("memory", "MEM", lambda queue: queue.used.memory, kind=MEGABYTES),
+    Column("vcores", "VC", lambda queue: queue.used.vcores, kind=NUMBER),
+    Column("guaranteed", "VC G'TEED", lambda queue: queue.guaranteed.vcores, kind=NUMBER, wide=True),
+    Column("applications", "APPS", lambda queue: queue.applications, kind=NUMBER),
+    Column("users", "USERS", lambda queue: len(queue.users), kind=NUMBER),
+    Column("pending", "PENDING", lambda queue: queue.pending_containers, kind=NUMBER),
+    Column("opportunistic", "OPPORT.", lambda queue: queue.opportunistic_containers, kind=NUMBER),
 )
 
 
@@ -93,7 +68,7 @@ def document(queue: QueueReport) -> dict[str, Any]:
         "allocatedContainers": queue.containers,
         "reservedContainers": 0,
         "numContainers": queue.containers,
-        "maxApplicationsPerUser": _per_user(queue),
+        "maxApplicationsPerUser": queue.maximum_applications,
         "intraQueuePreemptionDisabled": True,
         "defaultNodeLabelExpression": "",
         "defaultPriority": queue.default_priority,
@@ -111,16 +86,6 @@ def document(queue: QueueReport) -> dict[str, Any]:
             "opportunistic": {"containers": queue.opportunistic_containers, **_resource(queue.opportunistic)},
         },
     }
-
-
-def _per_user(queue: QueueReport) -> int:
-    """One user may have as many applications as the queue may."""
-    return queue.maximum_applications
-
-
-def documents(queues: Sequence[QueueReport]) -> dict[str, Any]:
-    """All queues."""
-    return {"queues": {"queue": [document(queue) for queue in queues]} if queues else None}
 
 
 def fields(queue: QueueReport) -> list[tuple[str, str]]:
@@ -170,3 +135,4 @@ QUEUES: Noun[QueueReport] = Noun(
     fields=lambda queue, now_ms: fields(queue),
     states=("ALL", "RUNNING", "STOPPED", "DRAINING"),
 )
+documents = QUEUES.every

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from executor.records import ContainerUsage
 
 from ..records.reports import ContainerReport, NodeReport
-from .columns import Column
-from .text import megabytes, span, timestamp
+from .columns import MEGABYTES, NUMBER, PERCENT, SPAN, TENTHS, TIME, Column
+from .containers import throttled_ms
 
 _MIB = 1 << 20
 
@@ -87,7 +87,7 @@ def container_stat(report: ContainerReport, cpu: float, t: int, state: str) -> S
         report.resource.vcores,
         usage.memory_bytes / _MIB,
         report.resource.memory,
-        round(usage.throttled_seconds * 1000),
+        throttled_ms(report),
         usage.oom_kills,
         state,
     )
@@ -165,52 +165,32 @@ def row_document(stat: Stat) -> dict[str, Any]:
     return {"t": stat.t, "node": stat.node, **_container_document(stat)}
 
 
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0f}%"
+def _of(percent: Callable[[Stat], float | None]) -> tuple[Callable[[Stat], Any], Callable[[Stat], str]]:
+    """The value of a share, and its text."""
+
+    def value(stat: Stat) -> float | None:
+        found = percent(stat)
+        return None if found is None else round(found, 1)
+
+    def text(stat: Stat) -> str:
+        found = percent(stat)
+        return "-" if found is None else f"{found:.0f}%"
+
+    return value, text
 
 
 COLUMNS: tuple[Column[Stat], ...] = (
-    Column("t", "TIME", lambda one: one.t, lambda one: timestamp(one.t)),
+    Column("t", "TIME", lambda one: one.t, kind=TIME),
     Column("id", "ID", lambda one: one.id),
     Column("type", "TYPE", lambda one: one.kind),
     Column("state", "STATE", lambda one: one.state),
-    Column(
-        "cpu",
-        "CPU",
-        lambda one: round(one.cpu_percent, 1),
-        lambda one: f"{one.cpu_percent:.1f}%",
-        numeric=True,
-    ),
-    Column("vcores", "VC", lambda one: one.vcores, numeric=True),
-    Column(
-        "ofVcores",
-        "OF VC",
-        lambda one: None if one.of_vcores is None else round(one.of_vcores, 1),
-        lambda one: _percent(one.of_vcores),
-        numeric=True,
-    ),
-    Column(
-        "rss",
-        "RSS",
-        lambda one: round(one.rss_mb, 1),
-        lambda one: megabytes(round(one.rss_mb, 1)),
-        numeric=True,
-    ),
-    Column("memory", "MEM", lambda one: one.memory_mb, lambda one: megabytes(one.memory_mb), numeric=True),
-    Column(
-        "ofMemory",
-        "OF MEM",
-        lambda one: None if one.of_memory is None else round(one.of_memory, 1),
-        lambda one: _percent(one.of_memory),
-        numeric=True,
-    ),
-    Column(
-        "throttled",
-        "THROTTLED",
-        lambda one: one.throttled_ms,
-        lambda one: span(one.throttled_ms),
-        numeric=True,
-    ),
-    Column("oomKills", "OOM", lambda one: one.oom_kills, numeric=True),
+    Column("cpu", "CPU", lambda one: round(one.cpu_percent, 1), kind=TENTHS),
+    Column("vcores", "VC", lambda one: one.vcores, kind=NUMBER),
+    Column("ofVcores", "OF VC", *_of(lambda one: one.of_vcores), kind=PERCENT),
+    Column("rss", "RSS", lambda one: round(one.rss_mb, 1), kind=MEGABYTES),
+    Column("memory", "MEM", lambda one: one.memory_mb, kind=MEGABYTES),
+    Column("ofMemory", "OF MEM", *_of(lambda one: one.of_memory), kind=PERCENT),
+    Column("throttled", "THROTTLED", lambda one: one.throttled_ms, kind=SPAN),
+    Column("oomKills", "OOM", lambda one: one.oom_kills, kind=NUMBER),
     Column("node", "NODE", lambda one: one.node, wide=True),
 )

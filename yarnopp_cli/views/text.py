@@ -173,3 +173,36 @@ def _civil(days: int) -> tuple[int, int, int]:
     shifted = (5 * of_year + 2) // 153
     month = shifted + 3 if shifted < 10 else shifted - 9
     return year_of_era + era * 400 + (month <= 2), month, of_year - (153 * shifted + 2) // 5 + 1
+
+
+def fitted(text: str, cells: int, *, right: bool = False) -> str:
+    """``text`` in exactly ``cells`` terminal cells: cut with an ellipsis, or filled with blanks."""
+    if cells <= 0:
+        return ""
+    shown = shorten(text, cells)
+    blank = " " * (cells - width(shown))
+    return blank + shown if right else shown + blank
+
+
+def short_span(milliseconds: float) -> str:
+    """A duration in at most five cells: ``0s``, ``119s``, ``9m``, ``23h``, ``400d``; "-" if negative.
+
+    A unit begins at two of it, so that 118 s and 61 s are not told as ``1m`` both.
+    """
+    if milliseconds < 0:
+        return "-"
+    seconds = int(milliseconds // 1000)
+    for limit, unit, letter in ((120, 1, "s"), (7200, 60, "m"), (172_800, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds // unit}{letter}"
+    return f"{seconds // 86400}d"
+
+
+def short_megabytes(amount: float) -> str:
+    """MB in at most five cells: ``0.4M``, ``512M``, ``8.0G``, ``120G``."""
+    if amount < 9.95 and amount != int(amount):
+        return f"{amount:.1f}M"
+    if amount < 1000:
+        return f"{amount:.0f}M"
+    gigabytes = amount / 1024
+    return f"{gigabytes:.1f}G" if gigabytes < 99.95 else f"{gigabytes:.0f}G"

@@ -29,8 +29,8 @@ from ..errors import (
 from ..rpc.server import user_name
 from ..rpc.tcp import peer_uid
 from ..views.cluster import error_document, web_message
+from ..views.rest.xml import to_xml
 from ..views.text import harmless_json
-from ..views.xml import to_xml
 from .crowd import Crowd
 from .listening import BACKLOG, WebListener
 

@@ -12,7 +12,7 @@ import msgspec
 from ..cluster.rundir import RunDir
 from ..records.mapreduce_report import MapReduceReport
 from ..records.reports import ApplicationReport
-from ..views.mapreduce import JobView
+from ..views.rest.mapreduce import JobView
 
 
 @dataclass(frozen=True, slots=True)

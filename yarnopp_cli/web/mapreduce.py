@@ -20,9 +20,9 @@ from ..records.container_protocol import StopContainersRequest
 from ..records.ids import ApplicationId
 from ..records.mapreduce_report import GetMapReduceJobRequest, GetMapReduceJobResponse, TaskAttempt
 from ..records.reports import FINAL_STATES
-from ..views.mapreduce import JOB_STATES, JobView, Task
+from ..views.rest.mapreduce import JOB_STATES, JobView, Task
 from .calls import call_daemon
-from .cluster_data import ClusterData, now_ms
+from .data import ClusterData, now_ms
 from .http import Document, bad_request, document, json_body, not_found, respond
 from .queries import number, span
 

@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import time
 
 from aiohttp import web
 
-from executor.records import ContainerStatus
-
 from ..cluster.rundir import RunDir
-from ..errors import YoppError
-from ..nodemanager.machine import NodeManager
-from ..records.client_protocol import GetContainersRequest, GetContainersResponse
-from ..records.container_protocol import (
-    GetContainerStatusesRequest,
-    GetContainerStatusesResponse,
-    GetNodeInfoRequest,
-    GetNodeInfoResponse,
-)
-from ..records.ids import ApplicationId, ContainerId
-from ..records.reports import ContainerReport
+from ..records.ids import ApplicationId
 from ..views import containers as container_view
-from ..views import node_rest as view
-from ..views.merging import merged, of_node
-from . import figures, logs
-from .calls import LocalCalls, call_daemon
+from ..views.rest import node as view
+from . import logs
+from .calls import LocalCalls
+from .data import NodeData, now_ms
+from .figures import figure_routes
 from .http import Document, WebServer, bad_request, document, not_found, require_owner, start
 from .listening import WebListener
+from .pages.node import NodePages
 
 BASE = "/ws/v1/node"
-RM_SECONDS = 2.0
 APPLICATION_STATES = (
     "NEW",
     "INITING",
@@ -40,79 +27,6 @@ APPLICATION_STATES = (
     "APPLICATION_RESOURCES_CLEANINGUP",
     "FINISHED",
 )
-
-
-def now_ms() -> int:
-    """The time of day, in epoch milliseconds."""
-    return time.time_ns() // 1_000_000
-
-
-class NodeData:
-    """What documents and pages are made of: the node's own answers, and what its RM knows besides."""
-
-    def __init__(
-        self, calls: LocalCalls, machine: NodeManager, run_dir: RunDir, facts: container_view.NodeFacts
-    ) -> None:
-        self._call = calls
-        self.machine = machine
-        self.run_dir = run_dir
-        self.facts = facts
-
-    async def info(self) -> GetNodeInfoResponse:
-        """The node."""
-        found: GetNodeInfoResponse = await self._call(GetNodeInfoRequest())
-        return found
-
-    async def statuses(self) -> tuple[ContainerStatus, ...]:
-        """All containers that the node knows, in order of arrival."""
-        answer: GetContainerStatusesResponse = await self._call(GetContainerStatusesRequest(finished=True))
-        return answer.statuses
-
-    async def containers(self) -> list[ContainerReport]:
-        """The node's containers as ``yopp container list -a --node`` shows them, in order of allocation.
-
-        While the RM does not answer: what the node knows alone.
-        """
-        node_id = self.machine.node_id
-        statuses = {one.container_id: one for one in await self.statuses()}
-        request = GetContainersRequest(node_id=node_id, finished=True)
-        try:
-            answer: GetContainersResponse = await call_daemon(
-                self.run_dir.rm_socket, "getContainers", request, RM_SECONDS
-            )
-        except YoppError:
-            return [of_node(one, node_id) for one in statuses.values()]
-        found = []
-        for report in answer.containers:
-            status = statuses.pop(report.container_id, None)
-            if status is not None and container_view.is_live(report):
-                report = merged(report, status)
-            found.append(report)
-        return found + [of_node(one, node_id) for one in statuses.values()]
-
-    async def container(self, container_id: str) -> ContainerReport:
-        """One container. Raises 404, or 400 for what is no id, in YARN's words."""
-        try:
-            ContainerId.parse(container_id)
-        except YoppError:
-            raise bad_request(f"invalid container id, {container_id[:200]}") from None
-        for one in await self.containers():
-            if one.container_id == container_id:
-                return one
-        raise not_found(f"container with id, {container_id}, not found")
-
-    async def log_directory(self, container_id: str) -> str:
-        """Where a container's output is, of ended ones too whose node has forgotten them. Raises 404."""
-        try:
-            report = await self.container(container_id)
-        except YoppError:
-            parsed = ContainerId.parse(container_id)
-            info = await self.info()
-            directory = os.path.join(info.log_dir, str(parsed.application_id), str(parsed))
-            if info.log_dir and os.path.isdir(directory):
-                return directory
-            raise
-        return report.log_directory
 
 
 class NodeApi:
@@ -178,7 +92,7 @@ class NodeApi:
     async def containers(self, request: web.Request) -> Document:
         """``yopp container list -a --node NODE --json``."""
         found = await self._data.containers()
-        return container_view.documents(found, now_ms(), {self._data.machine.node_id: self._data.facts})
+        return container_view.documents(found, now_ms(), {self._data.node_id: self._data.facts})
 
     async def container(self, request: web.Request) -> Document:
         """``yopp container status ID --json``."""
@@ -191,7 +105,7 @@ class NodeApi:
         container_id = request.match_info["container"]
         directory = await self._data.log_directory(container_id)
         files = [(one.name, one.size, one.changed_ms) for one in logs.files_of(directory)]
-        return view.log_files(container_id, self._data.machine.node_id, files)
+        return view.log_files(container_id, self._data.node_id, files)
 
     async def log(self, request: web.Request) -> web.StreamResponse:
         """One file of a container's output."""
@@ -216,13 +130,11 @@ async def serve(
     listener: WebListener,
     loopback_only: bool,
     calls: LocalCalls,
-    machine: NodeManager,
+    node_id: str,
     run_dir: RunDir,
     facts: container_view.NodeFacts,
 ) -> WebServer:
     """Serve an NM's REST API and pages on a bound socket."""
-    from .pages.node import NodePages
-
-    data = NodeData(calls, machine, run_dir, facts)
-    routes = NodeApi(data).routes() + figures.node_routes(data) + NodePages(data).routes()
+    data = NodeData(calls, node_id, run_dir, facts)
+    routes = NodeApi(data).routes() + figure_routes(data.figures) + NodePages(data).routes()
     return await start(bound, listener, loopback_only, routes)

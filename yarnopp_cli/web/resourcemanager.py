@@ -33,7 +33,6 @@ from ..records.reports import (
     YarnApplicationState,
 )
 from ..resourcemanager.apps.submission import resource_of
-from ..resourcemanager.machine import ResourceManager
 from ..rpc.server import user_name
 from ..settings.applications import ApplicationSettings
 from ..settings.loading import Configuration
@@ -41,9 +40,10 @@ from ..views import activities as activities_view
 from ..views import applications as application_view
 from ..views import cluster as cluster_view
 from ..views import nodes as node_view
-from . import figures, submitting
+from . import submitting
 from .calls import LocalCalls, call_daemon
-from .cluster_data import ClusterData, now_ms
+from .data import ClusterData, now_ms
+from .figures import figure_routes
 from .http import (
     Document,
     HttpError,
@@ -57,6 +57,7 @@ from .http import (
 )
 from .listening import WebListener
 from .mapreduce import MapReduceApi
+from .pages.cluster import ClusterPages
 from .queries import ApplicationFilter, grouped_by, iso_ms, names, number, numbers, words
 
 BASE = "/ws/v1/cluster"
@@ -142,7 +143,7 @@ class ClusterApi:
 
     async def metrics(self, request: web.Request) -> Document:
         """ClusterMetricsInfo."""
-        return await figures.cluster_metrics(self.data)
+        return await self.data.metrics()
 
     async def scheduler(self, request: web.Request) -> Document:
         """The queues."""
@@ -469,16 +470,13 @@ async def serve(
     listener: WebListener,
     loopback_only: bool,
     calls: LocalCalls,
-    machine: ResourceManager,
     run_dir: RunDir,
     configuration: Configuration,
 ) -> WebServer:
     """Serve the RM's REST API and pages on a bound socket."""
-    from .pages.cluster import ClusterPages
-
-    data = ClusterData(calls, machine, run_dir)
+    data = ClusterData(calls, run_dir)
     routes = ClusterApi(data, configuration).routes()
     routes += MapReduceApi(data).routes()
-    routes += figures.cluster_routes(data)
-    routes += ClusterPages(data, configuration).routes()
+    routes += figure_routes(data.figures)
+    routes += ClusterPages(data).routes()
     return await start(bound, listener, loopback_only, routes)

@@ -9,8 +9,10 @@ import pytest
 from executor.records import ExecutionType, Resource
 from yarnopp_cli.errors import UsageError
 from yarnopp_cli.masters import distributedshell, pi, run
+from yarnopp_cli.records.jobs import TaskSpec
+from yarnopp_cli.settings.applications import ApplicationSettings
 
-SIZE = Resource(512, 1)
+ONE = TaskSpec(1, Resource(512, 1))
 
 
 @pytest.mark.parametrize(
@@ -42,7 +44,9 @@ def test_opportunistic_maps_are_spread_evenly(maps: int, percent: int) -> None:
 
 
 def test_pi_has_mapreduces_priorities() -> None:
-    job = pi.plan(pi.PiOptions(5, 10, "/jobs/x", ("python", "halton.py"), opportunistic_percent=40))
+    job = pi.plan(
+        5, 10, "/jobs/x", ("python", "halton.py"), ApplicationSettings(num_opportunistic_maps_percent=40)
+    )
     maps, reduce = job.phases
     kinds = [(task.execution_type, task.priority) for task in maps.tasks]
     assert kinds.count((ExecutionType.OPPORTUNISTIC, 19)) == 2
@@ -78,8 +82,7 @@ def test_sizes_that_make_no_sense_are_refused(maps: int, samples: int) -> None:
 
 def test_names_of_jobs() -> None:
     assert pi.job_id("application_1765400000000_0007") == "job_1765400000000_0007"
-    options = run.RunOptions(("/usr/bin/sleep", "10"), SIZE, containers=2, retries=1)
-    job = run.plan(options)
+    job = run.plan(("/usr/bin/sleep", "10"), ONE, 2, retries=1)
     assert job.name == "sleep"
     (phase,) = job.phases
     assert (phase.max_attempts, phase.number_variable, phase.environment) == (
@@ -91,18 +94,15 @@ def test_names_of_jobs() -> None:
 
 
 def test_a_shell_command_and_its_arguments_are_one_line_for_the_shell() -> None:
-    options = distributedshell.ShellOptions(
-        SIZE, shell_command="echo a;", shell_args=("echo", "$YARN_SHELL_ID")
-    )
-    (phase,) = distributedshell.plan(options).phases
+    job = distributedshell.plan(ONE, shell_command="echo a;", shell_args=("echo", "$YARN_SHELL_ID"))
+    (phase,) = job.phases
     assert phase.command == ("bash", "-c", "echo a; echo $YARN_SHELL_ID")
     assert (phase.number_variable, phase.number_by_allocation) == ("YARN_SHELL_ID", True)
     assert phase.max_attempts == 1
 
 
 def test_a_script_is_localised_and_run_with_the_shell() -> None:
-    options = distributedshell.ShellOptions(SIZE, shell_script="echo $1\n", shell_args=("x",))
-    (phase,) = distributedshell.plan(options).phases
+    (phase,) = distributedshell.plan(ONE, shell_script="echo $1\n", shell_args=("x",)).phases
     assert phase.files == {"ExecScript.sh": "echo $1\n"}
     assert phase.command == ("bash", "-c", "exec bash ./ExecScript.sh x")
 
@@ -115,10 +115,8 @@ def test_a_script_is_localised_and_run_with_the_shell() -> None:
 def test_container_retry_policies(
     policy: int, codes: tuple[int, ...], retries: int, attempts: int, kept: tuple[int, ...]
 ) -> None:
-    options = distributedshell.ShellOptions(
-        SIZE, shell_command="x", retry_policy=policy, retry_error_codes=codes, max_retries=retries
-    )
-    (phase,) = distributedshell.plan(options).phases
+    retry = distributedshell.ContainerRetryContext(policy, codes, retries)
+    (phase,) = distributedshell.plan(ONE, shell_command="x", retry=retry).phases
     assert (phase.max_attempts, phase.retry_codes) == (attempts, kept)
 
 
@@ -127,4 +125,4 @@ def test_container_retry_policies(
 )
 def test_exactly_one_thing_is_run(given: dict[str, object]) -> None:
     with pytest.raises(UsageError):
-        distributedshell.plan(distributedshell.ShellOptions(SIZE, **given))  # type: ignore[arg-type]
+        distributedshell.plan(ONE, **given)  # type: ignore[arg-type]

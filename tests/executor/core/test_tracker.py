@@ -1,10 +1,9 @@
-"""What is allocated and what fits; waiting times from durations; deadlines."""
+"""What is allocated and what fits; waiting times from durations."""
 
 from __future__ import annotations
 
 import pytest
 
-from executor.core.deadlines import SWEEP_ABOVE, DeadlineKind, Deadlines
 from executor.core.estimates import REMEMBERED, RecentMean
 from executor.core.tracker import ResourceUtilizationTracker
 from executor.records import Resource
@@ -57,38 +56,3 @@ def test_mean_is_of_the_last_durations() -> None:
     for _ in range(REMEMBERED):
         durations.add(4.0)
     assert durations.mean == pytest.approx(4.0)
-
-
-def test_deadlines_come_in_order_and_only_while_they_hold() -> None:
-    held = {("a", DeadlineKind.TIMEOUT): 5.0, ("b", DeadlineKind.FORCE_KILL): 3.0}
-    deadlines = Deadlines(lambda container_id, kind, at: held.get((container_id, kind)) == at)
-    for (container_id, kind), at in held.items():
-        deadlines.set(container_id, kind, at)
-    assert deadlines.next() == 3.0
-    assert deadlines.take_due(2.9) is None
-    assert deadlines.take_due(9.0) == ("b", DeadlineKind.FORCE_KILL)
-    held[("a", DeadlineKind.TIMEOUT)] = 7.0
-    deadlines.set("a", DeadlineKind.TIMEOUT, 7.0)
-    assert deadlines.next() == 7.0
-    held.clear()
-    assert deadlines.next() is None
-
-
-def test_overtaken_deadlines_do_not_pile_up() -> None:
-    held: dict[str, float] = {}
-    asked = 0
-
-    def still_due(container_id: str, kind: DeadlineKind, at: float) -> bool:
-        nonlocal asked
-        asked += 1
-        return held.get(container_id) == at
-
-    deadlines = Deadlines(still_due)
-    for number in range(20 * SWEEP_ABOVE):
-        held.clear()
-        held["c"] = float(10**6 - number)
-        deadlines.set("c", DeadlineKind.TIMEOUT, held["c"])
-    held.clear()
-    asked = 0
-    assert deadlines.next() is None
-    assert asked <= SWEEP_ABOVE + 1, "entries that no longer held were kept"

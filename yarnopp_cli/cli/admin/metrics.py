@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ...errors import ConnectionFailedError, UsageError
 from ...records import container_protocol as nm
 from ...records.reports import NodeReport, NodeState
-from ...views import cluster as cluster_view
-from ...views import jmx, prometheus
+from ...views.rest.metrics import Bean, Figure, of_cluster, of_node, prometheus, query_beans
+from ...web.process import process_figures
 from ..frame.context import Context
 from ..frame.naming import nodes
 from ..frame.options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, Verbose, examples
@@ -58,7 +57,7 @@ def metrics(
     With --json they are Hadoop's beans, as at /jmx. No web server need run.
     """
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    if (status := jmx.chosen((), query, ""))[0] != 200:
+    if (status := query_beans((), query, ""))[0] != 200:
         raise UsageError(
             f"--query {query} is no name of beans", because=status[1]["message"], hint="--query 'Hadoop:*'"
         )
@@ -70,34 +69,32 @@ def metrics(
         else:
             samples, beans = _of_cluster(client)
     if printer.is_json:
-        printer.document(jmx.chosen(beans, query, "")[1])
+        printer.document(query_beans(beans, query, "")[1])
     else:
-        printer.text(prometheus.text(samples).rstrip("\n"))
+        printer.text(prometheus(samples).rstrip("\n"))
 
 
-_Found = tuple[list[prometheus.Sample], list[dict[str, Any]]]
+_Found = tuple[list[Figure], list[Bean]]
 
 
 def _of_cluster(client: YarnClient) -> _Found:
-    info, apps, every = client.cluster_info(), client.applications(), client.nodes()
-    counted = client.scheduler_figures()
-    found = cluster_view.metrics(
-        info, apps, every, counted.pending, busy_percent(info.pid), counted.assigned_per_second
-    )["clusterMetrics"]
-    process = process_figures(info.pid)
-    samples = [
-        *prometheus.of_cluster(found, counted),
-        *prometheus.of_nodes(every),
-        *prometheus.of_process("resourcemanager", process),
-    ]
-    return samples, jmx.cluster_beans(found, every, counted, process)
+    info = client.cluster_info()
+    found = of_cluster(
+        info,
+        client.applications(),
+        client.nodes(),
+        client.scheduler_figures(),
+        busy_percent(info.pid),
+        process_figures(info.pid),
+    )
+    return found.samples, found.beans
 
 
 def _of_nodes(client: YarnClient, chosen: Sequence[NodeReport], printer: Printer | None) -> _Found:
     """The figures of these nodes. With a ``printer`` those that do not answer are told of there and left out; where
     none answers it is an error."""
-    samples: list[prometheus.Sample] = []
-    beans: list[dict[str, Any]] = []
+    samples: list[Figure] = []
+    beans: list[Bean] = []
     silent: list[ConnectionFailedError] = []
     for node in chosen:
         try:
@@ -119,18 +116,14 @@ def _of_nodes(client: YarnClient, chosen: Sequence[NodeReport], printer: Printer
 
 def _of_node(client: YarnClient, node: NodeReport) -> _Found:
     info: nm.GetNodeInfoResponse
-    figures: nm.GetNodeFiguresResponse
+    counted: nm.GetNodeFiguresResponse
     found: nm.GetContainerStatusesResponse
     every = nm.GetContainerStatusesRequest(finished=True)
     info = client.node_call(node, "getNodeInfo", nm.GetNodeInfoRequest(), timeout=NODE_SECONDS)
-    figures = client.node_call(node, "getNodeFigures", nm.GetNodeFiguresRequest(), timeout=NODE_SECONDS)
+    counted = client.node_call(node, "getNodeFigures", nm.GetNodeFiguresRequest(), timeout=NODE_SECONDS)
     found = client.node_call(node, "getContainerStatuses", every, timeout=NODE_SECONDS)
-    process = process_figures(info.pid)
-    samples = [
-        *prometheus.of_node(info, found.statuses, figures.counts),
-        *prometheus.of_process("nodemanager", process, node=info.node_id),
-    ]
-    return samples, jmx.node_beans(info, found.statuses, figures.counts, process)
+    figures = of_node(info, found.statuses, counted.counts, process_figures(info.pid))
+    return figures.samples, figures.beans
 
 
 def busy_percent(pid: int) -> int:
@@ -147,16 +140,3 @@ def _running_seconds(pid: int) -> float:
             return int(file.read().split()[0]) / 1e9
     except (OSError, ValueError, IndexError):
         return 0.0  # it has just ended, or the kernel counts none
-
-
-def process_figures(pid: int) -> dict[str, float]:
-    """A daemon's memory (bytes) and processor time (seconds); 0 where its entry in /proc cannot be read."""
-    from executor.linux.processes import read_stat
-
-    found = read_stat(pid)
-    if found is None:
-        return {"resident_bytes": 0.0, "cpu_seconds": 0.0}
-    return {
-        "resident_bytes": float(found.resident_pages * os.sysconf("SC_PAGE_SIZE")),
-        "cpu_seconds": found.cpu_ticks / os.sysconf("SC_CLK_TCK"),
-    }

@@ -9,68 +9,10 @@ is a usage error that says so, never a guess.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ...errors import UsageError
 from ..table import ALIASES, COMMANDS
-
-DSHELL_VALUES = frozenset(
-    [
-        "appname",
-        "priority",
-        "queue",
-        "timeout",
-        "master_memory",
-        "master_vcores",
-        "master_resources",
-        "master_resource_profile",
-        "jar",
-        "shell_command",
-        "shell_script",
-        "shell_args",
-        "shell_env",
-        "shell_cmd_priority",
-        "container_type",
-        "container_memory",
-        "container_vcores",
-        "container_resources",
-        "container_resource_profile",
-        "num_containers",
-        "log_properties",
-        "rolling_log_pattern",
-        "attempt_failures_validity_interval",
-        "domain",
-        "view_acls",
-        "modify_acls",
-        "flow_name",
-        "flow_version",
-        "flow_run_id",
-        "node_label_expression",
-        "node_attributes",
-        "container_retry_policy",
-        "container_retry_error_codes",
-        "container_max_retries",
-        "container_retry_interval",
-        "container_failures_validity_interval",
-        "docker_client_config",
-        "placement_spec",
-        "application_tags",
-        "localize_files",
-    ]
-)
-"""The distributed shell's options that take a value (YARN's ``Client``)."""
-
-DSHELL_FLAGS = frozenset(
-    [
-        "promote_opportunistic_after_start",
-        "enforce_execution_type",
-        "keep_containers_across_application_attempts",
-        "debug",
-        "create",
-        "help",
-    ]
-)
-"""Those that take none."""
 
 _COMMON_VALUES = (
     "--conf", "--run-dir", "-D", "--define", "-o", "--output", "--color", "--timeout", "--engine", "--rm"
@@ -173,34 +115,30 @@ def _generic_options(words: list[str]) -> list[str]:
 
 def _dshell(words: list[str]) -> list[str]:
     """The options of YARN's distributed shell client: one or two dashes, underscores or dashes."""
+    from ..jobs.dshell import long_options
+
+    known = long_options()
     result: list[str] = []
     pending = iter(range(len(words)))
     for index in pending:
         word = words[index]
         if word == "--":
             return [*result, *words[index:]]
-        name, equals, value = _dshell_option(word)
-        if name == "help" and not equals:
-            result.append("--help")
-        elif name == "shell_args" and not word.startswith("--shell-args"):
+        name, equals, value = _dshell_option(word, known)
+        option = "--" + name.replace("_", "-")
+        if name == "shell_args" and not word.startswith("--shell-args"):
             # Hadoop's spelling takes all values up to the next option that Hadoop knows
             values = [value] if equals else []
             for following in words[index + 1 :]:
-                if following == "--" or _dshell_option(following)[0]:
+                if following == "--" or _dshell_option(following, known)[0]:
                     break
                 values.append(following)
                 next(pending)
-            result += [f"--shell-args={one}" for one in values] or ["--shell-args"]
-        elif name in DSHELL_VALUES:
-            option = "--" + name.replace("_", "-")
-            if equals:
-                result.append(f"{option}={value}")
-            else:
-                result.append(option)
-                if (after := next(pending, None)) is not None:
-                    result.append(words[after])
+            result += [f"{option}={one}" for one in values] or [option]
         elif name:
-            result.append("--" + name.replace("_", "-") + equals + value)
+            result.append(option + equals + value)
+            if known[name] and not equals and (after := next(pending, None)) is not None:
+                result.append(words[after])
         elif _LONG_WITH_ONE_DASH.fullmatch(word) and not word.startswith("-D"):
             result.append("-" + word)  # an unknown long option: let the parser name it as a whole
         else:
@@ -208,15 +146,13 @@ def _dshell(words: list[str]) -> list[str]:
     return result
 
 
-def _dshell_option(word: str) -> tuple[str, str, str]:
+def _dshell_option(word: str, known: Mapping[str, bool]) -> tuple[str, str, str]:
     """(name with underscores, "=" or "", value) of a word that is one of the distributed shell's options."""
     if not word.startswith("-"):
         return "", "", ""
     name, equals, value = word[2 if word.startswith("--") else 1 :].partition("=")
     name = name.replace("-", "_")
-    if name in DSHELL_VALUES or name in DSHELL_FLAGS:
-        return name, equals, value
-    return "", "", ""
+    return (name, equals, value) if name in known else ("", "", "")
 
 
 def _daemon(rest: list[str]) -> list[str]:

@@ -189,7 +189,7 @@ ExitCode = Annotated[
     ExitRule,
     typer.Option(
         "--exit-code",
-        help="Whose code to end with where several failed: the highest, the first in time, or 1 for any.",
+        help="Which exit code to return when several fail: the highest, the first in time, or 1 for any.",
     ),
 ]
 Queue = Annotated[str, typer.Option("--queue", metavar="QUEUE", help="The queue it is submitted to.")]

@@ -91,6 +91,8 @@ class Printer:
         self.verbose = verbose
         self.color_out = _colored(sys.stdout, color)
         self.color_err = _colored(sys.stderr, color)
+        self.may_tell_progress = progress
+        """Whether --no-progress is not given: lines of progress are wanted where no progress line can be drawn."""
         self.progress = (
             progress and not quiet and is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb"
         )

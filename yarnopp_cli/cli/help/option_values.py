@@ -67,8 +67,6 @@ def _values(path: list[str], option: str, command: Callable[[list[str]], Any]) -
             from ...records.history import EventKind
 
             return [one.value for one in EventKind]
-        case "--for" if name == "wait":
-            return [*_of("cli", "jobs.wait", "_ORDER"), *_of("cli", "jobs.wait", "_ENDS")]
     return _choices(path, option, command)
 
 

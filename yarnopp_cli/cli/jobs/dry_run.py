@@ -17,31 +17,31 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...records.jobs import JobSpec
-    from ..frame.context import Context
     from ..frame.output import Printer
+    from ..frame.session import Session
 
 _MINIMUM_MB = "yarn.scheduler.minimum-allocation-mb"
 _MINIMUM_VCORES = "yarn.scheduler.minimum-allocation-vcores"
 
 
-def tell(context: Context, printer: Printer, job: JobSpec, master: Resource | None = None) -> int:
+def tell(session: Session, job: JobSpec, master: Resource | None = None) -> int:
     """Say what would become of ``job``; the exit code: 1 where it would be refused. ``master`` is the size of its
     master in the cluster, None where that is in the client."""
     found: Forecast | None = None
+    printer = session.printer
     try:
-        with context.client(printer) as client:
-            info = client.cluster_info()
-            known = info.properties
-            least = Resource(int(known.get(_MINIMUM_MB, "1024")), int(known.get(_MINIMUM_VCORES, "1")))
-            nodes = client.nodes()
-            found = forecast(
-                job,
-                nodes,
-                client.containers(nodes=nodes),
-                opportunistic=info.opportunistic_enabled,
-                minimum=least,
-                master=master,
-            )
+        info = session.client.cluster_info()
+        known = info.properties
+        least = Resource(int(known.get(_MINIMUM_MB, "1024")), int(known.get(_MINIMUM_VCORES, "1")))
+        nodes = session.client.nodes()
+        found = forecast(
+            job,
+            nodes,
+            session.client.containers(nodes=nodes),
+            opportunistic=info.opportunistic_enabled,
+            minimum=least,
+            master=master,
+        )
     except ConnectionFailedError:
         pass  # there is none: one would be started for it
     if printer.is_json:

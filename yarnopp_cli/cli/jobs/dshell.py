@@ -5,10 +5,10 @@ YARN's distributed shell with all its options; those that mean nothing on one ho
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import typer
@@ -25,26 +25,18 @@ from ...errors import (
 )
 from ...jobs.commands import check_text, find_command, portable_environment
 from ...masters import distributedshell as shell
-from ..frame.context import Context
+from ...records.jobs import TaskSpec
+from ...records.requests import ApplicationSubmissionContext
+from ..frame.command import Needs, command
 from ..frame.options import (
-    Color,
-    Conf,
-    Define,
     DryRun,
     ExitCode,
     ExitRule,
-    Json,
-    NoProgress,
-    Output,
-    Quiet,
-    RunDirOption,
-    Verbose,
     duration,
-    examples,
     size_mb,
 )
-from ..frame.output import Printer
-from .run import assignments, both_types, check_counts
+from ..frame.session import Session
+from .run import assignments, both_types, check_counts, tags
 
 HADOOP_EXIT = "YOPP_HADOOP_EXIT"
 HADOOP_FAILED = 2
@@ -73,6 +65,7 @@ WITHOUT_MEANING = {
     "localize_files": "containers see this host's own files",
 }
 """YARN's options that are accepted and do nothing, and why."""
+FLAGS_WITHOUT_MEANING = frozenset({"create"})
 
 
 def milliseconds(text: str) -> int:
@@ -210,30 +203,37 @@ Argv = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``dshell``."""
-    app.command(
-        "dshell",
-        epilog=examples(
-            "yopp dshell --shell-command date --num-containers 2",
-            "yopp dshell -n 10 -O -- sleep 10",
-        ),
-    )(_with_options_that_mean_nothing(dshell))
+@functools.cache
+def long_options() -> dict[str, bool]:
+    """Each long option in YARN's spelling, with underscores, and whether it takes a value."""
+    import inspect
+    import typing
+
+    found = {"help": False} | {name: name not in FLAGS_WITHOUT_MEANING for name in WITHOUT_MEANING}
+    for parameter in inspect.signature(dshell, eval_str=True).parameters.values():
+        kind, *infos = typing.get_args(parameter.annotation) or (None,)
+        for info in infos:
+            # In an annotation, typer's first spelling stands where a default would.
+            for spelling in (getattr(info, "default", None), *(getattr(info, "param_decls", None) or ())):
+                if isinstance(spelling, str) and spelling.startswith("--"):
+                    found[spelling[2:].replace("-", "_")] = kind is not bool and not getattr(
+                        info, "count", False
+                    )
+    return found
 
 
-def _with_options_that_mean_nothing(command: Callable[..., int]) -> Callable[..., int]:
+def _with_options_that_mean_nothing(function: Callable[..., int]) -> Callable[..., int]:
     """The command with YARN's other options too, hidden; those given come as ``without_meaning``."""
     import inspect
 
-    hints = inspect.signature(command, eval_str=True)
-    flags = {"create"}
+    hints = inspect.signature(function, eval_str=True)
     extra = [
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=False if name in flags else None,
+            default=False if name in FLAGS_WITHOUT_MEANING else None,
             annotation=Annotated[
-                bool if name in flags else str | None,
+                bool if name in FLAGS_WITHOUT_MEANING else str | None,
                 typer.Option("--" + name.replace("_", "-"), hidden=True, help=why or "Accepted, not needed."),
             ],
         )
@@ -241,11 +241,11 @@ def _with_options_that_mean_nothing(command: Callable[..., int]) -> Callable[...
     ]
     kept = [parameter for parameter in hints.parameters.values() if parameter.name != "without_meaning"]
 
-    def with_all(**values: Any) -> int:
+    def with_all(session: Session, **values: Any) -> int:
         given = [name for name in WITHOUT_MEANING if values.pop(name) not in (None, False)]
-        return command(**values, without_meaning=given)
+        return in_hadoops_codes(lambda: function(session, **values, without_meaning=given))
 
-    with_all.__doc__ = command.__doc__
+    with_all.__doc__ = function.__doc__
     signature = inspect.Signature(
         [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in kept] + extra
     )
@@ -255,6 +255,7 @@ def _with_options_that_mean_nothing(command: Callable[..., int]) -> Callable[...
 
 
 def dshell(
+    session: Session,
     argv: Argv = None,
     shell_command: ShellCommand = "",
     shell_script: ShellScript = "",
@@ -289,15 +290,6 @@ def dshell(
     detach: Detach = False,
     dry_run: DryRun = False,
     debug: Debug = False,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
-    no_progress: NoProgress = False,
     without_meaning: list[str] | None = None,
 ) -> int:
     """Run a shell command or script in containers: YARN's distributed shell, with all its options.
@@ -306,160 +298,87 @@ def dshell(
     log files (`yopp logs`), and is shown here with --follow. Hadoop's own spellings work too: -shell_command,
     -num_containers, -container_type.
     """
-    printer = Printer.of(
-        output=output, json=json, quiet=quiet, verbose=verbose + debug, color=color, no_progress=no_progress
-    )
+    from .running import Outcome, Shown, client_of, start
+
+    printer = session.printer
+    printer.verbose += debug
     for name in without_meaning or []:
         if WITHOUT_MEANING[name]:
             printer.warn(f"--{name.replace('_', '-')} does nothing: {WITHOUT_MEANING[name]}")
-    request = ShellRequest(
+    shell.check_one(bool(shell_command), bool(shell_script), bool(argv))
+    check_text([*(argv or ()), shell_command, *(shell_args or ()), appname, shell_script], "the argument")
+    check_counts(count, None, None)
+    check_policy(container_retry_policy)
+    environment, _ = portable_environment(assignments(shell_env or []))
+    if argv:
+        find_command(argv[0], {**os.environ, **environment}, os.getcwd())
+    planned = shell.plan(
+        TaskSpec(
+            1,
+            container_size(container_memory, container_vcores, container_resources),
+            execution_kind(container_type, opportunistic, guaranteed),
+            shell_cmd_priority,
+            enforce,
+        ),
+        count,
+        shell_command=shell_command,
+        shell_script=read_script(shell_script) if shell_script else None,
         argv=tuple(argv or ()),
-        command=shell_command,
-        script=shell_script,
-        arguments=tuple(shell_args or ()),
-        variables=tuple(shell_env or ()),
-        count=count,
-        kind=execution_kind(container_type, opportunistic, guaranteed),
-        resource=container_size(container_memory, container_vcores, container_resources),
-        priority=shell_cmd_priority,
+        shell_args=tuple(shell_args or ()),
+        shell=shell_program(),
+        environment=environment,
+        retry=shell.ContainerRetryContext(
+            container_retry_policy,
+            error_codes(container_retry_error_codes),
+            container_max_retries,
+            container_retry_interval,
+        ),
         promote=promote,
-        enforce=enforce,
-        retry_policy=container_retry_policy,
-        retry_codes=container_retry_error_codes,
-        max_retries=container_max_retries,
-        retry_interval_ms=container_retry_interval,
         name=appname,
         timeout_ms=max(0, timeout),
+        exit_rule=exit_code.value,
     )
-    submission = Submission(
+    master = master_size(master_memory, master_vcores, master_resources)
+    client = client_of(session)
+    job = shell.under(planned, client.settings)
+    submission = ApplicationSubmissionContext(
+        "",
+        job.name,
         queue=queue,
         priority=priority,
-        tags=tuple(filter(None, (tag.strip() for tag in application_tags.split(",")))),
-        keep_containers=keep_containers,
-        node_label=node_label_expression,
-        master=master_size(master_memory, master_vcores, master_resources),
-        exit_rule=exit_code.value,
-        follow=follow,
-        detach=detach,
-        dry_run=dry_run,
-        plain_lines=not no_progress,
+        tags=tags([application_tags]),
+        keep_containers_across_attempts=keep_containers,
+        node_label_expression=node_label_expression,
+        am_resource=master or client.settings.am_resource,
     )
-    return in_hadoops_codes(
-        lambda: _run(request, submission, Context.of(conf=conf, define=define, run_dir=run_dir), printer)
-    )
+    shown = Shown(stream=follow and not (printer.ids_only or printer.is_json), prefixed=count > 1)
+
+    def ended(outcome: Outcome) -> dict[str, Any]:
+        if not (follow or printer.is_json or printer.ids_only):
+            told = outcome.response
+            printer.note(f"output: {told.log_directory}/ (`yopp logs {told.application_id}` shows it)")
+        return {}
+
+    return start(session, client, job, submission, shown, detach=detach, dry_run=dry_run, ended=ended)
 
 
-@dataclass(frozen=True, slots=True)
-class ShellRequest:
-    """What to run, as it was typed."""
+command(
+    "dshell",
+    "yopp dshell --shell-command date --num-containers 2",
+    "yopp dshell -n 10 -O -- sleep 10",
+    needs=Needs.JOBS,
+    progress=True,
+)(_with_options_that_mean_nothing(dshell))
 
-    argv: tuple[str, ...]
-    command: str
-    script: str
-    arguments: tuple[str, ...]
-    variables: tuple[str, ...]
-    count: int
-    kind: ExecutionType
-    resource: Resource
-    priority: int
-    promote: bool
-    enforce: bool
-    retry_policy: int
-    retry_codes: str
-    max_retries: int
-    retry_interval_ms: int
-    name: str
-    timeout_ms: int
 
-    def options(self, max_preemptions: int, retry_minimum_ms: int = 0) -> shell.ShellOptions:
-        """Checked, and as the plan takes it; reads the script. Raises YoppError."""
-        shell.check_one(bool(self.command), bool(self.script), bool(self.argv))
-        check_counts(self.count, None, None)
-        check_text([*self.argv, self.command, *self.arguments, self.name, self.script], "the argument")
-        if self.retry_policy not in (0, 1, 2):
-            raise UsageError(
-                f"no retry policy {self.retry_policy}",
-                because="there are 0 (never), 1 (after any error) and 2 (after some codes)",
-                hint="--container-retry-policy 1 --container-max-retries 3",
-            )
-        environment, _ = portable_environment(assignments(list(self.variables)))
-        if self.argv:
-            find_command(self.argv[0], {**os.environ, **environment}, os.getcwd())
-        return shell.ShellOptions(
-            resource=self.resource,
-            shell_command=self.command,
-            shell_script=read_script(self.script) if self.script else None,
-            argv=self.argv,
-            shell_args=self.arguments,
-            environment=environment,
-            containers=self.count,
-            execution_type=self.kind,
-            enforce=self.enforce,
-            promote=self.promote,
-            container_priority=self.priority,
-            name=self.name,
-            timeout_ms=self.timeout_ms,
-            retry_policy=self.retry_policy,
-            retry_error_codes=error_codes(self.retry_codes),
-            max_retries=self.max_retries,
-            retry_interval_ms=max(0, retry_minimum_ms, self.retry_interval_ms),
-            max_preemptions=max_preemptions,
+def check_policy(policy: int) -> None:
+    """Raise UsageError for a retry policy that YARN does not have."""
+    if policy not in (0, 1, 2):
+        raise UsageError(
+            f"no retry policy {policy}",
+            because="there are 0 (never), 1 (after any error) and 2 (after some codes)",
+            hint="--container-retry-policy 1 --container-max-retries 3",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """How to submit it, and how to show it."""
-
-    queue: str
-    priority: int
-    tags: tuple[str, ...]
-    keep_containers: bool
-    node_label: str
-    master: Resource | None
-    exit_rule: str
-    follow: bool
-    detach: bool
-    dry_run: bool
-    plain_lines: bool
-
-
-def _run(request: ShellRequest, submission: Submission, context: Context, printer: Printer) -> int:
-    from .running import JobOptions, final_document, run_foreground, session_of, submit_detached
-
-    request.options(1)  # what is wrong with it is said before anything else is looked at
-    session, settings = session_of(context, printer)
-    asked = request.options(settings.max_preemptions, settings.retry_minimum_interval_ms)
-    job = shell.plan(
-        replace(asked, preempted_is_failure=settings.preempted_counts_as_failed), shell_program()
-    )
-    job = replace(job, exit_rule=submission.exit_rule)
-    if submission.dry_run:
-        from .dry_run import tell
-
-        master = submission.master or settings.am_resource
-        return tell(context, printer, job, master if submission.detach else None)
-    options = JobOptions(
-        stream=submission.follow and not (printer.ids_only or printer.is_json),
-        prefixed=request.count > 1,
-        queue=submission.queue,
-        priority=submission.priority,
-        tags=submission.tags,
-        keep_containers=submission.keep_containers,
-        node_label=submission.node_label,
-        master_resource=submission.master,
-        plain_lines=submission.plain_lines,
-    )
-    if submission.detach:
-        submit_detached(session, job, printer, options, settings)
-        return 0
-    outcome = run_foreground(session, job, printer, options)
-    if printer.is_json:
-        printer.document(final_document(outcome))
-    elif not submission.follow and not printer.ids_only:
-        application_id = outcome.response.application_id
-        printer.note(f"output: {outcome.response.log_directory}/ (`yopp logs {application_id}` shows it)")
-    return outcome.end.exit_code
 
 
 def in_hadoops_codes(run: Callable[[], int]) -> int:

@@ -5,145 +5,26 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import typer
 
-from executor.records import ContainerState
-
-from ...errors import (
-    ApplicationNotFoundError,
-    ConnectionFailedError,
-    ContainerNotFoundError,
-    UsageError,
-    YoppError,
-)
-from ...records.client_protocol import GetContainersRequest
-from ...records.reports import FINAL_STATES, ContainerReport, FinalApplicationStatus
-from ...views import applications as app_view
-from ...views.containers import is_live, shell_code, shown_state
+from ...errors import UsageError, YoppError
+from ...jobs.logfiles import STREAMS, Stream, open_plain, plain_status, streams_of
+from ...views.columns import Column
 from ...views.text import harmless, timestamp
-from ..frame.context import Context
-from ..frame.naming import application, applications, container, containers, is_container, words
-from ..frame.options import (
-    Color,
-    Conf,
-    Define,
-    Ids,
-    Json,
-    Output,
-    Quiet,
-    RunDirOption,
-    Verbose,
-    examples,
-    moment,
-)
+from ..frame.command import command
+from ..frame.naming import words
+from ..frame.options import JobIds, moment
 from ..frame.output import Printer, is_terminal_out, json_line, paint
-from . import logparts
-from .logfiles import (
-    STREAMS,
-    Stream,
-    applications_on_disk,
-    containers_on_disk,
-    open_plain,
-    plain_status,
-    streams_of,
-)
+from ..frame.session import Session
+from .logtarget import Target, find
 
-if TYPE_CHECKING:
-    from ...client.local import YarnClient
-
-LOG_DIRS = "yarn.nodemanager.log-dirs"
 _POLL_SECONDS = 0.05
 _BATCH = 1000
 _ASK_SECONDS = 0.25
 _PREFIX_STYLES = ("cyan", "green", "yellow", "blue")
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``logs``."""
-    app.command("logs", epilog=examples("yopp logs -f last", "yopp logs 3.2 --stderr --tail 20"))(logs)
-
-
-@dataclass(slots=True)
-class Target:
-    """Whose output is wanted: containers by id, or all containers of applications, with what is known of
-    them.
-
-    ``expected`` is how many containers will have output, 2 or more if that is not known to be one. ``reticent``
-    are masters whose stderr, a log of their own doings, is of no interest while their job goes well. ``client``
-    None means that it is on disk only and that nothing more will come. ``directories`` are those of
-    applications and containers, by id. ``asked`` containers are asked for and not granted yet. ``lost``: the
-    cluster went before their end was seen.
-    """
-
-    container_ids: list[str] = field(default_factory=list)
-    application_ids: list[str] = field(default_factory=list)
-    client: YarnClient | None = None
-    directories: dict[str, str] = field(default_factory=dict)
-    masters_only: bool = False
-    waiting: list[str] = field(default_factory=list)
-    asked: int = 0
-    lost: bool = False
-    code: int = 0
-    expected: int = 0
-    masters: set[str] = field(default_factory=set)
-    reticent: set[str] = field(default_factory=set)
-
-    def look(self) -> tuple[dict[str, str], bool]:
-        """Container -> its directory, and whether all of it has ended. Updates ``waiting`` and ``code``."""
-        found = {one: self.directories[one] for one in self.container_ids if one in self.directories}
-        for app in self.application_ids:
-            for one in () if self.masters_only else containers_on_disk(self.directories.get(app, "")):
-                found[one] = os.path.join(self.directories[app], one)
-        if self.client is None:
-            return found, True
-        try:
-            ended = self._ask(self.client, found)
-        except ConnectionFailedError:
-            self.client = None  # the cluster has gone: what still runs is not known any more
-            self.lost = True
-            return found, True
-        return found, ended
-
-    def _ask(self, client: YarnClient, found: dict[str, str]) -> bool:
-        reports: list[ContainerReport] = [client.container(one) for one in self.container_ids]
-        codes = [shell_code(report) for report in reports]
-        self.expected = len(reports)
-        self.asked = 0
-        ended = all(not is_live(report) for report in reports)
-        for app in self.application_ids:
-            report = client.application(app)
-            if report.log_directory:
-                self.directories[app] = report.log_directory
-            ended = ended and report.state in FINAL_STATES
-            codes.append(app_view.exit_code(report))
-            if report.state not in FINAL_STATES:
-                self.asked += report.pending_containers
-            self.expected += report.summary.total if report.summary is not None else 2
-            of_app = client.container_reports(GetContainersRequest(application_id=app, finished=True))
-            masters = {one.container_id for one in of_app if one.is_am}
-            self.masters |= masters
-            if report.state in FINAL_STATES and report.final_status is not FinalApplicationStatus.SUCCEEDED:
-                self.reticent -= masters  # now it matters why
-            elif not self.masters_only:
-                self.reticent |= masters - set(self.container_ids)
-            reports += [one for one in of_app if one.is_am or not self.masters_only]
-        for one in reports:
-            directory = one.log_directory or os.path.join(
-                self.directories.get(one.application_id, ""), one.container_id
-            )
-            if os.path.isabs(directory):
-                found[one.container_id] = directory
-        self.waiting = [
-            one.container_id
-            for one in reports
-            if shown_state(one) in ("ALLOCATED", "QUEUED", "LAUNCHING") and not one.started_at_ms
-        ]
-        self.code = max((code for code in codes if code is not None), default=0)
-        return ended and not any(one.state is not ContainerState.DONE for one in reports)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +40,10 @@ class Style:
     since_ms: int
 
 
+@command("logs", "yopp logs -f last", "yopp logs 3.2 --stderr --tail 20")
 def logs(
-    ids: Ids,
+    session: Session,
+    ids: JobIds,
     follow: Annotated[
         bool, typer.Option("-f", "--follow", help="Go on until it has ended; wait for what is still queued.")
     ] = False,
@@ -198,14 +81,6 @@ def logs(
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="End with the exit code of what is shown.")
     ] = False,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
 ) -> int:
     """Print what containers wrote: of one container, or of all those of an application, numbered.
 
@@ -214,7 +89,7 @@ def logs(
 
     With -f, Ctrl-C only stops watching. Output of a cluster that has ended is found too.
     """
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    printer = session.printer
     if follow and (files or size is not None):
         raise UsageError(
             "-f goes with neither --bytes nor --files",
@@ -230,100 +105,18 @@ def logs(
         tail,
         since or 0,
     )
-    target = find(
-        Context.looking(conf=conf, define=define, run_dir=run_dir),
-        words(ids),
-        masters_only=masters,
-        printer=printer,
-    )
-    try:
-        if out is not None:
-            _copy(printer, target, out, names)
-        elif files:
-            logparts.list_files(printer, target, names)
-        elif printer.form == "name" and not quiet:
-            printer.ids(dict.fromkeys(one.container for one in logparts.files_of(target, names)))
-        elif size is not None:
-            logparts.print_bytes(printer, target, names, size)
-        else:
-            _Reader(printer, target, style).run(follow=follow)
-    finally:
-        if target.client is not None:
-            target.client.close()
+    target = find(session, words(ids), masters_only=masters)
+    if out is not None:
+        _copy(printer, target, out, names)
+    elif files:
+        _list_files(printer, target, names)
+    elif printer.form == "name" and not printer.quiet:
+        printer.ids(dict.fromkeys(one.container for one in files_of(target, names)))
+    elif size is not None:
+        _print_bytes(printer, target, names, size)
+    else:
+        _Reader(printer, target, style).run(follow=follow)
     return target.code if exit_code else 0
-
-
-def find(
-    context: Context, named: Sequence[str], *, masters_only: bool = False, printer: Printer | None = None
-) -> Target:
-    """Who is meant, asked of the cluster, or else looked up among the files of clusters that have ended.
-
-    Raises ApplicationNotFoundError or ContainerNotFoundError; ConnectionFailedError where there is no cluster
-    and no file either.
-    """
-    try:
-        client = context.client(printer)
-    except ConnectionFailedError as error:
-        return _on_disk(context, named, error, masters_only)
-    target: Target | None = None
-    try:
-        target = _of_cluster(client, named, masters_only)
-    except (ApplicationNotFoundError, ContainerNotFoundError) as error:
-        return _on_disk(context, named, error, masters_only)
-    finally:
-        if target is None:
-            client.close()
-    return target
-
-
-def _of_cluster(client: YarnClient, named: Sequence[str], masters_only: bool) -> Target:
-    target = Target(client=client, masters_only=masters_only)
-    of_containers = [word for word in named if is_container(word)]
-    of_applications = [word for word in named if word not in of_containers]
-    if of_containers:
-        target.container_ids = containers(client, of_containers)
-    if of_applications:
-        target.application_ids = applications(client, of_applications)
-    for one in target.container_ids:
-        if directory := client.container(one).log_directory:
-            target.directories[one] = directory
-    for one in target.application_ids:
-        target.directories[one] = client.application(one).log_directory
-    return target
-
-
-def _on_disk(context: Context, named: Sequence[str], error: YoppError, masters_only: bool) -> Target:
-    """The same among files. Raises ``error``, what the cluster said, where nothing is found."""
-    log_dir = str(context.configuration.value(LOG_DIRS))
-    known = applications_on_disk(log_dir)
-    if not known:
-        raise error
-    target = Target(masters_only=masters_only)
-    every = {one: app for app in known for one in containers_on_disk(os.path.join(log_dir, app))}
-    for word in named:
-        if is_container(word):
-            one = container(every, word)
-            if one not in every:
-                raise ContainerNotFoundError(
-                    f"no container {word}",
-                    because=f"there is no output of it in {log_dir}",
-                    hint="`yopp ps -a` shows those this cluster knows",
-                    sought=word,
-                )
-            target.container_ids.append(one)
-            target.directories[one] = os.path.join(log_dir, every[one], one)
-            continue
-        app = application(known, word)
-        if app not in known:
-            raise ApplicationNotFoundError(
-                f"no application {word}",
-                because=f"there is no output of it in {log_dir}",
-                hint="`yopp app list -a` shows those this cluster knows",
-                sought=word,
-            )
-        target.application_ids.append(app)
-        target.directories[app] = os.path.join(log_dir, app)
-    return target
 
 
 class _Reader:
@@ -505,3 +298,80 @@ def _copy(printer: Printer, target: Target, out: str, names: tuple[str, ...]) ->
         printer.note("nothing was copied: nothing has been written yet")
         return
     printer.note(f"{copied} files copied to {out}")
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One file of one container; ``written_ms`` in epoch milliseconds."""
+
+    container: str
+    name: str
+    path: str
+    size: int
+    written_ms: int
+
+
+COLUMNS: tuple[Column[LogFile], ...] = (
+    Column("container", "CONTAINER", lambda one: one.container),
+    Column("file", "LOG FILE", lambda one: one.name),
+    Column("size", "SIZE", lambda one: one.size, numeric=True),
+    Column("written", "LAST WRITTEN", lambda one: one.written_ms, lambda one: timestamp(one.written_ms)),
+    Column("path", "PATH", lambda one: one.path, flexible=True),
+)
+
+
+def files_of(target: Target, names: tuple[str, ...]) -> list[LogFile]:
+    """The log files that there are, container by container."""
+    directories, _ = target.look()
+    found = []
+    for container, directory in directories.items():
+        for name in STREAMS:
+            path = os.path.join(directory, name)
+            status = plain_status(path)
+            if status is not None and name in names:
+                found.append(LogFile(container, name, path, status.st_size, status.st_mtime_ns // 1_000_000))
+    return found
+
+
+def document(one: LogFile) -> dict[str, Any]:
+    """YARN's ContainerLogFileInfo, with whose it is."""
+    return {
+        "container": one.container,
+        "fileName": one.name,
+        "fileSize": str(one.size),
+        "lastModifiedTime": timestamp(one.written_ms),
+        "yopp": {"path": one.path, "size": one.size, "writtenAt": one.written_ms},
+    }
+
+
+def _list_files(printer: Printer, target: Target, names: tuple[str, ...]) -> None:
+    """Print which log files there are."""
+    printer.listing(
+        files_of(target, names),
+        COLUMNS,
+        documents=lambda rows: {"containerLogInfo": [document(one) for one in rows]},
+        document=document,
+        identity=lambda one: one.path,
+        empty="no log files yet",
+    )
+
+
+def _print_bytes(printer: Printer, target: Target, names: tuple[str, ...], size: int) -> None:
+    """Print the first ``size`` bytes of each file, or the last ones of a negative ``size``."""
+    found = [one for one in files_of(target, names) if one.size]
+    for one in found:
+        descriptor = open_plain(one.path)
+        if descriptor is None:
+            continue
+        try:
+            with os.fdopen(descriptor, "rb") as file:
+                if size < 0:
+                    file.seek(max(0, one.size + size))
+                data = file.read(abs(size))
+        except OSError:
+            continue
+        if len(found) > 1:
+            printer.text(f"==> {one.container} {one.name} <==")
+        printer.raw(data)
+        if len(found) > 1 and data and not data.endswith(b"\n"):
+            printer.raw(b"\n")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -17,35 +16,27 @@ from executor.records import ExecutionType, Resource
 
 from ...errors import UsageError
 from ...jobs.commands import check_directory, check_text, find_command, portable_environment
-from ...masters.run import COUNT_VARIABLE, NUMBER_VARIABLE, RunOptions, plan
-from ...records.requests import ANY
-from ..frame.context import Context
+from ...masters.run import COUNT_VARIABLE, NUMBER_VARIABLE, plan
+from ...records.jobs import TaskSpec
+from ...records.requests import ANY, ApplicationSubmissionContext
+from ..frame.command import Needs, command
 from ..frame.options import (
     SETTINGS,
-    Color,
-    Conf,
-    Define,
     DryRun,
     ExitCode,
     ExitRule,
     JobTimeout,
-    Json,
-    NoProgress,
-    Output,
     Queue,
-    Quiet,
-    RunDirOption,
     Tags,
-    Verbose,
     duration,
-    examples,
     size_mb,
 )
 from ..frame.output import Printer
+from ..frame.session import Session
 
 MOST_CONTAINERS = 100_000
 
-Command = Annotated[
+CommandLine = Annotated[
     list[str], typer.Argument(metavar="COMMAND [ARG]...", help="What to run, and its arguments.")
 ]
 Count = Annotated[int, typer.Option("-n", "--num-containers", metavar="N", help="How many containers.")]
@@ -109,17 +100,17 @@ Expected = Annotated[
 Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The application's name.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``run``."""
-    app.command(
-        "run",
-        context_settings={**SETTINGS, "allow_interspersed_args": False},
-        epilog=examples("yopp run -n 10 -O sleep 10", "yopp run --memory 2G --vcores 2 -- make -j2"),
-    )(run)
-
-
+@command(
+    "run",
+    "yopp run -n 10 -O sleep 10",
+    "yopp run --memory 2G --vcores 2 -- make -j2",
+    needs=Needs.JOBS,
+    progress=True,
+    context_settings={**SETTINGS, "allow_interspersed_args": False},
+)
 def run(
-    command: Command,
+    session: Session,
+    command: CommandLine,
     count: Count = 1,
     opportunistic: Opportunistic = False,
     guaranteed: Guaranteed = False,
@@ -142,15 +133,6 @@ def run(
     node: Node = ANY,
     priority: Priority = 0,
     expect: Expected = None,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
-    no_progress: NoProgress = False,
 ) -> int:
     """Run a command in containers, and end with its exit code.
 
@@ -159,11 +141,8 @@ def run(
     application's id. With several containers the highest exit code of those that failed is the job's, or as
     --exit-code says.
     """
-    from .running import JobOptions, final_document, run_foreground, session_of, submit_detached
+    from .running import Shown, client_of, start
 
-    printer = Printer.of(
-        output=output, json=json, quiet=quiet, verbose=verbose, color=color, no_progress=no_progress
-    )
     if opportunistic and guaranteed:
         raise both_types()
     check_counts(count, vcores, memory)
@@ -173,57 +152,47 @@ def run(
             because="a number of retries is not negative",
             hint="--retries 3 runs a failing container up to four times",
         )
-    environment, directory = surroundings(env, cwd, printer)
+    environment, directory = surroundings(env, cwd, session.printer)
     check_text(command, "the argument")
     check_text([name], "the name")
     find_command(command[0], environment, directory)
 
-    context = Context.of(conf=conf, define=define, run_dir=run_dir)
-    session, settings = session_of(context, printer)
-    where = node if dry_run else session.find_node(node)
+    client = client_of(session)
+    settings = client.settings
+    task = TaskSpec(
+        1,
+        Resource(
+            settings.run_memory_mb if memory is None else memory,
+            settings.run_vcores if vcores is None else vcores,
+        ),
+        ExecutionType.OPPORTUNISTIC if opportunistic else ExecutionType.GUARANTEED,
+        priority,
+        enforce,
+        duration_hint_ms=round((expect or 0) * 1000),
+    )
     job = plan(
-        RunOptions(
-            command=tuple(command),
-            resource=Resource(
-                settings.run_memory_mb if memory is None else memory,
-                settings.run_vcores if vcores is None else vcores,
-            ),
-            containers=count,
-            execution_type=ExecutionType.OPPORTUNISTIC if opportunistic else ExecutionType.GUARANTEED,
-            enforce=enforce,
-            promote=promote,
-            priority=priority,
-            duration_hint_ms=round((expect or 0) * 1000),
-            environment=environment,
-            working_directory=directory,
-            node=where,
-            name=name,
-            timeout_ms=round((timeout or 0) * 1000),
-            container_timeout_ms=round((container_timeout or 0) * 1000),
-            retries=retries,
-            max_preemptions=settings.max_preemptions,
-        )
+        tuple(command),
+        task,
+        count,
+        name=name,
+        environment=environment,
+        working_directory=directory,
+        node=node if dry_run else client.find_node(node),
+        promote=promote,
+        retries=retries,
+        timeout_ms=round((timeout or 0) * 1000),
+        container_timeout_ms=round((container_timeout or 0) * 1000),
+        max_preemptions=settings.max_preemptions,
+        exit_rule=exit_code.value,
     )
-    job = replace(job, exit_rule=exit_code.value)
-    if dry_run:
-        from .dry_run import tell
-
-        return tell(context, printer, job, settings.am_resource if detach else None)
-    shown = not (printer.ids_only or printer.is_json)
-    options = JobOptions(
-        stream=shown,
+    shown = Shown(
+        stream=not (session.printer.ids_only or session.printer.is_json),
         prefixed=count > 1 and not no_prefix,
-        plain_lines=not no_progress,
-        queue=queue,
-        tags=tags(tag),
     )
-    if detach:
-        submit_detached(session, job, printer, options, settings)
-        return 0
-    outcome = run_foreground(session, job, printer, options)
-    if printer.is_json:
-        printer.document(final_document(outcome))
-    return outcome.end.exit_code
+    submission = ApplicationSubmissionContext(
+        "", job.name, queue=queue, tags=tags(tag), am_resource=settings.am_resource
+    )
+    return start(session, client, job, submission, shown, detach=detach, dry_run=dry_run)
 
 
 def both_types() -> UsageError:

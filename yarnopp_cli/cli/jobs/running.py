@@ -10,16 +10,15 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from executor.records import Resource
-
 from ...errors import EXIT_FAILURE, EXIT_INTERRUPTED, YoppError
 from ...jobs import progress
+from ...jobs.client import ON_DEMAND, JobClient
 from ...jobs.loop import Left, MasterLoop, SignalWatch
 from ...jobs.output import OutputFollower, Sink
-from ...jobs.session import ON_DEMAND, Session
 from ...masters.jobmaster import JobMaster
 from ...masters.messages import EndMaster, StopRequested, TaskReport, TaskState
 from ...records.client_protocol import KillApplicationRequest, SubmitApplicationResponse
@@ -29,10 +28,9 @@ from ...records.reports import FINAL_STATES, ApplicationReport, FinalApplication
 from ...records.requests import ApplicationSubmissionContext, ContainerLaunchContext
 from ...rpc.blocking import Connection
 from ...rpc.plain import encode
-from ...settings.applications import ApplicationSettings
 from ...settings.resourcemanager import ResourceManagerSettings
-from ..frame.context import Context
 from ..frame.output import Printer, is_terminal
+from ..frame.session import Session
 
 FIRST_LINE_SECONDS = 0.5
 """A job says where it stands when all its tasks have found a place, or after this time."""
@@ -52,26 +50,15 @@ _LIVE = frozenset({TaskState.RUNNING})
 _LEFT_CONTAINER = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED, TaskState.WAITING})
 
 
-@dataclass(slots=True)
-class JobOptions:
-    """How a job is shown and submitted. ``stream`` copies the containers' output; ``prefixed`` marks its
-    lines.
-
-    ``plain_lines`` writes a line of progress now and then where there is no terminal. ``show_summary`` says
-    always which types ran. ``queue``, ``priority``, ``tags`` and ``node_label`` are the
-    application's.
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How a job is shown. ``stream`` copies the containers' output; ``prefixed`` marks its lines; ``show_summary`` says
+    always which types ran.
     """
 
     stream: bool = False
     prefixed: bool = False
     show_summary: bool = False
-    queue: str = "default"
-    priority: int = 0
-    tags: tuple[str, ...] = ()
-    keep_containers: bool = False
-    node_label: str = ""
-    master_resource: Resource | None = None
-    plain_lines: bool = True
 
 
 class JobConsole:
@@ -83,7 +70,7 @@ class JobConsole:
         job: JobSpec,
         master: JobMaster,
         response: SubmitApplicationResponse,
-        options: JobOptions,
+        shown: Shown,
     ) -> None:
         self._printer = printer
         self._job = job
@@ -93,8 +80,8 @@ class JobConsole:
         self._first_said = False
         # One command whose output is shown and whose code is handed on needs no story in a pipe or a script.
         only_one = sum(len(phase.tasks) for phase in job.phases) == 1
-        self._terse = options.stream and only_one and not printer.verbose and not is_terminal(sys.stderr)
-        self._plain_lines = options.plain_lines and not self._terse and not is_terminal(sys.stderr)
+        self._terse = shown.stream and only_one and not printer.verbose and not is_terminal(sys.stderr)
+        self._plain_lines = printer.may_tell_progress and not self._terse and not is_terminal(sys.stderr)
         self._shown = ""
         self._drawn_at = 0.0
         self._is_drawn = False
@@ -102,13 +89,13 @@ class JobConsole:
         self._follower: OutputFollower | None = None
         self._out: Sink | None = None
         self._err: Sink | None = None
-        if options.stream:
+        if shown.stream:
             sys.stdout.flush()
             sys.stderr.flush()
             self._out = Sink(1, self.hide if is_terminal(sys.stdout) else None)
             self._err = Sink(2, self.hide if is_terminal(sys.stderr) else None)
             self._follower = OutputFollower(
-                response.log_directory, self._out, self._err, prefixed=options.prefixed
+                response.log_directory, self._out, self._err, prefixed=shown.prefixed
             )
 
     # --- what the loop tells
@@ -131,7 +118,7 @@ class JobConsole:
 
     def stopping(self, reason: str) -> None:
         """Say that the job is being stopped."""
-        self.say(f"{reason}: stopping the job (Ctrl-C again kills it at once)")
+        self.say(f"{reason}: stopping the job; a further Ctrl-C kills it at once")
 
     def stop_wanted(self) -> StopRequested | None:
         """A job whose reader has gone (``| head``) ends, as it would in a pipe of the shell's."""
@@ -241,7 +228,7 @@ class JobConsole:
                 exit_code=end.exit_code or EXIT_FAILURE,
             )
 
-    def say_end(self, end: EndMaster, options: JobOptions) -> None:
+    def say_end(self, end: EndMaster, shown: Shown) -> None:
         """What came of it."""
         self.say_first_line()
         if self._terse and end.final_status is FinalApplicationStatus.SUCCEEDED:
@@ -251,7 +238,7 @@ class JobConsole:
             self.say(line)
         elapsed = time.monotonic() - self._started
         self.say(progress.end_line(end.final_status, elapsed, tally, end.diagnostics))
-        summary = progress.summary_line(end.summary, always=options.show_summary)
+        summary = progress.summary_line(end.summary, always=shown.show_summary)
         if summary:
             self.say(summary)
 
@@ -276,24 +263,61 @@ class Outcome:
         return self.end.final_status is FinalApplicationStatus.SUCCEEDED
 
 
-def session_of(context: Context, printer: Printer) -> tuple[Session, ApplicationSettings]:
-    """A session of this command's run directory, and the job settings of its configuration."""
-    configuration = context.configuration
-    for line in configuration.warnings:
-        printer.warn(line)
-    settings = configuration.settings(ApplicationSettings)
-    return Session(context.run_dir, configuration, settings.on_demand_enabled, printer.note), settings
+def client_of(session: Session) -> JobClient:
+    """A connection to the cluster of this command's run directory, made when first used."""
+    for line in session.configuration.warnings:
+        session.printer.warn(line)
+    return JobClient(session.run_dir, session.configuration, session.printer.note)
 
 
-def warn_of_ignored(session: Session, printer: Printer) -> None:
+def start(
+    session: Session,
+    client: JobClient,
+    job: JobSpec,
+    submission: ApplicationSubmissionContext,
+    shown: Shown,
+    *,
+    detach: bool,
+    dry_run: bool,
+    ended: Callable[[Outcome], dict[str, Any]] = lambda outcome: {},
+) -> int:
+    """Submit a job and see it through, or only the first with ``detach``, or neither with ``dry_run``; the exit code.
+
+    ``submission`` is what the command line says of the application. ``ended`` is told the outcome before anything is
+    printed of it, and answers with more for the job's document.
+    """
+    printer = session.printer
+    if dry_run:
+        from .dry_run import tell
+
+        return tell(session, job, submission.am_resource if detach else None)
+    submission = replace(
+        submission,
+        application_type=job.application_type,
+        user=os.environ.get("HADOOP_USER_NAME", ""),
+        unmanaged=not detach,
+        command_line=command_line(),
+        map_reduce=job.map_reduce,
+    )
+    if detach:
+        submit_detached(client, job, printer, submission)
+        return 0
+    outcome = run_foreground(client, job, printer, submission, shown)
+    more = ended(outcome)
+    if printer.is_json:
+        printer.document(final_document(outcome, more))
+    return outcome.end.exit_code
+
+
+def warn_of_ignored(client: JobClient, printer: Printer) -> None:
     """A cluster that runs already goes by the properties that its daemons were started with."""
-    if session.started_here or not session.configuration.from_command_line():
+    if client.started_here or not client.configuration.from_command_line():
         return
     from ...cluster.starting import setting_differences
     from ...cluster.state import running_configuration
 
-    running = running_configuration(session.run_dir)
-    found = [] if running is None else setting_differences(running, session.configuration)
+    running = running_configuration(client.run_dir)
+    found = [] if running is None else setting_differences(running, client.configuration)
     if found := [one for one in found if one.endswith("(-D)")]:
         printer.warn(
             f"the cluster runs already, so -D does not change this: {'; '.join(found)}. "
@@ -308,13 +332,15 @@ def command_line() -> str:
     return shlex.join(["yopp", *sys.argv[1:]]).encode(errors="backslashreplace").decode()[:1000]
 
 
-def run_foreground(session: Session, job: JobSpec, printer: Printer, options: JobOptions) -> Outcome:
+def run_foreground(
+    client: JobClient, job: JobSpec, printer: Printer, submission: ApplicationSubmissionContext, shown: Shown
+) -> Outcome:
     """Submit the job with this client as its master, and see it through. Raises YoppError.
 
     Interrupted twice, it has the RM kill the job at once, and leaves (exit 130).
     """
-    response = session.submit(_context(job, options))
-    warn_of_ignored(session, printer)
+    response = client.submit(submission)
+    warn_of_ignored(client, printer)
     if response.am_token is None:
         raise YoppError(
             "the ResourceManager gave no token for a master in the client",
@@ -324,26 +350,28 @@ def run_foreground(session: Session, job: JobSpec, printer: Printer, options: Jo
     if printer.ids_only:
         printer.text(response.application_id)
     master = JobMaster(job, response.attempt_id, response.am_token)
-    console = JobConsole(printer, job, master, response, options)
+    console = JobConsole(printer, job, master, response, shown)
     with SignalWatch() as signals:
-        scheduler = session.configuration.settings(ResourceManagerSettings).scheduler_address
-        loop = MasterLoop(master, session.open(), console, signals, scheduler)
+        scheduler = client.configuration.settings(ResourceManagerSettings).scheduler_address
+        loop = MasterLoop(
+            master, client.open(), console, signals, scheduler, crash_dir=client.run_dir.state_dir
+        )
         try:
             end = loop.run()
-            session.connection = loop.rm
+            client.connection = loop.rm
             console.drain(signals)
         except Left:
             console.close()
-            session.close()
-            raise killed_at_once(session.run_dir.rm_socket, response.application_id) from None
+            client.close()
+            raise killed_at_once(client.run_dir.rm_socket, response.application_id) from None
         finally:
             console.close()
-    report = session.report(response.application_id) if printer.is_json or end.error else None
-    session.leave(response.info)
+    report = client.report(response.application_id) if printer.is_json or end.error else None
+    client.leave(response.info)
     if end.error is not None:
         raise _final_error(end, end.error, report)
     if end.exit_code != EXIT_READER_GONE:
-        console.say_end(end, options)
+        console.say_end(end, shown)
         console.check_output(end)
     return Outcome(end, response, report, console.tasks)
 
@@ -371,22 +399,6 @@ def killed_at_once(rm_socket: str, application_id: str) -> YoppError:
     )
 
 
-def _context(job: JobSpec, options: JobOptions) -> ApplicationSubmissionContext:
-    return ApplicationSubmissionContext(
-        application_id="",
-        name=job.name,
-        application_type=job.application_type,
-        queue=options.queue,
-        user=os.environ.get("HADOOP_USER_NAME", ""),
-        priority=options.priority,
-        unmanaged=True,
-        tags=options.tags,
-        node_label_expression=options.node_label,
-        command_line=command_line(),
-        map_reduce=job.map_reduce,
-    )
-
-
 def _final_error(end: EndMaster, error: YoppError, report: ApplicationReport | None) -> YoppError:
     """What made it impossible to go on, with what the RM says of it."""
     because = error.because
@@ -396,41 +408,29 @@ def _final_error(end: EndMaster, error: YoppError, report: ApplicationReport | N
 
 
 def submit_detached(
-    session: Session,
-    job: JobSpec,
-    printer: Printer,
-    options: JobOptions,
-    settings: ApplicationSettings,
-) -> SubmitApplicationResponse:
+    client: JobClient, job: JobSpec, printer: Printer, submission: ApplicationSubmissionContext
+) -> None:
     """Submit the job with its master in a container of the cluster, and return at once. Raises YoppError."""
     from ...cluster.launching import daemon_environment
 
-    session.check_sizes(task.resource for phase in job.phases for task in phase.tasks)
-    address = f"unix:{session.run_dir.rm_socket}"
-    spec = json.dumps(encode(replace(job, rm_address=address)))
-    resource = options.master_resource or settings.am_resource
+    client.check_sizes(task.resource for phase in job.phases for task in phase.tasks)
+    spec = json.dumps(encode(replace(job, rm_address=f"unix:{client.run_dir.rm_socket}")))
     environment = daemon_environment(os.environ)
-    context = replace(
-        _context(job, options),
-        unmanaged=False,
-        am_container_spec=ContainerLaunchContext(
-            command=(sys.executable, "-P", "-m", "yarnopp_cli.daemons.applicationmaster", JOB_FILE),
-            environment={name: environment[name] for name in ("PYTHONPATH", "PATH") if name in environment},
-            files={JOB_FILE: spec},
-        ),
-        am_resource=resource,
-        keep_containers_across_attempts=options.keep_containers,
+    master = ContainerLaunchContext(
+        command=(sys.executable, "-P", "-m", "yarnopp_cli.daemons.applicationmaster", JOB_FILE),
+        environment={name: environment[name] for name in ("PYTHONPATH", "PATH") if name in environment},
+        files={JOB_FILE: spec},
     )
-    response = session.submit(context)
-    warn_of_ignored(session, printer)
+    response = client.submit(replace(submission, am_container_spec=master))
+    warn_of_ignored(client, printer)
     application_id = response.application_id
     if printer.is_json:
-        report = session.report(application_id)
+        report = client.report(application_id)
     else:
-        report = None if printer.quiet else _as_it_begins(session, application_id)
-    if not printer.quiet and (never := _never(session, application_id, report)):
+        report = None if printer.quiet else _as_it_begins(client, application_id)
+    if not printer.quiet and (never := _never(client, application_id, report)):
         printer.note(f"warning: it waits in vain: {never}")
-    session.close()
+    client.close()
     if printer.is_json:
         printer.document({"app": _app_document(application_id, report)})
     else:
@@ -442,25 +442,24 @@ def submit_detached(
             printer.note(f"{shows}, `yopp wait {application_id}` waits for its end")
         if report is not None:
             printer.note(progress.where_text(report))
-    return response
 
 
-def _never(session: Session, application_id: str, report: ApplicationReport | None) -> str:
+def _never(client: JobClient, application_id: str, report: ApplicationReport | None) -> str:
     """Why none of what it waits for can start on the nodes that there are, as those may change: a warning, not a
     refusal; "" where it can."""
     if report is None or report.state in FINAL_STATES:
         return ""
-    found = session.explain(application_id)
+    found = client.explain(application_id)
     vain = found is not None and found.waits and not found.satisfiable
     reasons = [one.text for one in found.reasons if one.code is ReasonCode.TOO_BIG] if found and vain else []
     return "; ".join(reasons)
 
 
-def _as_it_begins(session: Session, application_id: str) -> ApplicationReport | None:
+def _as_it_begins(client: JobClient, application_id: str) -> ApplicationReport | None:
     """A detached job when its master and first containers are at work, or when BEGIN_SECONDS have passed."""
     deadline = time.monotonic() + BEGIN_SECONDS
     while True:
-        report = session.report(application_id)
+        report = client.report(application_id)
         if report is None or report.state in FINAL_STATES or time.monotonic() >= deadline:
             return report
         # The master's own container is one of those that run.

@@ -14,43 +14,23 @@ from ...errors import EXIT_TIMEOUT, UsageError, YoppError
 from ...records.reports import FINAL_STATES, ApplicationReport, ContainerReport, YarnApplicationState
 from ...views import applications as app_view
 from ...views import containers as container_view
-from ..frame.context import Context
+from ..frame.command import command
 from ..frame.naming import applications, containers, is_container, words
-from ..frame.options import (
-    Color,
-    Conf,
-    Define,
-    ExitCode,
-    ExitRule,
-    Ids,
-    Json,
-    Output,
-    Quiet,
-    RunDirOption,
-    Timeout,
-    Verbose,
-    examples,
-)
+from ..frame.options import ExitCode, ExitRule, JobIds, Timeout, Words
 from ..frame.output import Printer
+from ..frame.session import Session
 
 if TYPE_CHECKING:
     from ...client.local import YarnClient
 
 HOLD_SECONDS = 30.0
 """How long one call lets the ResourceManager hold its answer."""
-OUT_OF_TIME = "Killed: it had not got there when the time of `yopp wait --timeout --kill` had passed."
+OUT_OF_TIME = "Killed by `yopp wait --kill`: it had not ended when the time of --timeout had passed."
 _SLOWEST_POLL = 0.25
 _APP_ORDER = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
 _CONTAINER_ORDER = ("ALLOCATED", "QUEUED", "LAUNCHING", "RUNNING")
 _ENDS = ("DONE", "FINISHED", "FAILED", "KILLED")
 _ORDER = tuple(dict.fromkeys((*_APP_ORDER[:4], *_CONTAINER_ORDER)))
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``wait``."""
-    app.command(
-        "wait", epilog=examples("yopp wait last && echo all well", "yopp wait 3 4 --any --timeout 5m")
-    )(wait)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,26 +46,21 @@ class Seen:
     ended_ms: int = 0
 
 
+@command("wait", "yopp wait last && echo all well", "yopp wait 3 4 --any --timeout 5m")
 def wait(
-    ids: Ids,
-    any_of_them: Annotated[bool, typer.Option("--any", help="Until one of them is there, not all.")] = False,
+    session: Session,
+    ids: JobIds,
+    any_of_them: Annotated[bool, typer.Option("--any", help="Until one of them has, not all.")] = False,
     state: Annotated[
         str | None,
         typer.Option("--for", metavar="STATE", help="Until this state, or a later one; else until the end."),
+        Words(lambda: (*_ORDER, *_ENDS)),
     ] = None,
     exit_code: ExitCode = ExitRule.highest,
     timeout: Timeout = None,
     kill: Annotated[
-        bool, typer.Option("--kill", help="When the time of --timeout has passed, kill what is not there.")
+        bool, typer.Option("--kill", help="When the time of --timeout has passed, kill those that have not.")
     ] = False,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
 ) -> int:
     """Wait until applications or containers have ended, and end with their exit code (of several the highest, or as
     --exit-code says).
@@ -96,32 +71,32 @@ def wait(
     if kill and timeout is None:
         raise UsageError(
             "--kill goes with --timeout only",
-            because="it kills what is not there by then",
+            because="it kills those that have not ended by then",
             hint="`yopp wait last --timeout 5m --kill`, or `yopp app kill last` now",
         )
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    printer = session.printer
     target = target_of(state)
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        named = words(ids)
-        of_containers = [one for one in named if is_container(one)]
-        of_applications = [one for one in named if one not in of_containers]
-        some_apps = applications(client, of_applications) if of_applications else []
-        some_containers = containers(client, of_containers) if of_containers else []
-        waiting = _Waiting(client, some_apps, some_containers, any_of_them, target)
-        seen = waiting.until(None if timeout is None else time.monotonic() + timeout)
-        there = [one for one in seen if one.reached]
-        if kill and not (there if any_of_them else len(there) == len(seen)):
-            waiting.kill([one.id for one in seen if not one.reached])
-    if not seen:
-        printer.note("nothing lives: there is nothing to wait for")
+    client = session.client
+    named = words(ids)
+    of_containers = [one for one in named if is_container(one)]
+    of_applications = [one for one in named if one not in of_containers]
+    some_apps = applications(client, of_applications) if of_applications else []
+    some_containers = containers(client, of_containers) if of_containers else []
+    waiting = _Waiting(client, some_apps, some_containers, any_of_them, target)
+    seen = waiting.until(None if timeout is None else time.monotonic() + timeout)
+    missing = [one for one in seen if not one.reached]
     done = [one for one in seen if one.reached]
-    if seen and not (any(one.reached for one in seen) if any_of_them else len(done) == len(seen)):
-        if not printer.for_people and not quiet:  # how far they have come is an answer, too
+    in_vain = bool(missing) and not (any_of_them and done)
+    if kill and in_vain:
+        waiting.kill([one.id for one in missing])
+    if not seen:
+        printer.note("nothing is running: there is nothing to wait for")
+    if in_vain:
+        if not printer.for_people and not printer.quiet:  # how far they have come is an answer, too
             print_seen(printer, seen, EXIT_TIMEOUT)
-        missing = [one.id for one in seen if not one.reached]
         raise YoppError(
-            f"{', '.join(missing)} did not get there within {timeout:g} s",
-            because=", ".join(f"{one.id} is {one.state}" for one in seen if not one.reached),
+            f"{', '.join(one.id for one in missing)} did not reach {target or 'their end'} within {timeout:g} s",
+            because=", ".join(f"{one.id} is {one.state}" for one in missing),
             hint="killed, as --kill says: `yopp logs` shows how far it came"
             if kill
             else "it goes on; `yopp wait` again, or --kill",

@@ -61,7 +61,6 @@ from ..frame.options import (
 )
 from ..frame.output import Printer
 from . import container_changes
-from . import container_shell as shell
 from .application import now_ms
 
 if TYPE_CHECKING:
@@ -108,7 +107,6 @@ def register(app: typer.Typer) -> None:
         "signal", epilog=examples("yopp container signal --signal USR1 3.2", "yopp container signal last")
     )(signal)
     container_changes.add_to(group)
-    shell.add_to(group)
     app.add_typer(group, name="container")
 
 

@@ -20,10 +20,11 @@ from ...errors import (
 )
 from ...records.reports import ContainerReport
 from ...views import containers as view
-from ..frame.context import Context
+from ..frame.command import command
 from ..frame.naming import containers, one_of
-from ..frame.options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, Verbose, examples
-from ..frame.output import Printer, is_terminal
+from ..frame.options import Live
+from ..frame.output import is_terminal
+from ..frame.session import Session
 
 if TYPE_CHECKING:
     from executor.linux.joining import Place
@@ -31,30 +32,22 @@ if TYPE_CHECKING:
 _STANDING = (ContainerState.PAUSING, ContainerState.PAUSED, ContainerState.RESUMING)
 
 
-def add_to(group: typer.Typer) -> None:
-    """Add the command to the group ``container``."""
-    group.command(
-        "shell-into",
-        epilog=examples("yopp container shell-into last", "yopp container shell-into 3.2 -- env"),
-    )(shell_into)
-
-
+@command(
+    "container shell-into",
+    "yopp container shell-into last",
+    "yopp container shell-into 3.2 -- env",
+)
 def shell_into(
+    session: Session,
     id_: Annotated[
-        str, typer.Argument(metavar="ID", help="The container: its id, a suffix of it, 3.2 or `last`.")
+        str,
+        typer.Argument(metavar="ID", help="The container: its id, a suffix of it, 3.2 or `last`."),
+        Live(("container",)),
     ],
     command: Annotated[
         list[str] | None,
         typer.Argument(metavar="[-- COMMAND ARG...]", help="Run this there. [default: a shell]"),
     ] = None,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
 ) -> int:
     """Run a shell, or COMMAND, in a running container: in its directory, its environment and its cgroups.
 
@@ -62,22 +55,21 @@ def shell_into(
     code of the shell, which leaves no process, and is ended when the container ends. With --json what it writes goes
     to stderr, and its end is told on stdout.
     """
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    printer = session.printer
     if id_ == "-":
         raise UsageError(
             "shell-into takes no list of ids",
             because="standard input is that of the shell",
             hint="yopp container shell-into 3.2",
         )
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        report = client.container(one_of(containers(client, [id_]), id_))
+    report = session.client.container(one_of(containers(session.client, [id_]), id_))
     _check(report)
     from executor.linux.joining import run_in, shell_of
     from executor.linux.process import CannotLaunchError
 
     place = _place(report)
     if not report.cgroup:
-        printer.warn("no cgroup holds this container: nothing bounds what is typed here")
+        printer.warn("no cgroup holds this container: commands in this shell have no limits")
     if "TERM" not in place.environment and is_terminal(sys.stdin):
         place.environment["TERM"] = os.environ.get("TERM", "dumb")
     try:
@@ -102,17 +94,17 @@ def _check(report: ContainerReport) -> None:
     one = report.container_id
     if not view.is_live(report):
         raise InvalidStateError(
-            f"{one} has ended", because=view.exit_text(report), hint="`yopp ps` shows what lives"
+            f"{one} has ended", because=view.exit_text(report), hint="`yopp ps` shows the live ones"
         )
     if report.state in _STANDING:
         raise InvalidStateError(
             f"{one} is paused",
-            because="nothing in it moves, nor would a shell",
+            because="a shell in it would be paused too",
             hint=f"yopp container resume {one}",
         )
     if report.state is not ContainerState.RUNNING or not report.pid:
         raise InvalidStateError(
-            f"{one} does not run yet",
+            f"{one} is not running yet",
             because=f"it is {view.shown_state(report)}",
             hint=f"yopp wait --for RUNNING {one}",
         )
@@ -134,15 +126,15 @@ def _place(report: ContainerReport) -> Place:
     except OSError:
         raise InvalidStateError(
             f"{report.container_id} has ended meanwhile",
-            because="its process is no more",
-            hint="`yopp ps` shows what lives",
+            because="its process no longer exists",
+            hint="`yopp ps` shows the live ones",
             exit_code=EXIT_FAILURE,
         ) from None
     if report.cgroup and not place.join:
         raise YoppError(
             f"{report.container_id} cannot be entered",
-            because=f"its group {report.cgroup} is not to be seen from here",
-            hint="type it where the daemons run: in their container, if they are in one",
+            because=f"its group {report.cgroup} is not visible from here",
+            hint="run it where the daemons run: in their container, if they are in one",
             exit_code=EXIT_CANNOT_START,
         )
     return place

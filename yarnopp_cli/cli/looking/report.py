@@ -13,8 +13,8 @@ import typer
 from ...errors import ApplicationNotFoundError, ConnectionFailedError, YoppError
 from ...records.history import ApplicationHistory, GetEventsRequest, HistoryEvent
 from ...records.reports import FINAL_STATES
+from ...report import timeline
 from ...rpc.plain import decode
-from ...views import timeline
 from ..frame.context import Context
 from ..frame.naming import application
 from ..frame.options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, Verbose, examples
@@ -56,7 +56,7 @@ def report(
     printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     context = Context.looking(conf=conf, define=define, run_dir=run_dir)
     if not printer.is_json:
-        from ...plots import available
+        from ...report.plots import available
 
         available()
     history = find(context, app, printer)
@@ -94,8 +94,8 @@ def report(
 def _page(
     history: ApplicationHistory, found: list[timeline.Line], numbers: dict[str, object], vcores: int
 ) -> str:
-    from ... import plots
-    from ...views.report_page import page
+    from ...report import plots
+    from ...report.page import page
 
     begin = int(str(numbers["begin"]))
     pictures = [

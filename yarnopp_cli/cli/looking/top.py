@@ -133,8 +133,8 @@ def _readonly(wanted: bool | None, run_dir: str) -> bool:
 
 def _frames(printer: Printer, source: ClusterSource, count: int, interval: float, rows: int | None) -> None:
     """Print frames. Rates need two looks, so there is one before the first frame."""
-    from ...views import frame
-    from ...views.sampling import History
+    from ...views.top import frame
+    from ...views.top.sampling import History
 
     history = History()
     history.add(source.picture(finished=False))

@@ -16,7 +16,7 @@ from executor.records import ExecutionType, Resource
 
 from ...errors import UsageError
 from ...masters import distributedshell as shell
-from ...records.jobs import JobSpec
+from ...records.jobs import JobSpec, TaskSpec
 
 SHELL_MASTER = "org.apache.hadoop.yarn.applications.distributedshell.ApplicationMaster"
 LARGEST = 2**31 - 1
@@ -74,7 +74,7 @@ def read(body: Mapping[str, Any], *, shell_program: str, max_preemptions: int) -
     name = _text(body, "application-name")
     job = None
     if SHELL_MASTER in command:
-        job = shell.plan(_shell_options(command, environment, name, max_preemptions), shell_program)
+        job = _shell_job(command, environment, name, shell_program, max_preemptions)
     return Submission(
         application_id=application_id,
         name=name or "N/A",
@@ -100,10 +100,10 @@ def expand(command: str) -> str:
     return _VARIABLE.sub(r"$\1", text)
 
 
-def _shell_options(
-    command: str, environment: dict[str, str], name: str, max_preemptions: int
-) -> shell.ShellOptions:
-    """The options of Hadoop's ApplicationMaster, as its client writes them."""
+def _shell_job(
+    command: str, environment: dict[str, str], name: str, shell_program: str, max_preemptions: int
+) -> JobSpec:
+    """The job that Hadoop's ApplicationMaster is told to run, from its options as its client writes them."""
     files, words = _master_line(command)
     given: dict[str, list[str]] = {}
     at = 0
@@ -128,26 +128,32 @@ def _shell_options(
     kind = (given.get("container_type") or ["GUARANTEED"])[-1].upper()
     if kind not in ExecutionType.__members__:
         raise UsageError(f"Invalid container_type: {kind}")
-    return shell.ShellOptions(
-        resource=Resource(_number(given, "container_memory", 10), _number(given, "container_vcores", 1, 0)),
+    return shell.plan(
+        TaskSpec(
+            1,
+            Resource(_number(given, "container_memory", 10), _number(given, "container_vcores", 1, 0)),
+            ExecutionType[kind],
+            _number(given, "priority", 0, -LARGEST),
+            "enforce_execution_type" in given,
+        ),
+        _number(given, "num_containers", 1),
         shell_command=shell_command,
         shell_args=(files["shellArgs"],) if files.get("shellArgs") else (),
+        shell=shell_program,
         environment={**_assignments(given.get("shell_env", [])), **_portable(environment)},
-        containers=_number(given, "num_containers", 1),
-        execution_type=ExecutionType[kind],
-        enforce="enforce_execution_type" in given,
-        promote="promote_opportunistic_after_start" in given,
-        container_priority=_number(given, "priority", 0, -LARGEST),
-        name=name or (given.get("appname") or ["DistributedShell"])[-1],
-        retry_policy=_number(given, "container_retry_policy", 0, 0),
-        retry_error_codes=tuple(
-            int(code)
-            for word in given.get("container_retry_error_codes", [])
-            for code in word.split(",")
-            if code.isdigit()
+        retry=shell.ContainerRetryContext(
+            _number(given, "container_retry_policy", 0, 0),
+            tuple(
+                int(code)
+                for word in given.get("container_retry_error_codes", [])
+                for code in word.split(",")
+                if code.isdigit()
+            ),
+            _number(given, "container_max_retries", 0, -1),
+            _number(given, "container_retry_interval", 0, 0),
         ),
-        max_retries=_number(given, "container_max_retries", 0, -1),
-        retry_interval_ms=_number(given, "container_retry_interval", 0, 0),
+        promote="promote_opportunistic_after_start" in given,
+        name=name or (given.get("appname") or [shell.NAME])[-1],
         max_preemptions=max_preemptions,
     )
 

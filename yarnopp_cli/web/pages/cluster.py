@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from aiohttp import web
-
-from executor.records import ContainerState, ExecutionType
 
 from ...records.client_protocol import (
     GetApplicationAttemptsRequest,
@@ -16,36 +13,27 @@ from ...records.client_protocol import (
     GetQueueInfoRequest,
 )
 from ...records.ids import ContainerId
-from ...records.reports import ApplicationReport, ClusterInfo, ContainerReport, NodeReport, NodeState
-from ...settings.loading import Configuration
+from ...records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
 from ...views import applications as application_view
 from ...views import cluster as cluster_view
-from ...views import containers as container_view
-from ...views import nodes as node_view
-from ...views.text import megabytes, of_megabytes, span
+from ...views.columns import or_dash
+from ...views.text import megabytes, number_of, of_megabytes, span
+from ..data import ClusterData, now_ms
 from ..http import not_found
 from ..queries import words
 from .frame import page, static_routes
-from .html import (
-    Html,
-    facts,
-    join,
-    link,
-    meter,
-    moment,
-    path,
-    section,
-    shares,
-    stacked,
-    state,
-    table,
-    tag,
-    tiles,
-)
+from .html import Html, facts, join, meter, moment, path, section, shares, stacked, state, table, tag, tiles
 from .mapreduce import MAP_REDUCE, map_reduce_section
-
-if TYPE_CHECKING:
-    from ..cluster_data import ClusterData
+from .tables import (
+    MOST_ROWS,
+    applications_table,
+    attempts_table,
+    containers_table,
+    master,
+    nodes_table,
+    progress,
+    queue_limits_table,
+)
 
 NAVIGATION = (
     ("About", "/cluster"),
@@ -53,67 +41,12 @@ NAVIGATION = (
     ("Applications", "/cluster/apps"),
     ("Scheduler", "/cluster/scheduler"),
 )
-NODE_TITLES = (
-    "Node Labels", "Rack", "Node State", "Node Address", "Node HTTP Address", "Last health-update", "Health-report",
-    "Running Containers (G)", "Allocation Tags", "Mem Used (G)", "Mem Avail (G)", "Mem Total", "Phys Mem Used %",
-    "VCores Used (G)", "VCores Avail (G)", "VCores Total", "Phys VCores Used %", "Running Containers (O)",
-    "Mem Used (O)", "VCores Used (O)", "Queued Containers", "Version",
-)  # fmt: skip
-"""YARN's NodesPage with opportunistic containers enabled."""
-PLAIN_NODE_TITLES = tuple(
-    title.removesuffix(" (G)").removeprefix("Running ") if title.endswith(" (G)") else title
-    for title in NODE_TITLES
-    if not title.endswith(" (O)") and title != "Queued Containers"
-)
-"""The same with opportunistic containers off."""
-APPLICATION_TITLES = (
-    "ID", "User", "Name", "Application Type", "Application Tags", "Queue", "Application Priority", "StartTime",
-    "LaunchTime", "FinishTime", "State", "FinalStatus", "Running Containers", "Queued Containers", "Paused Containers",
-    "Allocated CPU VCores", "Allocated Memory MB", "Progress",
-)  # fmt: skip
-"""YARN's, those that mean something on one host, with the queued and the paused beside the running."""
-CONTAINER_TITLES = (
-    "Container ID",
-    "Execution Type",
-    "State",
-    "Node",
-    "Time",
-    "Memory",
-    "VCores",
-    "Logs",
-    "Exit",
-)
-QUEUE_TITLES = (
-    "Node",
-    "Running (O)",
-    "Queued",
-    "Queue capacity",
-    "Limit of the RM",
-    "Paused",
-    "Estimated wait",
-)
-_NUMERIC = (
-    "Mem", "Phys", "VCores", "Running", "Containers", "Queued", "Paused", "Allocated", "Application Priority", "Time",
-    "Live", "Queue capacity", "Limit of the RM", "Estimated wait",
-)  # fmt: skip
-NUMBERS = frozenset(
-    title
-    for title in (*NODE_TITLES, *PLAIN_NODE_TITLES, *APPLICATION_TITLES, *CONTAINER_TITLES, *QUEUE_TITLES)
-    if title.startswith(_NUMERIC)
-)
-"""Columns that are aligned to the right."""
-MOST_ROWS = 500
-
-
-def now_ms() -> int:
-    """The time of day, in epoch milliseconds."""
-    return time.time_ns() // 1_000_000
 
 
 class ClusterPages:
     """Renders what ``data`` tells."""
 
-    def __init__(self, data: ClusterData, configuration: Configuration) -> None:
+    def __init__(self, data: ClusterData) -> None:
         self._data = data
 
     def routes(self) -> list[web.RouteDef]:
@@ -171,9 +104,7 @@ class ClusterPages:
         info = await self._data.info()
         every = await self._data.nodes()
         shown = [one for one in every if (one.state in wanted if wanted else one.state not in _HIDDEN)]
-        titles = NODE_TITLES if info.opportunistic_enabled else PLAIN_NODE_TITLES
-        rows = [node_row(one, opportunistic=info.opportunistic_enabled) for one in shown]
-        listed = table(titles, rows, empty="No nodes.", numeric=NUMBERS)
+        listed = nodes_table(shown, opportunistic=info.opportunistic_enabled)
         return page(
             request, "Nodes of the cluster", join([cluster_tiles(info, every), listed]), navigation=NAVIGATION
         )
@@ -183,12 +114,7 @@ class ClusterPages:
         word = request.match_info.get("state", "").upper()
         every = await self._data.applications()
         shown = [one for one in every if not word or one.state.value == word]
-        listed = table(
-            APPLICATION_TITLES,
-            [application_row(one) for one in reversed(shown[-MOST_ROWS:])],
-            empty="No applications.",
-            numeric=NUMBERS,
-        )
+        listed = applications_table(shown[-MOST_ROWS:][::-1])
         parts: list[object] = [await self._tiles(), _state_filter(every, word), listed]
         if len(shown) > MOST_ROWS:
             parts.append(tag("p", f"The newest {MOST_ROWS} of {len(shown)}.", class_="more"))
@@ -207,15 +133,6 @@ class ClusterPages:
             GetContainersRequest(application_id=report.application_id, finished=True)
         )
         addresses = {one.node_id: one.http_address for one in await self._data.nodes()}
-        attempts = table(
-            ("Attempt ID", "State", "AM Container", "Started", "Finished", "Diagnostics"),
-            [
-                (one.attempt_id, state(one.state), _master(one.am_container_id),
-                 moment(one.started_at_ms), moment(one.finished_at_ms), one.diagnostics)
-                for one in answer.attempts
-            ],
-            empty="No attempts.",
-        )  # fmt: skip
         listed = containers_table(containers, "No containers yet.", addresses)
         job = await self._data.job(report.application_id) if report.application_type == MAP_REDUCE else None
         body = join(
@@ -224,7 +141,7 @@ class ClusterPages:
                 application_bar(report),
                 section("Overview", facts(_overview(report))),
                 *([map_reduce_section(job, now_ms())] if job is not None else []),
-                section("Attempts", attempts),
+                section("Attempts", attempts_table(answer.attempts)),
                 section(f"Containers ({len(containers)})", listed),
             ]
         )
@@ -250,7 +167,7 @@ class ClusterPages:
             [
                 await self._tiles(),
                 section("Application Queues", _queue(found)),
-                section("Opportunistic containers", _limits(await self._data.nodes())),
+                section("Opportunistic containers", queue_limits_table(await self._data.nodes())),
             ]
         )
         return page(request, "Scheduler", body, navigation=NAVIGATION)
@@ -295,83 +212,6 @@ def cluster_tiles(info: ClusterInfo, nodes: Sequence[NodeReport]) -> Html:
     )
 
 
-def node_row(node: NodeReport, *, opportunistic: bool) -> list[object]:
-    """A node under YARN's titles."""
-    available = (node.total - node.used).at_least_zero()
-    told = node.opportunistic
-    address: object = (
-        link(f"http://{node.http_address}/node", node.http_address) if node.http_address else "N/A"
-    )
-    row: list[object] = [
-        ",".join(node.labels), node.rack, state(node_view.state_text(node)), node.node_id, address,
-        moment(node.last_heartbeat_ms, now_ms()), node.health_report, node.num_containers, "",
-        megabytes(node.used.memory), megabytes(available.memory), megabytes(node.total.memory),
-        f"{node_view.memory_percent(node):.0f}", node.used.vcores, available.vcores, node.total.vcores,
-        f"{node_view.cpu_percent(node):.0f}",
-    ]  # fmt: skip
-    if opportunistic:
-        row += [told.running, megabytes(told.memory_used), told.vcores_used, told.queued]
-    return [*row, node.version]
-
-
-def application_row(report: ApplicationReport) -> list[object]:
-    """An application under YARN's titles."""
-    return [
-        link(path("cluster", "app", report.application_id), report.application_id), report.user, report.name,
-        report.application_type, ",".join(report.tags), report.queue, report.priority,
-        *(moment(at, now_ms()) for at in (report.submitted_at_ms, report.started_at_ms, report.finished_at_ms)),
-        state(report.state.value), report.final_status.value, report.containers_running, report.containers_queued,
-        report.containers_paused, report.allocated.vcores, report.allocated.memory,
-        meter(report.progress, 1, f"{report.progress:.0%}"),
-    ]  # fmt: skip
-
-
-def container_row(report: ContainerReport, http_address: str, now: int) -> list[object]:
-    """A container in the list of an application or a node; ``http_address`` is its node's, "" for this one's own."""
-    base = f"http://{http_address}" if http_address else ""
-    logs: object = ""
-    if report.started_at_ms:
-        logs = link(base + path("node", "containerlogs", report.container_id, report.user or "-"), "logs")
-    return [
-        link(base + path("node", "container", report.container_id), report.container_id),
-        kind(report.execution_type),
-        state(container_view.shown_state(report)),
-        report.node_id,
-        span(container_view.time_ms(report, now)),
-        megabytes(report.resource.memory),
-        report.resource.vcores,
-        logs,
-        "" if report.state is not ContainerState.DONE else container_view.exit_text(report).partition(",")[0],
-    ]
-
-
-def containers_table(
-    reports: Sequence[ContainerReport], empty: str, http_addresses: Mapping[str, str] | None = None
-) -> Html:
-    """Containers in the order given; of too many, those that run, then those that wait, then the last that ended."""
-    shown, addresses, now = list(reports), http_addresses or {}, now_ms()
-    if len(shown) > MOST_ROWS:
-        ranked = sorted(range(len(shown)), key=lambda at: (_rank(shown[at]), -at))
-        shown = [shown[at] for at in sorted(ranked[:MOST_ROWS])]
-    rows = [container_row(one, addresses.get(one.node_id, ""), now) for one in shown]
-    found = table(CONTAINER_TITLES, rows, empty=empty, numeric=NUMBERS)
-    if len(shown) == len(reports):
-        return found
-    words = f"{len(shown)} of {len(reports)}: those that run before those that wait, and these before those that ended."
-    return join([found, tag("p", words, class_="more")])
-
-
-def _rank(report: ContainerReport) -> int:
-    if report.state is ContainerState.DONE:
-        return 2
-    return 0 if report.started_at_ms else 1
-
-
-def kind(execution_type: ExecutionType) -> Html:
-    """The execution type."""
-    return tag("span", execution_type.value, class_=f"kind {execution_type.value.lower()}")
-
-
 def application_bar(report: ApplicationReport) -> Html:
     """Its containers by state, as one bar and in words."""
     bar = stacked(
@@ -389,16 +229,7 @@ def application_bar(report: ApplicationReport) -> Html:
     )
 
 
-def _master(container_id: str) -> object:
-    """A master's container, whose page its node has."""
-    if not container_id:
-        return "in its client"
-    return link(path("cluster", "container", container_id), container_id)
-
-
 def _overview(report: ApplicationReport) -> list[tuple[str, object]]:
-    code = application_view.exit_code(report)
-    master = _master(report.am_container_id)
     rows: list[tuple[str, object]] = [
         ("User", report.user),
         ("Name", report.name),
@@ -408,13 +239,13 @@ def _overview(report: ApplicationReport) -> list[tuple[str, object]]:
         ("YarnApplicationState", state(report.state.value)),
         ("Queue", report.queue),
         ("FinalStatus Reported by AM", report.final_status.value),
-        ("Exit code", "-" if code is None else code),
+        ("Exit code", or_dash(application_view.exit_code(report))),
         ("Started", moment(report.submitted_at_ms)),
         ("Launched", moment(report.started_at_ms)),
         ("Finished", moment(report.finished_at_ms)),
         ("Elapsed", span(application_view.elapsed_ms(report, now_ms()))),
-        ("Progress", meter(report.progress, 1, f"{report.progress:.0%}")),
-        ("AM container", master),
+        ("Progress", progress(report)),
+        ("AM container", master(report.am_container_id)),
         (
             "Allocated",
             f"{report.guaranteed_allocated_total} guaranteed, {report.opportunistic_allocated_total} opportunistic",
@@ -465,30 +296,10 @@ def _queue(queue: dict[str, Any]) -> Html:
         parts.append(
             tag(
                 "span",
-                f"{_counted(queue['numApplications'], 'application')}, {_counted(pending, 'container')} pending",
+                f"{number_of(queue['numApplications'], 'application')}, {number_of(pending, 'container')} pending",
                 class_="more",
             )
         )
     below = (queue.get("queues") or {}).get("queue") or []
     inside = join([tag("div", join(parts, " "), class_="queue"), *(_queue(one) for one in below)])
     return tag("div", inside, class_="queues")
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _limits(nodes: Sequence[NodeReport]) -> Html:
-    """What waits at each node, and how much may."""
-    return table(
-        QUEUE_TITLES,
-        [
-            (one.node_id, one.opportunistic.running, one.opportunistic.queued, one.opportunistic.queue_capacity,
-             node_view.limit_text(one), one.opportunistic.paused,
-             span(one.opportunistic.estimated_queue_wait_ms))
-            for one in nodes
-            if one.state is NodeState.RUNNING
-        ],
-        empty="No nodes.",
-        numeric=NUMBERS,
-    )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...views.mapreduce import FAILED, KILLED, RUNNING, SUCCEEDED, JobView, Task, is_measured
+from ...views.rest.mapreduce import FAILED, KILLED, RUNNING, SUCCEEDED, JobView, Task, is_measured
 from ...views.text import megabytes, span
 from .html import Html, join, link, moment, path, section, stacked, state, table, tag
 

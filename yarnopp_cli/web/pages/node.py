@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from typing import TYPE_CHECKING
 
 from aiohttp import web
 
@@ -15,19 +14,16 @@ from ...errors import YoppError
 from ...records.client_protocol import GetClusterInfoRequest
 from ...records.container_protocol import GetNodeInfoResponse
 from ...records.ids import ContainerId
-from ...records.reports import ContainerReport
 from ...views import containers as container_view
-from ...views.node_rest import by_application
+from ...views.rest.node import by_application
 from ...views.text import harmless, megabytes, of_megabytes, span
 from .. import logs
 from ..calls import call_daemon
+from ..data import RM_SECONDS, NodeData, now_ms
 from ..http import bad_request, not_found, require_owner
-from .cluster import containers_table, kind, now_ms
 from .frame import page, static_routes
 from .html import Html, facts, join, link, moment, path, section, shares, state, table, tag, tiles
-
-if TYPE_CHECKING:
-    from ..nodemanager import NodeData
+from .tables import containers_table, kind
 
 NAVIGATION = (
     ("Node", "/node"),
@@ -39,7 +35,6 @@ TAIL_BYTES = 64 * 1024
 CHUNK_BYTES = 256 * 1024
 """So much of it is sent at once, so that a line of 50 MB comes in pieces."""
 ENDED = "X-Log-Ended"
-RM_SECONDS = 2.0
 CACHE_SECONDS = 10.0
 
 
@@ -103,12 +98,12 @@ class NodePages:
 
     async def _list(self) -> Html:
         live = [one for one in await self._data.containers() if container_view.is_live(one)]
-        return section(f"Live containers ({len(live)})", _table(live, "Nothing runs here."))
+        return section(f"Live containers ({len(live)})", containers_table(live, "Nothing runs here."))
 
     async def containers(self, request: web.Request) -> web.StreamResponse:
         """All containers that the node knows, the newest first."""
         found = (await self._data.containers())[::-1]
-        body = _table(found, "No containers yet.")
+        body = containers_table(found, "No containers yet.")
         return page(request, "All containers on this node", body, navigation=await self._navigation())
 
     async def applications(self, request: web.Request) -> web.StreamResponse:
@@ -137,7 +132,7 @@ class NodePages:
         found = by_application(await self._data.containers()).get(application_id)
         if found is None:
             raise not_found(f"application {application_id[:100]} has no containers on this node")
-        body = _table(found, "")
+        body = containers_table(found, "")
         return page(request, application_id, body, navigation=await self._navigation())
 
     async def container(self, request: web.Request) -> web.StreamResponse:
@@ -276,7 +271,3 @@ def node_tiles(info: GetNodeInfoResponse) -> Html:
             ("Estimated wait", span(told.estimated_queue_wait_ms), "in the queue"),
         ]
     )
-
-
-def _table(reports: list[ContainerReport], empty: str) -> Html:
-    return containers_table(reports, empty)

@@ -1,15 +1,14 @@
 """From nothing to a submitted application: find the cluster or start one, submit, and leave none behind.
 
-A job joins the cluster of its run directory. Where there is none, it starts one on demand (decision 11.14),
-which ends itself with its last job. One that is ending refuses the job: it is waited out, and another one
-started.
+A job joins the cluster of its run directory. Where there is none, it starts one on demand, which ends itself with
+its last job. One that is ending refuses the job: it is waited out, and another one is started.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from executor.records import Resource
@@ -37,6 +36,7 @@ from ..records.explanation import ExplainRequest, ExplainResponse, Explanation
 from ..records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
 from ..records.requests import ANY, ApplicationSubmissionContext
 from ..rpc.blocking import Connection
+from ..settings.applications import ApplicationSettings
 from ..views.text import number_of
 
 if TYPE_CHECKING:
@@ -69,15 +69,20 @@ def why_no_node(nodes: Iterable[NodeReport]) -> str:
 
 
 @dataclass(slots=True)
-class Session:
-    """A connection to the RM of a run directory. ``note`` tells people what they should know, a line each."""
+class JobClient:
+    """A connection to the RM of a run directory, for one job. ``note`` tells people what they
+    should know, a line each.
+    """
 
     run_dir: RunDir
     configuration: Configuration
-    may_start: bool
     note: Callable[[str], None]
     connection: Connection | None = None
     started_here: bool = False
+    settings: ApplicationSettings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.settings = self.configuration.settings(ApplicationSettings)
 
     def open(self) -> Connection:
         """Connect, after starting a cluster if there is none. Raises YoppError."""
@@ -87,7 +92,7 @@ class Session:
         try:
             self.connection = Connection(self.run_dir.rm_socket)
         except ConnectionFailedError:
-            if not self.may_start:
+            if not self.settings.on_demand_enabled:
                 raise
             try:
                 self.connection = self._start()
@@ -132,7 +137,7 @@ class Session:
                 return response if response.info.nodes_running else self._wait_for_a_node(response)
             except (ShuttingDownError, ConnectionFailedError) as error:
                 self.close()
-                if attempt == ATTEMPTS or not self.may_start:
+                if attempt == ATTEMPTS or not self.settings.on_demand_enabled:
                     raise
                 self._wait_for_its_end(error)
             except (YoppError, KeyboardInterrupt):

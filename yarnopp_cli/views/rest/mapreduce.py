@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerState, ContainerUsage
 
-from ..records.mapreduce_report import MapReduceReport, TaskAttempt
-from ..records.reports import (
+from ...records.mapreduce_report import MapReduceReport, TaskAttempt
+from ...records.reports import (
     FINAL_STATES,
     ApplicationAttemptReport,
     ApplicationReport,

@@ -9,8 +9,8 @@ from itertools import pairwise
 
 from executor.records import ContainerState, ContainerUsage
 
-from ..records.reports import ContainerReport
-from .picture import Picture
+from ...records.reports import ContainerReport
+from ..picture import Picture
 
 SAMPLES = 60
 _SHORTEST_STEP = 0.05

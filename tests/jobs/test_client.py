@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from yarnopp_cli.cli.jobs.running import killed_at_once
-from yarnopp_cli.jobs.session import why_no_node
+from yarnopp_cli.jobs.client import why_no_node
 from yarnopp_cli.records.reports import NodeReport, NodeState
 
 from .fake import APPLICATION, FakeCluster

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ...records.ids import ApplicationId, ContainerId
+from ..records.ids import ApplicationId, ContainerId
 
 STREAMS = ("stdout", "stderr")
 BLOCK = 1 << 16

@@ -1,18 +1,44 @@
-"""The two lines above every screen, and the line that says what it shows."""
+"""Lines of toned cells, and the widgets made of them: the summary and the title above a screen, the note below it."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.segment import Segment
+from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ..views.cells import DIM, Cell
+from ..views.columns import DIM, Cell
 from ..views.picture import Picture
-from ..views.sampling import History
-from ..views.text import shorten, width
-from ..views.top_header import first_line, second_line
-from .tones import TONE_CLASSES, TONE_CSS, strip_of
+from ..views.text import harmless, shorten, width, wrapped
+from ..views.top.lines import first_line, second_line
+from ..views.top.sampling import History
+
+TONES = ("good", "warn", "bad", "dim", "strong", "accent")
+TONE_CLASSES = frozenset(f"tone--{tone}" for tone in TONES)
+
+TONE_CSS = """
+{name} .tone--good {{ color: $text-success; }}
+{name} .tone--warn {{ color: $text-warning; }}
+{name} .tone--bad {{ color: $text-error; text-style: bold; }}
+{name} .tone--dim {{ text-style: dim; }}
+{name} .tone--strong {{ text-style: bold; }}
+{name} .tone--accent {{ color: $text-primary; }}
+"""
+
+
+def tone_style(widget: Widget, tone: str) -> Style:
+    """The style of a tone over whatever background there is."""
+    if not tone:
+        return Style()
+    return widget.get_component_rich_style(f"tone--{tone}", partial=True)
+
+
+def strip_of(widget: Widget, cells: list[Cell], base: Style, width: int) -> Strip:
+    """One line of cells in their tones, filled to ``width``."""
+    segments = [Segment(cell.text, base + tone_style(widget, cell.tone)) for cell in cells]
+    return Strip(segments).adjust_cell_length(width, base)
 
 
 class Summary(Widget):
@@ -87,3 +113,38 @@ class TitleLine(Widget):
         rule = cells - sum(width(one.text) for one in left) - width(right) - 3
         line = [*left, Cell(" " + "─" * max(0, rule) + " ", "dim"), Cell(right + " ", "dim")]
         return strip_of(self, line, base, cells)
+
+
+class Note(Widget):
+    """One paragraph of cells over as many lines as its style gives it; what is longer ends in an ellipsis."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {*TONE_CLASSES}
+    DEFAULT_CSS = "Note { height: 2; background: $surface; color: $foreground; }" + TONE_CSS.format(
+        name="Note"
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: tuple[Cell, ...] = ()
+
+    def show(self, told: tuple[Cell, ...]) -> None:
+        """Show this from now on."""
+        if told != self._told:
+            self._told = told
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line."""
+        cells, base = self.size.width, self.rich_style
+        parts = [Segment(" ", base)]
+        told = [Cell(harmless(one.text), one.tone) for one in self._told]
+        lines = wrapped("".join(one.text for one in told), max(1, cells - 2), self.size.height)
+        begin, end, cut = lines[y] if y < len(lines) else (0, 0, False)
+        at = 0
+        for one in told:
+            text = one.text[max(0, begin - at) : max(0, end - at)]
+            at += len(one.text)
+            parts.append(Segment(text, base + tone_style(self, one.tone)))
+        if cut:
+            parts.append(Segment("…", base))
+        return Strip(parts).adjust_cell_length(cells, base)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
-from ..records.reports import FINAL_STATES, NodeReport
-from . import applications as apps_view
-from . import containers as containers_view
-from . import nodes as nodes_view
-from .cells import Cell, TopColumn, fitted
-from .picture import Picture
+from ...records.reports import FINAL_STATES, NodeReport
+from .. import applications as apps_view
+from .. import containers as containers_view
+from .. import nodes as nodes_view
+from ..columns import Cell, TopColumn
+from ..picture import Picture
+from ..text import fitted, harmless, timestamp, width
+from .lines import counts
 from .sampling import History
-from .text import harmless, timestamp, width
-from .top_applications import compact_columns
-from .top_containers import container_columns, measured
-from .top_header import counts
-from .top_nodes import COMPACT
+from .tables import NODE_COLUMNS, application_columns, container_columns, measured
 
 T = TypeVar("T")
 _PICTURES = ("spark", "bar")
@@ -38,8 +35,8 @@ def lines(picture: Picture, history: History, rows: int | None = None) -> list[s
     apps = [app for app in picture.applications if app.state not in FINAL_STATES]
     now = picture.taken_at_ms
     for title, found, columns in (
-        ("nodes", picture.nodes, [_in_full(column) for column in COMPACT]),
-        ("applications", apps, compact_columns(now, apps, _ANY)),
+        ("nodes", picture.nodes, [_in_full(column) for column in NODE_COLUMNS]),
+        ("applications", apps, application_columns(now, apps, _ANY)),
         ("containers", picture.containers, container_columns(picture, history, picture.containers, 1)),
     ):
         shown = found if rows is None else found[:rows]
@@ -54,7 +51,7 @@ def lines(picture: Picture, history: History, rows: int | None = None) -> list[s
 
 def _in_full(column: TopColumn[NodeReport]) -> TopColumn[NodeReport]:
     """States are not cut here, so they need not be short."""
-    return replace(column, cell=lambda node: Cell(column.order(node))) if column.key == "state" else column
+    return column._replace(cell=lambda node: Cell(column.order(node))) if column.key == "state" else column
 
 
 def _table(rows: Sequence[T], columns: Sequence[TopColumn[Any]]) -> list[str]:

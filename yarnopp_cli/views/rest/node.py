@@ -8,9 +8,9 @@ from typing import Any
 from executor.records import ContainerState
 from executor.settings import ExecutorSettings
 
-from ..records.container_protocol import GetNodeInfoResponse
-from ..records.reports import ContainerReport
-from .text import timestamp
+from ...records.container_protocol import GetNodeInfoResponse
+from ...records.reports import ContainerReport
+from ..text import timestamp
 
 
 def info(node: GetNodeInfoResponse, now_ms: int, settings: ExecutorSettings) -> dict[str, Any]:

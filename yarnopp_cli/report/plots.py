@@ -11,9 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from .errors import YoppError
-from .views import timeline
-from .views.timeline import Line
+from ..errors import YoppError
+from . import timeline
+from .timeline import Line
 
 COLOURS = {
     timeline.GRANTED: "#8a94a3",

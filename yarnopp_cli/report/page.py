@@ -7,8 +7,8 @@ from html import escape
 from typing import Any
 
 from ..records.reports import FINAL_STATES, ApplicationReport, NodeReport
-from .applications import counts_text, exit_code
-from .text import harmless, span, timestamp
+from ..views.applications import counts_text, exit_code
+from ..views.text import harmless, span, timestamp
 from .timeline import GRANTED, PAUSED, RUNNING, Line
 
 MOST_ROWS = 5000

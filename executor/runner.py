@@ -1,0 +1,157 @@
+"""Running a machine: an inbox, a clock, the order of its commands, and the report of a crash.
+
+It knows nothing of containers, and nothing of how its owner waits: ``driver.py`` waits with asyncio, a loop over
+``poll`` asks for ``next_deadline``. What a machine raises is a bug: the last events are written down with the story,
+and nothing is carried on.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from .core.machine import Machine
+
+if TYPE_CHECKING:
+    import logging
+
+EventT = TypeVar("EventT")
+CommandT = TypeVar("CommandT")
+
+KEPT_EVENTS = 200
+"""How many of the last events a crash report tells."""
+
+
+class MachineRunner(Generic[EventT, CommandT]):
+    """Runs one machine. ``perform`` carries out its commands: it may post, it never waits.
+
+    ``crash_dir``: where to write ``crash-<time>.jsonl`` if the machine raises. ``on_crash`` is then told
+    the error and the file (None if there is none); a daemon ends itself in it. ``validate`` checks every
+    invariant after each step.
+    """
+
+    def __init__(
+        self,
+        machine: Machine[EventT, CommandT],
+        perform: Callable[[CommandT], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        crash_dir: str | Path | None = None,
+        on_crash: Callable[[BaseException, Path | None], None] | None = None,
+        validate: bool = False,
+    ) -> None:
+        self._machine = machine
+        self._perform = perform
+        self._clock = clock
+        self._crash_dir = crash_dir
+        self._on_crash = on_crash
+        self._validate = validate
+        self._inbox: deque[EventT | _Step[CommandT]] = deque()
+        self._history: deque[tuple[float, object]] = deque(maxlen=KEPT_EVENTS)
+        self._draining = False
+        self._closed = False
+        self.crash: BaseException | None = None
+        """What the machine raised, if it did. A crashed runner takes no more events."""
+
+    def post(self, event: EventT) -> None:
+        """Tell the machine what happened: the only way in. Runs to completion, with all that is posted meanwhile."""
+        self._inbox.append(event)
+        self._drain()
+
+    def step(self, decide: Callable[[float], Iterable[CommandT]]) -> None:
+        """Let a method of the machine that is no event answer with commands: ``decide`` is given the time."""
+        self._inbox.append(_Step(decide))
+        self._drain()
+
+    def next_deadline(self) -> float | None:
+        """When ``advance`` is to be called at the latest, by the clock; None for never."""
+        return None if self._closed else self._machine.next_deadline()
+
+    def advance(self) -> None:
+        """Do what is due. Too early is harmless: nothing is done then."""
+        self.step(self._machine.advance)
+
+    def close(self) -> None:
+        """Take no more events; those that wait are dropped."""
+        self._closed = True
+        self._inbox.clear()
+
+    def _drain(self) -> None:
+        if self._draining:
+            return
+        self._draining = True
+        try:
+            while self._inbox and not self._closed:
+                item = self._inbox.popleft()
+                now = self._clock()
+                self._history.append((now, item))
+                if isinstance(item, _Step):
+                    commands: Iterable[CommandT] = item.decide(now)
+                else:
+                    commands = self._machine.handle(item, now)
+                for command in commands:
+                    self._perform(command)
+                if self._validate:
+                    self._machine.validate()
+            if not self._closed:
+                self._drained()
+        except Exception as error:
+            self._crashed(error)
+            raise
+        finally:
+            self._draining = False
+
+    def _drained(self) -> None:
+        """The inbox is empty; ``next_deadline`` may have changed. For whoever waits by a timer."""
+
+    def _crashed(self, error: Exception) -> None:
+        self.crash = error
+        self.close()
+        path = None
+        if self._crash_dir is not None:
+            path = write_crash_report(self._crash_dir, error, self._history)
+        _log().critical("%s; report: %s", error, path)
+        if self._on_crash is not None:
+            self._on_crash(error, path)
+
+
+def _log() -> logging.Logger:
+    import logging  # a command that runs a machine does not pay for what it hardly ever needs
+
+    return logging.getLogger(__name__)
+
+
+class _Step(Generic[CommandT]):
+    """A call of the machine that is no event."""
+
+    __slots__ = ("decide",)
+
+    def __init__(self, decide: Callable[[float], Iterable[CommandT]]) -> None:
+        self.decide = decide
+
+    def __repr__(self) -> str:
+        return f"step {getattr(self.decide, '__qualname__', self.decide)}"
+
+
+def write_crash_report(
+    directory: str | Path, error: BaseException, history: Iterable[tuple[float, object]]
+) -> Path | None:
+    """Write the last events, oldest first, then the error, one JSON object a line; None where that fails."""
+    import json
+    import traceback
+
+    path = Path(directory) / f"crash-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}.jsonl"
+    lines = [json.dumps({"at": at, "event": repr(event)}) for at, event in history]
+    story = "".join(traceback.format_exception(error))
+    lines.append(json.dumps({"error": type(error).__name__, "message": str(error), "traceback": story}))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    except OSError as failed:
+        _log().error("cannot write %s: %s", path, failed)
+        return None
+    return path

@@ -1,0 +1,376 @@
+"""One container: everything about it, and its output as it comes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+from rich.table import Table
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.widgets import Input, Static
+
+from ..errors import YoppError
+from ..records.history import GetEventsRequest, HistoryEvent
+from ..records.reports import ContainerReport
+from ..views.columns import Cell
+from ..views.consequences import short_id, suffix
+from ..views.containers import NodeFacts, exit_text, fields, is_live, shown_state
+from ..views.picture import Picture
+from ..views.text import harmless, megabytes, repeats, shorten, span
+from ..views.top.spark import sparkline
+from ..views.top.tables import container_state, measured, quota_cores, story
+from .actions import EXPLAIN, STEER, STEER_UNSEEN, ContainerActions
+from .base import ALWAYS
+from .lines import TitleLine
+from .logfile import LogFile
+from .logview import LogView
+from .threads import in_thread
+
+STREAMS = ("stdout", "stderr")
+_MIB = 1 << 20
+
+
+class TrackedContainer(ContainerActions):
+    """A screen about one container; ``report`` is the latest that is known of it."""
+
+    def __init__(self, report: ContainerReport) -> None:
+        super().__init__()
+        self.report = report
+        self._asking = False
+
+    def targets(self) -> list[ContainerReport]:
+        """This one."""
+        return [self.report]
+
+    def identity(self) -> str:
+        """Its id."""
+        return self.report.container_id
+
+    def track(self, picture: Picture) -> None:
+        """Take what the picture knows; what has left it is asked for by itself, until it has ended."""
+        found = picture.container(self.report.container_id)
+        if found is not None:
+            self.report = found
+        elif is_live(self.report) and not self._asking and self.top.lost_since is None:
+            self._asking = True
+            self.run_worker(self._ask(), group="tracked")
+
+    async def _ask(self) -> None:
+        try:
+            self.report = await in_thread(partial(self.top.source.container, self.report.container_id))
+        except (YoppError, OSError):
+            return  # the next picture asks again
+        finally:
+            self._asking = False
+        self.update()
+
+
+class DetailScreen(TrackedContainer, inherit_bindings=False):
+    """Left what is known, right what is measured and the end of the output."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("l,enter", "log", "Log", key_display="l"),
+        Binding("o", "stream", "Out/err"),
+        EXPLAIN,
+        *STEER,
+        Binding("j", "scroll(1)", "Down", show=False),
+        Binding("k", "scroll(-1)", "Up", show=False),
+        *ALWAYS,
+    ]
+
+    def __init__(self, report: ContainerReport) -> None:
+        super().__init__(report)
+        self.stream = STREAMS[0]
+        self._facts: NodeFacts | None = None
+        self._facts_of: tuple[int, str, str] | None = None
+        self._story: Sequence[HistoryEvent] = ()
+        self._tail = LogFile("")
+
+    def body(self) -> ComposeResult:
+        """Two columns; one above the other where the screen is narrow."""
+        with Horizontal(id="detail"):
+            with VerticalScroll(id="fields"):
+                yield Static(id="known")
+            with Vertical(id="measures"):
+                yield Static(id="cpu")
+                yield Static(id="cpu-line", classes="line")
+                yield Static(id="rss")
+                yield Static(id="rss-line", classes="line")
+                yield Static(id="tail")
+
+    def on_mount(self) -> None:
+        """Textual's: the fields have the keys."""
+        self.query_one("#fields").focus()
+        self.set_interval(0.5, self._read_tail)
+
+    def show(self, picture: Picture) -> None:
+        """Show the container as it is in this picture."""
+        self.track(picture)
+        report = self.report
+        now = (report.version, report.execution_type.value, shown_state(report))
+        if now != self._facts_of:
+            self._facts_of = now
+            self.run_worker(self._learn(), group="facts", exclusive=True)
+        state = container_state(report)
+        left = [Cell("Container", "strong"), Cell(f"  {short_id(report.container_id)}  "), state]
+        self.query_one(TitleLine).show(left, report.node_id)
+        self.query_one("#known", Static).update(self._known(picture))
+        self._measures(picture)
+        self._read_tail()
+
+    async def _learn(self) -> None:
+        try:
+            report, source = self.report, self.top.source
+            self._facts = await in_thread(partial(source.facts, report)) or self._facts
+            request = GetEventsRequest(container_id=report.container_id)
+            self._story = (await in_thread(partial(source.events, request))).events
+        except (YoppError, OSError):
+            self._facts_of = None
+            return
+        self.update()
+
+    def _known(self, picture: Picture) -> Table:
+        grid = Table.grid(padding=(0, 1))
+        grid.add_column(no_wrap=True, style="dim")
+        grid.add_column(overflow="fold", ratio=1)
+        for name, value in fields(self.report, picture.taken_at_ms, self._facts):
+            if name == "Diagnostics":
+                continue
+            style = "bold" if name in ("Execution-Type", "State") else ""
+            grid.add_row(Text(name), Text(harmless(value, "\n"), style=style))
+        if self.report.diagnostics.strip():
+            said = "\n".join(repeats(self.report.diagnostics.strip().splitlines()))
+            grid.add_row(Text("Diagnostics"), Text(harmless(said, "\n")))
+        if self._story:
+            grid.add_row(Text(), Text())
+            grid.add_row(Text("History"), Text(""))
+        for when, what, more in story(self._story):
+            told = Text(what.text, style="bold")
+            told.append(f" {harmless(more)}" if more else "", style="not bold")
+            grid.add_row(Text(when), told)
+        return grid
+
+    def _measures(self, picture: Picture) -> None:
+        report, history = self.report, self.top.history
+        cells = max(8, self.query_one("#measures").size.width - 2)
+        use = measured(report, picture, history)
+        quota = quota_cores(report, picture)
+        percent = "-" if use.cpu_percent < 0 else f"{use.cpu_percent:.0f}%"
+        cpu = Text()
+        cpu.append("CPU ", style="dim")
+        vcores = report.resource.vcores
+        cpu.append(f"{percent} of {'a vcore' if vcores <= 1 else f'{vcores} vcores'}", style="bold")
+        cpu.append(f", {report.usage.cpu_seconds:.1f} s used")
+        if report.usage.throttled_seconds:
+            cpu.append(f", throttled {span(1000 * report.usage.throttled_seconds)}")
+        self.query_one("#cpu", Static).update(cpu)
+        line = Text(sparkline(history.cpu(report.container_id), cells, quota), no_wrap=True)
+        self.query_one("#cpu-line", Static).update(line)
+        limit = report.resource.memory * _MIB
+        rss = Text()
+        rss.append("Memory ", style="dim")
+        rss.append(
+            f"{megabytes(round(use.memory_bytes / _MIB, 1))} of {megabytes(report.resource.memory)}",
+            style="bold",
+        )
+        rss.append(f", {megabytes(round(report.usage.memory_peak_bytes / _MIB, 1))} at most")
+        self.query_one("#rss", Static).update(rss)
+        line = Text(sparkline(history.memory(report.container_id), cells, float(limit)), no_wrap=True)
+        self.query_one("#rss-line", Static).update(line)
+
+    def _read_tail(self) -> None:
+        directory = self.report.log_directory
+        path = os.path.join(directory, self.stream) if directory else ""
+        if path != self._tail.path:
+            self._tail = LogFile(path, window=1 << 18)
+        widget = self.query_one("#tail", Static)
+        lines = max(1, widget.size.height - 1)
+        cells = max(4, widget.size.width)
+        text = Text(no_wrap=True)
+        text.append(f"{self.stream}\n", style="dim")
+        try:
+            while self._tail.grow():
+                pass
+            for line in self._tail.lines(len(self._tail) - lines, lines):
+                text.append(shorten(line, cells) + "\n")
+        except OSError as error:
+            text.append(f"cannot be read: {error.strerror}\n")
+        widget.update(text)
+
+    def action_stream(self) -> None:
+        """The other stream."""
+        self.stream = STREAMS[1 - STREAMS.index(self.stream)]
+        self._read_tail()
+
+    def action_log(self) -> None:
+        """All of the output."""
+        self.top.open_log(self.report, self.stream)
+
+    def action_scroll(self, step: int) -> None:
+        """Scroll the fields."""
+        self.query_one("#fields", VerticalScroll).scroll_relative(y=step, animate=False)
+
+
+class LogScreen(TrackedContainer, inherit_bindings=False):
+    """One stream of one container."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "search", "Search", key_display="/", priority=True),
+        Binding("n", "again(True)", "Next match", show=False),
+        Binding("N", "again(False)", "Previous match", show=False),
+        Binding("f", "follow", "Follow"),
+        Binding("w", "wrap", "Wrap"),
+        Binding("t", "stamps", "Times"),
+        Binding("o", "stream", "Out/err"),
+        *STEER_UNSEEN,
+        *ALWAYS,
+    ]
+
+    def __init__(self, report: ContainerReport, stream: str = STREAMS[0]) -> None:
+        super().__init__(report)
+        self.stream = stream
+        self._searching = False
+
+    def _path(self) -> str:
+        return os.path.join(self.report.log_directory, self.stream) if self.report.log_directory else ""
+
+    def body(self) -> ComposeResult:
+        """The log, and the search's line when it is wanted."""
+        yield LogView(self._path())
+        yield Input(
+            placeholder="text to find; enter finds, n and N go on, esc clears", id="filter", compact=True
+        )
+
+    def on_mount(self) -> None:
+        """Textual's: the log has the keys."""
+        self.query_one("#filter").display = False
+        self.set_focus(self.view)
+
+    @property
+    def view(self) -> LogView:
+        """The log."""
+        return self.query_one(LogView)
+
+    def show(self, picture: Picture) -> None:
+        """How the container is now; its log comes by itself."""
+        self.track(picture)
+        if self.view.file.path != self._path():
+            self.view.show_file(self._path())
+        if self.view.empty != (empty := self._nothing()):
+            self.view.empty = empty
+            self.view.refresh()
+        self._title()
+
+    def _nothing(self) -> str:
+        if not is_live(self.report):
+            return "nothing was written"
+        if shown_state(self.report) in ("QUEUED", "ALLOCATED"):
+            return "it has not started: its output will come here"
+        return "nothing yet"
+
+    def on_log_view_changed(self) -> None:
+        """Textual's: other lines are seen."""
+        self._title()
+
+    def _title(self) -> None:
+        view, report = self.view, self.report
+        state = container_state(report)
+        name = f"{suffix(report.application_id)} {suffix(report.container_id)}"
+        left = [Cell("Log", "strong"), Cell(f"  {name} {self.stream}  "), state]
+        if not is_live(report):
+            left.append(Cell(f"  ended: {exit_text(report)}", state.tone))
+        right = []
+        if view.file.skipped:
+            right.append(f"first {view.file.skipped >> 20} MB left out")
+        if view.pattern:
+            right.append("/" + shorten(view.pattern, 12))
+        right += [word for word, on in (("WRAP", view.wrap), ("TIMES", view.stamps)) if on]
+        total = len(view.file)
+        first, last = view.shown
+        right.append(f"{first}-{last} of {total}" if total else "no lines")
+        if is_live(report):
+            right.append("FOLLOW" if view.follow else "STOPPED")
+        self.query_one(TitleLine).show(left, "  ".join(right))
+
+    def action_follow(self) -> None:
+        """Follow the end, or no longer."""
+        self.view.follow = not self.view.follow
+        self.view.layout_rows()
+
+    def action_wrap(self) -> None:
+        """Wrap long lines, or no longer."""
+        self.view.wrap = not self.view.wrap
+        self.view.action_sideways(-(1 << 30))
+        self.view.layout_rows()
+
+    def action_stamps(self) -> None:
+        """When each line was read."""
+        self.view.stamps = not self.view.stamps
+        self.view.layout_rows()
+
+    def action_stream(self) -> None:
+        """The other stream."""
+        self.stream = STREAMS[1 - STREAMS.index(self.stream)]
+        self.view.show_file(self._path())
+        self._title()
+
+    # ---- search
+
+    def action_search(self) -> None:
+        """Ask for a text."""
+        line = self.query_one("#filter", Input)
+        line.display = True
+        self.set_focus(line)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Textual's: find it, from the end backwards."""
+        line = self.query_one("#filter", Input)
+        line.display = False
+        self.set_focus(self.view)
+        self.view.pattern = event.value
+        self.view.refresh()
+        self._title()
+        if event.value:
+            self._find(len(self.view.file), forward=False)
+
+    def action_again(self, forward: bool) -> None:
+        """The next match, or the one before."""
+        if self.view.pattern:
+            at = self.view.match if self.view.match >= 0 else self.view.top
+            self._find(at, forward=forward)
+
+    def _find(self, line: int, *, forward: bool) -> None:
+        if not self._searching:
+            self._searching = True
+            self.run_worker(self._search(line, forward), group="search")
+
+    async def _search(self, line: int, forward: bool) -> None:
+        view = self.view
+        try:
+            found = await in_thread(partial(view.file.find, view.pattern, line, forward=forward))
+        except OSError as error:
+            self.notify(str(error), severity="error", markup=False)
+            return
+        finally:
+            self._searching = False
+        if found < 0:
+            self.notify(view.pattern, title="not found", severity="warning", timeout=3, markup=False)
+        else:
+            view.go_to(found)
+
+    def action_back(self) -> None:
+        """Out of the search first, then out of the screen."""
+        line = self.query_one("#filter", Input)
+        if line.display or self.view.pattern:
+            line.value = self.view.pattern = ""
+            line.display = False
+            self.set_focus(self.view)
+            self.view.refresh()
+            self._title()
+        else:
+            super().action_back()

@@ -1,0 +1,1 @@
+"""Documents for programs: YARN's REST forms, metrics, XML. Pure."""

@@ -1,0 +1,446 @@
+"""The tables of ``yopp top``: nodes, applications, containers, what waits, and events. Pure.
+
+Columns are those that ``views`` declares for the noun, under shorter titles, and a few that only a screen has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from executor.records import ContainerState, ExecutionType
+
+from ...records.history import EventKind, HistoryEvent
+from ...records.ids import dotted
+from ...records.reports import FINAL_STATES, ApplicationReport, ContainerReport, NodeReport, NodeState
+from .. import applications, containers, nodes
+from ..columns import (
+    ACCENT,
+    BAD,
+    DIM,
+    GOOD,
+    MEGABYTES,
+    PLAIN,
+    STRONG,
+    WARN,
+    Cell,
+    Column,
+    TopColumn,
+    state_cell,
+)
+from ..consequences import suffix
+from ..containers import is_live, shown_state, since_ms
+from ..events import details, subject
+from ..picture import Picture
+from ..text import short_megabytes, short_span, timestamp, width
+from ..waiting import is_waiting, reason, short_reason
+from .sampling import History
+from .spark import bar, sparkline
+
+_MIB = 1 << 20
+_HOT = 90.0
+
+# -- nodes ---------------------------------------------------------------------------------------------------
+
+_SHORT_STATES = {
+    "DECOMMISSIONING": "DRAINING",
+    "DECOMMISSIONED": "DRAINED",
+    "RUNNING (silent)": "SILENT",
+}
+_OF_NODE = nodes.BY_KEY
+
+
+def _short_state(node: NodeReport) -> Cell:
+    """Its state in nine cells, and in the tone of the state."""
+    state = nodes.state_text(node)
+    return Cell(_SHORT_STATES.get(state, state), state_cell(state).tone)
+
+
+def _queue(node: NodeReport) -> Cell:
+    return Cell(nodes.queue_text(node), PLAIN if node.opportunistic.queued else DIM)
+
+
+NODE_COLUMNS: tuple[TopColumn[NodeReport], ...] = (
+    _OF_NODE["node"].top("Node", 16, flexible=True),
+    _OF_NODE["state"].top("State", 9, cell=_short_state),
+    _OF_NODE["runningG"].top("Run G"),
+    _OF_NODE["runningO"].top("Run O"),
+    _OF_NODE["queued"].top("Queue", 6, cell=_queue),
+    _OF_NODE["memG"].top("Mem G"),
+    _OF_NODE["memO"].top("Mem O"),
+    _OF_NODE["vcoresG"].top("VC G"),
+    _OF_NODE["vcoresO"].top("VC O"),
+    _OF_NODE["cpuPercent"].top("CPU%", key="cpu"),
+    _OF_NODE["memPercent"].top("Mem%", key="memory"),
+)
+"""What fits into 80 columns."""
+
+
+def node_columns(rows: Sequence[NodeReport]) -> tuple[TopColumn[NodeReport], ...]:
+    """``NODE_COLUMNS``, its queue as wide as the nodes' longest."""
+    longest = max((len(nodes.queue_text(node)) for node in rows), default=0)
+    return tuple(
+        column._replace(width=max(column.width, longest)) if column.key == "queued" else column
+        for column in NODE_COLUMNS
+    )
+
+
+_NOT_ON_SCREEN = frozenset({"tags", "memory", "vcores"})
+"""Columns of YARN's Nodes page that say nothing new beside the others."""
+_NODE_WIDTHS = {"rack": 14, "state": 15, "node": 18, "http": 18, "health": 16, "version": 8}
+
+
+def yarn_node_columns(now_ms: int) -> tuple[TopColumn[NodeReport], ...]:
+    """YARN's Nodes page: its titles, in its order.
+
+    The node's own id stands before them, since it stays in place while the others are scrolled.
+    """
+
+    def cell(column: Column[NodeReport]) -> TopColumn[NodeReport]:
+        title = titles[column.key]
+        drawn = {
+            "state": lambda node: state_cell(node.state.value),
+            "node": lambda node: Cell(node.node_id),
+            "http": lambda node: Cell(_http(node)),
+            "heartbeat": lambda node: Cell(short_span(now_ms - node.last_heartbeat_ms) + " ago"),
+            "health": lambda node: Cell(node.health_report, WARN if node.health_report else GOOD),
+        }.get(column.key)
+        if column.kind is MEGABYTES:
+            drawn = lambda node: _gigabytes(column.value(node))  # noqa: E731
+        return column.top(title, _NODE_WIDTHS.get(column.key, 0), key=keys.get(column.key, ""), cell=drawn)
+
+    titles = {key: title for title, key in nodes.PAGE}
+    keys = {"cpuPercent": "cpu", "memPercent": "memory", "node": "address"}
+    shown = [_OF_NODE[key] for _, key in nodes.PAGE if key not in _NOT_ON_SCREEN]
+    return (NODE_COLUMNS[0], *(cell(column) for column in shown))
+
+
+def _http(node: NodeReport) -> str:
+    return node.http_address if node.http_address and node.state is NodeState.RUNNING else "N/A"
+
+
+def _gigabytes(megabytes: int) -> Cell:
+    """As YARN's page has it: whole units, GB where they are."""
+    if megabytes % 1024 == 0:
+        return Cell(f"{megabytes // 1024} GB")
+    return Cell(f"{megabytes} MB" if megabytes < 1024 else f"{megabytes / 1024:.2f} GB")
+
+
+# -- applications --------------------------------------------------------------------------------------------
+
+BAR = "█▒░·✗!"
+"""Running, paused, queued (and pending), done, preempted, failed."""
+_STEADY = 37
+"""Cells of the columns whose width never changes, of the gaps, the gutter and a scrollbar."""
+_LEAST = 20
+"""Cells of name and bar, whatever the counts are."""
+
+
+def counted(app: ApplicationReport) -> tuple[tuple[int, str], ...]:
+    """Its containers by state, in the order of the bar."""
+    return (
+        (app.containers_running, "run"),
+        (app.containers_paused, "paused"),
+        (app.containers_queued + app.pending_containers, "queued"),
+        (app.containers_done, "done"),
+        (app.containers_preempted, "preempted"),
+        (app.containers_failed, "failed"),
+    )
+
+
+def _widths(rows: Sequence[ApplicationReport], cells: int) -> tuple[int, int, int, int]:
+    """Of id, name, bar and counts in ``cells``: what must be read first has its room, the bar what is left."""
+    id_width = max((len(suffix(app.application_id)) for app in rows), default=5)
+    words = max((len(counts_cell(app).text) for app in rows), default=0)
+    room = max(36, cells - _STEADY - id_width)
+    if words > room - _LEAST:  # then their marks stand for words, and leave room for names
+        words = max((len(counts_cell(app, 0).text) for app in rows), default=0)
+    counts = min(max(words, 14), room - _LEAST)
+    name = min(max([10, *(width(app.name) for app in rows)]), max(10, room - counts - 10))
+    return id_width, name, max(10, min(30, room - counts - name)), counts
+
+
+def counts_cell(app: ApplicationReport, cells: int = 1 << 10) -> Cell:
+    """The counts in words, the empty ones left out; with the bar's characters for words where these have no room."""
+    text = " ".join(f"{number} {word}" for number, word in counted(app) if number)
+    if len(text) > cells:
+        text = " ".join(
+            f"{mark}{number}" for mark, (number, _) in zip(BAR, counted(app), strict=True) if number
+        )
+    return Cell(text or "-", "" if text else DIM)
+
+
+def _final(app: ApplicationReport) -> Cell:
+    return state_cell(app.final_status.value) if app.state in FINAL_STATES else Cell("-", DIM)
+
+
+def _total(app: ApplicationReport) -> int:
+    return sum(number for number, _ in counted(app))
+
+
+def application_columns(
+    now_ms: int, rows: Sequence[ApplicationReport], cells: int
+) -> tuple[TopColumn[ApplicationReport], ...]:
+    """What fits into ``cells``, which are 80 at least."""
+    id_width, name_width, bar_cells, counts_width = _widths(rows, cells)
+    of = applications.by_key(now_ms)
+
+    def drawn_bar(app: ApplicationReport) -> Cell:
+        return Cell(bar([number for number, _ in counted(app)], BAR, bar_cells), ACCENT)
+
+    def counts(app: ApplicationReport) -> Cell:
+        return counts_cell(app, counts_width)
+
+    return (
+        of["id"].top("App", id_width, cell=lambda app: Cell(suffix(app.application_id), STRONG)),
+        of["name"].top("Name", name_width),
+        of["state"].top("State", 8),
+        of["final"].top("Final", 9, cell=_final),
+        of["progress"].top("Done%", cell=lambda app: Cell(f"{100 * app.progress:.0f}")),
+        of["elapsed"].top("Time"),
+        TopColumn("bar", "Containers", bar_cells, drawn_bar, _total),
+        TopColumn("counts", "", counts_width, counts, _total, flexible=True),
+    )
+
+
+_APPLICATION_WIDTHS = {
+    "id": 30, "user": 8, "name": 16, "queue": 10, "submitted": 24, "started": 24, "finished": 24, "state": 10,
+}  # fmt: skip
+
+
+def yarn_application_columns(now_ms: int) -> tuple[TopColumn[ApplicationReport], ...]:
+    """YARN's page of applications: its titles, in its order."""
+    of = applications.by_key(now_ms)
+    drawn = {"final": _final, "progress": lambda app: Cell(applications.progress_text(app))}
+    return tuple(
+        of[key].top(title, _APPLICATION_WIDTHS.get(key, 0), cell=drawn.get(key))
+        for title, key in applications.PAGE
+        if key not in ("queued", "paused")
+    )
+
+
+# -- containers ----------------------------------------------------------------------------------------------
+
+_OUT_OF_MEMORY = -104
+_REASON = 16
+_BESIDE_REASON = 44
+"""Cells of the Queue screen's columns whose width never changes, of the gaps, the gutter and a scrollbar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One container's measured use beside what it was given: percent of its quota, -1 for not known."""
+
+    cpu_percent: float
+    memory_bytes: int
+
+
+def quota_cores(report: ContainerReport, picture: Picture) -> float:
+    """Of how many of the machine's cores a container's CPU is a part: its vcores', or one vcore's if it has none."""
+    node = picture.node(report.node_id)
+    known = node is not None and node.total.vcores > 0
+    each = picture.host.cores / node.total.vcores if node is not None and known else 1.0
+    return max(1, report.resource.vcores) * each
+
+
+def measured(report: ContainerReport, picture: Picture, history: History) -> Measured:
+    """Its use now: CPU from the last two measurements, in percent of its vcores' share of the machine."""
+    cores = history.cores(report.container_id)
+    percent = -1.0 if cores is None else 100.0 * cores / quota_cores(report, picture)
+    return Measured(percent, report.usage.memory_bytes if is_live(report) else report.usage.memory_peak_bytes)
+
+
+def container_state(report: ContainerReport) -> Cell:
+    """The state; a container that its memory limit killed says OOM."""
+    if report.state is ContainerState.DONE and report.exit_status == _OUT_OF_MEMORY:
+        return Cell("OOM", BAD)
+    state = shown_state(report)
+    if state == "DONE" and report.exit_status != 0:
+        return Cell(f"EXIT {report.exit_status}", BAD)
+    return state_cell(state)
+
+
+def _type(report: ContainerReport) -> Cell:
+    """G or O."""
+    opportunistic = report.execution_type is ExecutionType.OPPORTUNISTIC
+    return Cell("O" if opportunistic else "G", ACCENT if opportunistic else STRONG)
+
+
+class _Common:
+    """The columns that the Containers and the Queue screen both have."""
+
+    def __init__(self, picture: Picture, rows: Sequence[ContainerReport]) -> None:
+        now = self._now = picture.taken_at_ms
+        of = {column.key: column for column in containers.columns(now)}
+        cells = max((len(suffix(one.container_id)) for one in rows), default=0)
+        self.id = of["id"].top("Id", max(7, cells), cell=lambda one: Cell(suffix(one.container_id), STRONG))
+        self.app = of["app"].top("App", 5, cell=lambda one: Cell(suffix(one.application_id)))
+        self.type = of["type"].top("T", cell=_type)
+        self.state = of["state"].top("State", 9, cell=container_state)
+        self.position = of["position"].top("Pos", cell=self._position)
+        self.node = of["node"].top(
+            "Node", max(12, min(20, max((len(one.node_id) for one in rows), default=0)))
+        )
+        self.command = of["command"].top("Command", 12, flexible=True)
+
+    @staticmethod
+    def _position(report: ContainerReport) -> Cell:
+        return Cell(str(report.position)) if report.position else Cell("-", DIM)
+
+    def age(self, key: str, title: str, cells: int) -> TopColumn[ContainerReport]:
+        """For how long it has been as it is."""
+
+        def order(report: ContainerReport) -> int:
+            return self._now - since_ms(report) if since_ms(report) else -1
+
+        def cell(report: ContainerReport) -> Cell:
+            return Cell(short_span(order(report)) if since_ms(report) else "-")
+
+        return TopColumn(key, title, cells, cell, order, numeric=True)
+
+
+def container_columns(
+    picture: Picture, history: History, reports: Sequence[ContainerReport], spark_cells: int
+) -> tuple[TopColumn[ContainerReport], ...]:
+    """The Containers screen; ``spark_cells`` is how wide the sparkline is."""
+    common = _Common(picture, reports)
+
+    def percent(report: ContainerReport) -> float:
+        return measured(report, picture, history).cpu_percent
+
+    def used(report: ContainerReport) -> int:
+        return measured(report, picture, history).memory_bytes
+
+    def cpu(report: ContainerReport) -> Cell:
+        found = percent(report)
+        if found < 0 or not is_live(report):
+            return Cell("-", DIM)
+        return Cell(f"{found:.0f}", WARN if found >= _HOT else PLAIN)
+
+    def spark(report: ContainerReport) -> Cell:
+        quota = quota_cores(report, picture)
+        return Cell(sparkline(history.cpu(report.container_id), spark_cells, quota), ACCENT)
+
+    def memory(report: ContainerReport) -> Cell:
+        megabytes, limit = used(report) / _MIB, report.resource.memory
+        text = f"{short_megabytes(megabytes) if megabytes else '-'}/{short_megabytes(limit)}"
+        hot = limit and megabytes >= _HOT / 100 * limit and is_live(report)
+        return Cell(text, WARN if hot else PLAIN)
+
+    return (
+        common.id,
+        common.app,
+        common.type,
+        common.state,
+        common.age("since", "Since", 5),
+        common.position,
+        TopColumn("cpu", "CPU%", 4, cpu, percent, numeric=True),
+        TopColumn("spark", "60 s", spark_cells, spark, percent),
+        TopColumn("memory", "RSS/limit", 11, memory, used, numeric=True),
+        common.command,
+    )
+
+
+def queue_columns(
+    picture: Picture, rows: Sequence[ContainerReport], cells: int
+) -> tuple[TopColumn[ContainerReport], ...]:
+    """The Queue screen in ``cells``: what waits where, its place, its age, and why, in short where it must be."""
+    common = _Common(picture, rows)
+    room = max(_REASON, cells - _BESIDE_REASON - common.node.width - common.id.width)
+
+    def needs(report: ContainerReport) -> Cell:
+        return Cell(f"{short_megabytes(report.resource.memory)} {report.resource.vcores}c")
+
+    def why(report: ContainerReport) -> Cell:
+        return Cell(short_reason(report, picture, room))
+
+    return (
+        common.node,
+        common.position,
+        common.id,
+        common.app,
+        common.type,
+        common.state,
+        common.age("age", "Age", 4),
+        TopColumn(
+            "needs", "Needs", 8, needs, lambda one: (one.resource.memory, one.resource.vcores), numeric=True
+        ),
+        TopColumn("reason", "Why it waits", _REASON, why, lambda one: reason(one, picture), flexible=True),
+    )
+
+
+def queue_rows(picture: Picture) -> list[ContainerReport]:
+    """What waits, node by node: paused ones first, since they go on first, then the queue in its order."""
+    waiting = [one for one in picture.containers if is_waiting(one)]
+    return sorted(waiting, key=lambda one: (one.node_id, one.position or 0, one.queued_at_ms))
+
+
+# -- events --------------------------------------------------------------------------------------------------
+
+_TONES = {
+    EventKind.CONTAINER_STARTED: GOOD,
+    EventKind.CONTAINER_RESUMED: GOOD,
+    EventKind.APPLICATION_FINISHED: GOOD,
+    EventKind.NODE_ADDED: GOOD,
+    EventKind.NODE_RETURNED: GOOD,
+    EventKind.NODE_HEALTHY: GOOD,
+    EventKind.NODE_RESUMED: GOOD,
+    EventKind.CONTAINER_QUEUED: DIM,
+    EventKind.CONTAINER_ALLOCATED: DIM,
+    EventKind.CONTAINER_ACQUIRED: DIM,
+    EventKind.QUEUE_LIMIT_TOLD: DIM,
+    EventKind.CONTAINER_PAUSED: WARN,
+    EventKind.NODE_SILENT: WARN,
+    EventKind.NODE_DRAINING: WARN,
+    EventKind.CONTAINER_PROMOTED: ACCENT,
+    EventKind.CONTAINER_DEMOTED: ACCENT,
+    EventKind.CONTAINER_PREEMPTED: BAD,
+    EventKind.CONTAINER_SHED: BAD,
+    EventKind.CONTAINER_ABORTED: BAD,
+    EventKind.APPLICATION_FAILED: BAD,
+    EventKind.APPLICATION_KILLED: BAD,
+    EventKind.NODE_LOST: BAD,
+    EventKind.NODE_UNHEALTHY: BAD,
+}
+
+
+def kind_cell(text: str, event: HistoryEvent) -> Cell:
+    """What stands for an event's kind, in the tone of that."""
+    return Cell(text, _TONES.get(event.kind, PLAIN))
+
+
+def clock(epoch_ms: int) -> str:
+    """The time of the day (UTC), to the millisecond."""
+    return timestamp(epoch_ms)[11:23]
+
+
+def short_subject(event: HistoryEvent) -> str:
+    """What it happened to, its id shortened; a container's as it can be typed."""
+    if event.container:
+        return f"container {dotted(event.container)}"
+    name = subject(event)
+    return f"application {suffix(name)}" if name.startswith("application_") else name
+
+
+EVENT_COLUMNS: tuple[TopColumn[HistoryEvent], ...] = (
+    TopColumn("time", "Time (UTC)", 12, lambda one: Cell(clock(one.t), DIM), lambda one: (one.t, one.seq)),
+    TopColumn("kind", "Kind", 20, lambda one: kind_cell(one.kind.value, one), lambda one: one.kind.value),
+    TopColumn("subject", "Subject", 24, lambda one: Cell(short_subject(one), STRONG), subject),
+    TopColumn("details", "Details", 16, lambda one: Cell(details(one)), details, flexible=True),
+)
+
+
+def kinds_of(events: Sequence[HistoryEvent]) -> list[tuple[str, str]]:
+    """The kinds there are and how often each, by name."""
+    counted: dict[str, int] = {}
+    for event in events:
+        counted[event.kind.value] = counted.get(event.kind.value, 0) + 1
+    return [(kind, f"{kind}  {number}") for kind, number in sorted(counted.items())]
+
+
+def story(events: Sequence[HistoryEvent]) -> list[tuple[str, Cell, str]]:
+    """One container's history: when, what, and what else there is to say."""
+    return [
+        (clock(event.t), kind_cell(event.kind.value.removeprefix("Container"), event), details(event))
+        for event in events
+    ]

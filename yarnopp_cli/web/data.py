@@ -1,0 +1,227 @@
+"""What documents and pages are made of: the answers of the daemon's own machine, and of other daemons' of this host."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from typing import Any
+
+from executor.records import ContainerStatus
+
+from ..cluster.rundir import RunDir
+from ..errors import ApplicationNotFoundError, YoppError
+from ..records import client_protocol as client
+from ..records.container_protocol import (
+    GetContainerStatusesRequest,
+    GetContainerStatusesResponse,
+    GetNodeFiguresRequest,
+    GetNodeFiguresResponse,
+    GetNodeInfoRequest,
+    GetNodeInfoResponse,
+)
+from ..records.figures import GetSchedulerFiguresRequest, GetSchedulerFiguresResponse
+from ..records.ids import ApplicationId, ContainerId
+from ..records.mapreduce_report import GetMapReduceJobRequest, GetMapReduceJobResponse
+from ..records.reports import FINAL_STATES, ApplicationReport, ClusterInfo, ContainerReport, NodeReport
+from ..views.cluster import metrics
+from ..views.containers import NodeFacts, is_live
+from ..views.merging import merged
+from ..views.merging import of_node as alone
+from ..views.rest.mapreduce import JobView, with_usage
+from ..views.rest.metrics import Figures, of_cluster, of_node
+from .calls import LocalCalls, call_daemon
+from .http import bad_request, not_found
+from .kept_jobs import KeptJobs
+from .process import Busy, process_figures
+
+MEASURE_SECONDS = 2.0
+RM_SECONDS = 2.0
+
+
+def now_ms() -> int:
+    """The time of day, in epoch milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+class ClusterData:
+    """What documents and pages are made of: the machine's own answers."""
+
+    def __init__(self, calls: LocalCalls, run_dir: RunDir) -> None:
+        self.call = calls
+        self.run_dir = run_dir
+        self._busy = Busy()
+        self.kept_jobs = KeptJobs(run_dir)
+
+    async def info(self) -> ClusterInfo:
+        """The cluster in short."""
+        found: ClusterInfo = (await self.call(client.GetClusterInfoRequest())).info
+        return found
+
+    async def applications(
+        self, request: client.GetApplicationsRequest | None = None
+    ) -> tuple[ApplicationReport, ...]:
+        """Those that the request names, in order of submission."""
+        answer: client.GetApplicationsResponse = await self.call(request or client.GetApplicationsRequest())
+        return answer.applications
+
+    async def application(self, application_id: str) -> ApplicationReport:
+        """One application. Raises 404 as YARN does, 400 for what is no id."""
+        ApplicationId.parse(application_id)
+        try:
+            return (await self.applications(client.GetApplicationsRequest((application_id,))))[0]
+        except ApplicationNotFoundError:
+            raise not_found(f"app with id: {application_id} not found") from None
+
+    async def nodes(self) -> tuple[NodeReport, ...]:
+        """All nodes, in order of their names and ports."""
+        answer: client.GetClusterNodesResponse = await self.call(client.GetClusterNodesRequest())
+        return answer.nodes
+
+    async def node(self, node_id: str) -> NodeReport:
+        """One node. Raises 404."""
+        for one in await self.nodes():
+            if one.node_id == node_id:
+                return one
+        raise not_found(f"nodeId, {node_id[:200]}, is not found")
+
+    async def job(self, application_id: str) -> JobView | None:
+        """The MapReduce job of an application as it is or was; None for what is none, or of which nothing was kept."""
+        answer: GetMapReduceJobResponse = await self.call(GetMapReduceJobRequest(application_id))
+        if answer.report is not None:
+            return await self.measured(answer)
+        if answer.application.state not in FINAL_STATES:
+            return None
+        return await asyncio.to_thread(self.kept_jobs.find, application_id)
+
+    async def measured(self, answer: GetMapReduceJobResponse) -> JobView:
+        """A job the RM knows, with what its nodes measured of attempts that run: the RM hears of that at their end."""
+        assert answer.report is not None
+        running: dict[str, list[str]] = {}
+        for one in answer.report.attempts:
+            if one.started_at_ms and not one.finished_at_ms:
+                running.setdefault(one.node_id, []).append(one.container_id)
+        addresses = (
+            {one.node_id: one.address for one in await self.nodes() if one.connected} if running else {}
+        )
+        told = await asyncio.gather(
+            *(_statuses(addresses[node], names) for node, names in running.items() if node in addresses)
+        )
+        usages = {status.container_id: status.usage for statuses in told for status in statuses}
+        return JobView(answer.application, with_usage(answer.report, usages), now_ms())
+
+    async def containers(self, request: client.GetContainersRequest) -> tuple[ContainerReport, ...]:
+        """Containers as the RM knows them, in order of allocation."""
+        answer: client.GetContainersResponse = await self.call(request)
+        return answer.containers
+
+    async def metrics(self) -> dict[str, Any]:
+        """ClusterMetricsInfo."""
+        counted = await self._counted()
+        return metrics(
+            await self.info(),
+            await self.applications(),
+            await self.nodes(),
+            counted.pending,
+            self._busy.percent(),
+            counted.assigned_per_second,
+        )
+
+    async def _counted(self) -> GetSchedulerFiguresResponse:
+        answer: GetSchedulerFiguresResponse = await self.call(GetSchedulerFiguresRequest())
+        return answer
+
+    async def figures(self) -> Figures:
+        """What is at ``/metrics`` and ``/jmx``."""
+        return of_cluster(
+            await self.info(),
+            await self.applications(),
+            await self.nodes(),
+            await self._counted(),
+            self._busy.percent(),
+            process_figures(os.getpid()),
+        )
+
+
+async def _statuses(address: str, names: list[str]) -> tuple[ContainerStatus, ...]:
+    """What a node says of its containers; nothing where it does not answer in time."""
+    try:
+        wish = GetContainerStatusesRequest(tuple(names))
+        answer: GetContainerStatusesResponse = await call_daemon(
+            address, "getContainerStatuses", wish, MEASURE_SECONDS
+        )
+    except YoppError:
+        return ()
+    return answer.statuses
+
+
+class NodeData:
+    """What documents and pages are made of: the node's own answers, and what its RM knows besides."""
+
+    def __init__(self, calls: LocalCalls, node_id: str, run_dir: RunDir, facts: NodeFacts) -> None:
+        self._call = calls
+        self.node_id = node_id
+        self.run_dir = run_dir
+        self.facts = facts
+
+    async def info(self) -> GetNodeInfoResponse:
+        """The node."""
+        found: GetNodeInfoResponse = await self._call(GetNodeInfoRequest())
+        return found
+
+    async def statuses(self) -> tuple[ContainerStatus, ...]:
+        """All containers that the node knows, in order of arrival."""
+        answer: GetContainerStatusesResponse = await self._call(GetContainerStatusesRequest(finished=True))
+        return answer.statuses
+
+    async def containers(self) -> list[ContainerReport]:
+        """The node's containers as ``yopp container list -a --node`` shows them, in order of allocation.
+
+        While the RM does not answer: what the node knows alone.
+        """
+        node_id = self.node_id
+        statuses = {one.container_id: one for one in await self.statuses()}
+        request = client.GetContainersRequest(node_id=node_id, finished=True)
+        try:
+            answer: client.GetContainersResponse = await call_daemon(
+                self.run_dir.rm_socket, "getContainers", request, RM_SECONDS
+            )
+        except YoppError:
+            return [alone(one, node_id) for one in statuses.values()]
+        found = []
+        for report in answer.containers:
+            status = statuses.pop(report.container_id, None)
+            if status is not None and is_live(report):
+                report = merged(report, status)
+            found.append(report)
+        return found + [alone(one, node_id) for one in statuses.values()]
+
+    async def container(self, container_id: str) -> ContainerReport:
+        """One container. Raises 404, or 400 for what is no id, in YARN's words."""
+        try:
+            ContainerId.parse(container_id)
+        except YoppError:
+            raise bad_request(f"invalid container id, {container_id[:200]}") from None
+        for one in await self.containers():
+            if one.container_id == container_id:
+                return one
+        raise not_found(f"container with id, {container_id}, not found")
+
+    async def log_directory(self, container_id: str) -> str:
+        """Where a container's output is, of ended ones too whose node has forgotten them. Raises 404."""
+        try:
+            report = await self.container(container_id)
+        except YoppError:
+            parsed = ContainerId.parse(container_id)
+            info = await self.info()
+            directory = os.path.join(info.log_dir, str(parsed.application_id), str(parsed))
+            if info.log_dir and os.path.isdir(directory):
+                return directory
+            raise
+        return report.log_directory
+
+    async def figures(self) -> Figures:
+        """What is at ``/metrics`` and ``/jmx``."""
+        counted: GetNodeFiguresResponse = await self._call(GetNodeFiguresRequest())
+        process = process_figures(os.getpid())
+        return of_node(await self.info(), await self.statuses(), counted.counts, process)

@@ -1,0 +1,186 @@
+"""The tables of the pages: nodes, applications, containers, queues. Columns are those that ``views`` declares.
+
+A cell is drawn as its column's kind wants it, but for the few that are links or bars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from executor.records import ExecutionType
+
+from ...records.reports import (
+    ApplicationAttemptReport,
+    ApplicationReport,
+    ContainerReport,
+    NodeReport,
+    NodeState,
+)
+from ...views import applications, containers, nodes
+from ...views.columns import STATE, TIME, Column
+from ..data import now_ms
+from .html import Html, join, link, meter, moment, path, state, table, tag
+
+T = TypeVar("T")
+MOST_ROWS = 500
+"""Of applications and containers; of more the newest, or those that live."""
+
+
+def listed(
+    titles: Sequence[tuple[str, str]],
+    columns: Mapping[str, Column[T]],
+    rows: Sequence[T],
+    *,
+    empty: str,
+    now: int = 0,
+    drawn: Mapping[str, Callable[[T], object]] | None = None,
+) -> Html:
+    """Rows under ``titles``, each with the key of its column; ``drawn`` are cells that no kind draws. Of times of the
+    day of ``now`` the date is left out."""
+    special = drawn or {}
+
+    def cell(row: T, key: str) -> object:
+        if key in special:
+            return special[key](row)
+        column = columns[key]
+        value = column.value(row)
+        if column.kind is STATE:
+            return state(value)
+        return moment(value, now) if column.kind is TIME else column.kind.text(value)
+
+    return table(
+        [title for title, _ in titles],
+        [[cell(row, key) for _, key in titles] for row in rows],
+        empty=empty,
+        numeric=frozenset(title for title, key in titles if key in columns and columns[key].numeric),
+    )
+
+
+def nodes_table(rows: Sequence[NodeReport], *, opportunistic: bool) -> Html:
+    """YARN's Nodes page; as there, another one where opportunistic containers are off."""
+
+    def http(node: NodeReport) -> object:
+        return link(f"http://{node.http_address}/node", node.http_address) if node.http_address else "N/A"
+
+    titles = nodes.PAGE if opportunistic else _PLAIN_NODES
+    return listed(titles, nodes.BY_KEY, rows, empty="No nodes.", now=now_ms(), drawn={"http": http})
+
+
+_PLAIN_NODES = tuple(
+    (title.removesuffix(" (G)").removeprefix("Running ") if title.endswith(" (G)") else title, key)
+    for title, key in nodes.PAGE
+    if not title.endswith(" (O)") and title != "Queued Containers"
+)
+
+
+def applications_table(rows: Sequence[ApplicationReport]) -> Html:
+    """YARN's page of applications."""
+    now = now_ms()
+    drawn: dict[str, Callable[[ApplicationReport], object]] = {
+        "id": lambda app: link(path("cluster", "app", app.application_id), app.application_id),
+        "progress": progress,
+    }
+    columns = applications.by_key(now)
+    columns["progress"] = Column("progress", "", lambda app: app.progress)  # its bar stands at the left
+    return listed(applications.PAGE, columns, rows, empty="No applications.", now=now, drawn=drawn)
+
+
+def progress(app: ApplicationReport) -> Html:
+    """How far it is, as a bar."""
+    return meter(app.progress, 1, f"{app.progress:.0%}")
+
+
+def attempts_table(rows: Sequence[ApplicationAttemptReport]) -> Html:
+    """The attempts of an application."""
+    columns = {column.key: column for column in applications.ATTEMPT_COLUMNS}
+    titles = ("Attempt ID", "State", "AM Container", "Started", "Finished", "Diagnostics")
+    drawn = {"container": lambda one: master(one.am_container_id)}
+    return listed(tuple(zip(titles, columns, strict=True)), columns, rows, empty="No attempts.", drawn=drawn)
+
+
+def master(container_id: str) -> object:
+    """A master's container, whose page its node has."""
+    if not container_id:
+        return "in its client"
+    return link(path("cluster", "container", container_id), container_id)
+
+
+_CONTAINERS = (
+    ("Container ID", "id"),
+    ("Execution Type", "type"),
+    ("State", "state"),
+    ("Node", "node"),
+    ("Time", "time"),
+    ("Memory", "allocated"),
+    ("VCores", "vcores"),
+    ("Logs", "logs"),
+    ("Exit", "exit"),
+)
+
+
+def containers_table(
+    reports: Sequence[ContainerReport], empty: str, http_addresses: Mapping[str, str] | None = None
+) -> Html:
+    """Containers in the order given; of too many, those that run, then those that wait, then the last that ended.
+
+    ``http_addresses`` are those of their nodes by id; a page of their own node needs none.
+    """
+    shown, addresses, now = list(reports), http_addresses or {}, now_ms()
+    if len(shown) > MOST_ROWS:
+        ranked = sorted(range(len(shown)), key=lambda at: (_rank(shown[at]), -at))
+        shown = [shown[at] for at in sorted(ranked[:MOST_ROWS])]
+
+    def at_node(report: ContainerReport, *parts: str) -> str:
+        address = addresses.get(report.node_id, "")
+        return (f"http://{address}" if address else "") + path("node", *parts)
+
+    def logs(report: ContainerReport) -> object:
+        if not report.started_at_ms:
+            return ""
+        return link(at_node(report, "containerlogs", report.container_id, report.user or "-"), "logs")
+
+    def ended(report: ContainerReport) -> object:
+        live = containers.is_live(report)
+        return "" if live else containers.exit_text(report).partition(",")[0]
+
+    drawn: dict[str, Callable[[ContainerReport], object]] = {
+        "id": lambda one: link(at_node(one, "container", one.container_id), one.container_id),
+        "type": lambda one: kind(one.execution_type),
+        "logs": logs,
+        "exit": ended,
+    }
+    found = listed(_CONTAINERS, containers.by_key(now), shown, empty=empty, drawn=drawn)
+    if len(shown) == len(reports):
+        return found
+    words = f"{len(shown)} of {len(reports)}: those that run before those that wait, and these before those that ended."
+    return join([found, tag("p", words, class_="more")])
+
+
+def _rank(report: ContainerReport) -> int:
+    if not containers.is_live(report):
+        return 2
+    return 0 if report.started_at_ms else 1
+
+
+def kind(execution_type: ExecutionType) -> Html:
+    """The execution type."""
+    return tag("span", execution_type.value, class_=f"kind {execution_type.value.lower()}")
+
+
+_QUEUES = (
+    ("Node", "node"),
+    ("Running (O)", "runningO"),
+    ("Queued", "queued"),
+    ("Queue capacity", "capacity"),
+    ("Limit of the RM", "limit"),
+    ("Paused", "paused"),
+    ("Estimated wait", "wait"),
+)
+
+
+def queue_limits_table(rows: Sequence[NodeReport]) -> Html:
+    """What waits at each node, and how much may."""
+    running = [node for node in rows if node.state is NodeState.RUNNING]
+    drawn: dict[str, Callable[[NodeReport], Any]] = {"limit": nodes.limit_text}
+    return listed(_QUEUES, nodes.BY_KEY, running, empty="No nodes.", drawn=drawn)
