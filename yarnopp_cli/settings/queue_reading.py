@@ -11,8 +11,8 @@ from typing import Any
 
 from yarnopp_cli.errors import EXIT_CONFIGURATION, RemoteError
 from yarnopp_cli.settings.queue_properties import queue_tree
-from yarnopp_cli.settings.queues import CapacitySchedulerSettings, QueueSettings, mappings_of
-from yarnopp_cli.settings.registry import PROPERTIES, PROPERTIES_OF, QUEUE_PREFIX, declared
+from yarnopp_cli.settings.queues import QUEUE_PREFIX, CapacitySchedulerSettings, QueueSettings, mappings_of
+from yarnopp_cli.settings.registry import PROPERTIES, PROPERTIES_OF, declared
 from yarnopp_cli.settings.values import Refused, from_text
 
 
