@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 
 from executor.light import dataclass
 
-from ..errors import EXIT_NOT_PERMITTED, YoppError
+from ..errors import EXIT_NOT_PERMITTED, YoppError, reason_of
 from .processes import ProcessId, wait_for_end
 
 FIRST_PORT = 45454
@@ -173,15 +173,9 @@ class RunDir:
     def write(self, name: str, text: str) -> None:
         """Write a file of the run directory, 0600, in one step: readers see the old text or the new."""
         path = os.path.join(self.path, name)
-        temporary = os.path.join(self.path, f".{name}.{os.getpid()}")
         try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-            with open(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(temporary, path)
+            write_whole(path, text.encode())
         except OSError as error:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
             raise _unusable(path, "", error) from None
 
     def read(self, name: str) -> str | None:
@@ -194,7 +188,7 @@ class RunDir:
             return None
         except (OSError, UnicodeDecodeError) as error:
             raise YoppError(
-                f"cannot read {path}", because=_reason(error), hint="`ls -l` says whose it is"
+                f"cannot read {path}", because=reason_of(error), hint="`ls -l` says whose it is"
             ) from None
 
     def daemons(self) -> tuple[Daemon, ...]:
@@ -255,6 +249,22 @@ class RunDir:
             yield
         finally:
             os.close(descriptor)
+
+
+def write_whole(path: str, content: bytes) -> None:
+    """Write a file, 0600, in one step: readers see the old content or the new, never half of it. Raises OSError."""
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        descriptor = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
+        with open(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
 
 
 def _default(uid: int, home: str) -> RunDir | None:
@@ -326,17 +336,11 @@ def _check_private(path: str, what: str, *, guest: bool = False) -> None:
 def _unusable(path: str, what: str, error: OSError) -> YoppError:
     return YoppError(
         f"cannot use {what} {path}" if what else f"cannot write {path}",
-        because=_reason(error),
+        because=reason_of(error),
         hint="free some space, or name another directory with --run-dir"
         if error.errno in (errno.ENOSPC, errno.EDQUOT)
         else "name a directory that you can write with --run-dir or YOPP_RUN_DIR",
     )
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
-    return str(error)
 
 
 def _holder(path: str) -> ProcessId | None:

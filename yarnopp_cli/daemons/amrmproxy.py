@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from ..cluster.rundir import write_whole
 from ..errors import YoppError
 from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
 from ..nodemanager.proxy.amrmproxy import AMRMProxyService
@@ -169,11 +170,7 @@ class AMRMProxyShell:
 
     def _write(self, command: StorePipelines) -> None:
         document = {"key": self._key.hex(), "pipelines": [encode(one) for one in command.pipelines]}
-        temporary = f"{self._state_file}.new"
         try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with open(descriptor, "w", encoding="utf-8") as file:
-                json.dump(document, file)
-            os.replace(temporary, self._state_file)
+            write_whole(self._state_file, json.dumps(document).encode())
         except OSError as error:
             LOG.warning("cannot write %s: %s", self._state_file, error)

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import ConnectionFailedError, YoppError
+from ..errors import ConnectionFailedError, YoppError, reason_of
 from .codec import Codec
 from .wire import MAX_LINE_BYTES, CallId, Lines, WireError
 
@@ -38,7 +38,7 @@ class RpcClient(asyncio.Protocol):
         try:
             _, client = await loop.create_unix_connection(lambda: cls(codec, lost), path)
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
+            reason = reason_of(error)
             raise ConnectionFailedError(f"cannot reach {path}", because=reason) from None
         return client
 

@@ -9,7 +9,7 @@ import typer
 
 from executor.records import Resource
 
-from ...errors import EXIT_CONFIGURATION, UsageError, YoppError
+from ...errors import EXIT_CONFIGURATION, UsageError, YoppError, reason_of
 from ...records.admin_protocol import QueueProperty
 from ...records.reports import NodeReport, NodeState
 from ...views import queues as queue_view
@@ -102,7 +102,7 @@ def _read(path: str) -> list[str]:
     except OSError as error:
         raise YoppError(
             f"cannot read {path}",
-            because=(error.strerror or str(error)).lower(),
+            because=reason_of(error),
             hint="name a file of node ids, one a line",
             exit_code=EXIT_CONFIGURATION,
         ) from None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...errors import ConfigurationError, InvalidPropertyError, UsageError, YoppError
+from ...errors import ConfigurationError, InvalidPropertyError, UsageError, YoppError, reason_of
 from ..frame.command import Needs, command
 from ..frame.context import Context
 from ..frame.options import SETTINGS, DryRun
@@ -372,7 +372,7 @@ def _write(path: str, text: str) -> None:
 def _cannot_write(path: str, error: OSError) -> YoppError:
     return YoppError(
         f"cannot write {path}",
-        because=(error.strerror or str(error)).lower(),
+        because=reason_of(error),
         hint="--conf names another file",
     )
 

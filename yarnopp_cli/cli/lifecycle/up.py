@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...errors import EXIT_INTERRUPTED, InvalidStateError, UsageError, YoppError
+from ...errors import EXIT_INTERRUPTED, InvalidStateError, UsageError, YoppError, reason_of
 from ...views.text import number_of
 from ..frame.command import Needs, command
 from ..frame.context import Context
@@ -186,7 +186,7 @@ def _begin_behind(context: Context, wish: Wish, timeout: float | None) -> str | 
     except OSError as error:
         raise YoppError(
             "the cluster was not started",
-            because=(error.strerror or str(error)).lower(),
+            because=reason_of(error),
             hint="`yopp doctor` looks at what this host allows",
         ) from None
     process.returncode = 0  # it is not ours to wait for
