@@ -1,7 +1,7 @@
 # Each target is one line, and works from a fresh clone.
-.PHONY: test fast lint types man demo ci
+.PHONY: test pure lint types man demo ci
 test: ; ./test.sh
-fast: ; ./test.sh -q -m "not live and not cgroup"
+pure: ; ./test.sh pure
 lint: ; scripts/venv.sh dev && .venv/bin/ruff check . && .venv/bin/ruff format --check .
 types: ; scripts/venv.sh dev && .venv/bin/mypy --strict -p executor -p yarnopp_cli
 man: ; scripts/venv.sh dev && .venv/bin/python -m yarnopp_cli.manual

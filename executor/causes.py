@@ -8,6 +8,7 @@ come from ``core/outcome.py``, explanations from the views. No program reads a s
 from __future__ import annotations
 
 import enum
+from typing import TypeGuard
 
 from .light import dataclass
 
@@ -107,6 +108,11 @@ class Cause:
     limit: int = 0
     version: int = 0
     text: str = ""
+
+
+def of_kind(cause: Cause | None, *kinds: CauseKind) -> TypeGuard[Cause]:
+    """Whether there is a cause, of one of these kinds."""
+    return cause is not None and cause.kind in kinds
 
 
 _PAUSED_FOR = {

@@ -18,9 +18,23 @@ ALONE = (
     "live/test_pressure.py",
     "live/test_rebalancing.py",
     "live/test_top.py",
-    "core/test_rm_speed.py",
 )
 """Files whose tests measure shares of processors or spans of time: what runs beside them would be measured, too."""
+
+PURE = (
+    "client",
+    "conformance",
+    "core",
+    "engines",
+    "executor/core",
+    "executor/scenarios",
+    "rpc",
+    "settings",
+    "test_house.py",
+    "test_manual.py",
+    "views",
+)
+"""Folders and files whose tests start no daemon and need no privileges, but for those marked ``live`` or ``cgroup``."""
 
 
 def pytest_configure() -> None:
@@ -32,9 +46,27 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With ``-m pure`` or ``-m alone`` read only the files that have such tests: importing all takes half a minute."""
+    wanted = {"pure": PURE, "alone": ALONE}.get(config.option.markexpr)
+    here = Path(__file__).parent
+    if wanted is None or collection_path.suffix != ".py" or collection_path.name == "__init__.py":
+        return None
+    name = collection_path.relative_to(here).as_posix() if collection_path.is_relative_to(here) else ""
+    return (
+        None if name.startswith((*wanted, "conftest.py")) or collection_path.name == "conftest.py" else True
+    )
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of those files; ``test.sh`` runs them last, one after another."""
+    """Mark the tests of those files: ``test.sh`` runs the pure ones first and those that want the machine last."""
     here = Path(__file__).parent
     for item in items:
-        if item.path.is_relative_to(here) and item.path.relative_to(here).as_posix().startswith(ALONE):
+        if not item.path.is_relative_to(here):
+            continue
+        name = item.path.relative_to(here).as_posix()
+        if name.startswith(ALONE):
             item.add_marker(pytest.mark.alone)
+        started = any(item.get_closest_marker(mark) for mark in ("alone", "live", "cgroup"))
+        if name.startswith(PURE) and not started:
+            item.add_marker(pytest.mark.pure)

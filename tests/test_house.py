@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,20 +34,29 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports_of(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """A module's syntax tree, parsed once for all tests."""
+    return ast.parse(path.read_text())
+
+
+@cache
+def imports_of(path: Path) -> tuple[tuple[int, str], ...]:
     """(line, absolute name) of everything that a module imports, wherever it stands."""
     here = module_name(path).split(".")
     package = here if path.name == "__init__.py" else here[:-1]
-    for node in ast.walk(ast.parse(path.read_text())):
+    found = []
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield node.lineno, alias.name
+            found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
             name = ".".join([*base, *(node.module.split(".") if node.module else [])])
             for alias in node.names:
                 dotted = f"{name}.{alias.name}"
-                yield node.lineno, dotted if (ROOT / (dotted.replace(".", "/") + ".py")).exists() else name
+                exists = (ROOT / (dotted.replace(".", "/") + ".py")).exists()
+                found.append((node.lineno, dotted if exists else name))
+    return tuple(found)
 
 
 def is_pure(path: Path) -> bool:
@@ -77,7 +86,7 @@ def test_pure_folders_import_only_what_is_pure(path: Path) -> None:
 @pytest.mark.parametrize("path", PURE, ids=module_name)
 def test_pure_folders_use_no_global_random_and_open_nothing(path: Path) -> None:
     wrong = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if not isinstance(node, ast.Call):
             continue
         function = node.func
@@ -110,7 +119,7 @@ def test_imports_go_one_way(path: Path) -> None:
 
 @pytest.mark.parametrize("path", SOURCES, ids=module_name)
 def test_public_names_have_docstrings(path: Path) -> None:
-    tree = ast.parse(path.read_text())
+    tree = tree_of(path)
     missing = [] if ast.get_docstring(tree) or not tree.body else ["the module"]
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
@@ -133,7 +142,7 @@ def test_public_names_have_docstrings(path: Path) -> None:
 def test_no_print_and_no_swallowed_errors(path: Path) -> None:
     name = module_name(path)
     wrong = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         prints = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
         if prints and name != "yarnopp_cli.cli.frame.output" and not name.startswith("yarnopp_cli.jobs."):
             wrong.append(f"print at line {node.lineno}")

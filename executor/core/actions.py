@@ -23,14 +23,11 @@ from .commands import (
 )
 from .container import DONE, KILLING, PAUSED, RUNNING, SCHEDULED, Container, Kill, Pause
 from .deadlines import DeadlineKind
-from .reclaim import PreemptionPolicy, Reclaimable, plan, reclaimable
+from .reclaim import reclaimable
 
 PAUSE_PATIENCE = 2.0
 """Seconds that a pause may take before nobody counts on it. A SIGSTOP takes a millisecond; a process that a
 device holds in the kernel (state D) does not stop until that lets go."""
-
-PAUSED_SLACK = 4
-"""MiB that a paused container is left with beyond what it was last seen to use."""
 
 BY_SCHEDULER = int(ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER)
 
@@ -46,7 +43,7 @@ class ContainerActions(ContainerBook):
     def _start_fitting(self) -> None:
         while not self._recovering and (container := self._next_to_start()) is not None:
             self._dequeue(container)
-            lowered = container.gave_memory and self._reclaims
+            lowered = container.gave_memory and self._paused_memory.takes_back
             self._acquire(container, container.needed)
             if container.state is SCHEDULED:
                 self._learn_wait(container)
@@ -55,7 +52,7 @@ class ContainerActions(ContainerBook):
                 self._store(container)
                 self._emit(LaunchContainer(container.spec, self._limits(container)))
             else:
-                if self._settings.preemption_policy == "NEWEST_FIRST":  # what is resumed has started last
+                if self._preemption.goes_by_start:  # what is resumed has started last
                     self._active[container.container_id] = self._active.pop(container.container_id)
                 self._move(container, ResumeContainer)
                 container.pause = None
@@ -141,9 +138,12 @@ class ContainerActions(ContainerBook):
         if short == Resource():
             return True
         can_pause = self._settings.use_pause_for_preemption
-        running = [self._reclaimable(c) for c in reversed(self._active.values()) if c.is_opportunistic]
-        policy = PreemptionPolicy(self._settings.preemption_policy)
-        steps = plan(running, short, can_pause=can_pause, policy=policy)
+        running = [
+            reclaimable(one, self._memory_by_pause(one), self._preemption.costs(one, self._now))
+            for one in reversed(self._active.values())
+            if one.is_opportunistic
+        ]
+        steps = self._preemption.plan(running, short, can_pause=can_pause)
         cause = Cause(CauseKind.MAKE_ROOM, for_container=waiting.container_id if waiting is not None else "")
         for step in steps:
             victim = self._live[step.container_id]
@@ -154,29 +154,9 @@ class ContainerActions(ContainerBook):
                 self._give_way(victim, cause, self._memory_by_pause(victim) if short.memory > 0 else 0)
         return bool(steps)
 
-    def _reclaimable(self, container: Container) -> Reclaimable:
-        """What it could give, and what the policies of preemption look at."""
-        memory = self._memory_by_pause(container) if self._settings.use_pause_for_preemption else 0
-        match self._settings.preemption_policy:
-            case "LEAST_WORK_LOST":
-                lost = container.ran_seconds(self._now) * max(container.resource.vcores, 1)
-                return reclaimable(container, memory, work=lost)
-            case "SPARE_NEARLY_DONE":
-                share = self._applications.share_done(container.spec.application_id, self._now)
-                spare = 100 * share >= self._settings.nearly_done_percentage
-                return reclaimable(container, memory, spare=spare)
-            case _:
-                return reclaimable(container, memory)
-
     def _memory_by_pause(self, container: Container) -> int:
-        """How much memory, in MiB, pausing it would give back: by what it was last seen to use."""
-        held = container.allocated.memory
-        if self._settings.paused_memory == "release":
-            return held
-        if not self._reclaims or container.unreclaimable or container.usage.memory_bytes <= 0:
-            return 0
-        used = -(-container.usage.memory_bytes // outcome.MIB)
-        return max(0, held - used - PAUSED_SLACK)
+        """How much memory, in MiB, a pause that makes room is expected to give back."""
+        return self._paused_memory.expected(container) if self._settings.use_pause_for_preemption else 0
 
     def _give_way(self, container: Container, cause: Cause, gives_memory: int = 0) -> None:
         """Pause it for what has a better claim, of which it is expected to give back ``gives_memory`` MiB of
@@ -193,14 +173,13 @@ class ContainerActions(ContainerBook):
 
     def _begin_pause(self, container: Container) -> None:
         pause = container.pause or Pause()
-        if self._settings.paused_memory == "release":
-            pause = replace(pause, gives_memory=container.allocated.memory)
-        container.pause = pause = replace(pause, pending=container.state is not RUNNING)
+        memory = self._paused_memory.counted(container, pause.gives_memory)
+        container.pause = pause = replace(pause, pending=container.state is not RUNNING, gives_memory=memory)
         self._set_deadline(container, DeadlineKind.PAUSE, self._now + PAUSE_PATIENCE)
         if not pause.pending:
             self._move(container, PauseContainer)
             self._store(container)
-            reclaim = self._reclaims and pause.gives_memory > 0
+            reclaim = self._paused_memory.takes_back and memory > 0
             self._emit(PauseContainer(container.container_id, reclaim_memory=reclaim))
             self._report(container)
 

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
+from ..causes import PRESSURE
 from ..records import (
     CgroupLimits,
     ContainerStatus,
@@ -20,14 +21,16 @@ from ..records import (
 )
 from ..settings import ExecutorSettings
 from .applications import Applications
+from .choices import admission_of, paused_memory_of
 from .commands import Command, ForgetContainer, ReportStatus, SetNodeWeight, StoreContainer
 from .container import KILLING, PAUSED, PAUSING, Container
 from .deadlines import ContainerDeadline, DeadlineKind, Deadlines
 from .estimates import LOOKED_AT, RecentMean, Running, Waiting, WaitStatistics, expected_starts, remaining
 from .handover import Handover
 from .limits import cgroup_limits
-from .queue_order import QueuePolicy, order_of
+from .queue_order import ORDERS
 from .queues import ContainerQueue, OpportunisticQueue
+from .reclaim import POLICIES
 from .tracker import ResourceUtilizationTracker, UtilizationBasedTracker
 
 
@@ -50,8 +53,8 @@ class ContainerBook:
         self._polls_memory = (
             enforce_memory_by_polling and settings.memory_enforced and settings.pmem_check_enabled
         )
-        self._reclaims = (
-            settings.paused_memory == "reclaim" and settings.memory_enforced and not enforce_memory_by_polling
+        self._paused_memory = paused_memory_of(
+            settings, cgroups_limit_memory=settings.memory_enforced and not enforce_memory_by_polling
         )
         self._lends = settings.utilization_tracker == "UTILIZATION"
         self._tracker = (UtilizationBasedTracker if self._lends else ResourceUtilizationTracker)(total)
@@ -65,17 +68,18 @@ class ContainerBook:
         self._forgotten: OrderedDict[str, Container] = OrderedDict()
         self._guaranteed = ContainerQueue()
         self._applications = Applications()
-        policy = QueuePolicy(settings.queue_policy)
+        order = ORDERS[settings.queue_policy](self._applications)
+        self._preemption = POLICIES[settings.preemption_policy](settings, self._applications)
+        self._admission = admission_of(settings)
+        self._paused_go_last = settings.paused_place == "TAIL"
         self._opportunistic = OpportunisticQueue(
-            0 if policy is QueuePolicy.FIFO else settings.max_overtakes,
-            order_of(policy, self._applications),
+            settings.max_overtakes if order.overtakes else 0,
+            order,
             max_wait_ms=settings.max_wait_ms,
-            counts_paused=settings.paused_place == "TAIL",
+            counts_paused=self._paused_go_last,
         )
         #: nothing opportunistic starts while a guaranteed container waits
-        self._guaranteed_bar = policy is QueuePolicy.FIFO or settings.preemption_policy == "NEWEST_FIRST"
-        #: how many opportunistic containers may wait
-        self._queue_capacity = settings.max_queue_length if settings.admission == "BY_QUEUE_LEN" else 0
+        self._guaranteed_bar = not order.overtakes or self._preemption.is_in_vain
         #: guaranteed containers start whether they fit or not
         self._forces_guaranteed = (
             settings.force_start_guaranteed
@@ -121,7 +125,7 @@ class ContainerBook:
     def gives_way(self, container_id: str) -> bool:
         """Whether it is paused for pressure that is not over."""
         container = self._live.get(container_id)
-        return container is not None and container.under_pressure
+        return container is not None and container.gives_way_to(PRESSURE)
 
     @property
     def total(self) -> Resource:
@@ -132,11 +136,6 @@ class ContainerBook:
     def allocated(self) -> Resource:
         """What containers hold, paused ones' memory included."""
         return self._tracker.allocated
-
-    @property
-    def allocated_guaranteed(self) -> Resource:
-        """What guaranteed containers hold."""
-        return self._tracker.allocated_to(ExecutionType.GUARANTEED)
 
     @property
     def available(self) -> Resource:
@@ -178,7 +177,7 @@ class ContainerBook:
             queued=len(self._opportunistic),
             wait_queue_length=len(self._guaranteed) + len(self._opportunistic),
             estimated_queue_wait_ms=_ms(wait),
-            queue_capacity=self._queue_capacity,
+            queue_capacity=self._admission.capacity,
             paused=paused,
             lent_memory=lent.memory,
             lent_vcores=lent.vcores,

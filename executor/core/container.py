@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from .. import light
-from ..causes import PRESSURE, Cause, CauseKind, paused_for
+from ..causes import Cause, CauseKind, of_kind, paused_for
 from ..records import (
     ContainerExitStatus,
     ContainerRecord,
@@ -104,12 +104,7 @@ class Pause:
     @property
     def makes_room(self) -> bool:
         """Whether a guaranteed container waits for it to stand still."""
-        return self.gives_way_to is not None and self.gives_way_to.kind is CauseKind.MAKE_ROOM
-
-    @property
-    def under_pressure(self) -> bool:
-        """Whether it is not to go on before pressure is over."""
-        return self.gives_way_to is not None and self.gives_way_to.kind in PRESSURE
+        return of_kind(self.gives_way_to, CauseKind.MAKE_ROOM)
 
 
 @light.dataclass(frozen=True, slots=True)
@@ -234,10 +229,9 @@ class Container:
         """Whether a guaranteed container waits for its pause."""
         return self.pause is not None and self.pause.makes_room
 
-    @property
-    def under_pressure(self) -> bool:
-        """Whether it is paused, or about to be, for pressure that is not over."""
-        return self.pause is not None and self.pause.under_pressure
+    def gives_way_to(self, kinds: frozenset[CauseKind]) -> bool:
+        """Whether it is paused, or about to be, for what one of these kinds speaks of, and that is not over."""
+        return self.pause is not None and of_kind(self.pause.gives_way_to, *kinds)
 
     @property
     def is_giving_back(self) -> Resource:

@@ -6,26 +6,18 @@ that waits is overtaken by later arrivals within the bounds of ``OpportunisticQu
 
 from __future__ import annotations
 
-import enum
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Protocol
 
 from .applications import Applications
 from .container import Container
 
 
-class QueuePolicy(enum.StrEnum):
-    """The values of ``yopp.nodemanager.opportunistic-queue.policy``."""
-
-    FIFO_BACKFILL = "FIFO_BACKFILL"
-    FIFO = "FIFO"
-    SHORTEST_FIRST = "SHORTEST_FIRST"
-    LEAST_REMAINING_TASKS = "LEAST_REMAINING_TASKS"
-
-
 class QueueOrder(Protocol):
-    """The shape of every policy."""
+    """The shape of every policy. ``overtakes``: later arrivals may start before the first that waits."""
+
+    overtakes: bool
 
     def kind(self, container: Container) -> Hashable:
         """Queued containers of one kind are equally urgent at any moment; a container's kind never changes."""
@@ -35,7 +27,10 @@ class QueueOrder(Protocol):
 
 
 class ByArrival:
-    """First in, first out."""
+    """First in, first out. YARN's FIFO lets nobody overtake; otherwise the first that fits starts."""
+
+    def __init__(self, *, overtakes: bool = True) -> None:
+        self.overtakes = overtakes
 
     def kind(self, container: Container) -> Hashable:
         """All are alike."""
@@ -51,6 +46,8 @@ class ShortestFirst:
 
     Of which nothing is known goes last.
     """
+
+    overtakes = True
 
     def __init__(self, applications: Applications) -> None:
         self._applications = applications
@@ -69,6 +66,8 @@ class ShortestFirst:
 class LeastRemainingTasks:
     """One of the application that has the fewest unfinished containers here, so that jobs get finished."""
 
+    overtakes = True
+
     def __init__(self, applications: Applications) -> None:
         self._applications = applications
 
@@ -81,12 +80,10 @@ class LeastRemainingTasks:
         return float(self._applications.unfinished(container.spec.application_id))
 
 
-def order_of(policy: QueuePolicy, applications: Applications) -> QueueOrder:
-    """The order of a policy. FIFO differs from FIFO_BACKFILL in its bounds alone."""
-    match policy:
-        case QueuePolicy.SHORTEST_FIRST:
-            return ShortestFirst(applications)
-        case QueuePolicy.LEAST_REMAINING_TASKS:
-            return LeastRemainingTasks(applications)
-        case QueuePolicy.FIFO | QueuePolicy.FIFO_BACKFILL:
-            return ByArrival()
+ORDERS: Mapping[str, Callable[[Applications], QueueOrder]] = {
+    "FIFO_BACKFILL": lambda applications: ByArrival(),
+    "FIFO": lambda applications: ByArrival(overtakes=False),
+    "SHORTEST_FIRST": ShortestFirst,
+    "LEAST_REMAINING_TASKS": LeastRemainingTasks,
+}
+"""By the values of ``yopp.nodemanager.opportunistic-queue.policy``."""

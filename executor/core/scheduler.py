@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from ..causes import Cause, CauseKind
+from ..causes import PRESSURE, Cause, CauseKind
 from ..records import ContainerExitStatus, ContainerUsage, ExecutionType, Resource
 from . import outcome, recovery
 from .actions import BY_SCHEDULER
@@ -197,19 +197,11 @@ class ContainerScheduler(YieldingActions):
             self._reclaim()
 
     def _is_turned_away(self, container: Container) -> bool:
-        """Whether an opportunistic container is refused whatever is free, by a rule of YARN.
-
-        BY_RESOURCES: all that runs and waits, and it, do not fit on the node together. All pass through the
-        queue: that is full.
-        """
+        """Whether an opportunistic container is refused whatever is free, by a rule of YARN."""
         if self._recovering:
             return False
-        if self._settings.admission == "BY_RESOURCES":
-            promised = self.allocated + self._guaranteed.needed + self._opportunistic.needed
-            return not (promised + container.needed).fits_in(self.total)
-        if not self._settings.all_pass_through_queue:
-            return False
-        return len(self._opportunistic) >= self._queue_capacity
+        promised = self.allocated + self._guaranteed.needed + self._opportunistic.needed
+        return self._admission.refuses(len(self._opportunistic), promised + container.needed, self.total)
 
     def _finds_no_place(self, container: Container) -> bool:
         """Whether the queue is too long for one that came last and does not start. Guaranteed ones always
@@ -220,7 +212,7 @@ class ContainerScheduler(YieldingActions):
         return (
             container.is_opportunistic
             and not self._recovering
-            and len(self._opportunistic) > self._queue_capacity
+            and len(self._opportunistic) > self._admission.capacity
         )
 
     def _on_queuing_limit(self, event: QueuingLimitReceived) -> None:
@@ -318,15 +310,12 @@ class ContainerScheduler(YieldingActions):
         container.pause = Pause(
             pause.held_by, None if pause.makes_room else pause.gives_way_to, said=pause.said
         )
-        kept = held.memory
-        if self._settings.paused_memory == "release":
-            kept = 0
-        elif 0 <= event.memory < kept:
-            kept = event.memory
+        kept = self._paused_memory.kept(held.memory, event.memory)
+        if kept == event.memory != held.memory:
             self._say(container, outcome.memory_reclaimed(kept, held.memory))
         container.unreclaimable = container.unreclaimable or held.memory - kept < expected
         self._release(container, Resource(held.memory - kept, held.vcores))
-        if self._settings.paused_place == "TAIL":
+        if self._paused_go_last:
             container.sequence = self._take_sequence()
         self._enqueue(container)
         self._store(container)
@@ -378,7 +367,7 @@ class ContainerScheduler(YieldingActions):
         else:
             container.pause = replace(pause, held_by=None, said="")
             container.cause = pause.gives_way_to or Cause(CauseKind.RESUMED, by=event.by)
-            if container.state is PAUSED and not pause.under_pressure:
+            if container.state is PAUSED and not container.gives_way_to(PRESSURE):
                 self._say(container, outcome.RESUMED, passing=True)
         self._enqueue(container)
         self._store(container)
@@ -518,8 +507,10 @@ class ContainerScheduler(YieldingActions):
             return
         if where is not recovery.Standing.QUEUED:
             self._active[container_id] = container
-            released = container.state is PAUSED and self._settings.paused_memory == "release"
-            self._acquire(container, Resource() if released else recovery.holding(event))
+            holds = recovery.holding(event)
+            if container.state is PAUSED:
+                holds = Resource(self._paused_memory.kept(holds.memory, -1), holds.vcores)
+            self._acquire(container, holds)
             if event.record.state is PAUSING:  # its memory may have been lowered a moment before the crash
                 self._emit(SetLimits(container_id, self._limits(container)))
         if where is recovery.Standing.KILLING:

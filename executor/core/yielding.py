@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..causes import CPU_PRESSURE, MEMORY_PRESSURE, Cause, CauseKind
+from ..causes import CPU_PRESSURE, MEMORY_PRESSURE, PRESSURE, Cause, CauseKind
 from ..records import ContainerUsage, HostUtilization, Resource
 from ..settings import ExecutorSettings
 from .actions import BY_SCHEDULER, ContainerActions
@@ -225,9 +225,7 @@ class YieldingActions(ContainerActions):
 
     def _giving_way_to(self, kinds: frozenset[CauseKind]) -> list[Container]:
         """Those that stand still for pressure of these kinds, or are about to, in order of arrival."""
-        found = (
-            c for c in self._active.values() if (to := _gives_way_to(c)) is not None and to.kind in kinds
-        )
+        found = (container for container in self._active.values() if container.gives_way_to(kinds))
         return sorted(found, key=lambda container: container.sequence)
 
     def _come_back(self, container: Container) -> None:
@@ -262,7 +260,7 @@ class YieldingActions(ContainerActions):
         """One at a time, and the next only when the machine was measured without it: the newest that is enough,
         else the largest."""
         mine = [c for c in self._active.values() if c.is_opportunistic]
-        if any(c.state is KILLING or (c.state is PAUSING and _gives_memory(c)) for c in mine):
+        if any(c.state is KILLING or (c.state is PAUSING and c.gives_way_to(MEMORY_PRESSURE)) for c in mine):
             self._memory_given_at = self._now
             return
         candidates = [c for c in reversed(mine) if c.usage.memory_bytes >= LEAST_MEMORY]
@@ -279,7 +277,7 @@ class YieldingActions(ContainerActions):
     def _can_swap_out(self, container: Container, host: HostUtilization) -> bool:
         """Whether the kernel can put its memory elsewhere while it stands still."""
         return (
-            self._reclaims
+            self._paused_memory.takes_back
             and container.state is RUNNING
             and not container.unpausable
             and not container.unreclaimable
@@ -309,7 +307,7 @@ class YieldingActions(ContainerActions):
         """Whether one may start although others want all cores: what uses little, or ends soon, gets on also where
         that lasts for ever. The next has to wait until this one was measured, or for good if it had to give way."""
         active = [c for c in self._active.values() if c.is_opportunistic and c.state is not KILLING]
-        if any(container.under_pressure for container in active):
+        if any(container.gives_way_to(PRESSURE) for container in active):
             return False
         running = [container for container in active if container.state is not PAUSED]
         if any(container.container_id not in self._use for container in running):
@@ -352,12 +350,3 @@ class YieldingActions(ContainerActions):
         if room == self._tracker.available:
             return Resource()
         return (room or Resource()) - self._tracker.unallocated
-
-
-def _gives_way_to(container: Container) -> Cause | None:
-    return None if container.pause is None else container.pause.gives_way_to
-
-
-def _gives_memory(container: Container) -> bool:
-    cause = _gives_way_to(container)
-    return cause is not None and cause.kind in MEMORY_PRESSURE

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from .cgroups.mounts import V1_CONTROLLERS, read_mounts
 from .process import CannotLaunchError, set_parent_death_signal, set_subreaper
-from .processes import children, environment_marks, read_stat, send
+from .processes import children, environment_marks, read_stat, real_uid, send
 
 GRACE_SECONDS = 0.5
 """How long the node has to end what is in the cgroup of a container that has ended, before we do."""
@@ -64,7 +64,7 @@ def place_of(pid: int, name: str, *, proc: str = "/proc", root: str = "/sys/fs/c
         tuple(os.path.join(group, "cgroup.procs") for group in groups_of(pid, name, proc=proc, root=root)),
         environment,
         directory,
-        os.stat(f"{proc}/{pid}").st_uid,
+        real_uid(pid, proc=proc),
     )
 
 

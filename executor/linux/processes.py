@@ -8,6 +8,7 @@ also do not tell the session. Reads only; sends no signal.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from dataclasses import dataclass
 
@@ -54,6 +55,18 @@ def read_stat(pid: int) -> ProcessStat | None:
         start=int(fields[19]),
         resident_pages=max(0, int(fields[21])),
     )
+
+
+def real_uid(pid: int, *, proc: str = "/proc") -> int:
+    """The user who runs this process. Raises OSError.
+
+    Not the owner of /proc/PID, which is root while anybody runs a program of root's that is setuid.
+    """
+    with open(f"{proc}/{pid}/status", "rb") as file:
+        for line in file:
+            if line.startswith(b"Uid:"):
+                return int(line.split()[1])
+    raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
 
 
 def runnable_threads(processes: list[int]) -> int:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import typer
 
+from tests.live.conftest import ROOT as SOURCE
+from tests.live.conftest import wait_until
 from yarnopp_cli.cli.app import build
 from yarnopp_cli.cli.frame.engine_options import HERE, concerns
 from yarnopp_cli.cli.remote import HANDLERS, Handler
@@ -197,3 +204,35 @@ def test_completion_offers_no_ids_of_this_host_for_a_cluster_elsewhere(
     monkeypatch.setenv("YOPP_ENGINE", "yarn")
     assert not offered("app", "kill", "")
     assert offered("app", "kill", "--engine", "local", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_pi_leaves_no_files_of_hadoops_client(tmp_path: Path, number: signal.Signals) -> None:
+    home = tmp_path / "hadoop"
+    jar = home / "share/hadoop/mapreduce/hadoop-mapreduce-examples-3.4.0.jar"
+    jar.parent.mkdir(parents=True)
+    jar.touch()
+    client = home / "bin" / "hadoop"
+    client.parent.mkdir()
+    client.write_text(
+        "#!/bin/sh\nmkdir -p QuasiMonteCarlo_1_2/in && touch QuasiMonteCarlo_1_2/in/part0\nexec sleep 60\n"
+    )
+    client.chmod(0o755)
+    (tmp_path / "here").mkdir()
+    started = subprocess.Popen(
+        [sys.executable, "-m", "yarnopp_cli", "pi", "2", "10", "--rm", "localhost:1"],
+        cwd=tmp_path / "here",
+        env={**os.environ, "PATH": f"{client.parent}:{os.environ['PATH']}", "PYTHONPATH": str(SOURCE)},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_until(lambda: [*(tmp_path / "here").rglob("part0")], what="Hadoop's client has made its input")
+    if number is signal.SIGINT:
+        os.killpg(started.pid, number)  # a terminal sends it to both
+    else:
+        started.send_signal(number)
+    _, err = started.communicate(timeout=20)
+    assert started.returncode == 128 + number
+    assert "removed what Hadoop's client left: QuasiMonteCarlo_1_2" in err
+    assert not list((tmp_path / "here").iterdir())

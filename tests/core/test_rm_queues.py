@@ -369,6 +369,15 @@ def test_acls_hold_where_they_are_switched_on() -> None:
     Cluster(queues=queues).master(queue="b")
 
 
+def test_whom_the_kernel_does_not_know_is_not_whom_he_says() -> None:
+    cluster = Cluster(queues=tree(root={"queues": "a"}, root_a={"capacity": 100.0}))
+    cluster.node()
+    context = ApplicationSubmissionContext(application_id="", name="x", unmanaged=True, queue="a", user="ada")
+    for submitted in (context, replace(context, user="")):
+        with pytest.raises(AccessDeniedError, match="nobody submits"):
+            cluster.ask(SubmitApplicationRequest(submitted), user="", uid=-1)
+
+
 def test_mappings_send_users_to_queues() -> None:
     mapped = CapacitySchedulerSettings(queue_mappings="u:bob:b,u:%user:%user")
     cluster = Cluster(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from executor.records import ExecutionType, Resource
+from yarnopp_cli.cli.jobs.run import assignments
 from yarnopp_cli.errors import UsageError, YoppError
 from yarnopp_cli.jobs import commands, pifiles, progress
 from yarnopp_cli.masters.messages import TaskReport, TaskState
@@ -197,3 +198,31 @@ def test_a_pi_directory_that_cannot_be_is_an_error_of_three_lines(tmp_path: Path
     with pytest.raises(YoppError) as caught:
         pifiles.PiDirectory(str(tmp_path / "file" / "jobs"), 1)
     assert caught.value.because and caught.value.hint
+
+
+def test_a_command_line_tells_of_variables_the_names_only() -> None:
+    given = ["TOKEN=hunter2", "A=", "B", "TOKEN=older", "URL=http://x?a=b"]
+    argv = [
+        "run",
+        "-e",
+        "TOKEN=hunter2",
+        "-eTOKEN=older",
+        "--env=URL=http://x?a=b",
+        "-e",
+        "A=",
+        "-Oe",
+        "B",
+        "-n",
+        "2",
+    ]
+    command = ["sh", "-c", "DATA_TOKEN=hunter2x exec prog --mode=hunter2", "X=1"]
+    assert commands.without_values([*argv, *command], given) == [
+        "run", "-e", "TOKEN=...", "-eTOKEN=...", "--env=URL=...", "-e", "A=", "-Oe", "B", "-n", "2", *command,
+    ]  # fmt: skip
+
+
+def test_what_is_refused_of_a_variable_does_not_tell_its_value() -> None:
+    for word in ("=hunter2", "NAME=hunter2\0", "NAME=hunter2\udcff", "N\udcff=hunter2"):
+        with pytest.raises(UsageError) as refused:
+            assignments([word])
+        assert "hunter2" not in f"{refused.value} {refused.value.because} {refused.value.hint}"

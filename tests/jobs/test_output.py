@@ -166,6 +166,91 @@ def test_a_reader_that_has_gone_is_noticed_and_costs_nothing(
     assert pipes[1].read() == b"e"
 
 
+def lose_reader(pipe: Pipe) -> None:
+    os.close(pipe.read_end)
+    pipe.read_end = -1
+
+
+@pytest.mark.parametrize("prefixed", [False, True])
+def test_of_what_nobody_reads_any_more_nothing_is_copied(
+    tmp_path: Path, pipes: tuple[Pipe, Pipe], prefixed: bool
+) -> None:
+    """Containers may have written gigabytes by the time they are ended."""
+    follow = follower(tmp_path, pipes, prefixed=prefixed)
+    for name in ("c1", "c2", "c3"):
+        write(tmp_path, name, b"y\n" * 1_000_000)
+        follow.watch(name, 1)
+    follow.tick(0.0)
+    assert not follow.reader_gone
+    lose_reader(pipes[0])
+    follow.tick(0.0)
+    assert follow.reader_gone
+    before = read_so_far()
+    for name in ("c1", "c2", "c3"):
+        follow.ended(name, 1)
+    follow.drain(forever)
+    follow.close()
+    assert read_so_far() - before < CHUNK
+
+
+def read_so_far() -> int:
+    """Bytes that this process has read."""
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
+def test_half_a_line_is_enough_to_notice_that_the_reader_has_gone(
+    tmp_path: Path, pipes: tuple[Pipe, Pipe]
+) -> None:
+    """With a prefix only whole lines are written: a container may never end its own."""
+    follow = follower(tmp_path, pipes, prefixed=True)
+    write(tmp_path, "c1", b"a line\n")
+    follow.watch("c1", 1)
+    follow.tick(0.0)
+    assert pipes[0].read() == b"[1] a line\n"
+    lose_reader(pipes[0])
+    follow.tick(0.0)
+    assert not follow.reader_gone, "nothing was written that he would have read"
+    with open(tmp_path / "c1" / "stdout", "ab") as file:
+        file.write(b"half")
+    follow.tick(0.0)
+    assert follow.reader_gone and follow.lost is None
+
+
+def test_what_is_pending_is_enough_to_notice_that_the_reader_has_gone(
+    tmp_path: Path, pipes: tuple[Pipe, Pipe]
+) -> None:
+    follow = follower(tmp_path, pipes)
+    write(tmp_path, "c1", b"x" * 300_000)
+    follow.watch("c1", 1)
+    follow.tick(0.0)
+    assert not follow.reader_gone
+    lose_reader(pipes[0])
+    follow.tick(0.0)
+    assert follow.reader_gone
+
+
+def test_one_reader_of_both_streams_is_missed_by_either(tmp_path: Path) -> None:
+    """``2>&1 | head``, where containers write to stderr alone."""
+    pipe = Pipe()
+    follow = OutputFollower(str(tmp_path), Sink(pipe.write_end), Sink(pipe.write_end), prefixed=True)
+    write(tmp_path, "c1", b"line\n", "stderr")
+    follow.watch("c1", 1)
+    lose_reader(pipe)
+    follow.tick(0.0)
+    assert follow.reader_gone
+    pipe.close()
+
+
+def test_a_reader_of_stderr_alone_is_not_missed(tmp_path: Path, pipes: tuple[Pipe, Pipe]) -> None:
+    follow = follower(tmp_path, pipes)
+    lose_reader(pipes[1])
+    write(tmp_path, "c1", b"line\n", "stderr")
+    write(tmp_path, "c1", b"out\n")
+    follow.watch("c1", 1)
+    follow.tick(0.0)
+    assert not follow.reader_gone and pipes[0].read() == b"out\n"
+
+
 def test_a_fifo_or_a_link_in_the_place_of_a_log_file_is_not_waited_for(
     tmp_path: Path, pipes: tuple[Pipe, Pipe]
 ) -> None:

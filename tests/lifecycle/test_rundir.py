@@ -189,6 +189,21 @@ def test_sockets_of_a_long_path_go_to_a_short_one_that_is_written_down(tmp_path:
     assert not os.path.exists(made.socket_dir)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+@pytest.mark.parametrize("part", ["parent", "directory"])
+def test_a_socket_directory_of_somebody_else_is_refused(tmp_path: Path, part: str) -> None:
+    """He may have made it in /tmp before the cluster was there, to be called in its daemons' place."""
+    made = RunDir(str(tmp_path / "run"), str(tmp_path / "state"), str(tmp_path / "sockets" / "x"))
+    made.prepare()
+    made.check()
+    path = tmp_path / "sockets" if part == "parent" else tmp_path / "sockets" / "x"
+    os.chown(path, 65534, 65534)
+    for use in (RunDir.check, RunDir.prepare):
+        with pytest.raises(YoppError, match="the directory of the sockets") as refused:
+            use(made)
+        assert refused.value.exit_code == EXIT_NOT_PERMITTED
+
+
 def test_multibyte_names_are_counted_in_bytes() -> None:
     assert RunDir.of("/" + "ü" * 60).socket_dir != "/" + "ü" * 60
 

@@ -69,5 +69,5 @@ def test_a_job_that_finds_the_rm_dead_starts_it_again_and_says_so(cluster: Yopp)
     killed = daemon(cluster, "rm")
     os.kill(killed, signal.SIGKILL)
     job = cluster("run", "echo", "there")
-    assert (job.stdout, job.stderr) == ("there\n", "started again what was missing of the cluster: rm\n")
+    assert (job.stdout, job.stderr) == ("there\n", "restarted the missing daemons of the cluster: rm\n")
     assert cluster("status").stdout and daemon(cluster, "rm") != killed

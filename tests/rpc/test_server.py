@@ -389,11 +389,6 @@ def test_an_address_needs_host_and_port(address: str) -> None:
         tcp.loopback_address(address)
 
 
-def test_a_connection_that_the_kernel_does_not_know_is_nobodys() -> None:
-    assert tcp.peer_uid(("127.0.0.1", 1), ("127.0.0.1", 2)) == -1
-    assert tcp.peer_uid(("::1", 1), ("::1", 2)) == -1
-
-
 # -- the client ----------------------------------------------------------------------------------------------
 
 

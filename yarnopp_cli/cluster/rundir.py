@@ -169,6 +169,11 @@ class RunDir:
         """Refuse a directory whose owner or mode is wrong, creating nothing. A missing one is fine."""
         with contextlib.suppress(FileNotFoundError):
             _check_private(self.path, "the run directory", guest=guest)
+        if self.socket_dir != self.path:
+            # In /tmp, where anybody may have made it to be called in the place of our daemons.
+            with contextlib.suppress(FileNotFoundError):
+                _check_private(os.path.dirname(self.socket_dir), "the directory of the sockets")
+                _check_private(self.socket_dir, "the directory of the sockets")
 
     def write(self, name: str, text: str) -> None:
         """Write a file of the run directory, 0600, in one step: readers see the old text or the new."""

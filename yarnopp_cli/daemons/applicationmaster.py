@@ -1,5 +1,4 @@
-"""A detached job's master, in a container of the cluster: the same machine and the same loop as in the
-client.
+"""A detached job's master, in a container of the cluster: the same machine and loop as in the client.
 
 ``python -m yarnopp_cli.daemons.applicationmaster job.json`` in the container's own directory, where the RM
 has also put ``am-token.json``. What it says goes to the container's stderr; a `pi` job's result to its
@@ -97,7 +96,7 @@ def run_job(
             crash_dir=os.environ.get("LOG_DIRS"),
         ).run()
     observer.notice(
-        f"{end.final_status.value}, exit code {end.exit_code}: {end.diagnostics or 'all is well'}"
+        f"{end.final_status.value}, exit code {end.exit_code}: {end.diagnostics or 'no diagnostics'}"
     )
     observer.notice(progress.summary_line(end.summary, always=True))
     return end

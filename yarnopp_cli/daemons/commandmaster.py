@@ -1,4 +1,4 @@
-"""An application's master that is one command: it speaks to the RM on behalf of a program that cannot.
+"""The master of an application that is one command: it speaks to the RM for a program that cannot.
 
 ``python -m yarnopp_cli.daemons.commandmaster RM_ADDRESS COMMAND`` in the master's container: registers, runs the
 command under the shell in the same container, tells the RM that it lives, and how it ended. What REST clients submit
@@ -49,7 +49,7 @@ class CommandMaster:
         )
 
     def beat(self) -> bool:
-        """Tell the RM that this lives; False if the application is to end."""
+        """Heartbeat; False if the application is to end."""
         request = AllocateRequest(self._attempt_id, self._token, self._response_id)
         try:
             response = self._connected().call("allocate", request)

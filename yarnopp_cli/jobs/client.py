@@ -1,4 +1,4 @@
-"""From nothing to a submitted application: find the cluster or start one, submit, and leave none behind.
+"""A job's connection to its cluster: find the cluster or start one, submit, and leave none behind.
 
 A job joins the cluster of its run directory. Where there is none, it starts one on demand, which ends itself with
 its last job. One that is ending refuses the job: it is waited out, and another one is started.
@@ -102,7 +102,7 @@ class JobClient:
         return self.connection
 
     def _undo_start(self) -> None:
-        """Interrupted while it started: what came up all the same ends now, and not when no job has come."""
+        """Interrupted while the cluster started: end at once what has come up."""
         try:
             self.connection = Connection(self.run_dir.rm_socket)
         except ConnectionFailedError:
@@ -124,7 +124,7 @@ class JobClient:
             if handle.info.lifetime == ON_DEMAND:
                 self.note(f"no cluster was running: started one for this job ({size}), which ends with it")
             else:
-                self.note(f"started again what was missing of the cluster: {', '.join(handle.started)}")
+                self.note(f"restarted the missing daemons of the cluster: {', '.join(handle.started)}")
         return Connection(self.run_dir.rm_socket)
 
     def submit(self, context: ApplicationSubmissionContext) -> SubmitApplicationResponse:
@@ -157,7 +157,7 @@ class JobClient:
         return response
 
     def abandon(self) -> None:
-        """Nothing was submitted: end the cluster that was started for it, unless another job has joined it."""
+        """Nothing was submitted: end the cluster that was started for the job, unless another job uses it."""
         if self.started_here and self.connection is not None:
             try:
                 info = self.connection.call(
@@ -201,10 +201,9 @@ class JobClient:
         )
 
     def check_sizes(self, sizes: Iterable[Resource]) -> None:
-        """Refuse, before anything is submitted, what the largest node could never hold.
+        """Refuse containers that are larger than any node, before anything is submitted.
 
-        For a master in the cluster, whose refusal nobody would be there to read; one in the client is told by the RM.
-        Raises InvalidResourceRequestError.
+        For a detached job, whose user would not see the RM's refusal. Raises InvalidResourceRequestError.
         """
         largest = self.open().call("getClusterInfo", GetClusterInfoRequest()).info.maximum
         for size in sizes:
@@ -239,7 +238,7 @@ class JobClient:
         return found.explanation
 
     def leave(self, info: ClusterInfo) -> None:
-        """Let go of the cluster; wait, within bounds, for an on-demand one that ends with this job."""
+        """Disconnect; wait, within bounds, for the end of an on-demand cluster that ends with this job."""
         ends = info.lifetime == ON_DEMAND and not int(info.properties.get(LINGER, "0") or 0)
         if ends and self.connection is not None:
             try:

@@ -1,29 +1,45 @@
-"""Whether a command can be run at all:
-
-checked before anything is submitted, as a shell would. Reads the file system.
-"""
+"""Whether a command can be run, checked as a shell does, before anything is submitted. Reads the file system."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ..errors import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, UsageError, YoppError
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
-def check_text(words: Sequence[str], what: str) -> None:
-    """Raise UsageError if one of these cannot be written in UTF-8, as everything on the wire is."""
+def without_value(assignment: str) -> str:
+    """``NAME=VALUE`` as anybody may see it: a value may be a secret, so a name is all that is told of a variable."""
+    name, _, value = assignment.partition("=")
+    return f"{name}=..." if value else assignment
+
+
+def without_values(argv: Sequence[str], assignments: Sequence[str]) -> list[str]:
+    """A command line without the values of ``assignments``, the NAME=VALUE words that it gives containers."""
+    hidden = [one for one in assignments if without_value(one) != one]
+
+    def shown(word: str) -> str:
+        for one in hidden:
+            if word == one or (word.startswith("-") and word.endswith(one)):  # -e A=b, -eA=b, --env=A=b
+                return word[: -len(one)] + without_value(one)
+        return word
+
+    return [shown(word) for word in argv]
+
+
+def check_text(words: Sequence[str], what: str, shown: Callable[[str], str] = str) -> None:
+    """Raise UsageError if one of these, ``shown`` as that says, cannot be written in UTF-8, as all on the wire is."""
     for word in words:
         try:
             word.encode()
         except UnicodeEncodeError:
             raise UsageError(
-                f"{what} {os.fsencode(word)!r} is not UTF-8",
-                because="what is submitted travels as UTF-8 text",
-                hint="put the command into a script, and run that",
+                f"{what} {os.fsencode(shown(word))!r} is not UTF-8",
+                because="jobs are submitted as UTF-8 text",
+                hint="put the command into a script and run the script",
             ) from None
 
 
@@ -41,7 +57,7 @@ def portable_environment(environment: Mapping[str, str]) -> tuple[dict[str, str]
 
 
 def check_directory(path: str) -> str:
-    """The absolute path of a container's working directory. Raises UsageError if it is none."""
+    """The absolute path of a container's working directory. Raises UsageError if it is not a directory."""
     full = os.path.abspath(path)
     check_text([full], "the directory")
     if not os.path.isdir(full):
@@ -74,7 +90,7 @@ def find_command(command: str, environment: Mapping[str, str], directory: str) -
             blocked = path
     if blocked:
         _check_executable(command, blocked)
-    raise _not_found(command, "no directory of PATH has it")
+    raise _not_found(command, "it is in no directory of PATH")
 
 
 def _is_executable(path: str) -> bool:
@@ -96,7 +112,7 @@ def _check_executable(command: str, path: str) -> None:
         raise YoppError(
             f"cannot execute {command}",
             because=f"its first line names {interpreter}, and there is no such file",
-            hint="install that, or mend the line",
+            hint="install it, or correct that line",
             exit_code=EXIT_NOT_FOUND,
         )
 

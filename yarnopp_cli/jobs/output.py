@@ -18,17 +18,14 @@ _ATOMIC = select.PIPE_BUF
 """What a pipe takes without blocking once poll says that it takes anything (pipe(7))."""
 
 _OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-"""A container may have put something else in the place of its log file:
-
-never follow it, never wait for it.
-"""
+"""A container may replace its log file by a link or a FIFO: follow no link, wait for no writer."""
 
 POLL_SECONDS = 0.05
 """How often files are looked at while a container runs. Its end is told by the RM, and looked at then."""
 
 
 BUDGET_SECONDS = 0.01
-"""How long copying may keep the master from its work, and how soon it goes on where there is more."""
+"""How long one turn of copying lasts, so that the master is not held up, and how soon the next one follows."""
 
 
 class Sink:
@@ -75,9 +72,30 @@ class Sink:
         except BlockingIOError:
             return
         except OSError as error:
-            self.closed = True
-            self.problem = error
-            self._pending.clear()
+            self._close(error)
+
+    def look(self) -> None:
+        """Notice that the reader has gone, without writing anything."""
+        if self.closed or not self._blocks:
+            return
+        poller = select.poll()
+        poller.register(self._descriptor, 0)
+        if any(event & (select.POLLERR | select.POLLHUP) for _, event in poller.poll(0)):
+            self._close(OSError(errno.EPIPE, os.strerror(errno.EPIPE)))
+
+    @property
+    def target(self) -> tuple[int, int] | None:
+        """What it leads to, as the kernel names it; None where that is closed."""
+        try:
+            facts = os.fstat(self._descriptor)
+        except OSError:
+            return None
+        return facts.st_dev, facts.st_ino
+
+    def _close(self, problem: OSError) -> None:
+        self.closed = True
+        self.problem = problem
+        self._pending.clear()
 
     def _ready(self, wait: float) -> bool:
         poller = select.poll()
@@ -104,8 +122,8 @@ class _Stream:
         self._line = bytearray()
 
     def pump(self) -> bool:
-        """Copy one piece; whether there was one."""
-        if not self._sink.is_free:
+        """Copy one piece; whether there was one. Of what nobody takes nothing is read: it may be gigabytes."""
+        if self._sink.closed or not self._sink.is_free:
             return False
         if self._descriptor < 0:
             try:
@@ -117,7 +135,11 @@ class _Stream:
         except OSError:
             return False
         if data:
-            self._sink.write(self._in_lines(data) if self._prefix else data)
+            shown = self._in_lines(data) if self._prefix else data
+            if shown:
+                self._sink.write(shown)
+            else:
+                self._sink.look()  # who would have read the line's beginning may have gone
         return bool(data)
 
     def _in_lines(self, data: bytes) -> bytes:
@@ -157,14 +179,16 @@ class OutputFollower:
         self._out = out
         self._err = err
         self._prefixed = prefixed
+        self._one_reader = out.target is not None and out.target == err.target
         self._streams: dict[str, tuple[_Stream, _Stream]] = {}
         self._ended: list[str] = []
         self._done: set[str] = set()
 
     @property
     def reader_gone(self) -> bool:
-        """Whether nobody reads our standard output any more: a pipe or a terminal without its other end."""
-        return self._out.problem is not None and self._out.problem.errno in (errno.EPIPE, errno.EIO)
+        """Whether nobody reads our standard output any more, and something was written that he would have read."""
+        problem = self._out.problem
+        return problem is not None and problem.errno in (errno.EPIPE, errno.EIO)
 
     @property
     def lost(self) -> OSError | None:
@@ -225,6 +249,8 @@ class OutputFollower:
                 moved |= stream.pump()
         for container_id in list(self._ended):
             moved |= self._empty(container_id)
+        if self._one_reader and (moved or self._err.closed):
+            self._out.look()  # `2>&1 | head`, where perhaps nothing is ever written to stdout itself
         return moved
 
     def _empty(self, container_id: str) -> bool:

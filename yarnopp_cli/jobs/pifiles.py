@@ -1,7 +1,4 @@
-"""The files of a `pi` job:
-
-its directory, one input a map, the reduce's result; removed when the job has ended.
-"""
+"""The files of a `pi` job: one input a map, the reduce's result. They are removed when the job has ended."""
 
 from __future__ import annotations
 
@@ -52,12 +49,12 @@ class PiDirectory:
             yield index
 
     def hand_over(self) -> None:
-        """Somebody else uses and removes it from now on: it is no longer locked, nor abandoned."""
+        """The detached master uses and removes it from now on: it is neither locked nor abandoned."""
         os.unlink(f"{self.path}/{LOCK}")
         self._unlock()
 
     def remove(self) -> None:
-        """Remove it with all that is in it; twice does no harm."""
+        """Remove it with its files; may be called twice."""
         remove_directory(self.path)
         self._unlock()
 

@@ -1,7 +1,4 @@
-"""What people read about a job:
-
-its first line, its states, its end, its failures. Text only; prints nothing.
-"""
+"""The text that people read about a job: its first line, its states, its end, its failures. Prints nothing."""
 
 from __future__ import annotations
 
@@ -105,7 +102,7 @@ def end_line(status: FinalApplicationStatus, seconds: float, tally: Tally, diagn
 
 
 def summary_line(summary: JobSummary, *, always: bool = False) -> str:
-    """Which types ran, who queued and for how long, who was preempted; "" where there is nothing to tell."""
+    """How many containers of each type ran, queued (how long), were preempted; "" where nothing is worth telling."""
     told = (
         summary.queued
         or summary.awaited
@@ -170,7 +167,7 @@ def duration_text(seconds: float) -> str:
 
 
 def where_text(report: ApplicationReport) -> str:
-    """Whether a job that was just submitted runs, where, and where its output will be."""
+    """Whether a job that was just submitted runs, where, and where its output is."""
     if report.state in FINAL_STATES:
         return f"{report.state.value} {report.final_status.value} already"
     where = f" on {report.am_node_id}" if report.am_node_id else ""

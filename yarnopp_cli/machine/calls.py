@@ -18,7 +18,7 @@ class CallReceived:
     """``request`` is the dataclass of ``method``. ``call_id`` is the shell's, unique in this process's life.
 
     ``connection_id`` names the connection it came over; ``user`` and ``uid`` are the peer's, from the kernel
-    (SO_PEERCRED), -1 and "" where the kernel does not tell.
+    (SO_PEERCRED, /proc/net/tcp), -1 and "" where it does not tell: nobody then, and never whom the request names.
     """
 
     call_id: int

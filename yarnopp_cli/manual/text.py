@@ -50,13 +50,13 @@ EXIT_CODES: tuple[Tagged, ...] = (
     _entry(str(errors.EXIT_NOT_FOUND), "The command was not found."),
     _entry(
         str(errors.EXIT_HADOOP_USAGE),
-        """Only `dshell` with `YOPP_HADOOP_EXIT=1`, which ends as Hadoop's client does: 0, 2 if the job did not succeed,
-        1 for an exception, 255 for wrong usage.""",
+        """Only `dshell` with `YOPP_HADOOP_EXIT=1`, which ends as Hadoop's client does: 0, 2 if the job did not
+        succeed, 1 for an exception, 255 for wrong usage.""",
     ),
     _entry(
         "128+N",
-        """Ended by signal N. 137 is also a container over its memory limit. 130 is Ctrl-C: the first stops a job in the
-        foreground, the second kills it at once; it ends KILLED.""",
+        """Ended by signal N. 137 is also a container over its memory limit. 130 is Ctrl-C: the first stops a job in
+        the foreground, the second kills it at once; it ends KILLED.""",
     ),
 )
 """Exit codes; a test compares them with those of the errors."""
@@ -68,8 +68,8 @@ COMMON = (
 
 IDS: tuple[Block, ...] = (
     Paragraph(
-        """An ID is any of these: YARN's full id; `last`, the newest; a number (`3` is application 3, `3.2` container
-        2 of application 3, `45455` the node of that port); or a suffix (`_0003`) that no other id has."""
+        """An ID is any of these: YARN's full id; `last`, the newest; a number (`3` is application 3, `3.2`
+        container 2 of application 3, `45455` the node of that port); or a suffix (`_0003`) that no other id has."""
     ),
     Paragraph(
         """Several things are named by ranges (`1-3,7`, `3.2-5`: those of them that exist), by `all`, which means
@@ -95,8 +95,8 @@ ENVIRONMENT: tuple[Tagged, ...] = (
     _entry("YOPP_OUTPUT", "The form of the output, unless `-o` or `--json` is given."),
     _entry(
         "HADOOP_USER_NAME",
-        """The user who owns the job, for queues and shares. It counts only when root submits; the processes run as the
-        cluster's own user all the same.""",
+        """The user who owns the job, for queues and shares. It counts only when root submits; the processes run as
+        the cluster's own user all the same.""",
     ),
     _entry("YOPP_HADOOP_EXIT", "`dshell` returns Hadoop's own exit codes, if it is not empty and not 0."),
     _entry("NO_COLOR", "No colours, if it is not empty."),
@@ -112,8 +112,8 @@ DESCRIPTION: tuple[Block, ...] = (
         everything."""
     ),
     _says(
-        """A guaranteed container starts at once, on resources of its own. An opportunistic one may be sent to a node
-        that is full: it waits in the node's queue, starts as soon as there is room, and is preempted when a
+        """A guaranteed container starts at once, on resources of its own. An opportunistic one may be sent to a
+        node that is full: it waits in the node's queue, starts as soon as there is room, and is preempted when a
         guaranteed one needs that room. It is then requested again, and its job does not fail."""
     ),
     _says(
@@ -144,21 +144,21 @@ FILES: tuple[Block, ...] = (
     ),
     _entry(
         "/var/lib/yopp, ~/.local/state/yopp",
-        """The state directory: output of containers in `logs/<application>/<container>/stdout` and `stderr`, their
-        working directories, and the state of the NodeManagers. If the run directory was named, it is `state` in
-        that directory.""",
+        """The state directory: output of containers in `logs/<application>/<container>/stdout` and
+        `stderr`, their working directories, and the state of the NodeManagers. If the run directory was named, it is
+        `state` in that directory.""",
     ),
 )
 
 COMPATIBILITY: tuple[Block, ...] = (
     _says(
         """Keys of JSON documents, exit codes, `-q`, and the keys and order of the columns of `-o tsv` do not change
-        between versions; keys and columns may be added. JSON has the form of YARN's REST documents, with yopp's
-        own values under `yopp`. Tables and sentences are for people and may change."""
+        between versions; keys and columns may be added. JSON has the form of YARN's REST documents, with yopp's own
+        values under `yopp`. Tables and sentences are for people and may change."""
     ),
     _says(
-        """With `alias hadoop=yopp yarn=yopp`, the commands in YARN's documentation of opportunistic containers work as
-        they are written there."""
+        """With `alias hadoop=yopp yarn=yopp`, the commands in YARN's documentation of opportunistic containers work
+        as they are written there."""
     ),
 )
 
@@ -185,9 +185,9 @@ SITE_DESCRIPTION: tuple[Block, ...] = (
         } in it."""
     ),
     _says(
-        """Unknown properties, values of the wrong type or out of bounds, and values that contradict each other are errors,
-        reported with file and line. `yopp config check` lists all errors, and `yopp config show --origin` shows where
-        each value comes from."""
+        """Unknown properties, values of the wrong type or out of bounds, and values that contradict each other are
+        errors, reported with file and line. `yopp config check` lists all errors, and `yopp config show
+        --origin` shows where each value comes from."""
     ),
 )
 
@@ -214,12 +214,12 @@ SITE_SYNTAX: tuple[Block, ...] = (
 
 SITE_XML: tuple[Block, ...] = (
     _says(
-        """Hadoop's `yarn-site.xml` and `mapred-site.xml` are read as well. Properties without a meaning for yopp are ignored
-        with a warning, as are the addresses of that cluster's ResourceManager. For a name that differs by a letter or
-        two from a property here, or that resembles one in `yarn.resourcemanager.*` or `yarn.nodemanager.*`, every
-        command that reads the file suggests the property that was probably meant. A value that is `final` cannot be
-        changed by a later file, only by a `-D`. Of several directories, the first is used. A DOCTYPE and `xi:include`
-        are errors."""
+        """Hadoop's `yarn-site.xml` and `mapred-site.xml` are read as well. Properties without a meaning for yopp
+        are ignored with a warning, as are the addresses of that cluster's ResourceManager. For a name that
+        differs by a letter or two from a property here, or that resembles one in `yarn.resourcemanager.*` or
+        `yarn.nodemanager.*`, every command that reads the file suggests the property that was probably meant. A
+        value that is `final` cannot be changed by a later file, only by a `-D`. Of several directories, the
+        first is used. A DOCTYPE and `xi:include` are errors."""
     ),
 )
 
@@ -246,9 +246,16 @@ SITE_EXAMPLES: tuple[Block, ...] = (
 SITE_REFUSED: tuple[Block, ...] = (
     _says(
         """These have no meaning on one host and are errors, because a property without an effect would mislead. In
-        Hadoop's own files they are ignored with a warning."""), *( Tagged(name, (f"{refusal.because[:1].upper()}{refusal.because[1:]}.", f"Instead:
-        {refusal.instead}.")) for name, refusal in REFUSED.items() ), ) SITE_QUEUES = ( "Queues of guaranteed
-        containers are configured by YARN's properties, which contain the path of the queue: " "<queue-path> is
-        `root`, or the names from `root` down, separated by dots (`root.prod.web`). Without any of these "
-        "properties there is one queue, `default`, with all resources. See configs/queues.toml and
-        docs/queues.md." )"""The introduction to the properties of queues."""
+        Hadoop's own files they are ignored with a warning."""
+    ),
+    *(
+        Tagged(name, (f"{refusal.because[:1].upper()}{refusal.because[1:]}.", f"Instead: {refusal.instead}."))
+        for name, refusal in REFUSED.items()
+    ),
+)
+SITE_QUEUES = (
+    "Queues of guaranteed containers are configured by YARN's properties, which contain the path of the queue: "
+    "<queue-path> is `root`, or the names from `root` down, separated by dots (`root.prod.web`). Without any of these "
+    "properties there is one queue, `default`, with all resources. See configs/queues.toml and docs/queues.md."
+)
+"""The introduction to the properties of queues."""

@@ -104,7 +104,7 @@ class Asks:
         return None
 
     def withdraw_all(self) -> None:
-        """Nothing is wanted any more."""
+        """Withdraw every ask."""
         self._unsent = [replace(batch.request, num_containers=0) for batch in self._batches.values()]
         self._batches.clear()
 
@@ -166,7 +166,7 @@ class AMRMClient:
         self._told = False
 
     def register(self) -> m.Register:
-        """Say that this master is there, for the first time or again."""
+        """Register, for the first time or again."""
         self.registered = False
         self._response_id = 0
         return m.Register(RegisterApplicationMasterRequest(self._attempt_id, self._token))
@@ -205,12 +205,12 @@ class AMRMClient:
         return m.Allocate(request)
 
     def take_token(self, token: Token | None) -> None:
-        """An AMRMProxy speaks for this master at the RM from now on: this token is for it."""
+        """From now on this master speaks with an AMRMProxy, and this token is for it."""
         if token is not None:
             self._token = token
 
     def heard(self) -> None:
-        """The RM has answered something: it is there."""
+        """The RM has answered."""
         self._lost_at = None
         self._told = False
 
@@ -221,7 +221,7 @@ class AMRMClient:
             self._token = response.token
 
     def lost(self, now: float) -> bool:
-        """The RM could not be reached: everything will be said again. False once patience is at its end."""
+        """The RM could not be reached: everything is repeated. False once PATIENCE_SECONDS have passed."""
         if self._lost_at is None:
             self._lost_at = now
         self.asks.repeat_all()
@@ -230,13 +230,13 @@ class AMRMClient:
         return now - self._lost_at < PATIENCE_SECONDS
 
     def worth_telling(self, now: float) -> bool:
-        """Whether people should hear now that the RM is lost; true once for each loss."""
+        """Whether people are to be told now that the RM is lost; true once for each loss."""
         due = not self._told and self._lost_at is not None and now - self._lost_at >= TELL_SECONDS
         self._told |= due
         return due
 
     def finish(self, status: FinalApplicationStatus, diagnostics: str, summary: JobSummary) -> m.Finish:
-        """Take leave."""
+        """Unregister with the job's final status."""
         return m.Finish(
             FinishApplicationMasterRequest(
                 self._attempt_id, self._token, status, diagnostics, summary=summary
@@ -244,10 +244,7 @@ class AMRMClient:
         )
 
     def kill(self, reason: str) -> m.Kill:
-        """Have the application ended as KILLED:
-
-        one whose master takes leave ends as FINISHED, whatever it says.
-        """
+        """Have the RM end the application as KILLED: one whose master unregisters ends as FINISHED."""
         application_id = str(ApplicationAttemptId.parse(self._attempt_id).application_id)
         return m.Kill(KillApplicationRequest(application_id, reason))
 

@@ -160,7 +160,7 @@ class JobMaster:
     # --- one step
 
     def _pump(self, now: float) -> list[m.Command]:
-        """After every event: whatever can be said or done now."""
+        """After every event: ask, start, finish and report as far as possible now."""
         if self.stage is Stage.WORKING and self._rm.registered:
             while not self._unfinished and self._phase_index + 1 < len(self.job.phases):
                 self._begin_phase(now)
@@ -211,7 +211,7 @@ class JobMaster:
         self._rm.registered = True
         self._rm.take_token(response.token)
         self._rm.heard()
-        # containers of an attempt that this master knows nothing of: whose tasks they were cannot be told
+        # containers of an earlier attempt: which tasks they ran is unknown
         self._rm.releases += [
             container.id
             for container in response.containers_from_previous_attempts
@@ -458,7 +458,7 @@ class JobMaster:
             )
 
     def _expelled(self, error: YoppError) -> None:
-        """The RM does not count this master among the living: there is nobody to take leave of."""
+        """The RM no longer knows this master: there is nothing to unregister."""
         self._error = self._error or error
         if self._exit_code is None:
             self._exit_code = error.exit_code
@@ -469,7 +469,7 @@ class JobMaster:
     # --- the end
 
     def _stop(self, reason: str, exit_code: int | None, status: FinalApplicationStatus, now: float) -> None:
-        """End what lives, then take leave. ``exit_code`` None: that of the tasks that failed."""
+        """Stop live containers, then unregister. ``exit_code`` None: that of the tasks that failed."""
         if self.stage in (Stage.STOPPING, Stage.FINISHING, Stage.ENDED):
             return
         self._reason, self._exit_code, self._final_status = reason, exit_code, status
@@ -508,7 +508,7 @@ class JobMaster:
         self._out.append(self._rm.finish(self._final_status, self._diagnostics(), summary))
 
     def _diagnostics(self) -> str:
-        """YARN's sentence (``ApplicationMaster.finish``) and what it leaves out."""
+        """YARN's diagnostics (``ApplicationMaster.finish``), with the first failure."""
         if self._reason:
             return self._reason
         failures = self.tally.failures

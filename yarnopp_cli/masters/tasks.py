@@ -1,12 +1,10 @@
-"""One task's life, what its container's end means for it, and the counts over all tasks.
-
-No decisions about asking.
-"""
+"""One task's life, what its container's end means for it, and the counts over all tasks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from executor.causes import CauseKind, of_kind
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerStatus, ExecutionType
 
 from ..errors import EXIT_CANNOT_START, EXIT_TRY_AGAIN
@@ -15,15 +13,9 @@ from ..records.reports import JobSummary
 from ..records.requests import Container
 from .messages import ENDED, TaskReport, TaskState
 
-QUEUE_FULL = "queue is full"
-"""In a refused container's diagnostics: its node had no place for it, and asking at once again is in vain."""
-
 FIRST_BACKOFF_SECONDS = 0.05
 LONGEST_BACKOFF_SECONDS = 2.0
-"""The pauses before asking again for a container that was refused or shed:
-
-doubled each time, up to the longest.
-"""
+"""The pause before asking again for a container that was refused or shed: doubled each time, up to the longest."""
 
 NOTICEABLE_WAIT_MS = 250
 """A container that waited this long at its node queued, even if no news of that reached the master in
@@ -125,13 +117,14 @@ class Task:
         """Seconds to wait before asking again after a preemption.
 
         None for a container that ran, or that was shed for the first time; more and more for one that comes
-        to a node again and again and never runs there.
+        to a node again and again and never runs there. Where the node's queue was full, asking again at once would
+        be in vain, the first time too.
         """
         if status.started_at_ms:
             self.refusals = 0
             return 0.0
         self.refusals += 1
-        doublings = self.refusals - (1 if QUEUE_FULL in status.diagnostics else 2)
+        doublings = self.refusals - (1 if of_kind(status.cause, CauseKind.QUEUE_FULL) else 2)
         if doublings < 0:
             return 0.0
         return min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** min(doublings, 10))
@@ -151,9 +144,7 @@ class Task:
 
 
 class Tally:
-    """The counts over all tasks, kept as they change, so that asking for them costs the same for 5 and
-    50,000.
-    """
+    """The counts over all tasks, kept as they change: reading them costs the same for 5 and 50,000."""
 
     def __init__(self, total: int) -> None:
         self.total = total
@@ -196,7 +187,7 @@ class Tally:
                 self._wait_max = max(self._wait_max, task.wait_ms)
 
     def note_pauses(self, status: ContainerStatus) -> None:
-        """Learn from an ended container how long it stood still, and for what."""
+        """Learn from an ended container how long it was paused, and for what."""
         if status.stood_ms > 0:
             self._stood += 1
             self._stood_ms[status.stood_for] = self._stood_ms.get(status.stood_for, 0) + status.stood_ms

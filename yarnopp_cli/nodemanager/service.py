@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from executor.causes import Cause, CauseKind
+from executor.causes import Cause, CauseKind, of_kind
 from executor.core.events import (
     ContainerKillRequested,
     ContainerPauseRequested,
@@ -194,7 +194,7 @@ class ContainerService:
         status = self._live_status(container_id)
         if not self._scheduler.is_held(container_id):
             paused = status.state in (ContainerState.PAUSING, ContainerState.PAUSED)
-            if paused and status.cause is not None and status.cause.kind is CauseKind.RESUMED:
+            if paused and of_kind(status.cause, CauseKind.RESUMED):
                 return protocol.ResumeContainerResponse(status)  # it waits for room
             reason = "it made room for a guaranteed container, and goes on by itself as soon as there is room for it"
             if self._scheduler.gives_way(container_id):

@@ -22,7 +22,7 @@ from typing import Final
 from ..errors import RemoteError, YoppError
 from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
 from .codec import Codec
-from .tcp import any_address, loopback_address, peer_uid
+from .tcp import TcpCaller, any_address, loopback_address
 from .wire import INVALID_REQUEST, MAX_LINE_BYTES, CallId, Lines, Methods, WireError
 
 _log = logging.getLogger(__name__)
@@ -93,8 +93,8 @@ class RpcServer:
     async def listen_tcp(self, address: str, *, loopback_only: bool = True) -> str:
         """Listen on ``host:port``, loopback only unless told otherwise; the address it got. Raises YoppError.
 
-        Port 0 takes a free one. Without ``loopback_only`` callers whose user the kernel cannot tell are served too:
-        only for methods that ask for a token each.
+        Port 0 takes a free one. Without ``loopback_only`` callers from other machines, whose user no kernel tells, are
+        served too: only for methods that ask for a token each.
         """
         where = loopback_address(address) if loopback_only else any_address(address)
         server = await where.listen(self._accept if loopback_only else self._accept_anybody)
@@ -200,6 +200,7 @@ class _Connection(asyncio.Protocol):
         self._server = server
         self._transport: asyncio.Transport | None = None
         self._lines = Lines(server.max_line_bytes)
+        self._tcp: TcpCaller | None = None
         self._output: list[bytes] = []
         self._flush_due = False
 
@@ -208,22 +209,40 @@ class _Connection(asyncio.Protocol):
         self._transport = transport
         self._server._opened(self)
         transport.set_write_buffer_limits(high=1024 * 1024)
-        self.uid = _uid_of(transport)
+        self._tcp = _tcp_caller_of(transport)
         if pid := _pid_of(transport):
             self._server._identified(self, pid)
-        if self.uid not in (os.geteuid(), 0) and (self.known_only or self.uid >= 0):
-            _log.warning("refused a connection of user %d", self.uid)
-            error = YoppError(
-                "this daemon serves its own user only",
-                because=f"it runs as {user_name(os.geteuid())}, and you are {user_name(self.uid)}",
-            )
-            transport.write(self._server.codec.encode_error(None, error))
-            self.close()
-            return
-        self.user = user_name(self.uid)
+        if self._identify(_uid_of(transport) if self._tcp is None else self._tcp.accepted_uid):
+            self.user = user_name(self.uid)
+
+    def _identify(self, uid: int) -> bool:
+        """Whether that user is served here; one who is not is told so, and the connection ends."""
+        served = uid in (os.geteuid(), 0)
+        if uid < 0 and not self.known_only and self._tcp is not None and not self._tcp.on_this_host:
+            served = True
+        if served:
+            self.uid = uid
+            return True
+        _log.warning("refused a connection of user %d", uid)
+        you = (
+            f"you are {user_name(uid)}"
+            if uid >= 0
+            else "who you are is not known: the connection is not open"
+        )
+        error = YoppError(
+            "this daemon serves its own user only",
+            because=f"it runs as {user_name(os.geteuid())}, and {you}",
+        )
+        self.write(self._server.codec.encode_error(None, error))
+        self.flush()
+        self.close()
+        return False
 
     def data_received(self, data: bytes) -> None:
         if self._transport is None or self._transport.is_closing():
+            return
+        # What has come is acted on only if it is still his who opened the connection.
+        if self._tcp is not None and not self._identify(self._tcp.uid()):
             return
         for line in self._lines.add(data):
             if line.strip():
@@ -326,12 +345,19 @@ def user_name(uid: int) -> str:
 
 
 def _uid_of(transport: asyncio.Transport) -> int:
+    """The user at the other end of a Unix socket, as it was when he connected."""
     peer: socket.socket = transport.get_extra_info("socket")
-    if peer.family == socket.AF_UNIX:
-        credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size)
-        _, uid, _ = _PEERCRED.unpack(credentials)
-        return int(uid)
-    return peer_uid(transport.get_extra_info("sockname"), transport.get_extra_info("peername"))
+    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size)
+    _, uid, _ = _PEERCRED.unpack(credentials)
+    return int(uid)
+
+
+def _tcp_caller_of(transport: asyncio.Transport) -> TcpCaller | None:
+    """The other end of a TCP connection; None for a Unix socket's."""
+    connection: socket.socket = transport.get_extra_info("socket")
+    if connection.family == socket.AF_UNIX:
+        return None
+    return TcpCaller(connection, transport.get_extra_info("peername"))
 
 
 def _pid_of(transport: asyncio.Transport) -> int:

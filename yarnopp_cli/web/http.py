@@ -27,7 +27,7 @@ from ..errors import (
     YoppError,
 )
 from ..rpc.server import user_name
-from ..rpc.tcp import peer_uid
+from ..rpc.tcp import TcpCaller
 from ..views.cluster import error_document, web_message
 from ..views.rest.xml import to_xml
 from ..views.text import harmless_json
@@ -150,17 +150,10 @@ def document(handler: Callable[[web.Request], Awaitable[Document]]) -> Handler:
 
 
 def caller(request: web.Request) -> int:
-    """The uid of the caller, -1 where the kernel does not tell (a caller from another machine)."""
-    known = request.get("uid")
-    if known is None:
-        transport = request.transport
-        own = transport.get_extra_info("sockname") if transport is not None else None
-        peer = transport.get_extra_info("peername") if transport is not None else None
-        known = -1
-        if own and peer and ipaddress.ip_address(str(peer[0]).partition("%")[0]).is_loopback:
-            known = peer_uid(own, peer)
-        request["uid"] = known
-    return int(known)
+    """The uid of the caller now, -1 where the kernel does not tell: he calls from another machine, or has hung up."""
+    protocol = request.protocol
+    found = protocol.caller if isinstance(protocol, _Protocol) else None
+    return found.uid() if found is not None and found.on_loopback else -1
 
 
 def require_owner(request: web.Request, what: str) -> None:
@@ -168,7 +161,11 @@ def require_owner(request: web.Request, what: str) -> None:
     uid = caller(request)
     if uid in (os.geteuid(), 0):
         return
-    who = f"user {user_name(uid)}" if uid >= 0 else "a caller whose user is not known"
+    who = (
+        f"user {user_name(uid)}"
+        if uid >= 0
+        else "a caller who is not known: he calls from elsewhere, or has closed"
+    )
     raise HttpError(
         403,
         "ForbiddenException",
@@ -178,16 +175,21 @@ def require_owner(request: web.Request, what: str) -> None:
     )
 
 
-async def json_body(request: web.Request) -> dict[str, Any]:
-    """The body as a JSON object. Raises 400 for anything else, 413 for one that is too long."""
+async def read_body(request: web.Request) -> bytes:
+    """The whole body. Raises 400 for one that is broken, 408 for a slow one, 413 for one that is too long."""
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            data = await request.read()
+            return await request.read()
     except TimeoutError:
         raise HttpError(408, "BadRequestException", "the body did not come in time") from None
     except web.RequestPayloadError as error:
         reason = str(error).splitlines()[0] if str(error) else "its encoding is broken"
         raise bad_request("the body cannot be read", because=reason[:200]) from None
+
+
+async def json_body(request: web.Request) -> dict[str, Any]:
+    """The body as a JSON object. Raises 400 for anything else, and as ``read_body`` does."""
+    data = await read_body(request)
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -238,9 +240,16 @@ async def start(
 
 
 class _Protocol(web.RequestHandler):
-    """A connection whose refusals of what is no request, too, are documents."""
+    """A connection that knows whose it is, and whose refusals of what is no request, too, are documents."""
 
-    __slots__ = ()
+    __slots__ = ("caller",)
+
+    caller: TcpCaller
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It was accepted: what is asked later must be asked by the same socket."""
+        super().connection_made(transport)
+        self.caller = TcpCaller(transport.get_extra_info("socket"), transport.get_extra_info("peername"))
 
     def handle_error(
         self,
@@ -350,6 +359,8 @@ async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
     _check_host(request)
     if request.method not in ("GET", "HEAD"):
         _check_write(request)
+        await read_body(request)
+        _require_owner_of_change(request)  # while the body came, he may have hung up
     return await handler(request)
 
 
@@ -394,4 +405,8 @@ def _check_write(request: web.Request) -> None:
             hint="Content-Type: application/json",
             exit_code=2,
         )
+    _require_owner_of_change(request)
+
+
+def _require_owner_of_change(request: web.Request) -> None:
     require_owner(request, "a change")

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from executor.causes import Cause, CauseKind
 from executor.records import ContainerState, ContainerStatus, ExecutionType, Resource
 from yarnopp_cli.errors import ConnectionFailedError
 from yarnopp_cli.masters import messages as m
@@ -68,10 +69,11 @@ def ended(
     *,
     wait_ms: int = 0,
     exit_code: int | None = None,
+    cause: Cause | None = None,
 ) -> ContainerStatus:
     return ContainerStatus(
         container_id, ContainerState.DONE, ExecutionType.OPPORTUNISTIC, exit_status=exit_status,
-        exit_code=exit_code, diagnostics=diagnostics, queued_at_ms=1000,
+        exit_code=exit_code, diagnostics=diagnostics, cause=cause, queued_at_ms=1000,
         started_at_ms=0 if exit_status == -108 else 1000 + wait_ms,
     )  # fmt: skip
 
@@ -84,14 +86,14 @@ def only(kind: type, commands: list[m.Command]) -> list:
 class World:
     """An RM that grants what is asked, and one node that runs it; both misbehave as ``rng`` says.
 
-    ``outcome`` says how a started container ends: (exit status, diagnostics). With ``loses`` the RM's
+    ``outcome`` says how a started container ends: (exit status, cause). With ``loses`` the RM's
     connection breaks now and then, before or after the RM has acted on the call. Responses are repeated until
     acknowledged.
     """
 
     master: JobMaster
     rng: random.Random
-    outcome: Callable[[str], tuple[int, str]]
+    outcome: Callable[[str], tuple[int, Cause | None]]
     loses: float = 0.0
     refuses: float = 0.0
     now: float = 0.0
@@ -167,9 +169,9 @@ class World:
             self._started.clear()
         return response
 
-    def _complete(self, container_id: str, status: int, diagnostics: str) -> None:
+    def _complete(self, container_id: str, status: int, cause: Cause | None) -> None:
         self.live.discard(container_id)
-        self._completed.append(ended(container_id, status, diagnostics))
+        self._completed.append(ended(container_id, status, cause=cause))
 
     def _do(self, commands: list[m.Command]) -> None:
         self.master.validate()
@@ -199,7 +201,7 @@ class World:
                 case m.StopContainers():
                     for container_id in command.request.container_ids:
                         if container_id in self.live:
-                            self._complete(container_id, -105, "stopped")
+                            self._complete(container_id, -105, Cause(CauseKind.MASTER))
                     self.inbox.append(
                         m.ContainersStopped(command, StopContainersResponse(command.request.container_ids))
                     )

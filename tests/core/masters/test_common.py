@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from executor.causes import Cause, CauseKind
 from executor.records import ExecutionType, Resource
 from yarnopp_cli.errors import (
     ApplicationNotFoundError,
@@ -29,7 +30,7 @@ from yarnopp_cli.records.requests import ContainerUpdateType, ResourceRequest, U
 
 from .driver import ATTEMPT, TOKEN, container, ended, job, only, registered, tasks
 
-FULL = "Opportunistic container queue is full."
+FULL = Cause(CauseKind.QUEUE_FULL)
 
 
 class Script:
@@ -205,7 +206,7 @@ def test_a_full_queue_is_asked_again_later_and_later() -> None:
     pauses = []
     for _ in range(8):
         refused = script.now
-        assert not asks_of(script.news(completed=(ended(ids[0], -108, FULL),)))
+        assert not asks_of(script.news(completed=(ended(ids[0], -108, cause=FULL),)))
         due = script.master.next_deadline()
         assert due is not None
         pauses.append(round(due - refused, 3))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from executor.causes import Cause, CauseKind
 from yarnopp_cli.masters import messages as m
 from yarnopp_cli.masters.jobmaster import JobMaster
 from yarnopp_cli.records.jobs import JobSpec, PhaseSpec
@@ -18,7 +19,7 @@ from yarnopp_cli.records.reports import FinalApplicationStatus
 
 from .driver import ATTEMPT, TOKEN, World, tasks
 
-FULL = "Opportunistic container queue is full."
+FULL = Cause(CauseKind.QUEUE_FULL)
 
 
 def two_phases(count: int, **fields: object) -> JobSpec:
@@ -40,9 +41,18 @@ def test_every_task_ends_once_whatever_the_world_does(
     rng = random.Random(seed)
     master = JobMaster(two_phases(count, promote=promote), ATTEMPT, TOKEN)
 
-    def outcome(_: str) -> tuple[int, str]:
+    def outcome(_: str) -> tuple[int, Cause | None]:
         return rng.choice(
-            [(0, ""), (0, ""), (0, ""), (1, ""), (-108, FULL), (-108, ""), (-100, ""), (-102, "")]
+            [
+                (0, None),
+                (0, None),
+                (0, None),
+                (1, None),
+                (-108, FULL),
+                (-108, None),
+                (-100, None),
+                (-102, None),
+            ]
         )
 
     world = World(master, rng, outcome, loses=loses, refuses=refuses)
@@ -60,7 +70,7 @@ def test_every_task_ends_once_whatever_the_world_does(
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 8), when=st.integers(0, 60))
 def test_a_stop_at_any_moment_leaves_nothing(seed: int, count: int, when: int) -> None:
     rng = random.Random(seed)
-    world = World(JobMaster(two_phases(count), ATTEMPT, TOKEN), rng, lambda _: (0, ""))
+    world = World(JobMaster(two_phases(count), ATTEMPT, TOKEN), rng, lambda _: (0, None))
     world._do(world.master.handle(m.MasterStarted(), 0.0))
     for step in range(5000):
         if world.end is not None:
@@ -79,6 +89,6 @@ def test_many_tasks_cost_each_the_same(count: int) -> None:
     rng = random.Random(1)
     master = JobMaster(JobSpec("job", "YARN", (PhaseSpec("run", tasks(count), ("true",)),)), ATTEMPT, TOKEN)
     master.validate = lambda: None  # type: ignore[method-assign]
-    world = World(master, rng, lambda _: (0, ""))
+    world = World(master, rng, lambda _: (0, None))
     end = world.run(200_000)
     assert end.summary.completed == count

@@ -13,8 +13,8 @@ from executor.core import applications
 from executor.core.applications import Applications
 from executor.core.commands import KillContainer, LaunchContainer, PauseContainer
 from executor.core.container import Container
-from executor.core.queue_order import QueuePolicy
-from executor.core.reclaim import PreemptionPolicy, Reclaimable, plan
+from executor.core.queue_order import ORDERS
+from executor.core.reclaim import POLICIES, NewestFirst, Reclaimable
 from executor.core.victims import EXACT_EFFORT, cheapest
 from executor.records import ContainerExitStatus, Resource
 from executor.settings import ExecutorSettings, properties_of
@@ -24,8 +24,8 @@ from .world import G, O, World, a_spec
 
 def test_the_choices_that_are_declared_are_those_that_there_are() -> None:
     declared = {item.attribute: item for item in properties_of(ExecutorSettings)}
-    assert set(declared["queue_policy"].choices) == set(QueuePolicy)
-    assert set(declared["preemption_policy"].choices) == set(PreemptionPolicy)
+    assert set(declared["queue_policy"].choices) == set(ORDERS)
+    assert set(declared["preemption_policy"].choices) == set(POLICIES)
 
 
 def launched(world: World) -> list[str]:
@@ -300,23 +300,23 @@ class TestPreemption:
 def candidates(*sizes: tuple[int, int], work: tuple[float, ...] = ()) -> list[Reclaimable]:
     """Named a, b, c, … from the newest on."""
     return [
-        Reclaimable(chr(97 + i), Resource(*size), Resource(0, size[1]), work=work[i] if work else 0.0)
+        Reclaimable(chr(97 + i), Resource(*size), Resource(0, size[1]), kill_cost=work[i] if work else 0.0)
         for i, size in enumerate(sizes)
     ]
 
 
 def test_yarns_walk_pauses_what_pausing_does_and_kills_the_rest() -> None:
     both = candidates((512, 1), (512, 1), (512, 1))
-    walk = PreemptionPolicy.NEWEST_FIRST
-    assert plan(both, Resource(0, 2), can_pause=True, policy=walk) == [
+    walk = NewestFirst(ExecutorSettings(), Applications())
+    assert walk.plan(both, Resource(0, 2), can_pause=True) == [
         PauseContainer("a"),
         PauseContainer("b"),
     ]
-    assert plan(both, Resource(600, 0), can_pause=True, policy=walk) == [
+    assert walk.plan(both, Resource(600, 0), can_pause=True) == [
         KillContainer("a"),
         KillContainer("b"),
     ]
-    assert len(plan(both, Resource(9000, 0), can_pause=False, policy=walk)) == 3
+    assert len(walk.plan(both, Resource(9000, 0), can_pause=False)) == 3
 
 
 @settings(max_examples=150, deadline=None)

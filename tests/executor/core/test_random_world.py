@@ -45,8 +45,8 @@ from executor.core.events import (
     QueuingLimitReceived,
     UsageSampled,
 )
-from executor.core.queue_order import QueuePolicy
-from executor.core.reclaim import PreemptionPolicy
+from executor.core.queue_order import ORDERS
+from executor.core.reclaim import POLICIES
 from executor.core.recovery import Finding, reconcile
 from executor.core.scheduler import ContainerScheduler
 from executor.records import (
@@ -94,8 +94,8 @@ class RandomWorld(RuleBasedStateMachine):
         polling=st.booleans(),
         policies=st.fixed_dictionaries(
             {
-                "queue_policy": st.sampled_from(QueuePolicy).map(str),
-                "preemption_policy": st.sampled_from(PreemptionPolicy).map(str),
+                "queue_policy": st.sampled_from(sorted(ORDERS)),
+                "preemption_policy": st.sampled_from(sorted(POLICIES)),
                 "paused_place": st.sampled_from(["ARRIVAL", "TAIL"]),
                 "admission": st.sampled_from(["BY_QUEUE_LEN", "BY_QUEUE_LEN", "BY_RESOURCES"]),
                 "all_pass_through_queue": st.booleans(),

@@ -9,12 +9,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from executor.core import victims
+from executor.core.applications import Applications
 from executor.core.commands import KillContainer, PauseContainer
 from executor.core.container import Container, Pause
-from executor.core.reclaim import Reclaimable, plan, reclaimable
+from executor.core.reclaim import PreemptionPolicy, Reclaimable, reclaimable
 from executor.records import ContainerState, Resource
+from executor.settings import ExecutorSettings
 
 from .world import a_spec
+
+MINIMAL = PreemptionPolicy(ExecutorSettings(), Applications())
 
 
 def running(*sizes: tuple[int, int], pausable: bool = True) -> list[Reclaimable]:
@@ -53,26 +57,26 @@ def paused(*names: str) -> list[KillContainer | PauseContainer]:
 def test_the_smallest_set_and_the_newest(
     sizes: list[tuple[int, int]], short: tuple[int, int], names: str
 ) -> None:
-    assert plan(running(*sizes), Resource(*short), can_pause=False) == killed(*names)
+    assert MINIMAL.plan(running(*sizes), Resource(*short), can_pause=False) == killed(*names)
 
 
 def test_vcores_are_had_by_pausing() -> None:
-    assert plan(running((512, 1), (512, 1)), Resource(0, 1), can_pause=True) == paused("a")
+    assert MINIMAL.plan(running((512, 1), (512, 1)), Resource(0, 1), can_pause=True) == paused("a")
 
 
 def test_memory_is_had_by_killing_under_either_policy() -> None:
-    assert plan(running((512, 1), (512, 1)), Resource(512, 0), can_pause=True) == killed("a")
+    assert MINIMAL.plan(running((512, 1), (512, 1)), Resource(512, 0), can_pause=True) == killed("a")
 
 
 def test_who_is_not_needed_for_memory_is_paused_and_the_older_is_spared() -> None:
-    steps = plan(running((512, 1), (512, 1)), Resource(512, 2), can_pause=True)
+    steps = MINIMAL.plan(running((512, 1), (512, 1)), Resource(512, 2), can_pause=True)
     assert steps == [KillContainer("a"), PauseContainer("b")]
 
 
 def test_what_cannot_be_paused_is_killed_only_if_it_must_be() -> None:
     mixed = [Reclaimable("a", Resource(512, 1)), Reclaimable("b", Resource(512, 1), Resource(0, 1))]
-    assert plan(mixed, Resource(0, 1), can_pause=True) == paused("b")
-    assert plan(mixed, Resource(0, 2), can_pause=True) == [KillContainer("a"), PauseContainer("b")]
+    assert MINIMAL.plan(mixed, Resource(0, 1), can_pause=True) == paused("b")
+    assert MINIMAL.plan(mixed, Resource(0, 2), can_pause=True) == [KillContainer("a"), PauseContainer("b")]
 
 
 def covers(candidates: tuple[Reclaimable, ...], short: Resource) -> bool:
@@ -90,7 +94,7 @@ def test_no_smaller_and_no_newer_set_would_do(
 ) -> None:
     """Against all subsets."""
     candidates, short = running(*sizes), Resource(*shortage)
-    chosen = [step.container_id for step in plan(candidates, short, can_pause=False)]
+    chosen = [step.container_id for step in MINIMAL.plan(candidates, short, can_pause=False)]
     expected: tuple[Reclaimable, ...] = ()
     if short != Resource():
         for count in range(1, len(candidates) + 1):
@@ -123,7 +127,7 @@ def test_the_quick_way_suffices_and_takes_nobody_in_vain(
 
 def test_a_thousand_alike_are_chosen_at_once_and_newest_first() -> None:
     candidates = [Reclaimable(f"c{index}", Resource(100, 1)) for index in range(1000)]
-    steps = plan(candidates, Resource(0, 500), can_pause=False)
+    steps = MINIMAL.plan(candidates, Resource(0, 500), can_pause=False)
     assert steps == [KillContainer(f"c{index}") for index in range(500)]
 
 

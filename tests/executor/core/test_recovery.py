@@ -181,7 +181,7 @@ def test_promotion_survives() -> None:
     again = World()
     again.tell(*reconcile(world.records.values(), {"c": ALIVE}))
     assert (again.status("c").execution_type, again.status("c").version) == (G, 1)
-    assert again.machine.allocated_guaranteed == Resource(512, 1)
+    assert again.allocated_guaranteed() == Resource(512, 1)
 
 
 def test_paused_time_does_not_count_across_a_crash() -> None:

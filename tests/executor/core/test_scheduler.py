@@ -478,7 +478,7 @@ class TestUpdates:
         [written] = world.given(SetLimits)
         assert (written.limits.cpu_shares, written.limits.memory_low) == (1024, 1843 * MIB)
         assert world.machine.opportunistic_status().running == 0
-        assert world.machine.allocated_guaranteed == Resource(2048, 1)
+        assert world.allocated_guaranteed() == Resource(2048, 1)
         world.schedule("g", G, 512)
         assert world.states("c", "g") == ["RUNNING", "SCHEDULED"]
         world.exit("c")
@@ -668,7 +668,7 @@ class TestViews:
         machine = world.machine
         assert machine.total == Resource(2048, 4)
         assert machine.allocated == Resource(768, 3)
-        assert machine.allocated_guaranteed == Resource(512, 2)
+        assert world.allocated_guaranteed() == Resource(512, 2)
         assert machine.available == Resource(1280, 1)
 
     def test_waiting_time_is_told_once_something_was_measured(self) -> None:

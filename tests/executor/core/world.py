@@ -194,6 +194,11 @@ class World:
         seen = self.machine.opportunistic_status()
         return seen.wait_queue_length - seen.queued, seen.queued
 
+    def allocated_guaranteed(self) -> Resource:
+        """What guaranteed containers hold."""
+        others = self.machine.opportunistic_status()
+        return self.machine.allocated - Resource(others.memory_used, others.vcores_used)
+
     def given(self, kind: type[COMMAND], container_id: str = "") -> list[COMMAND]:
         """The commands of a kind in the last step, of one container if named."""
         return [c for c in self.last if isinstance(c, kind) and container_id in ("", id_of(c))]

@@ -11,6 +11,7 @@ import pytest
 from executor.linux.host import HostReader
 from executor.records import HostUtilization
 
+from ...steps import steps
 from .fake_proc import FakeProc
 
 
@@ -108,7 +109,7 @@ def test_they_are_not_looked_for_where_nobody_uses_much(tmp_path: Path) -> None:
     assert next_reading(reader, proc, clock, busy=0.2, yopp=0.0).yopp_cpu == 0.0
 
 
-def test_the_real_machine_is_read_in_a_fraction_of_a_millisecond() -> None:
+def test_the_real_machine_is_read_at_little_cost() -> None:
     reader = HostReader(lambda: 0.0)
     reader.read()
     deadline = time.monotonic() + 5
@@ -116,9 +117,5 @@ def test_the_real_machine_is_read_in_a_fraction_of_a_millisecond() -> None:
         assert time.monotonic() < deadline
     assert found.cores == os.cpu_count() and 0 <= found.cpu <= found.cores
     assert 0 < found.memory_available < found.memory_total
-    times = []
-    for _ in range(50):
-        begun = time.perf_counter()
-        reader.read()
-        times.append(time.perf_counter() - begun)
-    assert sorted(times)[25] < 0.005, "the median, on a machine that others load, too"
+    lines = steps(reader.read)
+    assert lines < 400, f"{lines} lines executed"

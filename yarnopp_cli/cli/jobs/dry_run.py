@@ -25,8 +25,8 @@ _MINIMUM_VCORES = "yarn.scheduler.minimum-allocation-vcores"
 
 
 def tell(session: Session, job: JobSpec, master: Resource | None = None) -> int:
-    """Say what would become of ``job``; the exit code: 1 where it would be refused. ``master`` is the size of its
-    master in the cluster, None where that is in the client."""
+    """Print what would happen to ``job``; the exit code, 1 where it would be refused. ``master`` is the size of a
+    detached job's master, None where it runs in the client."""
     found: Forecast | None = None
     printer = session.printer
     try:
@@ -43,7 +43,7 @@ def tell(session: Session, job: JobSpec, master: Resource | None = None) -> int:
             master=master,
         )
     except ConnectionFailedError:
-        pass  # there is none: one would be started for it
+        pass  # a cluster would be started for it
     if printer.is_json:
         printer.document({"dryRun": _document(job, found)})
     else:

@@ -298,7 +298,7 @@ def dshell(
     log files (`yopp logs`), and is shown here with --follow. Hadoop's own spellings work too: -shell_command,
     -num_containers, -container_type.
     """
-    from .running import Outcome, Shown, client_of, start
+    from .running import Outcome, Shown, client_of, command_line, start
 
     printer = session.printer
     printer.verbose += debug
@@ -350,6 +350,7 @@ def dshell(
         keep_containers_across_attempts=keep_containers,
         node_label_expression=node_label_expression,
         am_resource=master or client.settings.am_resource,
+        command_line=command_line(shell_env or ()),
     )
     shown = Shown(stream=follow and not (printer.ids_only or printer.is_json), prefixed=count > 1)
 
@@ -435,7 +436,7 @@ def read_script(path: str) -> str:
     except UnicodeDecodeError:
         raise UsageError(
             f"the script {path} is not UTF-8",
-            because="a program that is no text is run by its name",
+            because="a binary cannot be a script",
             hint=f"yopp dshell --shell-command {path}",
         ) from None
 
@@ -456,35 +457,39 @@ def execution_kind(container_type: str, opportunistic: bool, guaranteed: bool) -
         ) from None
 
 
-def container_size(memory: int, vcores: int, both: str) -> Resource:
-    """The size of each container; ``both`` (memory-mb=512,vcores=2) goes before the two. Raises UsageError."""
+def _size(memory: int | None, vcores: int | None, both: str) -> tuple[int | None, int | None]:
+    """What the options of memory and vcores say, and the one for both, which goes first. YARN's -1 means unset."""
     wanted = resources(both)
-    memory = wanted.memory if wanted.memory != -1 else memory
-    vcores = wanted.vcores if wanted.vcores != -1 else vcores
-    check_counts(1, None if vcores == -1 else vcores, None if memory == -1 else memory)
-    return Resource(10 if memory == -1 else memory, 1 if vcores == -1 else vcores)
+    memory = memory if wanted.memory == -1 else wanted.memory
+    vcores = vcores if wanted.vcores == -1 else wanted.vcores
+    return None if memory == -1 else memory, None if vcores == -1 else vcores
+
+
+def container_size(memory: int, vcores: int, both: str) -> Resource:
+    """The size of each container. Raises UsageError."""
+    some_memory, some_vcores = _size(memory, vcores, both)
+    check_counts(1, some_vcores, some_memory)
+    return Resource(10 if some_memory is None else some_memory, 1 if some_vcores is None else some_vcores)
 
 
 def master_size(memory: int | None, vcores: int | None, both: str) -> Resource | None:
-    """The size of a detached job's master, None for that of the configuration. YARN's -1 means unset."""
-    wanted = resources(both)
-    memory = wanted.memory if wanted.memory != -1 else memory
-    vcores = wanted.vcores if wanted.vcores != -1 else vcores
-    if memory is not None and memory != -1 and memory < 1:
+    """The size of a detached job's master, None for that of the configuration. Raises UsageError."""
+    memory, vcores = _size(memory, vcores, both)
+    if memory is not None and memory < 1:
         raise UsageError(
             f"Invalid memory specified for application master: {memory}",
             because="a master needs some memory",
             hint="--master-memory 128, or -1 for the configured size",
         )
-    if vcores is not None and vcores < -1:
+    if vcores is not None and vcores < 0:
         raise UsageError(
             f"Invalid virtual cores specified for application master: {vcores}",
             because="a number of vcores is not negative",
             hint="--master-vcores 0, or -1 for the configured number",
         )
-    if memory in (None, -1) and vcores in (None, -1):
+    if memory is None and vcores is None:
         return None
-    return Resource(128 if memory in (None, -1) else memory, 0 if vcores in (None, -1) else vcores)
+    return Resource(128 if memory is None else memory, vcores or 0)
 
 
 def error_codes(text: str) -> tuple[int, ...]:

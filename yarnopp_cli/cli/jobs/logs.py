@@ -45,7 +45,10 @@ def logs(
     session: Session,
     ids: JobIds,
     follow: Annotated[
-        bool, typer.Option("-f", "--follow", help="Go on until it has ended; wait for what is still queued.")
+        bool,
+        typer.Option(
+            "-f", "--follow", help="Go on until the end; wait for containers that are still queued."
+        ),
     ] = False,
     tail: Annotated[
         int | None, typer.Option("--tail", metavar="N", min=0, help="Only the last N lines of each file.")
@@ -92,7 +95,7 @@ def logs(
     printer = session.printer
     if follow and (files or size is not None):
         raise UsageError(
-            "-f goes with neither --bytes nor --files",
+            "-f cannot be used with --bytes or --files",
             because="these show files as they are now",
             hint="--tail N -f",
         )
@@ -149,7 +152,7 @@ class _Reader:
             moved = self._print(alone, ended=ended)
             if ended:
                 if self._target.lost:
-                    self._printer.note("the cluster has gone: nothing more is followed")
+                    self._printer.note("the cluster has ended: its output is no longer followed")
                 return
             if not moved:
                 time.sleep(_POLL_SECONDS)
@@ -207,7 +210,7 @@ class _Reader:
             what = self._target.waiting[0] if waiting == 1 else f"{waiting} containers"
             parts.append(f"{what} {'is' if waiting == 1 else 'are'} still queued")
         if asked:
-            parts.append(f"{asked} asked for and not granted yet")
+            parts.append(f"{asked} not granted yet")
         self._printer.note(f"waiting: {', '.join(parts)}")
         self._told_waiting = True
 
@@ -295,7 +298,7 @@ def _copy(printer: Printer, target: Target, out: str, names: tuple[str, ...]) ->
                 ) from None
             copied += 1
     if not copied:
-        printer.note("nothing was copied: nothing has been written yet")
+        printer.note("nothing was copied: there is no output yet")
         return
     printer.note(f"{copied} files copied to {out}")
 

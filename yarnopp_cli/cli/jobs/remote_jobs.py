@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Sequence
@@ -39,6 +41,7 @@ from .pi import PERCENT
 from .run import assignments, both_types, check_counts, tags
 
 _NO_ID = "application_0_0000"
+_PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 EXAMPLES = "share/hadoop/mapreduce/hadoop-mapreduce-examples-*.jar"
 
 
@@ -50,8 +53,8 @@ def run(engine: YarnEngine, printer: Printer, values: Values) -> int:
     check_counts(values["count"], vcores, memory)
     if retries < 0:
         raise UsageError(
-            f"--retries {retries} makes no sense",
-            because="nothing can be tried less than once",
+            f"--retries {retries} is negative",
+            because="it says how often a failing container is run again",
             hint="--retries 3",
         )
     check_text(values["command"], "the argument")
@@ -267,13 +270,41 @@ def pi(engine: YarnEngine, printer: Printer, values: Values) -> int:
     printer.note(line)
     environment = {name: value for name, value in os.environ.items() if name != RM_VARIABLE}
     environment[ENGINE_VARIABLE] = LOCAL  # a `hadoop` that leads back to yopp must not come back here
-    process = subprocess.Popen([hadoop, "jar", jar, *words], env=environment)
-    while True:
-        try:
-            code = process.wait()
-            break
-        except KeyboardInterrupt:
-            continue  # it got the same signal, and ends in its own way
+    return _in_a_directory_of_its_own(
+        [os.path.abspath(hadoop), "jar", os.path.abspath(jar), *words], environment, printer
+    )
+
+
+def _in_a_directory_of_its_own(command: list[str], environment: dict[str, str], printer: Printer) -> int:
+    """Run Hadoop's client; its exit code.
+
+    Where the default file system is local, it makes QuasiMonteCarlo_* in its working directory, and leaves that there
+    when it is interrupted. So it works in a directory below this one, which goes with all that it left.
+    """
+    place: str | None = None
+    with contextlib.suppress(OSError):  # where nothing can be made, nothing can be left
+        made = f"{os.getcwd()}/.yopp-pi-{os.getpid()}-{os.urandom(4).hex()}"
+        os.mkdir(made)
+        place = made
+    left: list[str] = []
+    try:
+        process = subprocess.Popen(command, env=environment, cwd=place)
+        # Ctrl-C reaches the client by itself; either way it ends in its own time
+        kept = {
+            number: signal.signal(number, lambda got, _: process.send_signal(got)) for number in _PASSED_ON
+        }
+        kept[signal.SIGINT] = signal.signal(signal.SIGINT, lambda *_: None)
+        code = process.wait()
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+    finally:
+        if place is not None:
+            left = os.listdir(place)
+            shutil.rmtree(place, ignore_errors=True)
+    if left:
+        printer.note(
+            f"removed what Hadoop's client left: {', '.join(left)}; `yopp app list` shows whether its job runs"
+        )
     return code if code >= 0 else 128 - code
 
 

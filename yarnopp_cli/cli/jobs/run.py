@@ -1,7 +1,4 @@
-"""``yopp run``:
-
-what people type after docker and srun. A command in containers, its output here, its exit code ours.
-"""
+"""``yopp run``: a command in containers, as docker and srun have it. Its output is shown here, its code is ours."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from executor.linux.environment import OWNED
 from executor.records import ExecutionType, Resource
 
 from ...errors import UsageError
-from ...jobs.commands import check_directory, check_text, find_command, portable_environment
+from ...jobs.commands import check_directory, check_text, find_command, portable_environment, without_value
 from ...masters.run import COUNT_VARIABLE, NUMBER_VARIABLE, plan
 from ...records.jobs import TaskSpec
 from ...records.requests import ANY, ApplicationSubmissionContext
@@ -141,15 +138,15 @@ def run(
     application's id. With several containers the highest exit code of those that failed is the job's, or as
     --exit-code says.
     """
-    from .running import Shown, client_of, start
+    from .running import Shown, client_of, command_line, start
 
     if opportunistic and guaranteed:
         raise both_types()
     check_counts(count, vcores, memory)
     if retries < 0:
         raise UsageError(
-            f"--retries {retries} makes no sense",
-            because="a number of retries is not negative",
+            f"--retries {retries} is negative",
+            because="it says how often a failing container is run again",
             hint="--retries 3 runs a failing container up to four times",
         )
     environment, directory = surroundings(env, cwd, session.printer)
@@ -190,13 +187,18 @@ def run(
         prefixed=count > 1 and not no_prefix,
     )
     submission = ApplicationSubmissionContext(
-        "", job.name, queue=queue, tags=tags(tag), am_resource=settings.am_resource
+        "",
+        job.name,
+        queue=queue,
+        tags=tags(tag),
+        am_resource=settings.am_resource,
+        command_line=command_line(env or ()),
     )
     return start(session, client, job, submission, shown, detach=detach, dry_run=dry_run)
 
 
 def both_types() -> UsageError:
-    """For those who ask for both execution types."""
+    """The refusal of a command line that asks for both execution types."""
     return UsageError(
         "-O and -G exclude each other",
         because="a container is opportunistic or guaranteed",
@@ -207,7 +209,7 @@ def both_types() -> UsageError:
 def check_counts(count: int, vcores: int | None, memory: int | None) -> None:
     """Raise UsageError for numbers that no job can have."""
     if count < 1:
-        raise UsageError(f"a job of {count} containers", because="there must be at least one", hint="-n 1")
+        raise UsageError(f"{count} containers are too few", because="a job has at least one", hint="-n 1")
     if count > MOST_CONTAINERS:
         raise UsageError(
             f"{count:,} containers are too many for one job",
@@ -225,13 +227,10 @@ def check_counts(count: int, vcores: int | None, memory: int | None) -> None:
 
 
 def surroundings(env: list[str] | None, cwd: str | None, printer: Printer) -> tuple[dict[str, str], str]:
-    """The environment and directory that the containers get:
-
-    the caller's, changed by ``--env`` and ``--cwd``.
-    """
+    """The environment and directory of the containers: the caller's, changed by ``--env`` and ``--cwd``."""
     kept, dropped = portable_environment(os.environ)
     if dropped:
-        printer.warn(f"not passed on, as they are not UTF-8: {', '.join(sorted(dropped))}")
+        printer.warn(f"variables that are not UTF-8 are not passed on: {', '.join(sorted(dropped))}")
     asked = assignments(env or [])
     refuse_owned(asked)
     kept.update(asked)
@@ -239,19 +238,19 @@ def surroundings(env: list[str] | None, cwd: str | None, printer: Printer) -> tu
         here = os.getcwd() if cwd is None else cwd
     except OSError as error:
         raise UsageError(
-            "this directory cannot be used", because=error.strerror or "", hint="name one with --cwd"
+            "the current directory cannot be used", because=error.strerror or "", hint="name one with --cwd"
         ) from None
     return kept, check_directory(here)
 
 
 def refuse_owned(asked: Iterable[str]) -> None:
-    """Raise UsageError for a variable that tells a container of itself, so that only its node can know it."""
+    """Raise UsageError for a variable that a container's node sets."""
     hints = {"PWD": "--cwd names the directory"}
     for name in asked:
         if name in (*OWNED, NUMBER_VARIABLE, COUNT_VARIABLE):
             raise UsageError(
                 f"--env cannot set {name}",
-                because="by that variable each container learns of itself from its node",
+                because="its node sets that variable in each container",
                 hint=hints.get(name, "choose another name"),
             )
 
@@ -266,11 +265,15 @@ def assignments(words: list[str]) -> dict[str, str]:
 
     Raises UsageError.
     """
-    check_text(words, "the variable")
+    check_text(words, "the variable", without_value)
     result = {}
     for word in words:
         name, _, value = word.partition("=")
         if not name or "\0" in word:
-            raise UsageError(f"{word!r} is not a variable", because="it has no name", hint="write NAME=VALUE")
+            raise UsageError(
+                f"{without_value(word)!r} is not a variable",
+                because="it has no name",
+                hint="write NAME=VALUE",
+            )
         result[name] = value
     return result

@@ -1,7 +1,4 @@
-"""What ``run``, ``dshell`` and ``pi`` share:
-
-a job in this client or detached, its progress, its end, its exit code.
-"""
+"""Submitting a job and seeing it through, from this client or detached: what ``run``, ``dshell`` and ``pi`` share."""
 
 from __future__ import annotations
 
@@ -10,13 +7,14 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import EXIT_FAILURE, EXIT_INTERRUPTED, YoppError
 from ...jobs import progress
 from ...jobs.client import ON_DEMAND, JobClient
+from ...jobs.commands import without_values
 from ...jobs.loop import Left, MasterLoop, SignalWatch
 from ...jobs.output import OutputFollower, Sink
 from ...masters.jobmaster import JobMaster
@@ -123,7 +121,7 @@ class JobConsole:
     def stop_wanted(self) -> StopRequested | None:
         """A job whose reader has gone (``| head``) ends, as it would in a pipe of the shell's."""
         if self._follower is not None and self._follower.reader_gone:
-            return StopRequested("nobody reads its output any more", EXIT_READER_GONE)
+            return StopRequested("its output is no longer read", EXIT_READER_GONE)
         return None
 
     def tick(self, now: float) -> float | None:
@@ -296,7 +294,7 @@ def start(
         application_type=job.application_type,
         user=os.environ.get("HADOOP_USER_NAME", ""),
         unmanaged=not detach,
-        command_line=command_line(),
+        command_line=submission.command_line or command_line(),
         map_reduce=job.map_reduce,
     )
     if detach:
@@ -310,7 +308,7 @@ def start(
 
 
 def warn_of_ignored(client: JobClient, printer: Printer) -> None:
-    """A cluster that runs already goes by the properties that its daemons were started with."""
+    """Warn that a running cluster keeps the properties that its daemons were started with."""
     if client.started_here or not client.configuration.from_command_line():
         return
     from ...cluster.starting import setting_differences
@@ -320,16 +318,17 @@ def warn_of_ignored(client: JobClient, printer: Printer) -> None:
     found = [] if running is None else setting_differences(running, client.configuration)
     if found := [one for one in found if one.endswith("(-D)")]:
         printer.warn(
-            f"the cluster runs already, so -D does not change this: {'; '.join(found)}. "
+            f"the cluster is already running, and -D does not change: {'; '.join(found)}. "
             "`yopp down` first, or set it with `yopp up`"
         )
 
 
-def command_line() -> str:
-    """What people typed, for listings."""
+def command_line(variables: Sequence[str] = ()) -> str:
+    """The command line as typed, for listings, which all users of the machine may see: of ``variables`` the names."""
     import shlex
 
-    return shlex.join(["yopp", *sys.argv[1:]]).encode(errors="backslashreplace").decode()[:1000]
+    words = shlex.join(["yopp", *without_values(sys.argv[1:], variables)])
+    return words.encode(errors="backslashreplace").decode()[:1000]
 
 
 def run_foreground(
@@ -353,9 +352,7 @@ def run_foreground(
     console = JobConsole(printer, job, master, response, shown)
     with SignalWatch() as signals:
         scheduler = client.configuration.settings(ResourceManagerSettings).scheduler_address
-        loop = MasterLoop(
-            master, client.open(), console, signals, scheduler, crash_dir=client.run_dir.state_dir
-        )
+        loop = MasterLoop(master, client.open(), console, signals, scheduler, crash_dir=client.run_dir.path)
         try:
             end = loop.run()
             client.connection = loop.rm
@@ -377,7 +374,7 @@ def run_foreground(
 
 
 def killed_at_once(rm_socket: str, application_id: str) -> YoppError:
-    """Have the RM kill an application whose client has no more patience; what is to be said of it.
+    """Have the RM kill an application whose client was interrupted twice; the error to be shown.
 
     Where the RM does not answer in KILL_SECONDS the client leaves all the same: the RM ends what has lost its client.
     """
@@ -400,7 +397,7 @@ def killed_at_once(rm_socket: str, application_id: str) -> YoppError:
 
 
 def _final_error(end: EndMaster, error: YoppError, report: ApplicationReport | None) -> YoppError:
-    """What made it impossible to go on, with what the RM says of it."""
+    """The error that ended the job, with the RM's diagnostics."""
     because = error.because
     if not because and report is not None and report.diagnostics != error.message:
         because = " ".join(report.diagnostics.split())
@@ -429,7 +426,7 @@ def submit_detached(
     else:
         report = None if printer.quiet else _as_it_begins(client, application_id)
     if not printer.quiet and (never := _never(client, application_id, report)):
-        printer.note(f"warning: it waits in vain: {never}")
+        printer.note(f"warning: it cannot start on the present nodes: {never}")
     client.close()
     if printer.is_json:
         printer.document({"app": _app_document(application_id, report)})
@@ -445,8 +442,7 @@ def submit_detached(
 
 
 def _never(client: JobClient, application_id: str, report: ApplicationReport | None) -> str:
-    """Why none of what it waits for can start on the nodes that there are, as those may change: a warning, not a
-    refusal; "" where it can."""
+    """Why nothing that it waits for can start on the present nodes; "" where it can. Only a warning: nodes may come."""
     if report is None or report.state in FINAL_STATES:
         return ""
     found = client.explain(application_id)

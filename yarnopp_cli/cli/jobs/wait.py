@@ -35,7 +35,7 @@ _ORDER = tuple(dict.fromkeys((*_APP_ORDER[:4], *_CONTAINER_ORDER)))
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One thing that is waited for, as it is now. ``code`` None while it lives."""
+    """One thing that is waited for, as it is now. ``code`` is None until it has ended."""
 
     id: str
     state: str
@@ -70,7 +70,7 @@ def wait(
     """
     if kill and timeout is None:
         raise UsageError(
-            "--kill goes with --timeout only",
+            "--kill needs --timeout",
             because="it kills those that have not ended by then",
             hint="`yopp wait last --timeout 5m --kill`, or `yopp app kill last` now",
         )
@@ -116,7 +116,7 @@ def target_of(state: str | None) -> str:
     if word not in _ORDER and word not in _ENDS:
         raise UsageError(
             f"--for has no {state}",
-            because="no such state is known",
+            because="neither applications nor containers have that state",
             hint="choose from " + ", ".join((*_ORDER, *_ENDS)),
         )
     return word
@@ -155,9 +155,7 @@ class _Waiting:
         self._target = target
 
     def until(self, deadline: float | None) -> list[Seen]:
-        """What is waited for, as it is when it is there or the time has passed. Raises
-        ApplicationNotFoundError.
-        """
+        """What is waited for, once it is reached or the time has passed. Raises ApplicationNotFoundError."""
         for one in self._apps:
             self._client.application(one)
         pause = 0.01

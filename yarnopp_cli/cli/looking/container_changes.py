@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from executor.causes import CauseKind, of_kind
 from executor.records import ContainerState, ExecutionType, Resource
 
 from ...errors import EXIT_FAILURE, InvalidStateError, UsageError
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
     from ...client.local import YarnClient
 
 CHANGE_SECONDS = 20.0
-_REFUSED_BY_NODE = "Container cannot become"
-_NOT_PAUSED = "Container could not be paused"
 
 
 def add_to(group: typer.Typer) -> None:
@@ -329,7 +328,9 @@ def _update(
 
     def has_happened(report: ContainerReport) -> bool:
         _still_alive(report)
-        if report.version < response.version and _last_line(report).startswith(_REFUSED_BY_NODE):
+        refusal = report.refusal
+        refused = of_kind(refusal, CauseKind.UPDATE_REFUSED) and response.version <= refusal.version
+        if refused and report.version < response.version:
             raise InvalidStateError(
                 f"{container_id} is not updated",
                 because=_last_line(report),
@@ -372,7 +373,7 @@ def _still_alive(report: ContainerReport) -> None:
 
 def _is_paused(report: ContainerReport) -> bool:
     _still_alive(report)
-    if report.state is ContainerState.RUNNING and _last_line(report).startswith(_NOT_PAUSED):
+    if report.state is ContainerState.RUNNING and of_kind(report.refusal, CauseKind.PAUSE_FAILED):
         raise InvalidStateError(
             f"{report.container_id} still runs",
             because=_last_line(report),

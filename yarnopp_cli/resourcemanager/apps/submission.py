@@ -231,7 +231,7 @@ def _assignments(words: list[str]) -> dict[str, str]:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not _NAME.fullmatch(key):
-            raise UsageError(f"{word!r} is no NAME=VALUE", because="shell_env takes assignments")
+            raise UsageError(f"shell_env {key!r} is no NAME=VALUE", because="shell_env takes assignments")
         found[key] = value
     return found
 

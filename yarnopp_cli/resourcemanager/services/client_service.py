@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from ...allocation.asks import check_label, check_size, normalise
 from ...errors import (
+    AccessDeniedError,
     ApplicationNotFoundError,
     ContainerNotFoundError,
     InvalidStateError,
@@ -95,7 +96,11 @@ class ClientRMService:
         self._refuse_if_ending()
         context = self._context
         submission = request.context
-        user = submission.user if call.uid == 0 and submission.user else call.user or submission.user
+        if not call.user:
+            raise AccessDeniedError(
+                "nobody submits this application", because="the kernel does not tell whose call it is"
+            )
+        user = submission.user if call.uid == 0 and submission.user else call.user
         if submission.application_id in context.applications:
             app = context.applications[submission.application_id]
             if app.ended or app.user != user:

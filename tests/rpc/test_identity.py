@@ -1,0 +1,287 @@
+"""Whose a TCP connection is: by literal rows of /proc/net/tcp, and by callers that hang up before they are served.
+
+While a test waits for such a caller its event loop stands still: so is a busy daemon, and nothing depends on time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from tests.rpc.test_server import serving
+from tests.strangers import HANG_UPS, NOBODY_UID, OWN_UID, Stranger, http_request, rpc_request
+from yarnopp_cli.machine.calls import CallReceived
+from yarnopp_cli.rpc import tcp
+from yarnopp_cli.rpc.tcp import NOBODY, Peer, TcpCaller, peer_in
+from yarnopp_cli.web import http
+from yarnopp_cli.web.listening import listen
+
+OWN = ("127.0.0.1", 8088)
+PEER = ("127.0.0.1", 40000)
+SERVER_SIDE = "0: 0100007F:1F98 0100007F:9C40 01 00000000:00000000 00:00000000 00000000 0 0 11 1 0"
+UIDS = [pytest.param(OWN_UID, id="own")]
+if OWN_UID == 0:
+    UIDS.append(pytest.param(NOBODY_UID, id="stranger"))
+
+
+def row(state: str, uid: int, inode: int, local: str = "0100007F:9C40", remote: str = "0100007F:1F98") -> str:
+    return f"   1: {local} {remote} {state} 00000000:00000000 00:00000000 00000000 {uid:5} 0 {inode} 1 0 20 4 30 10 -1"
+
+
+little_endian = pytest.mark.skipif(
+    sys.byteorder != "little", reason="the rows are those of a little-endian machine"
+)
+
+
+@little_endian
+def test_an_open_socket_with_an_inode_is_its_users() -> None:
+    assert peer_in([SERVER_SIDE, row("01", 1000, 77)], OWN, PEER) == Peer(1000, 77)
+    assert peer_in([row("01", 0, 77)], OWN, PEER) == Peer(0, 77)
+
+
+@little_endian
+@pytest.mark.parametrize("state", ["02", "03", "04", "05", "06", "07", "08", "09", "0A", "0B", "0C"])
+def test_no_other_state_tells_of_a_user(state: str) -> None:
+    for uid, inode in ((0, 0), (0, 77), (1000, 77)):
+        assert peer_in([SERVER_SIDE, row(state, uid, inode)], OWN, PEER) == NOBODY
+
+
+@little_endian
+def test_absence_tells_of_nobody() -> None:
+    for rows in (
+        [],
+        [SERVER_SIDE],
+        ["", "junk"],
+        [row("01", 0, 0)],
+        [row("01", 0, 77, remote="0100007F:1F99")],
+    ):
+        assert peer_in(rows, OWN, PEER) == NOBODY, rows
+
+
+@little_endian
+def test_two_rows_that_differ_tell_of_nobody() -> None:
+    assert peer_in([row("01", 1000, 77), row("01", 1000, 77)], OWN, PEER) == Peer(1000, 77), "read twice"
+    for other in (row("01", 0, 78), row("01", 1000, 78), row("06", 0, 0)):
+        assert peer_in([row("01", 1000, 77), other], OWN, PEER) == NOBODY
+        assert peer_in([other, row("01", 1000, 77)], OWN, PEER) == NOBODY
+
+
+@little_endian
+def test_ipv4_is_the_same_in_both_tables_and_from_both_kinds_of_sockets() -> None:
+    mapped = "0000000000000000FFFF00000100007F"
+    six = row("01", 5, 7, f"{mapped}:9C40", f"{mapped}:1F98")
+    for rows in ([six], [row("01", 5, 7)]):
+        for own, peer in ((OWN, PEER), (("::ffff:127.0.0.1", 8088, 0, 0), ("::ffff:127.0.0.1", 40000, 0, 0))):
+            assert peer_in(rows, own, peer) == Peer(5, 7)
+    loop = "00000000000000000000000001000000"
+    rows = [row("01", 5, 7, f"{loop}:9C40", f"{loop}:1F98")]
+    assert peer_in(rows, ("::1", 8088, 0, 0), ("::1", 40000, 0, 0)) == Peer(5, 7)
+    assert peer_in(rows, OWN, PEER) == NOBODY
+
+
+def test_a_connection_that_the_kernel_does_not_know_is_nobodys() -> None:
+    for ip in ("127.0.0.1", "::1"):
+        assert peer_in(tcp._tables(), (ip, 1), (ip, 2)) == NOBODY
+
+
+@contextmanager
+def accepted() -> Iterator[tuple[socket.socket, TcpCaller]]:
+    """A client's socket, and what its server knows of it."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        closing(socket.create_connection(listener.getsockname())) as client,
+    ):
+        served, address = listener.accept()
+        with served:
+            yield client, TcpCaller(served, address)
+
+
+def test_a_caller_is_known_as_long_as_its_socket_is_open() -> None:
+    for hang_up in (socket.socket.close, lambda client: client.shutdown(socket.SHUT_WR)):
+        with accepted() as (client, caller):
+            assert caller.uid() == caller.accepted_uid == OWN_UID
+            assert caller.uid() == OWN_UID
+            hang_up(client)
+            assert caller.uid() == -1
+            assert caller.accepted_uid == OWN_UID, "what was known is not what is"
+
+
+def test_another_socket_by_the_same_addresses_is_another_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The port was taken anew since, perhaps by root."""
+    known = [Peer(1000, 77)]
+    monkeypatch.setattr(tcp, "peer_in", lambda *_: known[0])
+    with accepted() as (_, caller):
+        assert caller.uid() == 1000
+        for other in (Peer(1000, 78), Peer(0, 78), Peer(0, 77), NOBODY):
+            known[0] = other
+            assert caller.uid() == -1
+        known[0] = Peer(1000, 77)
+        assert caller.uid() == 1000
+    known[0] = NOBODY
+    with accepted() as (_, caller):
+        known[0] = Peer(0, 1)
+        assert caller.uid() == -1, "nobody at first is nobody for good"
+
+
+def test_a_dead_connection_is_not_the_living_one_that_took_its_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reset before it was accepted, so that its port is free: a row of root's there does not belong to it."""
+    monkeypatch.setattr(tcp, "peer_in", lambda *_: Peer(0, 1))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = socket.create_connection(listener.getsockname())
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        client.close()
+        served, address = listener.accept()
+        with served:
+            assert TcpCaller(served, address).uid() == -1
+
+
+def test_a_uid_that_stands_for_many_users_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a user namespace all whom it does not have are called by one number, which may be the daemon's own."""
+    monkeypatch.setattr(tcp, "_unmapped_uid", lambda: OWN_UID)
+    with accepted() as (_, caller):
+        assert caller.uid() == -1
+
+
+def test_addresses_of_this_host_are_told_from_others() -> None:
+    with accepted() as (client, caller):
+        assert caller.on_loopback and caller.on_this_host
+        other = TcpCaller(client, ("192.0.2.1", 5))
+        assert not other.on_loopback and not other.on_this_host
+        assert other.uid() == -1
+
+
+# -- servers -------------------------------------------------------------------------------------------------
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(test(), 60))
+
+
+async def settled(ended: Callable[[], bool]) -> None:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + 10
+    while not ended():
+        assert loop.time() < deadline, "it never came to be"
+        await asyncio.sleep(0.002)
+
+
+@pytest.mark.parametrize("uid", UIDS)
+@pytest.mark.parametrize("how", HANG_UPS)
+@pytest.mark.parametrize("early", [True, False], ids=["before it is accepted", "after"])
+@pytest.mark.parametrize("anybody", [False, True], ids=["loopback", "anybody"])
+def test_who_hangs_up_calls_no_daemon(tmp_path: Path, uid: int, how: str, early: bool, anybody: bool) -> None:
+    """Neither the RM's port nor an AMRMProxy's, be it one that serves other machines too."""
+
+    async def test() -> None:
+        async with serving(tmp_path) as world:
+            address = await world.server.listen_tcp("127.0.0.1:0", loopback_only=not anybody)
+            host, _, port = address.rpartition(":")
+            stranger = Stranger(host, int(port), rpc_request("getClusterNodes"), how, uid)
+            if not early:
+                await settled(lambda: world.server._next_connection > 1)
+            stranger.send()
+            await settled(lambda: world.server._next_connection > 1 and not world.server._connections)
+            assert [one for one in world.events if isinstance(one, CallReceived)] == []
+            if how == "half" and early:
+                answer = await asyncio.to_thread(stranger.answer)
+                assert "own user only" in answer and "is not known" in answer
+            else:
+                await asyncio.to_thread(stranger.answer)
+
+    run(test)
+
+
+@pytest.mark.parametrize("uid", UIDS)
+def test_who_stays_is_served_if_he_is_the_own_user(tmp_path: Path, uid: int) -> None:
+    async def test() -> None:
+        async with serving(tmp_path) as world:
+            address = await world.server.listen_tcp("127.0.0.1:0")
+            stranger = Stranger(
+                "127.0.0.1", int(address.rpartition(":")[2]), rpc_request("getClusterNodes"), "stay", uid
+            )
+            stranger.send()
+            answer = await asyncio.to_thread(stranger.answer)
+            assert ('"result"' in answer) == (uid == OWN_UID)
+
+    run(test)
+
+
+@pytest.mark.parametrize("uid", UIDS)
+@pytest.mark.parametrize("how", [*HANG_UPS, "stay"])
+@pytest.mark.parametrize("early", [True, False], ids=["before it is accepted", "after"])
+def test_who_hangs_up_changes_nothing_over_http(uid: int, how: str, early: bool) -> None:
+    changed: list[int] = []
+    looked: list[int] = []
+
+    async def change(request: web.Request) -> web.StreamResponse:
+        changed.append(http.caller(request))
+        return web.json_response({})
+
+    async def look(request: web.Request) -> web.StreamResponse:
+        http.require_owner(request, "a secret")
+        looked.append(1)
+        return web.json_response({})
+
+    async def test() -> None:
+        listener = listen("127.0.0.1:0", "a.property", loopback_only=True)
+        routes = [web.post("/change", change), web.get("/look", look)]
+        server = await http.start(listener._socket, listener, True, routes)
+        (accepting,) = server._serving.sockets
+        assert server._runner.server is not None
+        open_ones = lambda: server._runner.server.connections  # noqa: E731
+        try:
+            for request in (http_request("POST", "/change", {"a": 1}), http_request("GET", "/look")):
+                stranger = Stranger("127.0.0.1", accepting.getsockname()[1], request, how, uid)
+                if not early:
+                    await settled(lambda: len(open_ones()) == 1)
+                stranger.send()
+                answer = await asyncio.to_thread(stranger.answer)
+                if how == "stay":
+                    assert answer.startswith("HTTP/1.1 200 " if uid == OWN_UID else "HTTP/1.1 403 "), answer
+                else:
+                    assert not answer or answer.startswith("HTTP/1.1 403 ")
+                await settled(lambda: not open_ones())
+        finally:
+            await server.close()
+            await listener.close()
+        assert changed == ([OWN_UID] if how == "stay" and uid == OWN_UID else [])
+        assert looked == ([1] if how == "stay" and uid == OWN_UID else [])
+
+    run(test)
+
+
+def test_who_hangs_up_while_his_body_comes_changes_nothing() -> None:
+    changed: list[int] = []
+
+    async def change(request: web.Request) -> web.StreamResponse:
+        changed.append(1)
+        return web.json_response({})
+
+    async def test() -> None:
+        listener = listen("127.0.0.1:0", "a.property", loopback_only=True)
+        server = await http.start(listener._socket, listener, True, [web.post("/change", change)])
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+        try:
+            head, _, body = http_request("POST", "/change", {"a": 1}).partition("\r\n\r\n")
+            writer.write((head + "\r\n\r\n" + body[:3]).encode())
+            await settled(lambda: len(server._runner.server.connections) == 1)
+            for _ in range(20):
+                await asyncio.sleep(0)  # its head is read, and its caller known
+            writer.write(body[3:].encode())
+            writer.write_eof()
+            answer = await reader.read()
+            assert not answer or answer.startswith(b"HTTP/1.1 403 ")
+        finally:
+            writer.close()
+            await server.close()
+            await listener.close()
+        assert changed == []
+
+    run(test)
