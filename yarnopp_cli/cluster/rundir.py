@@ -68,7 +68,7 @@ class RunDir:
         if default is None:
             raise YoppError(
                 "no run directory",
-                because="there is no home directory to keep it in",
+                because="there is no home directory for it",
                 hint="name one with --run-dir or YOPP_RUN_DIR",
             )
         return default
@@ -312,7 +312,7 @@ def _check_private(path: str, what: str, *, guest: bool = False) -> None:
     if stat.S_ISLNK(facts.st_mode):
         raise YoppError(
             f"{what} {path} is refused",
-            because="it is a symbolic link, which somebody else may turn elsewhere",
+            because="it is a symbolic link, which another user may redirect",
             hint=f"name the directory itself: {os.path.realpath(path)}",
             exit_code=EXIT_NOT_PERMITTED,
         )

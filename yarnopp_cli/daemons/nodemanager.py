@@ -377,7 +377,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _port(text: str) -> int:
     port = int(text)
     if not 1 <= port <= 65535:
-        raise argparse.ArgumentTypeError(f"{text} is no port: 1 to 65535")
+        raise argparse.ArgumentTypeError(f"{text} is not a port: 1 to 65535")
     return port
 
 

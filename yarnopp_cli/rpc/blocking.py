@@ -132,7 +132,7 @@ class Connection:
         deadline = time.monotonic() + DEFAULT_TIMEOUT
         while self._outgoing and self._end is None:
             if time.monotonic() > deadline:
-                self._fail("it does not read what it is sent")
+                self._fail("it does not read its input")
                 break
             self._wait(1.0)
         if self._end is not None:
@@ -177,7 +177,7 @@ class Connection:
         found: Any = answer.response if answer.error is None else answer.error
         if isinstance(found, MessageError):
             method = self._methods[answer.call_id]
-            found = MessageError(f"{self.peer} answered {method} wrongly", because=found.because)
+            found = MessageError(f"{self.peer} sent a malformed answer to {method}", because=found.because)
         self._forget(answer.call_id)
         self._answers.append((answer.call_id, found))
 
@@ -212,7 +212,7 @@ def _connect(address: str, peer: str, timeout: float) -> socket.socket:
         ) from None
     except ConnectionRefusedError:
         raise ConnectionFailedError(
-            f"{peer} is not running", because=f"nobody listens at {address}", hint="yopp up"
+            f"{peer} is not running", because=f"nothing listens at {address}", hint="yopp up"
         ) from None
     except (OSError, ValueError) as error:
         raise ConnectionFailedError(

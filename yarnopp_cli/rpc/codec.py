@@ -64,7 +64,7 @@ class Codec:
         except _ERRORS as error:
             raise WireError(PARSE_ERROR, f"not JSON: {error}") from None
         if call.id is None:
-            raise WireError(INVALID_REQUEST, "a request needs an id: there are no notifications here")
+            raise WireError(INVALID_REQUEST, "a request needs an id: notifications are not supported")
         if not call.method:
             raise WireError(INVALID_REQUEST, "a request needs a method", call.id)
         decoder = self._requests.get(call.method) or self._request_decoder(call.method, call.id)

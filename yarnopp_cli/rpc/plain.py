@@ -62,9 +62,9 @@ def decode_answer(line: bytes, types_of: Mapping[CallId, type]) -> Answer | None
     try:
         message = json.loads(line)
     except ValueError:
-        raise WireError(INVALID_REQUEST, "it sent what is not JSON") from None
+        raise WireError(INVALID_REQUEST, "it sent a line that is not JSON") from None
     if not isinstance(message, dict):
-        raise WireError(INVALID_REQUEST, "it sent what is not an answer")
+        raise WireError(INVALID_REQUEST, "it sent a line that is not an answer")
     call_id: Any = message.get("id")
     if call_id is None and "error" in message:
         # it could not even tell which call that was

@@ -253,7 +253,7 @@ def unknown_property(name: str, origin: str = "") -> UnknownPropertyError:
     if (refusal := REFUSED.get(name)) is not None:
         where = f"{origin}: " if origin else ""
         return UnknownPropertyError(
-            f"{where}{name} is not taken here", because=refusal.because, hint=refusal.instead
+            f"{where}{name} is not supported", because=refusal.because, hint=refusal.instead
         )
     near, because = nearest(name, PROPERTIES), "no property has that name"
     if name.startswith(QUEUE_PREFIX):

@@ -238,7 +238,7 @@ def _acl(path: str, key: str, mine: Mapping[str, Any], problems: list[Problem]) 
             Problem(
                 f"{QUEUE_PREFIX}{path}.{key}",
                 f"{key} of {path} names groups: {printable(groups.strip())}",
-                "what stands after a blank is a group, and only users are known here",
+                "names after a blank are groups, and only users are supported",
                 "name the users, with commas and without blanks",
             )
         )

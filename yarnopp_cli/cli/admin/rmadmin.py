@@ -135,7 +135,7 @@ def update_node_resource(
         raise UsageError(
             f"an overcommit timeout of {overcommit} ms is not supported",
             because="guaranteed containers that have more than the node's new size keep it until they end",
-            hint="leave it away, or -1",
+            hint="leave it out, or give -1",
         )
     found = one_of(named_nodes(session.client.nodes(), [node]), node)
     changed = [session.client.resize_node(found.node_id, Resource(memory, vcores), dry_run=dry_run)]

@@ -68,7 +68,7 @@ def set_(
     if not value.isprintable() and any("\ud800" <= one <= "\udfff" for one in value):
         raise InvalidPropertyError(
             f"{key} cannot be set",
-            because="the value is not UTF-8, and a file of TOML is",
+            because="the value is not UTF-8, which TOML requires",
             hint="type it in UTF-8",
         )
     try:
@@ -140,7 +140,7 @@ def import_(
         what = (
             f"{len(taken)} of {len(lines)} properties {'would be taken' if dry_run else 'taken'} into {path}"
         )
-        printer.note(what if taken else f"nothing to take; {path} is as it was")
+        printer.note(what if taken else f"nothing to take; {path} is unchanged")
         if taken:
             _tell_running(printer, context, dry_run)
 
@@ -180,7 +180,9 @@ def _judged(files: Sequence[str], context: Context, printer: Printer) -> list[_J
             printer.warn(warning)
         if any(not entry.from_xml for entry in reading.entries):
             raise UsageError(
-                f"{path} is no file of Hadoop's", because="it is not XML", hint="use it as it is: --conf FILE"
+                f"{path} is not a Hadoop site file",
+                because="it is not XML",
+                hint="use it as it is: --conf FILE",
             )
     findings = examine(paths, (), environ=os.environ, state_dir=context.run_dir.state_dir)
     if findings.configuration is None:
@@ -219,7 +221,7 @@ def _judge(entry: Entry, configuration: Configuration) -> _Judged:
     if to_text(value) != text.strip():
         remarks.append(f"as {to_text(value)}")
     if entry.final:
-        remarks.append("not as final: your file is the last word here")
+        remarks.append("not as final: nothing overrides your file")
     why = "; ".join(remarks)
     return _Judged(entry.name, text, entry.origin, True, value, why)
 
@@ -275,7 +277,7 @@ def change(
         if text is None:
             raise ConfigurationError(
                 f"{site.path} was not changed",
-                because="it is written in a way that only a person can add to without touching the rest",
+                because="its form does not allow a change that leaves the rest untouched",
                 hint="edit it by hand; `yopp config check` reads it",
             )
         configuration = _tried(context, path, text)
@@ -320,11 +322,11 @@ def _check_place(path: str) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise YoppError(
             f"cannot write {path}",
-            because="it is no regular file",
+            because="it is not a regular file",
             hint="--conf names another file",
         )
     if not os.access(path, os.W_OK):
-        raise _cannot_write(path, PermissionError(errno.EACCES, "it may not be written to"))
+        raise _cannot_write(path, PermissionError(errno.EACCES, "it is not writable"))
 
 
 @contextmanager
@@ -379,4 +381,4 @@ def _cannot_write(path: str, error: OSError) -> YoppError:
 
 def _tell_running(printer: Printer, context: Context, dry_run: bool) -> None:
     if not dry_run and os.path.exists(context.run_dir.rm_socket):
-        printer.note("the cluster that runs goes on as it was started: `yopp down`, then `yopp up`")
+        printer.note("the running cluster keeps its settings: `yopp down`, then `yopp up`")
