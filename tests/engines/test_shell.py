@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from executor.records import ExecutionType, Resource
 from yarnopp_cli.client.shell import CLASSPATH, MASTER, ShellJob, body, command
-from yarnopp_cli.resourcemanager.apps.submission import read
+from yarnopp_cli.masters.submission import read
 
 APPLICATION = "application_1765400000000_0001"
 

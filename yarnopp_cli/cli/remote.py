@@ -7,7 +7,6 @@ before anything is asked of the cluster.
 from __future__ import annotations
 
 import inspect
-import os
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,17 +14,15 @@ from importlib import import_module
 from typing import Any
 
 from ..client.choice import Choice
-from ..client.rest import Rest
-from ..client.yarn import YarnEngine
+from ..client.yarn import YarnRestClient
 from ..errors import NotYetSupportedError, UsageError
-from ..settings.files import user_of
+from .frame.engine_options import check_remote, connected
 from .frame.output import Printer
 
 Values = Mapping[str, Any]
-Function = Callable[[YarnEngine, Printer, Values], int | None]
+Function = Callable[[YarnRestClient, Printer, Values], int | None]
 FORM = frozenset({"json", "output", "quiet", "verbose", "color", "no_progress", "conf", "define"})
 """Parameters that say how to print, and where the engine is named: all commands take them."""
-_LIST = frozenset({"sort", "columns", "limit", "watch"})
 _SUBMITTED = frozenset(
     {"count", "opportunistic", "guaranteed", "promote", "enforce", "timeout", "detach", "dry_run"}
 )
@@ -40,35 +37,16 @@ class Handler:
     takes: frozenset[str]
 
 
-def _looking(function: str, *takes: str) -> Handler:
-    return Handler("remote_looking", function, frozenset(takes))
-
-
-def _acting(function: str, *takes: str) -> Handler:
-    return Handler("remote_acting", function, frozenset(takes))
-
-
-_CONTAINERS = _looking("container_list", "every", "state", "kind", "app", "node", "user", *_LIST)
 HANDLERS: dict[str, Handler] = {
-    "status": _looking("status"),
-    "node list": _looking("node_list", "every", "state", *_LIST),
-    "node status": _looking("node_status", "ids"),
-    "app list": _looking("app_list", "every", "state", "kind", "tag", "user", "queue", "name", *_LIST),
-    "app status": _looking("app_status", "ids"),
-    "attempt list": _looking("attempt_list", "application", "sort", "columns", "limit"),
-    "attempt status": _looking("attempt_status", "ids"),
-    "container list": _CONTAINERS,
-    "ps": _CONTAINERS,
-    "container status": _looking("container_status", "ids"),
-    "queue list": _looking("queue_list", "sort", "columns", "limit"),
-    "queue status": _looking("queue_status", "ids"),
-    "logs": _looking("logs", "ids", "tail", "stdout", "stderr", "no_prefix", "masters"),
-    "app kill": _acting("app_kill", "ids", "dry_run", "no_wait", "timeout", "yes"),
-    "app queue": _acting("app_queue", "application", "name"),
-    "app priority": _acting("app_priority", "application", "value"),
-    "app lifetime": _acting("app_lifetime", "application", "length"),
-    "container signal": _acting("container_signal", "ids", "name"),
-    "wait": _acting("wait", "ids", "any_of_them", "state", "exit_code", "timeout"),
+    "status": Handler("remote_looking", "status", frozenset()),
+    "logs": Handler(
+        "remote_looking",
+        "logs",
+        frozenset({"ids", "tail", "stdout", "stderr", "no_prefix", "masters"}),
+    ),
+    "wait": Handler(
+        "remote_looking", "wait", frozenset({"ids", "any_of_them", "state", "exit_code", "timeout"})
+    ),
     "run": Handler(
         "jobs.remote_jobs",
         "run",
@@ -104,25 +82,10 @@ def run(path: str, choice: Choice, values: Values, signature: inspect.Signature)
         default = _default(signature, name)
         if name not in handler.takes | FORM and value not in (default, None, False, [], ()):
             raise _refused(path, signature, name)
-    if not choice.addresses:
-        raise UsageError(
-            "no ResourceManager is named",
-            because=f"the engine is yarn ({choice.origin})",
-            hint="--rm http://rm:8088, YOPP_RM, or `yopp engine use yarn --rm URL` for good",
-        )
-    engine = YarnEngine(rest(choice, printer))
+    check_remote(path, choice, None, ())
+    engine = connected(choice, printer)
     function: Function = getattr(import_module(f"{__package__}.{handler.module}"), handler.function)
     return function(engine, printer, values)
-
-
-def rest(choice: Choice, printer: Printer) -> Rest:
-    """The calls of the cluster that was chosen, told of as ``-v`` says."""
-    return Rest(
-        choice.addresses,
-        os.environ.get("HADOOP_USER_NAME") or user_of(os.environ),
-        trace=printer.note if printer.verbose else None,
-        trace_bodies=printer.verbose > 1,
-    )
 
 
 def _default(signature: inspect.Signature, name: str) -> Any:

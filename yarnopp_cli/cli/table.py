@@ -54,7 +54,14 @@ TABLE: tuple[Entry, ...] = (
     Entry("pi", "jobs.pi", "Estimate pi in map containers, as Hadoop's example does", "Jobs"),
     Entry("wait", "jobs.wait", "Wait for jobs or containers, and end with their exit code", "Jobs"),
     Entry("logs", "jobs.logs", "Print or follow the output of containers", "Jobs"),
-    Entry("app", "looking.application", "List, show, kill and move applications", "Looking", group=True),
+    Entry(
+        "app",
+        "looking.application",
+        "List, show, kill and move applications",
+        "Looking",
+        group=True,
+        more=("looking.application_changes",),
+    ),
     Entry(
         "attempt", "looking.attempt", "List and show the attempts of an application", "Looking", group=True
     ),
@@ -64,7 +71,7 @@ TABLE: tuple[Entry, ...] = (
         "List, show, kill, pause, promote and resize containers",
         "Looking",
         group=True,
-        more=("looking.container_shell",),
+        more=("looking.container_changes", "looking.container_shell"),
     ),
     Entry(
         "node",
@@ -79,7 +86,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("stats", "looking.stats", "Measured CPU and memory against what was allocated", "Looking"),
     Entry("events", "looking.events", "What happened, and what happens now", "Looking"),
     Entry("report", "looking.report", "A job's timeline and waiting times as one HTML file", "Looking"),
-    Entry("ps", "looking.ps", "The containers that run, queue or are paused now", "Looking"),
+    Entry("ps", "looking.container", "The containers that run, queue or are paused now", "Looking"),
     Entry("metrics", "admin.metrics", "Print figures for Prometheus, or as Hadoop's beans", "Admin"),
     Entry("rmadmin", "admin.rmadmin", "Administer the ResourceManager, in YARN's words", "Admin", group=True),
     Entry(

@@ -230,7 +230,7 @@ def node(document: Document) -> NodeReport:
             memory_used=memory_o,
             vcores_used=_whole(document, "usedVirtualCoresOpport"),
             queued=_whole(document, "numQueuedContainers"),
-            queue_capacity=_whole(ours, "queueCapacity"),
+            queue_capacity=_whole(ours, "queueCapacity", -1),
             paused=_whole(ours, "paused"),
             estimated_queue_wait_ms=_whole(ours, "estimatedQueueWaitMs", -1),
             wait_estimates=_whole(ours, "queueWaitEstimates"),

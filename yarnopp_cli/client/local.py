@@ -7,6 +7,7 @@ node is first asked (its messages cost milliseconds to make). It never starts or
 
 from __future__ import annotations
 
+import signal as signals
 import time
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
@@ -370,16 +371,16 @@ class YarnClient:
         )
         return response
 
-    def signal_container(self, report: ContainerReport, signal: int) -> ContainerStatus:
-        """Send a signal to every process of a container; as it was then."""
+    def signal_name(self, signal: int) -> str:
+        """A signal's own name: any can be sent."""
+        return signals.Signals(signal).name
+
+    def signal_container(self, report: ContainerReport, signal: int) -> None:
+        """Send a signal to every process of a container."""
         from ..records import container_protocol as nm
 
-        response: nm.SignalContainerResponse = self.node_call(
-            self.node(report.node_id),
-            "signalContainer",
-            nm.SignalContainerRequest(report.container_id, signal),
-        )
-        return response.status
+        request = nm.SignalContainerRequest(report.container_id, signal)
+        self.node_call(self.node(report.node_id), "signalContainer", request)
 
     def pause_container(self, report: ContainerReport) -> ContainerStatus:
         """Begin to pause a container; as it was then."""

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import json
+import operator
+import signal as signals
+import time
 import urllib.parse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
@@ -19,8 +23,14 @@ from ..errors import (
     UsageError,
     YoppError,
 )
+from ..records.client_protocol import (
+    GetApplicationsRequest,
+    GetContainersRequest,
+    WaitForApplicationsResponse,
+)
 from ..records.ids import ApplicationAttemptId, ApplicationId, ContainerId
 from ..records.reports import (
+    FINAL_STATES,
     ApplicationAttemptReport,
     ApplicationReport,
     ContainerReport,
@@ -29,6 +39,7 @@ from ..records.reports import (
     QueueReport,
     YarnApplicationState,
 )
+from ..views.containers import is_live
 from . import documents
 from .asking import ask_each
 from .rest import Answer, RefusedError, Rest
@@ -42,27 +53,59 @@ ROUNDS: Final = 2
 """How many times as long as one may take all nodes together have."""
 SIGNALS: Final = {"QUIT": "OUTPUT_THREAD_DUMP", "TERM": "GRACEFUL_SHUTDOWN", "KILL": "FORCEFUL_SHUTDOWN"}
 """Signals that YARN's REST API has a command for."""
+FASTEST_POLL, SLOWEST_POLL = 0.1, 2.0
+"""Seconds between two looks at an application: YARN's REST API holds no answer back."""
+ALIVE: Final = (NodeState.RUNNING, NodeState.DECOMMISSIONING)
+"""States of nodes whose NodeManager answers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """What a call listed: reports, the document of each, and the bytes as they came."""
+class _Answered:
+    """One answer: whether it tells of a ``single`` thing, what it told, and its bytes."""
 
-    reports: list[Any]
-    documents: list[documents.Document]
+    single: bool
+    reports: Sequence[Any]
     body: bytes
 
-    @property
-    def ours(self) -> bool:
-        """Whether a yopp cluster answered, which tells more than YARN does."""
-        return any(documents.is_ours(one) for one in self.documents)
 
+class YarnRestClient:
+    """One YARN cluster: ``protocol.Client``, and what its REST APIs have beside it.
 
-class YarnEngine:
-    """One YARN cluster. All methods raise ConnectionFailedError and RefusedError."""
+    Of each report that a method returns, the document that it was read from is kept, and the bytes of each answer, so
+    that JSON can be printed as the cluster told it. ``warn`` is told of nodes that do not answer.
+    """
 
-    def __init__(self, rest: Rest) -> None:
+    def __init__(self, rest: Rest, warn: Callable[[str], None] | None = None) -> None:
         self.rest = rest
+        self._warn = warn
+        self._documents: dict[int, tuple[Any, documents.Document]] = {}
+        self._answers: list[_Answered] = []
+
+    def close(self) -> None:
+        """Nothing is kept open between two calls."""
+
+    # -- what was told -----------------------------------------------------------------------------------------
+
+    def document_of(self, report: Any) -> documents.Document:
+        """The document that a report was read from."""
+        return self._documents[id(report)][1]
+
+    def forget(self) -> None:
+        """Let go of all that was told: it is asked anew."""
+        self._documents.clear()
+        self._answers.clear()
+
+    def body_of(self, rows: Sequence[Any], *, single: bool = False) -> bytes | None:
+        """The bytes of the answer that listed just these reports, or (``single``) told of this one alone."""
+        for one in reversed(self._answers):
+            same = one.single is single and len(one.reports) == len(rows)
+            if same and all(map(operator.is_, one.reports, rows)):
+                return one.body
+        return None
+
+    def is_ours(self, rows: Iterable[Any]) -> bool:
+        """Whether a yopp cluster told of them, which tells more than YARN does."""
+        return any(documents.is_ours(self.document_of(one)) for one in rows)
 
     # -- the cluster -------------------------------------------------------------------------------------------
 
@@ -81,11 +124,12 @@ class YarnEngine:
         """``clusterMetrics``."""
         return self._member(self.rest.call("GET", "/metrics"), "clusterMetrics")
 
-    def queues(self) -> tuple[list[tuple[QueueReport, documents.Document]], bytes]:
-        """The queues with their documents, parents first, and the scheduler's document as it came."""
-        answer = self.rest.call("GET", "/scheduler")
+    def queues(self) -> tuple[QueueReport, ...]:
+        """The queues, parents first. Raises RefusedError for a scheduler other than the CapacityScheduler."""
+        answer = self.scheduler()
         found = answer.document()
-        return self._read(answer, lambda: documents.queues(found)), answer.body
+        pairs = self._read(answer, lambda: documents.queues(found))
+        return self._keep([report for report, _ in pairs], [document for _, document in pairs])
 
     def scheduler(self) -> Answer:
         """The scheduler's document, whichever scheduler it is."""
@@ -93,12 +137,16 @@ class YarnEngine:
 
     # -- nodes -------------------------------------------------------------------------------------------------
 
-    def nodes(self, states: Sequence[str] = ()) -> Listing:
-        """Nodes in these states; without any those that YARN shows then."""
-        answer = self.rest.call("GET", "/nodes", query=[("states", ",".join(states))] if states else [])
+    def nodes(self) -> tuple[NodeReport, ...]:
+        """All nodes, whatever their state."""
+        return self.nodes_in(tuple(NodeState))
+
+    def nodes_in(self, states: Sequence[NodeState]) -> tuple[NodeReport, ...]:
+        """Nodes in these states."""
+        answer = self.rest.call("GET", "/nodes", query=[("states", ",".join(one.value for one in states))])
         return self._listing(answer, "nodes", "node", documents.node)
 
-    def node(self, node_id: str) -> Listing:
+    def node(self, node_id: str) -> NodeReport:
         """One node. Raises NodeNotFoundError."""
         try:
             answer = self.rest.call("GET", f"/nodes/{_quoted(node_id)}")
@@ -108,24 +156,52 @@ class YarnEngine:
 
     # -- applications ------------------------------------------------------------------------------------------
 
-    def applications(self, query: Sequence[tuple[str, str]] = ()) -> Listing:
-        """Applications by YARN's own filters, in order of submission."""
-        answer = self.rest.call("GET", "/apps", query=query)
-        found = self._listing(answer, "apps", "app", documents.application)
-        order = sorted(range(len(found.reports)), key=lambda i: _submitted(found.reports[i].application_id))
-        return Listing([found.reports[i] for i in order], [found.documents[i] for i in order], found.body)
+    def applications(self, request: GetApplicationsRequest | None = None) -> tuple[ApplicationReport, ...]:
+        """Those that the request names, in order of submission. YARN filters, but for names."""
+        wanted = request or GetApplicationsRequest()
+        query = [
+            ("states", ",".join(LIVE_STATES if wanted.live_only else (one.value for one in wanted.states))),
+            ("applicationTypes", ",".join(wanted.application_types)),
+            ("applicationTags", ",".join(wanted.tags)),
+            ("user", wanted.user),
+            ("queue", wanted.queue),
+        ]
+        answer = self.rest.call("GET", "/apps", query=[(name, text) for name, text in query if text])
+        found = self._listing(
+            answer, "apps", "app", documents.application, order=lambda one: _submitted(one.application_id)
+        )
+        if wanted.name:
+            return tuple(one for one in found if one.name == wanted.name)
+        return found
 
-    def application_ids(self) -> list[str]:
-        """All ids, in order of submission."""
-        return [one.application_id for one in self.applications().reports]
-
-    def application(self, application_id: str) -> Listing:
+    def application(self, application_id: str) -> ApplicationReport:
         """One application. Raises ApplicationNotFoundError."""
         try:
             answer = self.rest.call("GET", f"/apps/{application_id}")
         except RefusedError as error:
             raise _no_application(error, application_id) from None
         return self._single(answer, "app", documents.application)
+
+    def wait_for_applications(
+        self,
+        application_ids: Sequence[str],
+        *,
+        states: Sequence[YarnApplicationState] = (),
+        any_of_them: bool = False,
+        wait: float = 60.0,
+    ) -> WaitForApplicationsResponse:
+        """Look again and again, ever more rarely, until they have reached ``states`` or later ones (none: have
+        ended), or ``wait`` seconds have passed."""
+        seen: dict[str, ApplicationReport] = {}
+        satisfied = False
+        for _ in polls(time.monotonic() + wait):
+            ended = {one: report for one, report in seen.items() if report.state in FINAL_STATES}
+            seen = {one: ended.get(one) or self.application(one) for one in application_ids}
+            reached = [_has_reached(report, states) for report in seen.values()]
+            satisfied = any(reached) if any_of_them else all(reached)
+            if satisfied:
+                break
+        return WaitForApplicationsResponse(satisfied, tuple(seen.values()))
 
     def submit(self, make_body: Callable[[str], dict[str, Any]]) -> str:
         """Submit an application; its id. ``make_body`` makes the body for the id that it is given."""
@@ -135,30 +211,37 @@ class YarnEngine:
         self.rest.call("POST", "/apps", body=make_body(application_id))
         return application_id
 
-    def kill(self, application_id: str) -> None:
-        """Begin to end an application. Raises ApplicationNotFoundError."""
-        self._change(application_id, "state", {"state": YarnApplicationState.KILLED.value})
+    def kill_application(self, application_id: str, diagnostics: str = "") -> ApplicationReport:
+        """Begin to end an application; as it is then. YARN writes diagnostics of its own."""
+        return self._change(application_id, "state", {"state": YarnApplicationState.KILLED.value})
 
-    def move(self, application_id: str, queue: str) -> None:
-        """Put an application into another queue."""
-        self._change(application_id, "queue", {"queue": queue})
+    def move_application(
+        self, application_id: str, queue: str, *, dry_run: bool = False
+    ) -> ApplicationReport:
+        """Put an application into another queue; as it is then."""
+        return self._change(application_id, "queue", {"queue": queue})
 
-    def prioritise(self, application_id: str, priority: int) -> None:
-        """Give an application another priority."""
-        self._change(application_id, "priority", {"priority": priority})
+    def update_priority(
+        self, application_id: str, priority: int, *, dry_run: bool = False
+    ) -> ApplicationReport:
+        """Give an application another priority; as it is then."""
+        return self._change(application_id, "priority", {"priority": priority})
 
-    def limit_lifetime(self, application_id: str, expires_at_ms: int) -> None:
-        """Let an application end at ``expires_at_ms`` (epoch milliseconds)."""
+    def limit_lifetime(
+        self, application_id: str, expires_at_ms: int, *, dry_run: bool = False
+    ) -> ApplicationReport:
+        """Let an application end at ``expires_at_ms`` (epoch milliseconds); as it is then."""
         timeout = {"type": "LIFETIME", "expiryTime": expiry(expires_at_ms)}
-        self._change(application_id, "timeout", {"timeout": timeout})
+        return self._change(application_id, "timeout", {"timeout": timeout})
 
-    def _change(self, application_id: str, what: str, body: dict[str, Any]) -> None:
+    def _change(self, application_id: str, what: str, body: dict[str, Any]) -> ApplicationReport:
         try:
             self.rest.call("PUT", f"/apps/{application_id}/{what}", body=body)
         except RefusedError as error:
             raise _no_application(error, application_id) from None
+        return self.application(application_id)
 
-    def attempts(self, application_id: str) -> Listing:
+    def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:
         """An application's attempts, oldest first. Raises ApplicationNotFoundError."""
         try:
             answer = self.rest.call("GET", f"/apps/{application_id}/appattempts")
@@ -170,7 +253,50 @@ class YarnEngine:
 
     # -- containers --------------------------------------------------------------------------------------------
 
-    def attempt_containers(self, attempt: ApplicationAttemptReport) -> Listing:
+    def container_reports(self, request: GetContainersRequest) -> tuple[ContainerReport, ...]:
+        """As ``containers``, in order of their ids: there is no quicker way."""
+        found = [one for one in self.containers(request) if request.finished or is_live(one)]
+        return tuple(sorted(found, key=lambda one: one.container_id))
+
+    def containers(
+        self, request: GetContainersRequest | None = None, *, nodes: Iterable[NodeReport] | None = None
+    ) -> tuple[ContainerReport, ...]:
+        """Of one node or of all as the NodeManagers know them, of one application as the ResourceManager does."""
+        wanted = request or GetContainersRequest()
+        alive = (
+            [one for one in self.nodes_in(ALIVE) if one.state in ALIVE]
+            if nodes is None
+            else [one for one in nodes if one.state in ALIVE]
+        )
+        if wanted.application_id:
+            attempts = self.attempts(wanted.application_id)
+            return self.in_truth(self._merged([self.attempt_containers(one) for one in attempts]), alive)
+        if wanted.node_id:
+            for one in alive:
+                if one.node_id == wanted.node_id:
+                    return self.node_containers(one)
+            raise UsageError(
+                f"node {wanted.node_id} does not run",
+                because="only NodeManagers that run tell of their containers",
+                hint="`yopp node status` says more",
+            )
+        found, failed = self.containers_of(alive)
+        for node_id, error in failed:
+            if self._warn is not None:
+                self._warn(f"node {node_id} does not answer: {error.because or error.message}")
+        return self._merged(found)
+
+    def _merged(self, found: Sequence[tuple[ContainerReport, ...]]) -> tuple[ContainerReport, ...]:
+        """Several listings as one."""
+        if len(found) == 1:
+            return found[0]
+        reports = tuple(one for listing in found for one in listing)
+        told = [self.document_of(one) for one in reports]
+        whole = {"containers": {"container": told} if told else None}
+        self._answers.append(_Answered(False, reports, _compact(whole)))
+        return reports
+
+    def attempt_containers(self, attempt: ApplicationAttemptReport) -> tuple[ContainerReport, ...]:
         """The containers of an attempt, as far as the ResourceManager still knows them."""
         application_id = str(ApplicationAttemptId.parse(attempt.attempt_id).application_id)
         path = f"/apps/{application_id}/appattempts/{attempt.attempt_id}/containers"
@@ -180,56 +306,67 @@ class YarnEngine:
             raise _no_application(error, application_id) from None
         return self._listing(answer, "containers", "container", documents.container)
 
-    def in_truth(self, listing: Listing, nodes: Sequence[NodeReport]) -> Listing:
+    def in_truth(
+        self, listed: tuple[ContainerReport, ...], nodes: Sequence[NodeReport]
+    ) -> tuple[ContainerReport, ...]:
         """The ResourceManager's containers with the execution type and the state that their nodes know.
 
         It tells no type itself, and calls all that live RUNNING, those in a node's queue too.
         """
-        if not listing.documents or any("executionType" in one for one in listing.documents):
-            return listing
-        wanted = {one.node_id for one in listing.reports}
+        if not listed or any("executionType" in self.document_of(one) for one in listed):
+            return listed
+        wanted = {one.node_id for one in listed}
         told = self.containers_of([one for one in nodes if one.node_id in wanted])[0]
-        known = {one.container_id: one for found in told for one in found.reports}
-        reports = [
-            replace(one, execution_type=there.execution_type, state=there.state)
-            if (there := known.get(one.container_id))
-            else one
-            for one in listing.reports
-        ]
-        return Listing(reports, listing.documents, listing.body)
+        known = {one.container_id: one for found in told for one in found}
+        reports = []
+        for one in listed:
+            there = known.get(one.container_id)
+            true = replace(one, execution_type=there.execution_type, state=there.state) if there else one
+            self._documents[id(true)] = true, self.document_of(one)
+            reports.append(true)
+        body = self.body_of(listed)
+        if body is not None:
+            self._answers.append(_Answered(False, reports, body))
+        return tuple(reports)
 
-    def node_containers(self, node: NodeReport) -> Listing:
+    def node_containers(self, node: NodeReport) -> tuple[ContainerReport, ...]:
         """What a NodeManager knows of its containers."""
         answer = self.rest.get(f"{self.node_url(node)}/containers")
         return self._listing(
             answer, "containers", "container", lambda one: documents.container(one, node.node_id)
         )
 
-    def containers_of(self, nodes: Sequence[NodeReport]) -> tuple[list[Listing], list[tuple[str, YoppError]]]:
+    def containers_of(
+        self, nodes: Sequence[NodeReport]
+    ) -> tuple[list[tuple[ContainerReport, ...]], list[tuple[str, YoppError]]]:
         """The containers of several nodes; and those that did not answer, with what went wrong.
 
         All of them together have the time of ``ROUNDS`` answers. Raises what went wrong where none of them answered.
         """
 
-        def ask(node: NodeReport) -> Listing | tuple[str, YoppError]:
+        def ask(node: NodeReport) -> tuple[ContainerReport, ...] | YoppError:
             try:
                 return self.node_containers(node)
             except YoppError as error:
-                return node.node_id, error
+                return error
 
-        def late(node: NodeReport) -> tuple[str, YoppError]:
-            return node.node_id, ConnectionFailedError(
+        def late(node: NodeReport) -> YoppError:
+            return ConnectionFailedError(
                 f"cannot reach node {node.node_id}", because="too many others did not answer in time"
             )
 
         answers = ask_each(nodes, ask, late=late, threads=FAN_OUT, seconds=ROUNDS * self.rest.seconds)
-        found = [one for one in answers if isinstance(one, Listing)]
-        failed = [one for one in answers if not isinstance(one, Listing)]
+        found = [one for one in answers if not isinstance(one, YoppError)]
+        failed = [
+            (node.node_id, one)
+            for node, one in zip(nodes, answers, strict=True)
+            if isinstance(one, YoppError)
+        ]
         if failed and not found:
             raise failed[0][1]
         return found, failed
 
-    def container(self, container_id: str) -> Listing:
+    def container(self, container_id: str) -> ContainerReport:
         """One container, from its node, which is found through its application. Raises ContainerNotFoundError."""
         node = self.node_of(container_id)
         try:
@@ -243,23 +380,32 @@ class YarnEngine:
         parsed = ContainerId.parse(container_id)
         attempt = ApplicationAttemptReport(str(parsed.application_attempt_id), "")
         try:
-            known: list[ContainerReport] = self.attempt_containers(attempt).reports
+            known = self.attempt_containers(attempt)
         except ApplicationNotFoundError as error:
             raise _no_container(error, container_id) from None
         for one in known:
             if one.container_id == container_id and one.node_id:
-                report: NodeReport = self.node(one.node_id).reports[0]
-                return report
+                return self.node(one.node_id)
         raise _no_container(None, container_id)
 
-    def signal(self, container_id: str, command: str) -> None:
-        """Have YARN signal a container; ``command`` is one of YARN's three. Raises ContainerNotFoundError."""
+    def signal_name(self, signal: int) -> str:
+        """YARN's command for a signal. Raises UsageError for one that it has none for."""
+        name = signals.Signals(signal).name.removeprefix("SIG")
+        if name not in SIGNALS:
+            raise UsageError(
+                f"YARN cannot send SIG{name}",
+                because=f"its REST API knows {', '.join(SIGNALS)} only",
+                hint="`yopp container signal --signal TERM`",
+            )
+        return f"{SIGNALS[name]} (SIG{name})"
+
+    def signal_container(self, report: ContainerReport, signal: int) -> None:
+        """Have YARN signal a container. Raises ContainerNotFoundError."""
+        command = self.signal_name(signal).partition(" ")[0]
         try:
-            self.rest.call("POST", f"/containers/{container_id}/signal/{command}")
+            self.rest.call("POST", f"/containers/{report.container_id}/signal/{command}")
         except RefusedError as error:
-            if error.status == 404:
-                raise _no_container(error, container_id) from None
-            raise
+            raise _no_container(error, report.container_id) from None
 
     def log_files(self, node: NodeReport, container_id: str) -> list[str]:
         """The names of a container's log files. Raises ContainerNotFoundError where its node has none (any more)."""
@@ -313,15 +459,31 @@ class YarnEngine:
     # -- reading -----------------------------------------------------------------------------------------------
 
     def _listing(
-        self, answer: Answer, plural: str, singular: str, read: Callable[[documents.Document], Any]
-    ) -> Listing:
+        self,
+        answer: Answer,
+        plural: str,
+        singular: str,
+        read: Callable[[documents.Document], T],
+        order: Callable[[T], Any] | None = None,
+    ) -> tuple[T, ...]:
         found = answer.document()
         listed = self._read(answer, lambda: documents.members(found, plural, singular))
-        return Listing(self._read(answer, lambda: [read(one) for one in listed]), listed, answer.body)
+        reports = self._keep(self._read(answer, lambda: [read(one) for one in listed]), listed)
+        if order is not None:
+            reports = tuple(sorted(reports, key=order))
+        self._answers.append(_Answered(False, reports, answer.body))
+        return reports
 
-    def _single(self, answer: Answer, name: str, read: Callable[[documents.Document], Any]) -> Listing:
+    def _single(self, answer: Answer, name: str, read: Callable[[documents.Document], T]) -> T:
         one = self._member(answer, name)
-        return Listing([self._read(answer, lambda: read(one))], [one], answer.body)
+        reports = self._keep([self._read(answer, lambda: read(one))], [one])
+        self._answers.append(_Answered(True, reports, answer.body))
+        return reports[0]
+
+    def _keep(self, reports: Sequence[T], told: Sequence[documents.Document]) -> tuple[T, ...]:
+        for report, document in zip(reports, told, strict=True):
+            self._documents[id(report)] = report, document
+        return tuple(reports)
 
     def _member(self, answer: Answer, name: str) -> documents.Document:
         found = answer.document()
@@ -336,15 +498,33 @@ class YarnEngine:
             raise answer.strange(error.message) from None
 
 
+def polls(until: float | None) -> Iterator[None]:
+    """Again and again, ever more rarely, until a moment (``time.monotonic()``); at least once."""
+    pause = FASTEST_POLL
+    while True:
+        yield
+        left = SLOWEST_POLL if until is None else until - time.monotonic()
+        if left <= 0:
+            return
+        time.sleep(min(pause, left))
+        pause = min(pause * 1.4, SLOWEST_POLL)
+
+
+def _compact(document: Any) -> bytes:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _has_reached(report: ApplicationReport, states: Sequence[YarnApplicationState]) -> bool:
+    """Whether an application is as far as the first of ``states``; without any, has ended."""
+    if report.state in FINAL_STATES or not states:
+        return report.state in FINAL_STATES
+    return LIVE_STATES.index(report.state.value) >= LIVE_STATES.index(states[0].value)
+
+
 def expiry(expires_at_ms: int) -> str:
     """A moment as YARN's timeouts want it: 2026-11-22T05:26:35.987+0000."""
     moment = datetime.datetime.fromtimestamp(expires_at_ms / 1000, datetime.UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{expires_at_ms % 1000:03d}+0000"
-
-
-def cut(reports: Sequence[ApplicationReport], limit: int | None) -> Iterable[ApplicationReport]:
-    """The newest ``limit`` of them; all without one."""
-    return reports[max(0, len(reports) - limit) :] if limit is not None else reports
 
 
 def _quoted(word: str) -> str:
@@ -378,23 +558,3 @@ def _no_container(error: YoppError | None, container_id: str) -> YoppError:
         hint=f"aggregated logs: `yarn logs -applicationId {application_id} -containerId {container_id}`",
         exit_code=EXIT_NO_SUCH,
     )
-
-
-ALIVE: Final = (NodeState.RUNNING, NodeState.DECOMMISSIONING)
-"""States of nodes whose NodeManager answers."""
-
-
-def node_named(known: Sequence[NodeReport], word: str) -> NodeReport | None:
-    """The node with that full id, None where none has it."""
-    return next((one for one in known if one.node_id == word), None)
-
-
-def signal_command(name: str) -> str:
-    """YARN's command for a signal's name (TERM). Raises UsageError for one that it has none for."""
-    if name not in SIGNALS:
-        raise UsageError(
-            f"YARN cannot send SIG{name}",
-            because=f"its REST API knows {', '.join(SIGNALS)} only",
-            hint="`yopp container signal --signal TERM`",
-        )
-    return SIGNALS[name]

@@ -29,14 +29,14 @@ from executor.driver import Driver
 from executor.linux.capacity import HostLimits, host_limits
 from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.container_executor import LinuxContainerExecutor
-from executor.linux.process import command_pid
+from executor.linux.shim import command_pid
 from executor.records import CgroupLimits, Resource
 from executor.settings import ExecutorSettings
 
 from .. import __version__
 from ..cluster.rundir import FIRST_PORT, RunDir
 from ..errors import YoppError, reason_of
-from ..machine.calls import Reply, ReplyError, StopDaemon
+from ..machine.calls import PagesServed, Reply, ReplyError, StopDaemon
 from ..nodemanager.events import AnnounceReady, NodeStopRequested
 from ..nodemanager.machine import Command, Event, NodeManager
 from ..nodemanager.proxy.events import CallUpstream, CloseUpstream, ConnectUpstream, StorePipelines
@@ -243,7 +243,7 @@ class NodeManagerDaemon:
             return
         if listener is not None:
             self._serve_web()
-            self.machine.serves_pages(listener.address)
+            self._driver.post(PagesServed(listener.address))
 
     def _serve_web(self) -> None:
         if self._web.listener is not None:

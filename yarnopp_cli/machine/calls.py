@@ -37,6 +37,14 @@ class ConnectionLost:
 
 
 @dataclass(frozen=True, slots=True)
+class PagesServed:
+    """The daemon's REST API and pages are at ``address`` from now on, "" for nowhere; ``warning`` is for people."""
+
+    address: str
+    warning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """The answer to a call."""
 

@@ -269,7 +269,7 @@ def root_help() -> str:
 
 def states_document() -> str:
     """``docs/states.md``: each table of transitions, as a diagram and in words."""
-    from executor.core.states import container_states
+    from executor.core.container import container_states
 
     from ..resourcemanager import lives
 

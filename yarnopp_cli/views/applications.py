@@ -82,7 +82,7 @@ def columns(now_ms: int) -> tuple[Column[ApplicationReport], ...]:
         Column("tags", "TAGS", lambda app: ",".join(app.tags), flexible=True, wide=True),
         Column("started", "STARTED", lambda app: app.started_at_ms, kind=TIME, wide=True),
         Column("finished", "FINISHED", lambda app: app.finished_at_ms, kind=TIME, wide=True),
-        Column("command", "COMMAND", lambda app: app.command_line, flexible=True, wide=True),
+        Column("command", "COMMAND", lambda app: app.command_line, flexible=True, wide=True, ours=True),
     )
 
 
@@ -412,6 +412,7 @@ APPLICATIONS: Noun[ApplicationReport] = Noun(
     document=document,
     fields=fields,
     states=("ALL", *(state.value for state in YarnApplicationState)),
+    ours=frozenset({"Allocated", "Ran", "Command"}),
 )
 documents = APPLICATIONS.every
 
@@ -422,5 +423,9 @@ ATTEMPTS: Noun[ApplicationAttemptReport] = Noun(
     columns=lambda now_ms: ATTEMPT_COLUMNS,
     document=lambda attempt, now_ms: attempt_document(attempt),
     fields=lambda attempt, now_ms: attempt_fields(attempt),
+    states=(
+        *("NEW", "SCHEDULED", "ALLOCATED", "LAUNCHED", "RUNNING", "FINISHING", "FINISHED", "FAILED"),
+        "KILLED",
+    ),
 )
 attempt_documents = ATTEMPTS.every

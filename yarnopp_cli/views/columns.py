@@ -114,7 +114,8 @@ class Column(Generic[T]):
     ``value`` gives what is sorted by, and what jsonl has of chosen columns; ``shown`` the text of the cell, in a
     table as in tsv, where its kind does not say it. ``flexible`` columns may be shortened on a narrow terminal;
     ``wide`` ones appear only with ``-o wide``, or when they are asked for by name; those with a number in ``spare`` are
-    left out where a terminal is too narrow, 1 first.
+    left out where a terminal is too narrow, 1 first. ``ours``: only yopp tells it, and a YARN cluster's list is
+    without it.
     """
 
     key: str
@@ -126,6 +127,7 @@ class Column(Generic[T]):
     flexible: bool = False
     wide: bool = False
     spare: int = 0
+    ours: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "numeric", self.numeric or self.kind.numeric)

@@ -16,8 +16,9 @@ _MIB = 1 << 20
 
 
 def queue_text(node: NodeReport) -> str:
-    """How many opportunistic containers wait, and how many may."""
-    return f"{node.opportunistic.queued}/{node.opportunistic.queue_capacity}"
+    """How many opportunistic containers wait, and how many may, where that is told."""
+    status = node.opportunistic
+    return str(status.queued) if status.queue_capacity < 0 else f"{status.queued}/{status.queue_capacity}"
 
 
 def limit_text(node: NodeReport) -> str:
@@ -70,8 +71,8 @@ COLUMNS: tuple[Column[NodeReport], ...] = (
     Column("runningG", "RUN G", lambda node: node.num_containers, kind=COUNT),
     Column("runningO", "RUN O", lambda node: node.opportunistic.running, kind=COUNT),
     Column("queued", "QUEUED", lambda node: node.opportunistic.queued, queue_text, kind=COUNT),
-    Column("limit", "RM LIMIT", lambda node: node.queue_limit, limit_text, kind=NUMBER, wide=True),
-    Column("paused", "PAUSED", lambda node: node.opportunistic.paused, kind=COUNT, wide=True),
+    Column("limit", "RM LIMIT", lambda node: node.queue_limit, limit_text, kind=NUMBER, wide=True, ours=True),
+    Column("paused", "PAUSED", lambda node: node.opportunistic.paused, kind=COUNT, wide=True, ours=True),
     Column("memG", "MEM G", lambda node: node.used.memory, kind=MEGABYTES),
     Column("memO", "MEM O", lambda node: node.opportunistic.memory_used, kind=MEGABYTES),
     Column("memory", "MEM", lambda node: node.total.memory, kind=MEGABYTES),
@@ -82,11 +83,11 @@ COLUMNS: tuple[Column[NodeReport], ...] = (
     Column("memUsed", "MEM USED", _measured_mb, _memory_text, kind=MEGABYTES, spare=1),
     Column("rack", "RACK", lambda node: node.rack, wide=True),
     Column("labels", "LABELS", lambda node: ",".join(node.labels), wide=True),
-    Column("address", "ADDRESS", lambda node: node.address, wide=True),
+    Column("address", "ADDRESS", lambda node: node.address, wide=True, ours=True),
     Column("http", "HTTP ADDRESS", lambda node: node.http_address, wide=True),
     Column("heartbeat", "LAST HEALTH-UPDATE", lambda node: node.last_heartbeat_ms, kind=TIME, wide=True),
     Column("health", "HEALTH-REPORT", lambda node: node.health_report, flexible=True, wide=True),
-    Column("pid", "PID", lambda node: node.pid, kind=NUMBER, wide=True),
+    Column("pid", "PID", lambda node: node.pid, kind=NUMBER, wide=True, ours=True),
     Column("version", "VERSION", lambda node: node.version, wide=True),
 )
 """``-o wide`` shows what YARN's Nodes page shows, beside ours."""
@@ -246,5 +247,6 @@ NODES: Noun[NodeReport] = Noun(
     document=lambda node, now_ms: document(node),
     fields=lambda node, now_ms: fields(node),
     states=("ALL", *(state.value for state in NodeState)),
+    ours=frozenset({"Queue-Limit", "Queue-Wait", "Pid"}),
 )
 documents = NODES.every

@@ -29,6 +29,12 @@ class Noun(Generic[T]):
     fields: Callable[[T, int], Pairs]
     states: tuple[str, ...] = ()
     """The words of ``--state``."""
+    ours: frozenset[str] = frozenset()
+    """The names of those of its ``fields`` that only yopp tells; which columns are such, they say themselves."""
+
+    def told(self, pairs: Pairs) -> Pairs:
+        """Those of its ``fields`` that YARN tells of it, too."""
+        return [(name, value) for name, value in pairs if name not in self.ours and value]
 
     def documents(self, listed: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """The document of a list, from those of its things: as in YARN, that of none is null."""

@@ -20,11 +20,13 @@ COLUMNS: tuple[Column[QueueReport], ...] = (
     Column("used", "USED", lambda queue: queue.used_capacity, kind=TENTHS),
     Column("memory", "MEM", lambda queue: queue.used.memory, kind=MEGABYTES),
     Column("vcores", "VC", lambda queue: queue.used.vcores, kind=NUMBER),
-    Column("guaranteed", "VC G'TEED", lambda queue: queue.guaranteed.vcores, kind=NUMBER, wide=True),
+    Column(
+        "guaranteed", "VC G'TEED", lambda queue: queue.guaranteed.vcores, kind=NUMBER, wide=True, ours=True
+    ),
     Column("applications", "APPS", lambda queue: queue.applications, kind=NUMBER),
     Column("users", "USERS", lambda queue: len(queue.users), kind=NUMBER),
     Column("pending", "PENDING", lambda queue: queue.pending_containers, kind=NUMBER),
-    Column("opportunistic", "OPPORT.", lambda queue: queue.opportunistic_containers, kind=NUMBER),
+    Column("opportunistic", "OPPORT.", lambda queue: queue.opportunistic_containers, kind=NUMBER, ours=True),
 )
 
 
@@ -134,5 +136,6 @@ QUEUES: Noun[QueueReport] = Noun(
     document=lambda queue, now_ms: document(queue),
     fields=lambda queue, now_ms: fields(queue),
     states=("ALL", "RUNNING", "STOPPED", "DRAINING"),
+    ours=frozenset({"Opportunistic"}),
 )
 documents = QUEUES.every

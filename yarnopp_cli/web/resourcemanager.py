@@ -16,6 +16,7 @@ from executor.records import ContainerState
 from ..cluster.inspection import cluster_document, inspect_cluster
 from ..cluster.rundir import RunDir
 from ..errors import NodeNotFoundError, NotYetSupportedError
+from ..masters.submission import resource_of
 from ..records import application_updates as changes
 from ..records import client_protocol as client
 from ..records.activities import GetActivitiesRequest
@@ -32,7 +33,6 @@ from ..records.reports import (
     NodeState,
     YarnApplicationState,
 )
-from ..resourcemanager.apps.submission import resource_of
 from ..rpc.server import user_name
 from ..settings.applications import ApplicationSettings
 from ..settings.loading import Configuration

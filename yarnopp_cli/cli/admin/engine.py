@@ -23,39 +23,13 @@ from ...client.choice import Choice as Chosen
 from ...errors import EXIT_UNREACHABLE, UsageError, YoppError
 from ...views.columns import Column
 from ...views.text import timestamp
+from ..frame.command import Needs, command
 from ..frame.context import Context
+from ..frame.engine_options import connected
 from ..frame.listing import Choice, Documents, show
-from ..frame.options import (
-    Color,
-    Conf,
-    Define,
-    EngineName,
-    EngineOption,
-    Json,
-    Output,
-    Quiet,
-    Rm,
-    RunDirOption,
-    Verbose,
-    examples,
-    new_typer,
-)
+from ..frame.options import Conf, EngineName, Rm
 from ..frame.output import Printer
-
-
-def register(app: typer.Typer) -> None:
-    """Add the group ``engine``."""
-    group = new_typer(
-        help="Where commands work: on this host, or on a YARN cluster through its REST API.",
-        no_args_is_help=True,
-        epilog=examples("yopp engine list", "yopp engine use local"),
-    )
-    group.command("list", epilog=examples("yopp engine list", "yopp engine list --json"))(list_engines)
-    group.command("test", epilog=examples("yopp engine test", "yopp engine test --engine local --json"))(test)
-    group.command(
-        "use", epilog=examples("yopp engine use yarn --rm http://rm:8088", "yopp engine use local")
-    )(use)
-    app.add_typer(group, name="engine")
+from ..frame.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,31 +52,20 @@ _COLUMNS: tuple[Column[_Row], ...] = (
 )
 
 
-def _chosen(
-    engine: EngineName | None, rm: list[str] | None, conf: list[str] | None, define: list[str] | None
-) -> Chosen:
-    return choose(
-        engine.value if engine is not None else None, rm, conf=conf, define=define, environ=os.environ
-    )
+def _chosen(session: Session) -> Chosen:
+    assert session.engine is not None, "the commands are declared to need it"
+    return session.engine
 
 
-def list_engines(
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    engine: EngineOption = None,
-    rm: Rm = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    color: Color = None,
-) -> None:
+@command("engine list", "yopp engine list", "yopp engine list --json", needs=Needs.ENGINE)
+def list_engines(session: Session) -> None:
     """List the engines: which one is used, and what says so."""
-    printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
-    chosen = _chosen(engine, rm, conf, define)
-    remote = chosen if chosen.name == YARN else _chosen(EngineName.yarn, None, conf, define)
+    chosen, context = _chosen(session), session.context
+    remote = chosen
+    if chosen.name != YARN:
+        remote = choose(YARN, None, conf=context.conf, define=context.define, environ=os.environ)
     places = {
-        LOCAL: Context.of(conf=conf, define=define, run_dir=run_dir).run_dir.path,
+        LOCAL: session.run_dir.path,
         YARN: ",".join(remote.addresses),
     }
     rows = [
@@ -110,7 +73,7 @@ def list_engines(
         for name in NAMES
     ]
     show(
-        printer,
+        session.printer,
         rows,
         _COLUMNS,
         Documents(lambda every: {"engines": [one.document() for one in every]}, _Row.document),
@@ -119,23 +82,12 @@ def list_engines(
     )
 
 
-def test(
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    engine: EngineOption = None,
-    rm: Rm = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
-) -> int:
+@command("engine test", "yopp engine test", "yopp engine test --engine local --json", needs=Needs.ENGINE)
+def test(session: Session) -> int:
     """Ask the engine in use who it is: 0 if it is there, 69 if nobody answers, 77 if it wants to know who asks."""
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    chosen = _chosen(engine, rm, conf, define)
+    chosen, printer = _chosen(session), session.printer
     if chosen.name == LOCAL:
-        return _test_local(printer, Context.of(conf=conf, define=define, run_dir=run_dir), chosen)
+        return _test_local(session, chosen)
     if not chosen.addresses:
         raise UsageError(
             "no ResourceManager is named",
@@ -187,10 +139,7 @@ _OPPORTUNISTIC = {
 
 def _ask(address: str, printer: Printer) -> dict[str, Any]:
     """What a ResourceManager says of itself."""
-    from ...client.yarn import YarnEngine
-    from ..remote import rest
-
-    info = YarnEngine(rest(Chosen(YARN, "", (address,)), printer)).info(anybody=True)
+    info = connected(Chosen(YARN, "", (address,)), printer).info(anybody=True)
     found = info.document().get("clusterInfo")
     if not isinstance(found, dict):
         raise info.strange("it has no clusterInfo")
@@ -206,11 +155,9 @@ def _ask(address: str, printer: Printer) -> dict[str, Any]:
 
 def _opportunistic(chosen: Chosen, printer: Printer) -> bool | None:
     """Whether opportunistic containers are scheduled there, as far as its nodes' documents tell; None unknown."""
-    from ...client.yarn import YarnEngine
-    from ..remote import rest
-
+    client = connected(chosen, printer)
     try:
-        documents = YarnEngine(rest(chosen, printer)).nodes().documents
+        documents = [client.document_of(one) for one in client.nodes()]
     except YoppError:
         return None
     if not documents:
@@ -221,14 +168,13 @@ def _opportunistic(chosen: Chosen, printer: Printer) -> bool | None:
     return True if any(one.get(name) for one in documents for name in counted) else None
 
 
-def _test_local(printer: Printer, context: Context, chosen: Chosen) -> int:
-    with context.client(printer) as client:
-        info = client.cluster_info()
+def _test_local(session: Session, chosen: Chosen) -> int:
+    info, printer = session.client.cluster_info(), session.printer
     if printer.is_json:
         document = {
             "engine": LOCAL,
             "origin": chosen.origin,
-            "runDir": context.run_dir.path,
+            "runDir": session.run_dir.path,
             "version": info.version,
             "opportunistic": info.opportunistic_enabled,
         }
@@ -236,19 +182,19 @@ def _test_local(printer: Printer, context: Context, chosen: Chosen) -> int:
     elif not printer.quiet:
         enabled = "on" if info.opportunistic_enabled else "off"
         printer.text(
-            f"{context.run_dir.path}: yopp {info.version}, {info.nodes_running} nodes; opportunistic: {enabled}"
+            f"{session.run_dir.path}: yopp {info.version}, {info.nodes_running} nodes; opportunistic: {enabled}"
         )
     return 0
 
 
+@command(
+    "engine use", "yopp engine use yarn --rm http://rm:8088", "yopp engine use local", needs=Needs.NOTHING
+)
 def use(
+    session: Session,
     name: Annotated[EngineName, typer.Argument(metavar="ENGINE", help="local, or yarn.")],
     rm: Rm = None,
     conf: Conf = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    color: Color = None,
 ) -> None:
     """Keep a choice of engine in your configuration file, or in the one that --conf names.
 
@@ -256,7 +202,7 @@ def use(
     """
     from ..lifecycle.config_changes import change
 
-    printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
+    printer = session.printer
     named = addresses([one for text in rm or () for one in text.split(",")])
     if name is EngineName.local and named:
         raise UsageError(

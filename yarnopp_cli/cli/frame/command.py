@@ -29,6 +29,7 @@ from .options import (
     Conf,
     Define,
     EngineOption,
+    HereOnly,
     Json,
     Limit,
     Live,
@@ -66,6 +67,10 @@ class Needs(enum.Enum):
     """This host's own cluster, whatever the engine, and says so; what --conf and -D name is checked."""
     QUIET_HOST = "quiet host"
     """This host's files and daemons, and nobody thinks otherwise. The command itself judges --conf and -D."""
+    EXAMINED_HOST = "examined host"
+    """This host, whatever the engine, and says so. The command itself judges --conf and -D."""
+    ENGINE = "engine"
+    """The choice of an engine itself: ``session.engine``."""
     CLUSTER = "cluster"
     """A cluster that runs; no property is read."""
     JOBS = "jobs"
@@ -85,6 +90,7 @@ class Command:
     forms: Sequence[str]
     shows: frozenset[str]
     bounded: bool
+    yarn: bool
     settings: dict[str, Any]
 
 
@@ -104,6 +110,7 @@ def command(
     asks: bool = False,
     progress: bool = False,
     bounded: bool = True,
+    yarn: bool = False,
     **settings: Any,
 ) -> Callable[[F], F]:
     """Register a function as the command ``path`` ("node list"), with the example ``lines`` of its help.
@@ -111,14 +118,15 @@ def command(
     ``lists``: it lists things of that noun, and has --state, --sort, --columns, --limit (``newest``: of the newest)
     and --watch. ``forms``: those of -o that it has; without any it has no -o. ``asks``: it asks before it acts, unless
     -y. ``progress``: it draws progress, unless --no-progress. ``bounded``: --timeout ends it; a command that bounds
-    itself declares its own Timeout, one that never ends has none. ``settings`` are typer's (help, hidden,
+    itself declares its own Timeout, one that never ends has none. ``yarn``: it works on a YARN cluster too, by
+    ``session.cluster``, but for the options whose type says HERE_ONLY. ``settings`` are typer's (help, hidden,
     context_settings…).
     """
     shown = frozenset({"--yes"} if asks else ()) | frozenset({"--no-progress"} if progress else ())
 
     def register(function: F) -> F:
         REGISTERED[path] = Command(
-            path, function, lines, needs, lists, newest, forms, shown, bounded, settings
+            path, function, lines, needs, lists, newest, forms, shown, bounded, yarn, settings
         )
         return function
 
@@ -130,30 +138,44 @@ def made(one: Command) -> Any:
     signature = inspect.signature(one.function, eval_str=True)
     own = [parameter for parameter in signature.parameters.values() if parameter.name != "session"]
     # typer reads the command's own options alone; those of the frame are the parser's objects already
-    call = _called(one, own)
+    limits: list[_HereOnly] = []
+    call = _called(one, own, limits)
     holder = new_typer()
     settings = {"epilog": examples(*one.examples)} if one.examples else {}
     holder.command(one.path.rpartition(" ")[2], **settings | one.settings)(call)
     parsed: Any = typer.main.get_command(holder)
     for parameter, option in zip(own, parsed.params, strict=False):
-        option.completes = _completes(parameter)
+        marks = get_args(parameter.annotation)[1:]
+        option.completes = next((mark for mark in marks if isinstance(mark, Live | Words)), None)
+        limits += [
+            _HereOnly(parameter.name, parameter.default, max(option.opts, key=len), mark)
+            for mark in marks
+            if isinstance(mark, HereOnly)
+        ]
     taken = {spelling for option in parsed.params for spelling in option.opts}
     parsed.params += [option for option in _added(one) if not taken.intersection(option.opts)]
     return parsed
 
 
-def _completes(parameter: inspect.Parameter) -> Live | Words | None:
-    """What completion offers for a parameter, from its type."""
-    return next((one for one in get_args(parameter.annotation)[1:] if isinstance(one, Live | Words)), None)
+@dataclass(frozen=True, slots=True)
+class _HereOnly:
+    """An option that a YARN cluster cannot honour."""
+
+    name: str
+    default: Any
+    spelling: str
+    mark: HereOnly
 
 
-def _called(one: Command, own: Sequence[inspect.Parameter]) -> Callable[..., int | None]:
+def _called(
+    one: Command, own: Sequence[inspect.Parameter], limits: Sequence[_HereOnly]
+) -> Callable[..., int | None]:
     names = {parameter.name for parameter in own}
 
     def call(**values: Any) -> int | None:
         options = {name: value for name, value in values.items() if name not in names}
         mine = {name: value for name, value in values.items() if name in names}
-        return _run(one, own, mine, options)
+        return _run(one, own, limits, mine, options)
 
     call.__doc__ = one.function.__doc__
     changed = inspect.Signature([one_.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one_ in own])
@@ -163,23 +185,34 @@ def _called(one: Command, own: Sequence[inspect.Parameter]) -> Callable[..., int
 
 
 def _run(
-    one: Command, own: Sequence[inspect.Parameter], mine: dict[str, Any], options: dict[str, Any]
+    one: Command,
+    own: Sequence[inspect.Parameter],
+    limits: Sequence[_HereOnly],
+    mine: dict[str, Any],
+    options: dict[str, Any],
 ) -> int | None:
     """One run: what all commands have is handled, and the function called with its session."""
     printer = Printer.of(**{name: options[name] for name in _PRINTING if name in options}, forms=one.forms)
+    values = {**mine, **options}
     context: Context | None = None
-    named = {"conf": options["conf"], "define": options["define"], "run_dir": options["run_dir"]}
     engine: EngineChoice | None = None
     if one.needs is not Needs.NOTHING:
-        from .engine_options import engine_of
+        from .engine_options import check_remote, choice_of, tell_that_it_is_here
 
-        values = {**mine, **options}
-        engine = engine_of(one.path, values, here=one.needs in (Needs.HOST, Needs.QUIET_HOST))
-        if engine is not None:
-            from ..remote import run
+        if one.needs in (Needs.HOST, Needs.EXAMINED_HOST):
+            tell_that_it_is_here(one.path, values, printer)
+        elif one.needs is not Needs.QUIET_HOST:
+            engine = choice_of(values)
+        if engine is not None and engine.name == "yarn" and one.needs is not Needs.ENGINE:
+            if not one.yarn:
+                from ..remote import run
 
-            del values["engine"], values["rm"]
-            return run(one.path, engine, values, _whole(own))
+                del values["engine"], values["rm"]
+                return run(one.path, engine, values, _whole(own))
+            check_remote(
+                one.path, engine, options["run_dir"], ((limit, mine[limit.name]) for limit in limits)
+            )
+        named = {name: values[name] for name in ("conf", "define", "run_dir")}
         looks = one.needs in (Needs.CLUSTER, Needs.HOST)
         context = Context.looking(**named) if looks else Context.of(**named)
     choice = None

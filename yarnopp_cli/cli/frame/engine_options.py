@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ...errors import UsageError, YoppError
 from ..table import COMMANDS
-from .options import EngineOption, Rm
+from .options import HERE_ONLY, EngineOption, Rm
+from .output import Printer
 
 if TYPE_CHECKING:
     from ...client.choice import Choice
+    from ...client.yarn import YarnRestClient
 
 SECTIONS = frozenset({"Jobs", "Looking"})
 OTHERS = frozenset({"status", "rmadmin", "top", "metrics"})
@@ -62,9 +65,15 @@ def _offered(callback: Callable[..., Any] | None, path: str) -> Callable[..., An
     signature = inspect.signature(callback, eval_str=True)
 
     def chosen(**values: Any) -> Any:
-        choice = engine_of(path, values, here=path.partition(" ")[0] in HERE)
+        name = path.partition(" ")[0]
+        choice = None
+        if name not in HERE:
+            choice = choice_of(values)
+        elif name not in _UNSAID and path not in _UNSAID:
+            forms = {one: values[one] for one in ("quiet", "output", "json", "color") if one in values}
+            tell_that_it_is_here(path, values, Printer.of(**forms))
         del values["engine"], values["rm"]
-        if choice is None:
+        if choice is None or choice.name != "yarn":
             return callback(**values)
         from ..remote import run
 
@@ -84,59 +93,81 @@ def _offered(callback: Callable[..., Any] | None, path: str) -> Callable[..., An
     return chosen
 
 
-def engine_of(path: str, values: dict[str, Any], *, here: bool) -> Choice | None:
-    """The YARN cluster that a command line means; None for this host's own, of which it says so if the command is about
-    this host (``here``) and the engine is YARN. Raises UsageError."""
-    from ...client.choice import YARN, choose  # the frame itself imports no more than help needs
+def choice_of(values: Mapping[str, Any]) -> Choice:
+    """The engine that a command line means. Raises UsageError, ConfigurationError."""
+    from ...client.choice import choose  # the frame itself imports no more than help needs
 
-    engine, rm = values.get("engine"), values.get("rm")
-    if here:
-        _tell_that_it_is_here(path, engine, rm, values)
-        return None
-    choice = choose(
+    engine = values.get("engine")
+    return choose(
         getattr(engine, "value", engine),
-        rm,
+        values.get("rm"),
         conf=values.get("conf"),
         define=values.get("define"),
         environ=os.environ,
     )
-    return choice if choice.name == YARN else None
 
 
-def _tell_that_it_is_here(path: str, engine: Any, rm: list[str] | None, values: dict[str, Any]) -> None:
+def check_remote(path: str, engine: Choice, run_dir: str | None, given: Iterable[tuple[Any, Any]]) -> None:
+    """Refuse what a YARN cluster cannot honour, and one that is named nowhere, before anything is asked of it.
+
+    ``given``: options of this host only, each with its value. Raises UsageError.
+    """
+    if run_dir is not None:
+        raise _cannot_honour(path, "--run-dir", HERE_ONLY.because)
+    for option, value in given:
+        if value not in (option.default, None, False, [], ()):
+            raise _cannot_honour(path, option.spelling, option.mark.because)
+    if not engine.addresses:
+        raise UsageError(
+            "no ResourceManager is named",
+            because=f"the engine is yarn ({engine.origin})",
+            hint="--rm http://rm:8088, YOPP_RM, or `yopp engine use yarn --rm URL` for good",
+        )
+
+
+def _cannot_honour(path: str, spelling: str, because: str) -> UsageError:
+    return UsageError(
+        f"`yopp {path}` cannot honour {spelling} on YARN",
+        because=because,
+        hint="leave it away, or --engine local",
+    )
+
+
+def connected(engine: Choice, printer: Printer) -> YarnRestClient:
+    """A client of the YARN cluster that was chosen; its calls are told of as ``-v`` says."""
+    from ...client.rest import Rest
+    from ...client.yarn import YarnRestClient
+    from ...settings.files import user_of
+
+    rest = Rest(
+        engine.addresses,
+        os.environ.get("HADOOP_USER_NAME") or user_of(os.environ),
+        trace=printer.note if printer.verbose else None,
+        trace_bodies=printer.verbose > 1,
+    )
+    return YarnRestClient(rest, printer.warn)
+
+
+def tell_that_it_is_here(path: str, values: Mapping[str, Any], printer: Printer) -> None:
     """Where the engine is YARN, say that this command is about this host's own cluster all the same.
 
-    Who names YARN on this very line does not mean this cluster: UsageError, but for ``up`` and ``config``.
+    Who names YARN on this very line does not mean this cluster: UsageError, but for ``up``.
     """
-    from ...client.choice import YARN, choose
-    from ...errors import UsageError, YoppError
-
-    name, asked = path.partition(" ")[0], engine is not None or bool(rm)
+    asked = values.get("engine") is not None or bool(values.get("rm"))
     try:
-        choice = choose(
-            getattr(engine, "value", engine),
-            rm,
-            conf=values.get("conf"),
-            define=values.get("define"),
-            environ=os.environ,
-        )
+        choice = choice_of(values)
     except YoppError:
         if asked:
             raise
         return  # who reads the configuration says what is wrong with it
-    if choice.name != YARN or path in _UNSAID or name in _UNSAID:
+    if choice.name != "yarn":
         return
-    if asked and name != "up":
+    if asked and path != "up":
         raise UsageError(
             f"`yopp {path}` works on this host's own cluster only",
             because=f"it is nothing that YARN's REST API has, and the engine is yarn ({choice.origin})",
             hint="--engine local",
         )
-    from .output import Printer
-
-    printer = Printer.of(
-        **{one: values[one] for one in ("quiet", "output", "json", "color") if one in values}
-    )
     elsewhere = ", ".join(choice.addresses) or "a YARN cluster"
     printer.warn(
         f"`yopp {path}` is about this host's own cluster; commands that look go to {elsewhere} ({choice.origin}): "

@@ -11,14 +11,19 @@ from ...records.client_protocol import GetApplicationsRequest, GetContainersRequ
 from ...records.reports import QueueReport
 from ...views.text import harmless
 from .naming import application, nodes, one_of
+from .options import Live
 
 if TYPE_CHECKING:
-    from ...client.local import YarnClient
+    from ...client.protocol import Client
 
 QueueFilter = Annotated[
-    str, typer.Option("--queue", metavar="NAME", help="Only in this queue, or in those below it.")
+    str,
+    typer.Option("--queue", metavar="NAME", help="Only in this queue, or in those below it."),
+    Live(("queue",)),
 ]
-NodeFilter = Annotated[str | None, typer.Option("--node", metavar="NODE", help="Only on this node.")]
+NodeFilter = Annotated[
+    str | None, typer.Option("--node", metavar="NODE", help="Only on this node."), Live(("node",))
+]
 UserFilter = Annotated[str, typer.Option("--user", metavar="NAME", help="Only of this user.")]
 NameFilter = Annotated[
     str, typer.Option("--name", metavar="NAME", help="Only of applications with this name.")
@@ -33,7 +38,7 @@ def comma_words(text: str | None) -> tuple[str, ...]:
     return tuple(word.strip() for word in (text or "").split(",") if word.strip())
 
 
-def queues_below(client: YarnClient, name: str) -> frozenset[str]:
+def queues_below(client: Client, name: str) -> frozenset[str]:
     """The names of a queue and of those below it. Raises YoppError (exit 66) if there is none of that name."""
     every = client.queues()
     found = named_queue(every, name)
@@ -56,18 +61,18 @@ def named_queue(every: tuple[QueueReport, ...], name: str) -> QueueReport:
     )
 
 
-def node_id(client: YarnClient, word: str | None) -> str:
+def node_id(client: Client, word: str | None) -> str:
     """The full id of the node that a word means, "" for none. Raises NodeNotFoundError, UsageError."""
     return one_of(nodes(client.nodes(), [word]), word).node_id if word else ""
 
 
-def applications_on(client: YarnClient, node: str, *, ended_too: bool) -> frozenset[str]:
+def applications_on(client: Client, node: str, *, ended_too: bool) -> frozenset[str]:
     """The applications that have containers on a node, or with ``ended_too`` had."""
     request = GetContainersRequest(node_id=node, finished=ended_too)
     return frozenset(one.application_id for one in client.container_reports(request))
 
 
-def nodes_of(client: YarnClient, word: str) -> frozenset[str]:
+def nodes_of(client: Client, word: str) -> frozenset[str]:
     """The nodes on which the application that ``word`` means has live containers."""
     app = application([report.application_id for report in client.applications()], word)
     return frozenset(
@@ -75,7 +80,7 @@ def nodes_of(client: YarnClient, word: str) -> frozenset[str]:
     )
 
 
-def applications_with(client: YarnClient, *, queue: str, name: str, tag: str | None) -> frozenset[str] | None:
+def applications_with(client: Client, *, queue: str, name: str, tag: str | None) -> frozenset[str] | None:
     """The ids of the applications that these filters leave; None where none of them is given."""
     tags = comma_words(tag)
     if not (queue or name or tags):

@@ -26,7 +26,7 @@ from ...views.text import harmless
 from .output import Printer, is_terminal
 
 if TYPE_CHECKING:
-    from ...client.local import YarnClient
+    from ...client.protocol import Client
     from ...records.reports import ContainerReport, NodeReport
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ def agreed(
     return printer.confirm(f"{verb} {several}?", yes=yes)
 
 
-def applications(client: YarnClient, given: Sequence[str]) -> list[str]:
+def applications(client: Client, given: Sequence[str]) -> list[str]:
     """The full ids of the applications named. Raises ApplicationNotFoundError, UsageError."""
     found = _Lazy(lambda: [report.application_id for report in client.applications()])
     named: list[str] = []
@@ -113,7 +113,7 @@ def one_of(found: Sequence[T], word: str) -> T:
     return found[0]
 
 
-def spread(client: YarnClient, given: Sequence[str]) -> list[str]:
+def spread(client: Client, given: Sequence[str]) -> list[str]:
     """The words with ranges and ``all`` (live applications) replaced by full ids. Raises as ``applications``."""
     found: list[str] = []
     for word in given:
@@ -163,7 +163,7 @@ def application(known: Iterable[str], word: str) -> str:
 
 
 def containers(
-    client: YarnClient, given: Sequence[str], *, every: Callable[[ContainerReport], bool] | None = None
+    client: Client, given: Sequence[str], *, every: Callable[[ContainerReport], bool] | None = None
 ) -> list[str]:
     """The full ids of the containers named, ended ones included; ``all`` is those that live and that ``every``
     takes. With ``every`` ranges leave out what has ended, too. Raises ContainerNotFoundError, UsageError."""

@@ -239,14 +239,25 @@ class Words:
     several: bool = False
 
 
-_IDS = typer.Argument(metavar="ID...", help="Full id, `last`, unique suffix, 1-3, `all`, or - for stdin.")
-Ids = Annotated[list[str], _IDS]
-ApplicationIds = Annotated[list[str], _IDS, Live(("app",))]
-ContainerIds = Annotated[list[str], _IDS, Live(("container",))]
+@dataclass(frozen=True, slots=True)
+class HereOnly:
+    """On the type of an option: a YARN cluster cannot honour it, and who gives it is refused."""
+
+    because: str = "YARN's REST API has no such thing"
+
+
+HERE_ONLY = HereOnly()
+DryRunHere = Annotated[DryRun, HERE_ONLY]
+"""Of a change that YARN's REST API makes or refuses, but does not try."""
+
+IDS = typer.Argument(metavar="ID...", help="Full id, `last`, unique suffix, 1-3, `all`, or - for stdin.")
+Ids = Annotated[list[str], IDS]
+ApplicationIds = Annotated[list[str], IDS, Live(("app",))]
+ContainerIds = Annotated[list[str], IDS, Live(("container",))]
 OfApplication = Annotated[
     str | None, typer.Option("--app", metavar="ID", help="Only of this application."), Live(("app",))
 ]
-NodeIds = Annotated[list[str], _IDS, Live(("node",))]
-QueueNames = Annotated[list[str], _IDS, Live(("queue",))]
-JobIds = Annotated[list[str], _IDS, Live(("app", "container"))]
-AnyIds = Annotated[list[str], _IDS, Live(("app", "container", "node"))]
+NodeIds = Annotated[list[str], IDS, Live(("node",))]
+QueueNames = Annotated[list[str], IDS, Live(("queue",))]
+JobIds = Annotated[list[str], IDS, Live(("app", "container"))]
+AnyIds = Annotated[list[str], IDS, Live(("app", "container", "node"))]

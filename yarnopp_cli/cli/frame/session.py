@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -10,13 +11,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .context import Context
 from .naming import agreed
-from .output import Printer
+from .output import Printer, is_terminal_out
 
 if TYPE_CHECKING:
     from ...client.choice import Choice as EngineChoice
     from ...client.local import YarnClient
+    from ...client.protocol import Client
+    from ...client.yarn import YarnRestClient
     from ...cluster.rundir import RunDir
     from ...settings.loading import Configuration
+    from ...views.columns import Column
     from ...views.noun import Noun
     from .listing import Choice
 
@@ -50,6 +54,7 @@ class Session:
         """The words of ``--state``, each one that its noun has."""
         self._watch = watch
         self.engine = engine
+        """The engine that was chosen, of a command on a cluster."""
         self.now_ms = now_ms()
         """The moment that times in tables and documents are counted to."""
 
@@ -59,8 +64,9 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if "client" in self.__dict__:
-            self.client.close()
+        for opened in ("client", "yarn"):
+            if self.__dict__.get(opened) is not None:
+                self.__dict__[opened].close()
 
     # -- where it works ----------------------------------------------------------------------------------------
 
@@ -88,8 +94,23 @@ class Session:
 
     @cached_property
     def client(self) -> YarnClient:
-        """Connected to the cluster when first asked for. Raises ConnectionFailedError (exit 69, hint ``yopp up``)."""
+        """This host's cluster, connected to when first asked for. Raises ConnectionFailedError (exit 69, hint
+        ``yopp up``)."""
         return self.context.client(self.printer)
+
+    @cached_property
+    def yarn(self) -> YarnRestClient | None:
+        """The YARN cluster, where the engine is YARN."""
+        if self.engine is None or self.engine.name != "yarn":
+            return None
+        from .engine_options import connected
+
+        return connected(self.engine, self.printer)
+
+    @property
+    def cluster(self) -> Client:
+        """The cluster that the command line means, of a command that was declared with ``yarn=``."""
+        return self.client if self.yarn is None else self.yarn
 
     # -- lists and details -------------------------------------------------------------------------------------
 
@@ -105,6 +126,8 @@ class Session:
 
         def anew() -> None:
             self.now_ms = now_ms()
+            if self.yarn is not None:
+                self.yarn.forget()
             once()
 
         repeat(self.printer, self._watch, anew)
@@ -117,14 +140,22 @@ class Session:
         empty: str = "",
         document: Callable[[T], Mapping[str, Any]] | None = None,
     ) -> None:
-        """Print a list in the form and with the columns chosen. ``document`` stands in for the noun's own."""
+        """Print a list in the form and with the columns chosen. ``document`` stands in for the noun's own; a YARN
+        cluster's are as it told them, and JSON of a whole answer its very bytes."""
         from .listing import Documents, show
 
         one = document or (lambda row: noun.document(row, self.now_ms))
+        if self.yarn is not None:
+            one = self.yarn.document_of
+            if self.printer.form == "json" and self.choice.sort is None and self.choice.limit is None:
+                body = self.yarn.body_of(rows)
+                if body is not None:
+                    self.raw(body)
+                    return
         show(
             self.printer,
             rows,
-            noun.columns(self.now_ms),
+            self._columns(noun, rows),
             Documents(lambda shown: noun.documents([one(row) for row in shown]), one),
             self.choice,
             identity=noun.identity,
@@ -141,16 +172,42 @@ class Session:
         answer: Callable[[T], Mapping[str, Any]] | None = None,
     ) -> None:
         """Print one or several things in full. ``document`` and ``fields`` stand in for the noun's own; ``answer`` is
-        what REST says to the same act, and goes before it in JSON."""
+        what REST says to the same act, and goes before it in JSON. Of a YARN cluster as in ``show``."""
+        yarn = self.yarn
+        if yarn is not None and self.printer.is_json:
+            for row in rows:
+                body = yarn.body_of([row], single=True)
+                if body is not None:
+                    self.raw(body)
+                else:
+                    self.printer.document({noun.singular: yarn.document_of(row)})
+            return
+        lines = fields or (lambda row: noun.fields(row, self.now_ms))
         self.printer.details(
             rows,
             key=noun.singular,
             document=document or (lambda row: noun.document(row, self.now_ms)),
-            fields=fields or (lambda row: noun.fields(row, self.now_ms)),
-            columns=noun.columns(self.now_ms),
+            fields=lines if yarn is None or yarn.is_ours(rows) else lambda row: noun.told(lines(row)),
+            columns=self._columns(noun, rows),
             identity=noun.identity,
             answer=answer,
         )
+
+    def _columns(self, noun: Noun[T], rows: Sequence[T]) -> Sequence[Column[T]]:
+        """Those whose values the cluster tells: what only yopp tells would be zeros that nobody measured."""
+        from .listing import chosen
+
+        columns = noun.columns(self.now_ms)
+        if self.yarn is None or self.yarn.is_ours(rows):
+            return columns
+        known = [column for column in columns if not column.ours]
+        if self._choice is not None:
+            chosen(self.printer, known, columns=self._choice.columns, sort=self._choice.sort)
+        return known
+
+    def raw(self, body: bytes) -> None:
+        """Print an answer of a YARN cluster as it came."""
+        print_raw(self.printer, body)
 
     # -- steering ----------------------------------------------------------------------------------------------
 
@@ -164,7 +221,17 @@ class Session:
         dry_run: bool = False,
     ) -> bool:
         """Whether a change of ``named`` may go on: it is asked for where ``all`` was said, and -y was not."""
+        if self.yarn is not None:
+            what = f"{what} of {self.yarn.rest.address}"
         return agreed(self.printer, given, named, verb, yes=self.yes or dry_run, what=what)
+
+
+def print_raw(printer: Printer, body: bytes) -> None:
+    """Print an answer of a YARN cluster as it came; for a person at a terminal, indented and harmless."""
+    if is_terminal_out():
+        printer.document(json.loads(body))
+    else:
+        printer.raw(body if body.endswith(b"\n") else body + b"\n")
 
 
 def now_ms() -> int:

@@ -9,49 +9,23 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
-from ...errors import YoppError
-from ..frame.options import EngineName, Format, Json, Output, examples, new_typer
-from ..frame.output import WORDS, Printer
-from ..table import ALIASES, COMMANDS
-from .option_values import completed, without_values
+from executor.light import dataclass
 
-if TYPE_CHECKING:
-    from ...records.reports import ContainerReport
+from ...errors import YoppError
+from ..frame.command import Needs, command
+from ..frame.options import Live, Words
+from ..frame.output import WORDS, Printer
+from ..frame.session import Session
+from ..table import ALIASES, COMMANDS
 
 SECONDS = 0.25
 """How long the cluster has to tell its ids."""
 SHELLS = ("bash", "zsh", "fish")
-_TAKES = {
-    "app": dict.fromkeys(("status", "kill", "queue", "priority", "tags", "lifetime"), "app"),
-    "attempt": {"list": "app"},
-    "node": {"status": "node", "drain": "node", "resume": "node", "resize": "node", "resource": "node"},
-    "nm": {
-        "start": "node",
-        "stop": "node",
-        "restart": "node",
-        "status": "node",
-        "drain": "node",
-        "resume": "node",
-    },
-    "rmadmin": {"update-node-resource": "node"},
-    "queue": {"status": "queue"},
-}
-_ANY = {"wait": ("app", "container"), "logs": ("app", "container"), "explain": ("app", "container", "node")}
-_ANY |= {"stats": ("app", "container", "node"), "report": ("app",), "metrics": ("node",)}
-_OPTIONS = {"--app": ("app",), "--container": ("container",), "--node": ("node",), "--queue": ("queue",)}
-# To whom a command of `container` can do anything at all, by what is known of each without importing records.
-_FITTING: dict[str, Callable[[ContainerReport], bool]] = {
-    "pause": lambda one: one.state is not None and one.state.value == "RUNNING",
-    "resume": lambda one: one.state is not None and one.state.value in ("PAUSING", "PAUSED"),
-    "promote": lambda one: one.execution_type.value == "OPPORTUNISTIC",
-    "demote": lambda one: one.execution_type.value == "GUARANTEED" and not one.is_am,
-}
-
+_MANNERS: dict[str, Any] = {"needs": Needs.NOTHING, "forms": WORDS}
 BASH = """\
 _yopp() {
     local IFS=$' \\t\\n' line="${COMP_LINE:0:COMP_POINT}" words cur
@@ -96,44 +70,29 @@ complete -c yopp -a '(__yopp_words)'
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group ``completion``."""
-    group = new_typer(
-        help="Print the completion of a shell: bash, zsh or fish.",
-        no_args_is_help=True,
-        epilog=examples('eval "$(yopp completion bash)"', "yopp completion fish > yopp.fish"),
-    )
-    group.command(
-        "bash", epilog=examples('eval "$(yopp completion bash)"', "yopp completion bash > yopp.bash")
-    )(bash)
-    group.command("zsh", epilog=examples('eval "$(yopp completion zsh)"', "yopp completion zsh > _yopp"))(zsh)
-    group.command(
-        "fish", epilog=examples("yopp completion fish | source", "yopp completion fish > yopp.fish")
-    )(fish)
-    app.add_typer(group, name="completion")
-
-
-def bash(json: Json = False, output: Output = None) -> None:
+@command("completion bash", 'eval "$(yopp completion bash)"', "yopp completion bash > yopp.bash", **_MANNERS)
+def bash(session: Session) -> None:
     """Print the completion for bash."""
-    _script(json, output, "bash", BASH)
+    _script(session, "bash", BASH)
 
 
-def zsh(json: Json = False, output: Output = None) -> None:
+@command("completion zsh", 'eval "$(yopp completion zsh)"', "yopp completion zsh > _yopp", **_MANNERS)
+def zsh(session: Session) -> None:
     """Print the completion for zsh."""
-    _script(json, output, "zsh", ZSH)
+    _script(session, "zsh", ZSH)
 
 
-def fish(json: Json = False, output: Output = None) -> None:
+@command("completion fish", "yopp completion fish | source", "yopp completion fish > yopp.fish", **_MANNERS)
+def fish(session: Session) -> None:
     """Print the completion for fish."""
-    _script(json, output, "fish", FISH)
+    _script(session, "fish", FISH)
 
 
-def _script(json: bool, output: Format | None, shell: str, script: str) -> None:
-    printer = Printer.of(output=output, json=json, forms=WORDS)
-    if printer.is_json:
-        printer.document({"completion": {"shell": shell, "script": script}})
+def _script(session: Session, shell: str, script: str) -> None:
+    if session.printer.is_json:
+        session.printer.document({"completion": {"shell": shell, "script": script}})
     else:
-        printer.text(script.rstrip("\n"))
+        session.printer.text(script.rstrip("\n"))
 
 
 def words(typed: list[str]) -> None:
@@ -146,64 +105,40 @@ def words(typed: list[str]) -> None:
 def complete(typed: list[str]) -> list[str]:
     """What the last word of ``typed`` may become. Never raises for what is typed wrong; asks the cluster last."""
     *before, last = typed
-    if before and before[-1] in _OPTIONS:
-        return _starting(_ids(_OPTIONS[before[-1]], before), last)
-    path = without_values(before)
-    if before and before[-1].startswith("-"):
-        named = [*ALIASES.get(path[0], (path[0],)), *path[1:]] if path else []
-        values = completed(named, before[-1], last, _command)
-        if values is not None:
-            return values
-    if not path:
-        return _options_of([], last) if last.startswith("-") else _starting([*COMMANDS, *ALIASES], last)
-    name, *more = (*ALIASES.get(path[0], (path[0],)), *path[1:])
-    if name not in COMMANDS:
+    place = _place(before)
+    if place is None:
         return []
+    if place.option is not None:
+        return _values(place, place.option, last, before)
     if last.startswith("-"):
-        return _options_of([name, *more], last)
-    if COMMANDS[name].group and not more:
-        return _starting(_subcommands(name), last)
-    if name == "engine" and more == ["use"]:
-        return _starting([one.value for one in EngineName], last)
-    kinds = _kinds(name, more)
-    if kinds:
-        found = _ids(kinds, before, _FITTING.get(more[0]) if name == "container" else None)
-        return _starting(["last", *found] if found and "queue" not in kinds else found, last)
-    if name == "config" and more and more[0] in ("get", "set", "show"):
-        return _starting(_properties(), last) if more[0] == "show" or len(more) == 1 else []
-    if len(more) == 2 and more[0] == "queue" and name == "app":
-        return _starting(_ids(("queue",), before), last)
-    if name == "man":
-        return _starting([*COMMANDS, "yarn-site.toml"], last)
-    return []
+        return _options_of(place.command, last, top=not place.path)
+    if not place.path:
+        return _starting([*COMMANDS, *ALIASES], last)
+    if hasattr(place.command, "commands"):
+        return _starting([name for name, one in place.command.commands.items() if not one.hidden], last)
+    argument = _argument(place.command, place.given)
+    return [] if argument is None else _values(place, argument, last, before)
 
 
-def _kinds(name: str, more: list[str]) -> tuple[str, ...]:
-    """Of what kind the ids are that a command takes."""
-    if name == "container" and more and more[0] != "list":
-        return ("container",)
-    if name == "app" and len(more) > 1 and more[0] in ("queue", "priority", "tags", "lifetime"):
-        return ()  # what follows the application is no application
-    if name in _TAKES and more and (kind := _TAKES[name].get(more[0])):
-        return (kind,)
-    return _ANY.get(name, ())
-
-
-def _starting(candidates: list[str], beginning: str) -> list[str]:
-    return list(dict.fromkeys(one for one in candidates if one.startswith(beginning)))
-
-
-def _command(path: list[str]) -> Any:
-    """The parser's command at ``path``; None if there is none."""
-    from ..app import build
-
-    command: Any = typer.main.get_command(build())
-    for word in path:
-        found = getattr(command, "commands", {})
-        if word not in found:
-            break
-        command = found[word]
-    return command
+_ANY = Live(("app", "container", "node"))
+_JOB = Live(("app", "container"))
+_NODE = Live(("node",))
+_PAGES = Words(lambda: (*COMMANDS, "yarn-site.toml"))
+_UNMARKED: dict[str, Live | Words] = {
+    "explain ids": _ANY,
+    "stats ids": _ANY,
+    "wait ids": _JOB,
+    "logs ids": _JOB,
+    "report app": Live(("app",)),
+    "metrics named": _NODE,
+    "rmadmin node": _NODE,
+    "nm node": _NODE,
+    "man page": _PAGES,
+    "config key": Words(lambda: _properties()),
+    "config keys": Words(lambda: _properties()),
+    "wait state": Words(lambda: _states_to_wait_for()),
+}
+"""What commands that are not declared with markers take: gone when all are."""
 
 
 def _properties() -> list[str]:
@@ -212,12 +147,88 @@ def _properties() -> list[str]:
     return list(PROPERTIES)
 
 
-def _subcommands(name: str) -> list[str]:
-    return [one for one, command in _command([name]).commands.items() if not command.hidden]
+def _states_to_wait_for() -> list[str]:
+    from ..jobs import wait
+
+    return [*wait._ORDER, *wait._ENDS]
 
 
-def _options_of(path: list[str], last: str) -> list[str]:
-    command = _command(path)
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the next word stands: the command so far, how many words it has been given, and the option whose value
+    comes next."""
+
+    path: tuple[str, ...]
+    command: Any
+    given: int
+    option: Any
+
+
+def _place(before: list[str]) -> _Place | None:
+    """Where the word after these stands; None where there is no such command."""
+    path: tuple[str, ...] = ()
+    command, given, option = _root(), 0, None
+    for word in before:
+        if option is not None:
+            option = None
+        elif word.startswith("-"):
+            option = None if "=" in word else _valued(command if path else None, word)
+        elif not hasattr(command, "commands"):
+            given += 1
+        else:
+            for one in ALIASES.get(word, (word,)) if not path else (word,):
+                if one not in command.commands:
+                    return None
+                command, path = command.commands[one], (*path, one)
+    return _Place(path, command, given, option)
+
+
+def _valued(command: Any, word: str) -> Any:
+    """The option that a word is, if a value follows it; before any command one of those that most have."""
+    for one in (command or _root().commands["ps"]).params:
+        if word in one.opts and not getattr(one, "is_flag", False) and not getattr(one, "count", False):
+            return one
+    return None
+
+
+def _argument(command: Any, given: int) -> Any:
+    """The argument that comes after so many words; the last one may take several."""
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    if given < len(arguments):
+        return arguments[given]
+    return arguments[-1] if arguments and arguments[-1].nargs == -1 else None
+
+
+def _values(place: _Place, parameter: Any, last: str, before: list[str]) -> list[str]:
+    """What ``last``, a value of this option or argument, may become."""
+    completes = getattr(parameter, "completes", None)
+    if completes is None and place.path:
+        completes = _UNMARKED.get(f"{place.path[0]} {parameter.name}")
+    if isinstance(completes, Live):
+        found = _starting(_ids(completes, before), last)
+        named = parameter.param_type_name == "argument" and "queue" not in completes.kinds
+        return [*_starting(["last"], last), *found] if found and named else found
+    if isinstance(completes, Words):
+        start, comma, word = last.rpartition(",") if completes.several else ("", "", last)
+        minus = "-" if completes.several and word.startswith("-") else ""
+        word = word.removeprefix(minus)
+        found = list(completes.words())
+        fold = str.upper if all(one.isupper() for one in found) else str
+        return [f"{start}{comma}{minus}{one}" for one in found if one.startswith(fold(word))]
+    return _starting([str(one) for one in getattr(parameter.type, "choices", None) or ()], last)
+
+
+def _starting(candidates: list[str], beginning: str) -> list[str]:
+    return list(dict.fromkeys(one for one in candidates if one.startswith(beginning)))
+
+
+def _root() -> Any:
+    from ..app import build
+
+    return typer.main.get_command(build())
+
+
+def _options_of(command: Any, last: str, *, top: bool) -> list[str]:
     named = [
         name
         for one in command.params
@@ -227,13 +238,12 @@ def _options_of(path: list[str], last: str) -> list[str]:
     return _starting([name for name in (*named, "--help") if name.startswith("--") or last == "-"], last)
 
 
-def _ids(
-    kinds: tuple[str, ...], before: list[str], fits: Callable[[ContainerReport], bool] | None = None
-) -> list[str]:
-    """Live ids, newest first, of containers those that ``fits``; nothing where no cluster answers in time."""
+def _ids(wanted: Live, before: list[str]) -> list[str]:
+    """Live ids, newest first; nothing where no cluster answers in time."""
     from ...records.client_protocol import GetApplicationsRequest, GetContainersRequest
     from ..frame.context import Context
 
+    kinds, fits = wanted.kinds, wanted.fits
     try:
         if _is_remote(before):
             return []  # this host's ids would be wrong there, and a cluster elsewhere is too far for a TAB

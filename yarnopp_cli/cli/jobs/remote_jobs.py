@@ -11,13 +11,12 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
 
 from executor.records import ExecutionType, Resource
 
 from ...client.choice import ENGINE_VARIABLE, LOCAL, RM_VARIABLE
 from ...client.shell import ShellJob, body
-from ...client.yarn import Listing, YarnEngine
+from ...client.yarn import YarnRestClient, polls
 from ...errors import EXIT_INTERRUPTED, EXIT_NOT_FOUND, EXIT_TIMEOUT, UsageError, YoppError
 from ...jobs.commands import check_text
 from ...masters import distributedshell as shell
@@ -25,10 +24,9 @@ from ...masters import pi as masters_pi
 from ...records.reports import FINAL_STATES, ApplicationReport
 from ...views import applications as view
 from ..frame.output import Printer
-from ..looking.application import KILL_SECONDS, now_ms
+from ..frame.session import print_raw
+from ..looking.application import KILL_SECONDS
 from ..remote import Values
-from ..remote_acting import await_end, poll
-from ..remote_looking import raw
 from .dshell import (
     DEFAULT_TIMEOUT_MS,
     container_size,
@@ -45,7 +43,7 @@ _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 EXAMPLES = "share/hadoop/mapreduce/hadoop-mapreduce-examples-*.jar"
 
 
-def run(engine: YarnEngine, printer: Printer, values: Values) -> int:
+def run(engine: YarnRestClient, printer: Printer, values: Values) -> int:
     """``yopp run``: the words reach each container as they are; its number is in YARN_SHELL_ID."""
     if values["opportunistic"] and values["guaranteed"]:
         raise both_types()
@@ -79,12 +77,12 @@ def run(engine: YarnEngine, printer: Printer, values: Values) -> int:
     )
 
 
-def dshell(engine: YarnEngine, printer: Printer, values: Values) -> int:
+def dshell(engine: YarnRestClient, printer: Printer, values: Values) -> int:
     """``yopp dshell``: the options of YARN's client that need no upload."""
     return in_hadoops_codes(lambda: _dshell(engine, printer, values))
 
 
-def _dshell(engine: YarnEngine, printer: Printer, values: Values) -> int:
+def _dshell(engine: YarnRestClient, printer: Printer, values: Values) -> int:
     argv = tuple(values["argv"] or ())
     shell.check_one(bool(values["shell_command"]), False, bool(argv))
     arguments = tuple(values["shell_args"] or ())
@@ -132,7 +130,13 @@ def _dshell(engine: YarnEngine, printer: Printer, values: Values) -> int:
 
 
 def _submit(
-    engine: YarnEngine, printer: Printer, job: ShellJob, timeout: float | None, *, detach: bool, dry_run: bool
+    engine: YarnRestClient,
+    printer: Printer,
+    job: ShellJob,
+    timeout: float | None,
+    *,
+    detach: bool,
+    dry_run: bool,
 ) -> int:
     if dry_run:
         document = body(job, _NO_ID)
@@ -145,9 +149,9 @@ def _submit(
     application_id = engine.submit(lambda given: body(job, given))
     if detach:
         if timeout is not None:
-            engine.limit_lifetime(application_id, now_ms() + round(timeout * 1000))
+            engine.limit_lifetime(application_id, round((time.time() + timeout) * 1000))
         if printer.is_json:
-            raw(printer, engine.application(application_id).body)
+            _print(engine, printer, engine.application(application_id))
         else:
             printer.text(application_id)
             printer.note(f"detached: `yopp wait {application_id}` waits for its end")
@@ -160,30 +164,25 @@ def _submit(
     return _see_through(engine, printer, application_id, timeout)
 
 
-def _see_through(engine: YarnEngine, printer: Printer, application_id: str, timeout: float | None) -> int:
+def _see_through(engine: YarnRestClient, printer: Printer, application_id: str, timeout: float | None) -> int:
     """Wait for an application's end, and tell of it; Ctrl-C ends it."""
     begin = time.monotonic()
     teller = _Teller(printer)
 
-    def look() -> Sequence[Listing]:
-        found = engine.application(application_id)
-        teller.tell(found.reports[0])
-        return [found]
-
+    until = None if timeout is None else begin + timeout
     try:
-        [found] = poll(
-            look,
-            lambda seen: seen[0].reports[0].state in FINAL_STATES,
-            None if timeout is None else begin + timeout,
-        )
+        for _ in polls(until):
+            report = engine.application(application_id)
+            teller.tell(report)
+            if report.state in FINAL_STATES:
+                break
     except KeyboardInterrupt:
         return _interrupted(engine, printer, application_id)
     finally:
         printer.status_line("")
-    report: ApplicationReport = found.reports[0]
     if report.state not in FINAL_STATES:
-        engine.kill(application_id)
-        await_end(engine, [application_id], KILL_SECONDS)
+        engine.kill_application(application_id)
+        engine.wait_for_applications([application_id], wait=KILL_SECONDS)
         raise YoppError(
             f"{application_id} did not end within {timeout:g} s, and was killed",
             because=f"it was {report.state.value}",
@@ -192,7 +191,7 @@ def _see_through(engine: YarnEngine, printer: Printer, application_id: str, time
         )
     code = view.exit_code(report) or 0
     if printer.is_json:
-        raw(printer, found.body)
+        _print(engine, printer, report)
     elif printer.quiet:
         printer.text(application_id)
     else:
@@ -205,13 +204,20 @@ def _see_through(engine: YarnEngine, printer: Printer, application_id: str, time
     return code
 
 
-def _interrupted(engine: YarnEngine, printer: Printer, application_id: str) -> int:
+def _print(engine: YarnRestClient, printer: Printer, report: ApplicationReport) -> None:
+    """An application as its cluster told of it."""
+    body = engine.body_of([report], single=True)
+    assert body is not None, "it has just been asked for"
+    print_raw(printer, body)
+
+
+def _interrupted(engine: YarnRestClient, printer: Printer, application_id: str) -> int:
     """Ctrl-C: the application ends, too; a second one leaves it to itself."""
     try:
         printer.status_line("")
         printer.note(f"ending {application_id}; Ctrl-C again leaves it running")
-        engine.kill(application_id)
-        await_end(engine, [application_id], KILL_SECONDS)
+        engine.kill_application(application_id)
+        engine.wait_for_applications([application_id], wait=KILL_SECONDS)
     except KeyboardInterrupt:
         printer.note(f"left: `yopp app status {application_id}` says how it gets on")
     return EXIT_INTERRUPTED
@@ -240,7 +246,7 @@ class _Teller:
 # -- pi --------------------------------------------------------------------------------------------------------
 
 
-def pi(engine: YarnEngine, printer: Printer, values: Values) -> int:
+def pi(engine: YarnRestClient, printer: Printer, values: Values) -> int:
     """``yopp pi``: Hadoop's own example by Hadoop's own client, whose output and exit code these are."""
     masters_pi.check_size(values["maps"], values["samples"])
     if printer.is_json:

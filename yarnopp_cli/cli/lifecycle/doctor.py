@@ -25,7 +25,7 @@ Fix = Annotated[
 ]
 
 
-@command("doctor", "yopp doctor", "yopp doctor --fix", needs=Needs.QUIET_HOST)
+@command("doctor", "yopp doctor", "yopp doctor --fix", needs=Needs.EXAMINED_HOST)
 def doctor(session: Session, fix: Fix = False, ports: Ports = None) -> int:
     """Check what this host can enforce: exit code 0 all is fine, 1 something is weaker, 2 something cannot
     work."""

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import signal as signals
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from executor.records import ExecutionType
-from executor.settings import ExecutorSettings
 
-from ...errors import (
-    EXIT_FAILURE,
-    EXIT_TIMEOUT,
-    ConnectionFailedError,
-    InvalidStateError,
-    UsageError,
-    YoppError,
-)
+from ...errors import EXIT_FAILURE, InvalidStateError, UsageError
 from ...records.client_protocol import GetContainersRequest
-from ...records.reports import ContainerReport, NodeReport
+from ...records.ids import ApplicationAttemptId
+from ...records.reports import ContainerReport
 from ...views import containers as view
+from ...views.containers import CONTAINERS
 from ...views.text import span
-from ..frame.context import Context
+from ..frame.command import command
 from ..frame.filters import (
     NameFilter,
     NodeFilter,
@@ -36,78 +28,18 @@ from ..frame.filters import (
     applications_with,
     node_id,
 )
-from ..frame.listing import Choice, Documents, chosen, empty_text, repeat, show, words_of
-from ..frame.naming import agreed, application, containers, of_application, words
-from ..frame.options import (
-    Color,
-    Columns,
-    Conf,
-    Define,
-    DryRun,
-    Ids,
-    Json,
-    Newest,
-    NoWait,
-    Output,
-    Quiet,
-    RunDirOption,
-    Sort,
-    Timeout,
-    Verbose,
-    Watch,
-    Yes,
-    examples,
-    new_typer,
-)
-from ..frame.output import Printer
-from . import container_changes
-from .application import now_ms
+from ..frame.listing import empty_text
+from ..frame.naming import application, containers, of_application, words
+from ..frame.options import ContainerIds, DryRun, NoWait, OfApplication, Timeout, Words
+from ..frame.session import Session
+from .container_details import await_containers, live, node_facts, show_details
 
 if TYPE_CHECKING:
     from ...client.local import YarnClient
+    from ...client.protocol import Client
 
-STATES = (
-    "ALL",
-    "ALLOCATED",
-    "QUEUED",
-    "SCHEDULED",
-    "LAUNCHING",
-    "RUNNING",
-    "PAUSING",
-    "PAUSED",
-    "RESUMING",
-    "KILLING",
-    "DONE",
-    "KILLED",
-)
 _ENDED = {"DONE", "KILLED", "ALL"}
 KILL_SECONDS = 20.0
-_STRICT = "yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage"
-_ENFORCED = "yarn.nodemanager.resource.memory.enforced"
-_PIDS = "yopp.nodemanager.container.pids-max"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the group ``container``."""
-    group = new_typer(
-        help="List, show, kill, signal, pause, promote and resize containers.",
-        no_args_is_help=True,
-        epilog=examples("yopp container list -a", "yopp container status last"),
-    )
-    group.command(
-        "list", epilog=examples("yopp container list --app last", "yopp container list --state QUEUED -q")
-    )(list_containers)
-    group.command(
-        "status", epilog=examples("yopp container status last", "yopp container status 3.2 --json")
-    )(status)
-    group.command(
-        "kill", epilog=examples("yopp container kill 3.2", "yopp container list -q | yopp container kill -")
-    )(kill)
-    group.command(
-        "signal", epilog=examples("yopp container signal --signal USR1 3.2", "yopp container signal last")
-    )(signal)
-    container_changes.add_to(group)
-    app.add_typer(group, name="container")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,199 +109,104 @@ def execution_type(text: str | None) -> ExecutionType | None:
     return matching[0]
 
 
+@command("ps", "yopp ps -w 1", "yopp ps -a --app last --json", lists=CONTAINERS, newest=True, yarn=True)
+@command(
+    "container list", "yopp container list --app last", "yopp container list --state QUEUED -q",
+    lists=CONTAINERS, newest=True, yarn=True,
+)  # fmt: skip
 def list_containers(
+    session: Session,
     every: Annotated[bool, typer.Option("-a", "--all", help="Ended containers too.")] = False,
-    state: Annotated[str | None, typer.Option("--state", metavar="S,…", help="Only in these states.")] = None,
     kind: Annotated[
-        str | None, typer.Option("--type", metavar="O|G", help="Only opportunistic or guaranteed ones.")
+        str | None,
+        typer.Option("--type", metavar="O|G", help="Only opportunistic or guaranteed ones."),
+        Words(lambda: [one.value for one in ExecutionType]),
     ] = None,
-    app: Annotated[
-        str | None, typer.Option("--app", metavar="ID", help="Only of this application (or attempt).")
-    ] = None,
+    app: OfApplication = None,
     node: NodeFilter = None,
     user: UserFilter = "",
     queue: QueueFilter = "",
     name: NameFilter = "",
     tag: TagFilter = None,
-    sort: Sort = None,
-    columns: Columns = None,
-    limit: Newest = None,
-    watch: Watch = None,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
 ) -> None:
     """List the containers that run, queue or are paused, in order of allocation."""
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    choice = chosen(printer, view.columns(0), columns=columns, sort=sort, limit=limit)
-    states = words_of(state, STATES, "--state")
     wanted_type = execution_type(kind)
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        filters = Filters(
-            every,
-            states,
-            wanted_type,
-            _application(client, app) if app else "",
-            node_id(client, node),
-            user,
-        )
+    cluster = session.cluster
+    app_id = _application(cluster, app) if app else ""
+    filters = Filters(every, session.states, wanted_type, app_id, node_id(cluster, node), user)
 
-        def once() -> None:
-            of = applications_with(client, queue=queue, name=name, tag=tag)
-            _show(printer, client, replace(filters, applications=of), choice)
+    def once() -> None:
+        of = applications_with(cluster, queue=queue, name=name, tag=tag)
+        _show(session, replace(filters, applications=of))
 
-        repeat(printer, watch, once)
+    session.repeat(once)
 
 
-def _application(client: YarnClient, word: str) -> str:
+def _application(cluster: Client, word: str) -> str:
+    """The full id of the application that a word means; an attempt's is as it is."""
     if word.startswith("appattempt_"):
         return word
-    return application([report.application_id for report in client.applications()], word)
+    return application([report.application_id for report in cluster.applications()], word)
 
 
-def _show(printer: Printer, client: YarnClient, filters: Filters, choice: Choice) -> None:
-    all_nodes = client.nodes()
-    request = GetContainersRequest(
-        application_id=filters.application if filters.application.startswith("application_") else "",
-        node_id=filters.node,
-        finished=filters.ended_too,
-    )
-    found = [report for report in client.containers(request, nodes=all_nodes) if filters.pass_(report)]
+def _show(session: Session, filters: Filters) -> None:
+    cluster, choice = session.cluster, session.choice
+    all_nodes = cluster.nodes()
+    app = filters.application
+    if app.startswith("appattempt_"):
+        app = str(ApplicationAttemptId.parse(app).application_id)
+    request = GetContainersRequest(app, filters.node, finished=filters.ended_too)
+    told = cluster.containers(request, nodes=all_nodes)
+    found = [report for report in told if filters.pass_(report)]
     if choice.limit is not None and not choice.sort:
         found = found[max(0, len(found) - choice.limit) :]
-    facts = node_facts(client, all_nodes, found) if printer.is_json else {}
-    now = now_ms()
-    show(
-        printer,
+    facts: Mapping[str, view.NodeFacts] = {}
+    if session.yarn is None and session.printer.is_json:
+        facts = node_facts(session.client, all_nodes, found)
+    session.show(
+        CONTAINERS,
         found,
-        view.columns(now),
-        Documents(
-            lambda reports: view.documents(reports, now, facts),
-            lambda report: view.document(report, now, facts.get(report.node_id)),
-        ),
-        choice,
-        identity=lambda report: report.container_id,
+        document=lambda report: view.document(report, session.now_ms, facts.get(report.node_id)),
         empty=empty_text("containers", choice, narrowed=filters.narrow, live_only=not filters.ended_too),
     )
 
 
-def node_facts(
-    client: YarnClient, all_nodes: Sequence[NodeReport], reports: Sequence[ContainerReport]
-) -> dict[str, view.NodeFacts]:
-    """How each node of these containers limits them; nodes that do not answer are left out."""
-    wanted = {report.node_id for report in reports}
-    settings = _executor_settings(client.cluster_info().properties) if wanted else ExecutorSettings()
-    facts = {}
-    for node in all_nodes:
-        if node.node_id not in wanted:
-            continue
-        try:
-            info = client.node_info(node)
-        except ConnectionFailedError:
-            continue
-        cores = len(os.sched_getaffinity(0))
-        facts[node.node_id] = view.NodeFacts(info.cgroups, info.total, cores, settings)
-    return facts
-
-
-def _executor_settings(properties: dict[str, str]) -> ExecutorSettings:
-    """Those settings that decide about limits, from what the cluster says it was started with."""
-    defaults = ExecutorSettings()
-    pids = properties.get(_PIDS, "")
-    return ExecutorSettings(
-        strict_resource_usage=properties.get(_STRICT, str(defaults.strict_resource_usage)).lower() == "true",
-        memory_enforced=properties.get(_ENFORCED, str(defaults.memory_enforced)).lower() == "true",
-        pids_max=int(pids) if pids.isdecimal() else defaults.pids_max,
-    )
-
-
-def status(
-    ids: Ids,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
-) -> None:
+@command("container status", "yopp container status last", "yopp container status 3.2 --json", yarn=True)
+def status(session: Session, ids: ContainerIds) -> None:
     """Show everything that is known of a container: its execution type first."""
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        found = [client.container(one) for one in containers(client, ids)]
-        show_details(client, printer, found)
+    cluster = session.cluster
+    show_details(session, [cluster.container(one) for one in containers(cluster, ids)])
 
 
-def show_details(
-    client: YarnClient,
-    printer: Printer,
-    found: list[ContainerReport],
-    besides: Callable[[ContainerReport], dict[str, Any]] | None = None,
-) -> None:
-    """Print everything about these containers in the form chosen, with what their nodes hold them to; ``besides`` goes
-    under ``yopp`` in documents.
-    """
-    facts = node_facts(client, client.nodes(), found) if printer.is_json or printer.for_people else {}
-    now = now_ms()
-
-    def document(one: ContainerReport) -> dict[str, Any]:
-        made = view.document(one, now, facts.get(one.node_id))
-        if besides is not None:
-            made["yopp"].update(besides(one))
-        return made
-
-    printer.details(
-        found,
-        key="container",
-        document=document,
-        fields=lambda one: view.fields(one, now, facts.get(one.node_id)),
-        columns=view.columns(now),
-        identity=lambda one: one.container_id,
-    )
-
-
+@command(
+    "container kill", "yopp container kill 3.2", "yopp container list -q | yopp container kill -", asks=True
+)
 def kill(
-    ids: Ids,
+    session: Session,
+    ids: ContainerIds,
     dry_run: DryRun = False,
     no_wait: NoWait = False,
     timeout: Timeout = None,
-    yes: Yes = False,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
 ) -> int:
     """End containers (TERM, then KILL); return when that has happened. `all` means every live one."""
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    bound = KILL_SECONDS if timeout is None else timeout
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        given = words(ids)
-        named = containers(client, given)
-        if not agreed(printer, given, named, "Kill", yes=yes or dry_run, what="live container"):
-            return 1
-        before = {one: client.container(one) for one in named}
-        if dry_run:
-            _say_what_would_end(client, printer, list(before.values()))
-            return 0
-        for report in before.values():
-            if view.is_live(report):
-                _stop(client, report)
-        if not no_wait:
-            await_containers(client, named, lambda one: not view.is_live(one), bound, "end")
-        after = [client.container(one) for one in named]
-        if not printer.for_people:
-            show_details(client, printer, after)
-            return 0
+    client, printer, given = session.client, session.printer, words(ids)
+    named = containers(client, given)
+    if not session.agreed(given, named, "Kill", what="live container", dry_run=dry_run):
+        return EXIT_FAILURE
+    before = {one: client.container(one) for one in named}
+    if dry_run:
+        _say_what_would_end(session, list(before.values()))
+        return 0
+    for report in before.values():
+        if view.is_live(report):
+            _stop(client, report)
+    if not no_wait:
+        bound = KILL_SECONDS if timeout is None else timeout
+        await_containers(client, named, lambda one: not view.is_live(one), bound, "end")
+    after = [client.container(one) for one in named]
+    if not printer.for_people:
+        show_details(session, after)
+        return 0
     for report in after:
         if view.is_live(before[report.container_id]):
             printer.text(f"{report.container_id} {view.shown_state(report)}")
@@ -378,15 +215,16 @@ def kill(
     return 0
 
 
-def _say_what_would_end(client: YarnClient, printer: Printer, reports: list[ContainerReport]) -> None:
+def _say_what_would_end(session: Session, reports: list[ContainerReport]) -> None:
     would = [report for report in reports if view.is_live(report)]
-    if not printer.for_people:
-        show_details(client, printer, would)
+    if not session.printer.for_people:
+        show_details(session, would)
         return
     for report in would:
-        told = f"{report.execution_type.value}, {view.shown_state(report)} for {span(view.time_ms(report, now_ms()))}"
-        printer.text(f"{report.container_id} would be killed: {told}")
-    printer.note(f"{len(would)} of {len(reports)} live; nothing was changed")
+        time = span(view.time_ms(report, session.now_ms))
+        told = f"{report.execution_type.value}, {view.shown_state(report)} for {time}"
+        session.printer.text(f"{report.container_id} would be killed: {told}")
+    session.printer.note(f"{len(would)} of {len(reports)} live; nothing was changed")
 
 
 def _stop(client: YarnClient, report: ContainerReport) -> None:
@@ -398,35 +236,6 @@ def _stop(client: YarnClient, report: ContainerReport) -> None:
             because=failed.message,
             hint=f"yopp app kill {report.application_id}",
         )
-
-
-def await_containers(
-    client: YarnClient,
-    named: Sequence[str],
-    condition: Callable[[ContainerReport], bool],
-    bound: float,
-    what: str,
-    why: Callable[[str], str] | None = None,
-) -> list[ContainerReport]:
-    """Ask again and again, ever more slowly, until ``condition`` holds for all. YoppError (exit 124) in the
-    end, with what ``why`` says of the first for which it does not.
-    """
-    deadline = time.monotonic() + bound
-    pause = 0.01
-    while True:
-        reports = [client.container(one) for one in named]
-        waiting = [one.container_id for one in reports if not condition(one)]
-        if not waiting:
-            return reports
-        if time.monotonic() >= deadline:
-            raise YoppError(
-                f"{', '.join(waiting)} did not {what} within {bound:g} s",
-                because=why(waiting[0]) if why is not None else "the time that was given to it has passed",
-                hint="look at it with `yopp container status`; --timeout waits longer",
-                exit_code=EXIT_TIMEOUT,
-            )
-        time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
-        pause = min(pause * 1.5, 0.25)
 
 
 def signal_number(text: str) -> int:
@@ -444,43 +253,29 @@ def signal_number(text: str) -> int:
         ) from None
 
 
+@command(
+    "container signal", "yopp container signal --signal USR1 3.2", "yopp container signal last",
+    asks=True, yarn=True,
+)  # fmt: skip
 def signal(
-    ids: Ids,
+    session: Session,
+    ids: ContainerIds,
     name: Annotated[
         str, typer.Option("-s", "--signal", metavar="NAME|NUMBER", help="Which signal.")
     ] = "TERM",
-    yes: Yes = False,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
 ) -> int:
     """Send a signal to every process of a container."""
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     number = signal_number(name)
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        given = words(ids)
-        named = containers(client, given, every=lambda one: one.started_at_ms > 0)
-        if not agreed(printer, given, named, f"Send {signals.Signals(number).name} to", yes=yes):
-            return EXIT_FAILURE
-        reports = [client.container(one) for one in named]
-        for report in reports:
-            if not view.is_live(report):
-                raise InvalidStateError(
-                    f"{report.container_id} has ended",
-                    because=view.exit_text(report),
-                    hint="`yopp ps` shows what lives",
-                )
-        for report in reports:
-            client.signal_container(report, number)
-        after = [client.container(one) for one in named]
-        if not printer.for_people:
-            show_details(client, printer, after)
-            return 0
-    for report in after:
-        printer.text(f"{report.container_id} was sent {signals.Signals(number).name}")
+    cluster, given = session.cluster, words(ids)
+    told = cluster.signal_name(number)
+    named = containers(cluster, given, every=lambda one: one.started_at_ms > 0)
+    if not session.agreed(given, named, f"Send {signals.Signals(number).name} to"):
+        return EXIT_FAILURE
+    for report in [live(cluster.container(one)) for one in named]:
+        cluster.signal_container(report, number)
+    if not session.printer.for_people:
+        show_details(session, [cluster.container(one) for one in named])
+        return 0
+    for one in named:
+        session.printer.text(f"{one} was sent {told}")
     return 0

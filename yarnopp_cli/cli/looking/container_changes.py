@@ -18,169 +18,126 @@ from ...records.requests import ContainerUpdateType, UpdateContainerRequest
 from ...views import containers as view
 from ...views.containers import is_live
 from ...views.text import vcores as vcores_of
-from ..frame.context import Context
-from ..frame.naming import agreed, containers, words
-from ..frame.options import (
-    Color,
-    Conf,
-    Define,
-    DryRun,
-    Ids,
-    Json,
-    NoWait,
-    Output,
-    Quiet,
-    RunDirOption,
-    Timeout,
-    Verbose,
-    Yes,
-    examples,
-    size_mb,
-)
-from ..frame.output import Printer
+from ..frame.command import command
+from ..frame.naming import containers, words
+from ..frame.options import IDS, ContainerIds, DryRun, Live, NoWait, Timeout, size_mb
+from ..frame.session import Session
+from .container_details import await_containers, live, show_details
 
 if TYPE_CHECKING:
     from ...client.local import YarnClient
 
 CHANGE_SECONDS = 20.0
+PausableIds = Annotated[list[str], IDS, Live(("container",), lambda one: one.state is ContainerState.RUNNING)]
+PausedIds = Annotated[
+    list[str],
+    IDS,
+    Live(("container",), lambda one: one.state in (ContainerState.PAUSING, ContainerState.PAUSED)),
+]
+OpportunisticIds = Annotated[
+    list[str], IDS, Live(("container",), lambda one: one.execution_type is ExecutionType.OPPORTUNISTIC)
+]
+GuaranteedIds = Annotated[
+    list[str],
+    IDS,
+    Live(("container",), lambda one: one.execution_type is ExecutionType.GUARANTEED and not one.is_am),
+]
 
 
-def add_to(group: typer.Typer) -> None:
-    """Add these commands to the group ``container``."""
-    group.command(
-        "pause",
-        epilog=examples("yopp container pause 3.2", "yopp container list -q | yopp container pause -"),
-    )(pause)
-    group.command("resume", epilog=examples("yopp container resume 3.2", "yopp container resume last"))(
-        resume
-    )
-    group.command(
-        "promote",
-        epilog=examples("yopp container promote 3.2 --dry-run", "yopp container promote last --json"),
-    )(promote)
-    group.command("demote", epilog=examples("yopp container demote 3.2", "yopp container demote last"))(
-        demote
-    )
-    group.command(
-        "resize",
-        epilog=examples("yopp container resize --memory 2G 3.2", "yopp container resize --vcores 2 last"),
-    )(resize)
-
-
+@command(
+    "container pause",
+    "yopp container pause 3.2",
+    "yopp container list -q | yopp container pause -",
+    asks=True,
+)
 def pause(
-    ids: Ids,
+    session: Session,
+    ids: PausableIds,
     dry_run: DryRun = False,
     no_wait: NoWait = False,
     timeout: Timeout = None,
-    yes: Yes = False,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
 ) -> int:
     """Make every process of a container stand still until `resume`; it gives its vcores back meanwhile.
 
     The time that it is paused does not count against its time limit. Whatever started a job still counts the
     job's own time limit.
     """
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        given = words(ids)
-        named = containers(client, given, every=lambda one: one.state is ContainerState.RUNNING)
-        if dry_run:
-            _foretell_pause(client, printer, named)
-            return 0
-        if not agreed(printer, given, named, "Pause", yes=yes):
-            return EXIT_FAILURE
-        for report in [_alive(client.container(one)) for one in named]:
-            client.pause_container(report)
-        after = _finish(client, named, no_wait, timeout, _is_paused, "pause")
-        _tell(client, printer, after)
+    client, given = session.client, words(ids)
+    named = containers(client, given, every=lambda one: one.state is ContainerState.RUNNING)
+    if dry_run:
+        _foretell_pause(session, named)
+        return 0
+    if not session.agreed(given, named, "Pause"):
+        return EXIT_FAILURE
+    for report in [live(client.container(one)) for one in named]:
+        client.pause_container(report)
+    _tell(session, _finish(client, named, no_wait, timeout, _is_paused, "pause"))
     return 0
 
 
+@command("container resume", "yopp container resume 3.2", "yopp container resume last", asks=True)
 def resume(
-    ids: Ids,
+    session: Session,
+    ids: PausedIds,
     no_wait: NoWait = False,
     timeout: Timeout = None,
-    yes: Yes = False,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
 ) -> int:
     """Let a container that `pause` stopped go on, as soon as its node has room for it."""
     from .container_effects import why_it_waits
 
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        given = words(ids)
-        named = containers(client, given, every=lambda one: one.state is ContainerState.PAUSED)
-        if not agreed(printer, given, named, "Resume", yes=yes):
-            return EXIT_FAILURE
-        for report in [_alive(client.container(one)) for one in named]:
-            client.resume_container(report)
-        after = _finish(client, named, no_wait, timeout, _goes_on, "go on", partial(why_it_waits, client))
-        _tell(client, printer, after)
+    client, given = session.client, words(ids)
+    named = containers(client, given, every=lambda one: one.state is ContainerState.PAUSED)
+    if not session.agreed(given, named, "Resume"):
+        return EXIT_FAILURE
+    for report in [live(client.container(one)) for one in named]:
+        client.resume_container(report)
+    why = partial(why_it_waits, client)
+    _tell(session, _finish(client, named, no_wait, timeout, _goes_on, "go on", why))
     return 0
 
 
+@command(
+    "container promote",
+    "yopp container promote 3.2 --dry-run",
+    "yopp container promote last --json",
+    asks=True,
+)
 def promote(
-    ids: Ids,
+    session: Session,
+    ids: OpportunisticIds,
     dry_run: DryRun = False,
     no_wait: NoWait = False,
     timeout: Timeout = None,
-    yes: Yes = False,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
 ) -> int:
     """Make an opportunistic container guaranteed, as soon as its node can promise it its resources.
 
     From then on nobody preempts it. One that waits in a queue or is paused starts or goes on before all
     opportunistic ones.
     """
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        return _change_type(client, printer, ids, ExecutionType.GUARANTEED, no_wait, timeout, yes, dry_run)
+    return _change_type(session, ids, ExecutionType.GUARANTEED, no_wait, timeout, dry_run)
 
 
+@command("container demote", "yopp container demote 3.2", "yopp container demote last", asks=True)
 def demote(
-    ids: Ids,
+    session: Session,
+    ids: GuaranteedIds,
     dry_run: DryRun = False,
     no_wait: NoWait = False,
     timeout: Timeout = None,
-    yes: Yes = False,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
 ) -> int:
     """Make a guaranteed container opportunistic: it goes on, and gives way where guaranteed ones need room."""
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        return _change_type(client, printer, ids, ExecutionType.OPPORTUNISTIC, no_wait, timeout, yes, dry_run)
+    return _change_type(session, ids, ExecutionType.OPPORTUNISTIC, no_wait, timeout, dry_run)
 
 
+@command(
+    "container resize",
+    "yopp container resize --memory 2G 3.2",
+    "yopp container resize --vcores 2 last",
+    asks=True,
+)
 def resize(
-    ids: Ids,
+    session: Session,
+    ids: ContainerIds,
     memory: Annotated[
         int | None,
         typer.Option("--memory", metavar="SIZE", parser=size_mb, help="Its new memory: 512, 512M, 2G."),
@@ -188,84 +145,62 @@ def resize(
     vcores: Annotated[int | None, typer.Option("--vcores", metavar="V", help="Its new vcores.")] = None,
     no_wait: NoWait = False,
     timeout: Timeout = None,
-    yes: Yes = False,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
 ) -> int:
     """Give a container more or less memory or vcores while it runs; its limits change with them."""
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     if memory is None and vcores is None:
         raise UsageError(
             "no new size was given",
             because="a resize needs memory, vcores or both",
             hint="--memory 2G, --vcores 2, or both",
         )
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        given = words(ids)
-        named = containers(client, given, every=is_live)
-        if not agreed(printer, given, named, "Resize", yes=yes):
-            return EXIT_FAILURE
-        for report in [_alive(_at_the_rm(client, one)) for one in named]:
-            one = report.container_id
-            now_has = report.resource
-            wanted = Resource(
-                now_has.memory if memory is None else memory, now_has.vcores if vcores is None else vcores
-            )
-            # Less of one and more of the other are two updates: what gives back is first.
-            smaller = Resource(min(wanted.memory, now_has.memory), min(wanted.vcores, now_has.vcores))
-            if wanted == now_has:
-                printer.note(f"{one} has {wanted} already")
-            if smaller != now_has:
-                _update(
-                    client,
-                    printer,
-                    one,
-                    ContainerUpdateType.DECREASE_RESOURCE,
-                    no_wait,
-                    timeout,
-                    size=smaller,
-                )
-            if wanted != smaller:
-                _update(
-                    client, printer, one, ContainerUpdateType.INCREASE_RESOURCE, no_wait, timeout, size=wanted
-                )
-        after = [client.container(one) for one in named]
-        _tell(
-            client, printer, after, lambda one: f"{one.resource.memory} MB, {vcores_of(one.resource.vcores)}"
-        )
+    client, given = session.client, words(ids)
+    named = containers(client, given, every=is_live)
+    if not session.agreed(given, named, "Resize"):
+        return EXIT_FAILURE
+    for report in [live(_at_the_rm(client, one)) for one in named]:
+        has = report.resource
+        wanted = Resource(has.memory if memory is None else memory, has.vcores if vcores is None else vcores)
+        # Less of one and more of the other are two updates: what gives back is first.
+        smaller = Resource(min(wanted.memory, has.memory), min(wanted.vcores, has.vcores))
+        if wanted == has:
+            session.printer.note(f"{report.container_id} has {wanted} already")
+        if smaller != has:
+            decrease = ContainerUpdateType.DECREASE_RESOURCE
+            _update(session, report.container_id, decrease, no_wait, timeout, size=smaller)
+        if wanted != smaller:
+            increase = ContainerUpdateType.INCREASE_RESOURCE
+            _update(session, report.container_id, increase, no_wait, timeout, size=wanted)
+    _tell(session, [client.container(one) for one in named], _size_text)
     return 0
 
 
+def _size_text(report: ContainerReport) -> str:
+    return f"{report.resource.memory} MB, {vcores_of(report.resource.vcores)}"
+
+
 def _change_type(
-    client: YarnClient,
-    printer: Printer,
+    session: Session,
     ids: Sequence[str],
     target: ExecutionType,
     no_wait: bool,
     timeout: float | None,
-    yes: bool,
     dry_run: bool,
 ) -> int:
     from .container_effects import Aftermath, aftermath, foretell, picture_of
 
+    client, printer, given = session.client, session.printer, words(ids)
     guaranteed = target is ExecutionType.GUARANTEED
+    verb = "promote" if guaranteed else "demote"
     kind = (
         ContainerUpdateType.PROMOTE_EXECUTION_TYPE
         if guaranteed
         else ContainerUpdateType.DEMOTE_EXECUTION_TYPE
     )
-    given = words(ids)
     named = containers(client, given, every=lambda one: one.execution_type is not target)
-    if not agreed(printer, given, named, "Promote" if guaranteed else "Demote", yes=yes or dry_run):
+    if not session.agreed(given, named, verb.capitalize(), dry_run=dry_run):
         return EXIT_FAILURE
     to_change = []
-    for report in [_alive(_at_the_rm(client, one)) for one in named]:
+    for report in [live(_at_the_rm(client, one)) for one in named]:
         if report.execution_type is target:
             printer.note(f"{report.container_id} is {target.value} already")
         else:
@@ -273,17 +208,16 @@ def _change_type(
     before = picture_of(client) if to_change else None
     if dry_run:
         if before is not None:
-            reports = [_of_no_master(one) for one in map(client.container, to_change)]
-            foretell(printer, "promote" if guaranteed else "demote", reports, before)
+            foretell(printer, verb, [_of_no_master(client.container(one)) for one in to_change], before)
         return 0
     for one in to_change:
-        _update(client, printer, one, kind, no_wait, timeout, target=target)
+        _update(session, one, kind, no_wait, timeout, target=target)
     found = Aftermath()
     if guaranteed and before is not None:
         found = aftermath(client, before.containers, to_change, wait=not no_wait)
         found.say(printer)
     after = [client.container(one) for one in named]
-    _tell(client, printer, after, lambda one: one.execution_type.value, found.of if guaranteed else None)
+    _tell(session, after, lambda one: one.execution_type.value, found.of if guaranteed else None)
     return 0
 
 
@@ -297,11 +231,12 @@ def _of_no_master(report: ContainerReport) -> ContainerReport:
     return report
 
 
-def _foretell_pause(client: YarnClient, printer: Printer, named: Sequence[str]) -> None:
+def _foretell_pause(session: Session, named: Sequence[str]) -> None:
     """What pausing them would do. Raises InvalidStateError where nothing of one runs."""
     from .container_effects import foretell, picture_of
 
-    reports = [_alive(client.container(one)) for one in named]
+    client = session.client
+    reports = [live(client.container(one)) for one in named]
     for one in reports:
         if one.state is not ContainerState.RUNNING:
             raise InvalidStateError(
@@ -309,12 +244,11 @@ def _foretell_pause(client: YarnClient, printer: Printer, named: Sequence[str]) 
                 because=f"it is {view.shown_state(one)}",
                 hint=f"`yopp explain {one.container_id}` says what it does",
             )
-    foretell(printer, "pause", reports, picture_of(client))
+    foretell(session.printer, "pause", reports, picture_of(client))
 
 
 def _update(
-    client: YarnClient,
-    printer: Printer,
+    session: Session,
     container_id: str,
     kind: ContainerUpdateType,
     no_wait: bool,
@@ -324,6 +258,7 @@ def _update(
     target: ExecutionType | None = None,
 ) -> None:
     """Ask the RM for one update and wait until the container's node has made it."""
+    client = session.client
     response = client.update_container(UpdateContainerRequest(container_id, -1, kind, size, target))
 
     def has_happened(report: ContainerReport) -> bool:
@@ -342,7 +277,7 @@ def _update(
     if response.pending:
         from .container_effects import promise_text
 
-        printer.note(f"{container_id}: {promise_text(client, response.container)}")
+        session.printer.note(f"{container_id}: {promise_text(client, response.container)}")
     _finish(client, [container_id], no_wait, timeout, has_happened, what)
 
 
@@ -350,16 +285,6 @@ def _at_the_rm(client: YarnClient, container_id: str) -> ContainerReport:
     """A container as the RM counts it, which may be ahead of its node."""
     request = GetContainersRequest(container_ids=(container_id,), finished=True)
     return next(iter(client.container_reports(request)))
-
-
-def _alive(report: ContainerReport) -> ContainerReport:
-    if not view.is_live(report):
-        raise InvalidStateError(
-            f"{report.container_id} has ended",
-            because=view.exit_text(report),
-            hint="`yopp ps` shows what lives",
-        )
-    return report
 
 
 def _still_alive(report: ContainerReport) -> None:
@@ -399,8 +324,6 @@ def _finish(
     what: str,
     why: Callable[[str], str] | None = None,
 ) -> list[ContainerReport]:
-    from .container import await_containers
-
     if no_wait:
         return [client.container(one) for one in named]
     bound = CHANGE_SECONDS if timeout is None else timeout
@@ -408,17 +331,14 @@ def _finish(
 
 
 def _tell(
-    client: YarnClient,
-    printer: Printer,
-    after: list[ContainerReport],
+    session: Session,
+    after: Sequence[ContainerReport],
     text: Callable[[ContainerReport], str] = view.shown_state,
     besides: Callable[[ContainerReport], dict[str, Any]] | None = None,
 ) -> None:
     """How they are now; ``besides`` is what their documents say beyond that, under ``yopp``."""
-    from .container import show_details
-
-    if not printer.for_people:
-        show_details(client, printer, after, besides)
+    if not session.printer.for_people:
+        show_details(session, after, besides)
         return
     for report in after:
-        printer.text(f"{report.container_id} {text(report)}")
+        session.printer.text(f"{report.container_id} {text(report)}")

@@ -12,22 +12,12 @@ import typer
 from ...errors import EXIT_TIMEOUT, UsageError, YoppError
 from ...records.history import EventKind, GetEventsRequest, HistoryEvent
 from ...views import events as view
-from ..frame.context import Context
+from ..frame.command import command
+from ..frame.filters import NodeFilter
 from ..frame.naming import applications, containers, nodes, one_of
-from ..frame.options import (
-    Color,
-    Conf,
-    Define,
-    Json,
-    Output,
-    Quiet,
-    RunDirOption,
-    Timeout,
-    Verbose,
-    duration,
-    examples,
-)
+from ..frame.options import Live, OfApplication, Timeout, Words, duration
 from ..frame.output import Printer
+from ..frame.session import Session
 
 if TYPE_CHECKING:
     from ...client.local import YarnClient
@@ -39,17 +29,11 @@ BATCH = 1000
 _ISO = re.compile(r"\d{4}-\d\d-\d\dT", re.ASCII)
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``events``."""
-    app.command(
-        "events",
-        epilog=examples(
-            "yopp events -f --json", "yopp events --since 10m --kind preempted", "yopp events --app last"
-        ),
-    )(events)
-
-
+@command(
+    "events", "yopp events -f --json", "yopp events --since 10m --kind preempted", "yopp events --app last"
+)
 def events(
+    session: Session,
     follow: Annotated[
         bool, typer.Option("-f", "--follow", help="Go on with what happens now, until Ctrl-C.")
     ] = False,
@@ -68,12 +52,15 @@ def events(
             metavar="K,…",
             help="Only these kinds; words of a name (shed, node) stand for all with them.",
         ),
+        Words(lambda: [one.value for one in EventKind], several=True),
     ] = None,
-    app: Annotated[str | None, typer.Option("--app", metavar="ID", help="Only of this application.")] = None,
+    app: OfApplication = None,
     container: Annotated[
-        str | None, typer.Option("--container", metavar="ID", help="Only of this container.")
+        str | None,
+        typer.Option("--container", metavar="ID", help="Only of this container."),
+        Live(("container",)),
     ] = None,
-    node: Annotated[str | None, typer.Option("--node", metavar="NODE", help="Only on this node.")] = None,
+    node: NodeFilter = None,
     number: Annotated[
         int | None,
         typer.Option(
@@ -86,14 +73,6 @@ def events(
         ),
     ] = None,
     timeout: Timeout = None,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
 ) -> None:
     """Print the last events of the cluster: what was submitted, queued, paused, promoted, preempted, and why.
 
@@ -101,38 +80,37 @@ def events(
     ResourceManager has forgotten meanwhile is told of on stderr. With -q only the ids they are about. When the time
     of --timeout has passed, -f ends with 124.
     """
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     begin = _beginning(since)
     kinds = _kinds(kind)
+    client, printer = session.client, session.printer
     deadline = None if timeout is None else time.monotonic() + timeout
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        request = GetEventsRequest(
-            since=begin[0],
-            since_ms=begin[1],
-            kinds=kinds,
-            application_id=one_of(applications(client, [app]), app) if app else "",
-            container_id=one_of(containers(client, [container]), container) if container else "",
-            node_id=one_of(nodes(client.nodes(), [node]), node).node_id if node else "",
-        )
-        stream = _Stream(client, printer, request)
-        if printer.form == "tsv":
-            printer.separated([column.key for column in view.SHOWN])
-        if since is None:
-            stream.last(SHOWN if number is None else number)
-        elif number is not None:
-            stream.last(number)
-        else:
-            stream.catch_up()
-        while follow:
-            remaining = HOLD_SECONDS if deadline is None else max(0.0, deadline - time.monotonic())
-            stream.more(min(remaining, HOLD_SECONDS))
-            if deadline is not None and time.monotonic() >= deadline:
-                raise YoppError(
-                    f"followed the events for {timeout:g} s",
-                    because="--timeout has passed",
-                    hint="without --timeout it goes on until Ctrl-C",
-                    exit_code=EXIT_TIMEOUT,
-                )
+    request = GetEventsRequest(
+        since=begin[0],
+        since_ms=begin[1],
+        kinds=kinds,
+        application_id=one_of(applications(client, [app]), app) if app else "",
+        container_id=one_of(containers(client, [container]), container) if container else "",
+        node_id=one_of(nodes(client.nodes(), [node]), node).node_id if node else "",
+    )
+    stream = _Stream(client, printer, request)
+    if printer.form == "tsv":
+        printer.separated([column.key for column in view.SHOWN])
+    if since is None:
+        stream.last(SHOWN if number is None else number)
+    elif number is not None:
+        stream.last(number)
+    else:
+        stream.catch_up()
+    while follow:
+        remaining = HOLD_SECONDS if deadline is None else max(0.0, deadline - time.monotonic())
+        stream.more(min(remaining, HOLD_SECONDS))
+        if deadline is not None and time.monotonic() >= deadline:
+            raise YoppError(
+                f"followed the events for {timeout:g} s",
+                because="--timeout has passed",
+                hint="without --timeout it goes on until Ctrl-C",
+                exit_code=EXIT_TIMEOUT,
+            )
 
 
 class _Stream:

@@ -23,7 +23,7 @@ def _wanted(nodes: tuple[NodeReport, ...], states: tuple[str, ...], every: bool)
     return [node for node in nodes if node.state in (NodeState.RUNNING, NodeState.DECOMMISSIONING)]
 
 
-@command("node list", "yopp node list -o wide", "yopp node list -a --json", lists=NODES)
+@command("node list", "yopp node list -o wide", "yopp node list -a --json", lists=NODES, yarn=True)
 def list_nodes(
     session: Session,
     every: Annotated[bool, typer.Option("-a", "--all", help="Lost and ended nodes too.")] = False,
@@ -36,14 +36,15 @@ def list_nodes(
     """List the running nodes: what runs on them, guaranteed (G) and opportunistic (O), and what waits."""
 
     def once() -> None:
-        on = nodes_of(session.client, app) if app else None
-        wanted = _wanted(session.client.nodes(), session.states, every)
+        on = nodes_of(session.cluster, app) if app else None
+        wanted = _wanted(session.cluster.nodes(), session.states, every)
         session.show(NODES, [one for one in wanted if on is None or one.node_id in on], empty="no nodes")
 
     session.repeat(once)
 
 
-@command("node status", "yopp node status last", "yopp node status 45454 --json")
+@command("node status", "yopp node status last", "yopp node status 45454 --json", yarn=True)
 def status(session: Session, ids: NodeIds) -> None:
     """Show everything that is known of a node."""
-    session.details(NODES, named_nodes(session.client.nodes(), ids))
+    cluster = session.cluster
+    session.details(NODES, [cluster.node(one.node_id) for one in named_nodes(cluster.nodes(), ids)])

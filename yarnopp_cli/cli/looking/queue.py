@@ -15,7 +15,7 @@ from ..frame.options import Live, QueueNames
 from ..frame.session import Session
 
 
-@command("queue list", "yopp queue list", "yopp queue list --json", lists=QUEUES)
+@command("queue list", "yopp queue list", "yopp queue list --json", lists=QUEUES, yarn=True)
 def list_queues(
     session: Session,
     user: Annotated[
@@ -29,10 +29,13 @@ def list_queues(
     queue: QueueFilter = "",
 ) -> None:
     """List the queues, parents first: their part of the cluster, and what is used of it."""
-    client, states = session.client, session.states
+    client, states = session.cluster, session.states
     below = queues_below(client, queue) if queue else None
 
     def once() -> None:
+        if session.yarn is not None and session.printer.form == "json":
+            session.raw(session.yarn.scheduler().body)  # whichever scheduler it is
+            return
         home = client.application(one_of(applications(client, [app]), app)).queue if app else None
 
         def passes(one: QueueReport) -> bool:
@@ -48,8 +51,8 @@ def list_queues(
     session.repeat(once)
 
 
-@command("queue status", "yopp queue status default", "yopp queue status default --json")
+@command("queue status", "yopp queue status default", "yopp queue status default --json", yarn=True)
 def status(session: Session, ids: QueueNames) -> None:
     """Show queues by name."""
-    queues, given = session.client.queues(), words(ids)
+    queues, given = session.cluster.queues(), words(ids)
     session.details(QUEUES, queues if given == [ALL] else [named_queue(queues, name) for name in given])

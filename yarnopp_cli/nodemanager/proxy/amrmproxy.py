@@ -25,7 +25,7 @@ from ...records.master_protocol import (
     RegisterApplicationMasterRequest,
 )
 from ...records.requests import ContainerLaunchContext, Token
-from ...resourcemanager.apps.manager import AM_TOKEN_FILE
+from ...resourcemanager.app_manager import AM_TOKEN_FILE
 from ...settings.nodemanager import NodeManagerSettings
 from ...settings.resourcemanager import ResourceManagerSettings
 from .distributed_scheduler import DistributedScheduler, NodeDirectory

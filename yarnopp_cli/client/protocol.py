@@ -1,0 +1,85 @@
+"""What commands ask of a cluster, whichever it is: this host's (``local``), or a YARN cluster by REST (``yarn``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from ..records import client_protocol as rm
+    from ..records.reports import (
+        ApplicationAttemptReport,
+        ApplicationReport,
+        ContainerReport,
+        NodeReport,
+        QueueReport,
+        YarnApplicationState,
+    )
+
+
+class Client(Protocol):
+    """One cluster. Reports are as the cluster tells them now; every method raises YoppError for what it refuses and
+    ConnectionFailedError where nobody answers."""
+
+    def applications(self, request: rm.GetApplicationsRequest | None = None) -> tuple[ApplicationReport, ...]:
+        """Those that the request names, in order of submission; all of them without one."""
+
+    def application(self, application_id: str) -> ApplicationReport:
+        """One application. Raises ApplicationNotFoundError."""
+
+    def wait_for_applications(
+        self,
+        application_ids: Sequence[str],
+        *,
+        states: Sequence[YarnApplicationState] = (),
+        any_of_them: bool = False,
+        wait: float = 60.0,
+    ) -> rm.WaitForApplicationsResponse:
+        """Wait up to ``wait`` seconds until they have reached ``states`` or later ones (none: have ended)."""
+
+    def kill_application(self, application_id: str, diagnostics: str = "") -> ApplicationReport:
+        """Begin to end an application; as it is then. Raises ApplicationNotFoundError."""
+
+    def move_application(
+        self, application_id: str, queue: str, *, dry_run: bool = False
+    ) -> ApplicationReport:
+        """Put an application into another queue; as it is then."""
+
+    def update_priority(
+        self, application_id: str, priority: int, *, dry_run: bool = False
+    ) -> ApplicationReport:
+        """Give an application another priority; as it is then."""
+
+    def limit_lifetime(
+        self, application_id: str, expires_at_ms: int, *, dry_run: bool = False
+    ) -> ApplicationReport:
+        """Let an application end at ``expires_at_ms`` (epoch milliseconds); as it is then."""
+
+    def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:
+        """The attempts of one application, oldest first. Raises ApplicationNotFoundError."""
+
+    def nodes(self) -> tuple[NodeReport, ...]:
+        """All nodes, whatever their state."""
+
+    def node(self, node_id: str) -> NodeReport:
+        """One node. Raises NodeNotFoundError."""
+
+    def queues(self) -> tuple[QueueReport, ...]:
+        """All queues, parents first."""
+
+    def container_reports(self, request: rm.GetContainersRequest) -> tuple[ContainerReport, ...]:
+        """Containers as the cluster knows them without a further look, in order of allocation."""
+
+    def containers(
+        self, request: rm.GetContainersRequest | None = None, *, nodes: Iterable[NodeReport] | None = None
+    ) -> tuple[ContainerReport, ...]:
+        """Containers as their nodes know them now, in order of allocation. ``nodes`` spares asking for them again."""
+
+    def container(self, container_id: str) -> ContainerReport:
+        """One container. Raises ContainerNotFoundError."""
+
+    def signal_name(self, signal: int) -> str:
+        """What is sent for a signal's number, in words. Raises UsageError for one that cannot be sent."""
+
+    def signal_container(self, report: ContainerReport, signal: int) -> None:
+        """Send a signal to every process of a container."""
