@@ -151,7 +151,7 @@ class ClusterApi:
         return cluster_view.scheduler(answer.queues)
 
     async def activities(self, request: web.Request) -> Document:
-        """What stands against what waits, queue by queue; at one node with ``nodeId``."""
+        """Why pending requests are not scheduled, by queue; at one node with ``nodeId``."""
         node_id = request.query.get("nodeId", "")
         if node_id:
             await self.data.node(node_id)
@@ -160,7 +160,7 @@ class ClusterApi:
         return activities_view.cluster(answer, node_id, java_date(answer.at_ms), grouped=grouped)
 
     async def application_activities(self, request: web.Request) -> Document:
-        """What stands against what one application waits for."""
+        """Why the pending requests of one application are not scheduled."""
         report = await self.data.application(request.match_info["app"])
         if number(request, "limit") == 0:
             raise bad_request("limit must be greater than 0!")

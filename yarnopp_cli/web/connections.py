@@ -1,7 +1,7 @@
-"""How many callers a web server has at once: a bound, so that they cannot take the daemon's file descriptors.
+"""A limit on the connections of a web server, so that callers cannot use up the daemon's file descriptors.
 
-Any user of the machine can connect and say nothing, or one header a second. A daemon out of descriptors could start no
-container, so with the bound reached whoever has been silent for longest has to go.
+Any user of the machine can connect and send nothing, or one header a second. A daemon out of descriptors cannot start
+containers, so at the limit the connection that has been silent for longest is closed.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ MOST: Final = 256
 SHARE: Final = 4
 """At most one in so many of the daemon's descriptors."""
 ACCEPT_SECONDS: Final = 5.0
-"""So long after its protocol was made a connection surely has its transport."""
+"""A connection has its transport at the latest so long after its protocol was made."""
 
 
 def bound_of(files: int) -> int:
-    """Connections that a process which may have ``files`` files open affords."""
+    """The limit for a process that may have ``files`` files open."""
     return max(8, min(MOST, files // SHARE))
 
 
-class Crowd:
-    """Makes a protocol a connection, and ends the one that was heard of least lately where there are too many."""
+class ConnectionLimit:
+    """Makes the protocol of each new connection, and closes the longest silent one where there are too many."""
 
     def __init__(self, make: Callable[[], web.RequestHandler], most: int = 0) -> None:
         self._make = make
