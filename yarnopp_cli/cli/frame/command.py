@@ -173,7 +173,7 @@ def _called(
     def call(**values: Any) -> int | None:
         options = {name: value for name, value in values.items() if name not in names}
         mine = {name: value for name, value in values.items() if name in names}
-        return _run(one, own, limits, mine, options)
+        return _run(one, limits, mine, options)
 
     call.__doc__ = one.function.__doc__
     changed = inspect.Signature([one_.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one_ in own])
@@ -184,7 +184,6 @@ def _called(
 
 def _run(
     one: Command,
-    own: Sequence[inspect.Parameter],
     limits: Sequence[_HereOnly],
     mine: dict[str, Any],
     options: dict[str, Any],
@@ -195,7 +194,7 @@ def _run(
     context: Context | None = None
     engine: EngineChoice | None = None
     if one.needs is not Needs.NOTHING:
-        from .engine_options import check_remote, choice_of, tell_that_it_is_here
+        from .engine_options import check_remote, choice_of, not_on_yarn, tell_that_it_is_here
 
         if one.needs is Needs.HOST:
             tell_that_it_is_here(one.path, values, printer)
@@ -203,10 +202,7 @@ def _run(
             engine = choice_of(values)
         if engine is not None and engine.name == "yarn" and one.needs is not Needs.ENGINE:
             if not one.yarn:
-                from ..remote import run
-
-                del values["engine"], values["rm"]
-                return run(one.path, engine, values, _whole(own))
+                raise not_on_yarn(one.path, engine)
             check_remote(
                 one.path, engine, options["run_dir"], ((limit, mine[limit.name]) for limit in limits)
             )
@@ -231,14 +227,6 @@ def _run(
         engine=engine,
     ) as session:
         return one.function(session, **mine)
-
-
-def _whole(own: Sequence[inspect.Parameter]) -> inspect.Signature:
-    """All parameters of a command, the frame's too, by their names."""
-    named = dict(inspect.signature(_declarations, eval_str=True).parameters)
-    named |= {parameter.name: parameter for parameter in own}
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Signature([parameter.replace(kind=keyword) for parameter in named.values()])
 
 
 # -- the options that all commands have --------------------------------------------------------------------------
