@@ -64,9 +64,11 @@ class Needs(enum.Enum):
     NOTHING = "nothing"
     """No cluster and no property: -D, --conf and --run-dir are taken, and do nothing."""
     HOST = "host"
-    """This host's own cluster or its files, whatever the engine, and says so; its properties are read."""
+    """This host's own cluster, whatever the engine, and says so; what --conf and -D name is checked."""
     QUIET_HOST = "quiet host"
-    """The same, and does not say so: files and daemons are here, and nobody thinks otherwise."""
+    """This host's files and daemons, and nobody thinks otherwise. The command itself judges --conf and -D."""
+    EXAMINED_HOST = "examined host"
+    """This host, whatever the engine, and says so. The command itself judges --conf and -D."""
     ENGINE = "engine"
     """The choice of an engine itself: ``session.engine``."""
     CLUSTER = "cluster"
@@ -196,7 +198,7 @@ def _run(
     if one.needs is not Needs.NOTHING:
         from .engine_options import check_remote, choice_of, not_on_yarn, tell_that_it_is_here
 
-        if one.needs is Needs.HOST:
+        if one.needs in (Needs.HOST, Needs.EXAMINED_HOST):
             tell_that_it_is_here(one.path, values, printer)
         elif one.needs is not Needs.QUIET_HOST:
             engine = choice_of(values)
@@ -207,7 +209,8 @@ def _run(
                 one.path, engine, options["run_dir"], ((limit, mine[limit.name]) for limit in limits)
             )
         named = {name: values[name] for name in ("conf", "define", "run_dir")}
-        context = Context.looking(**named) if one.needs is Needs.CLUSTER else Context.of(**named)
+        looks = one.needs in (Needs.CLUSTER, Needs.HOST)
+        context = Context.looking(**named) if looks else Context.of(**named)
     choice = None
     states: tuple[str, ...] = ()
     if one.lists is not None:
