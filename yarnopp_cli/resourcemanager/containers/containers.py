@@ -155,26 +155,12 @@ class RMContainer:
         return replace(
             report,
             state=status.state,
-            exit_status=status.exit_status,
-            exit_code=status.exit_code,
-            diagnostics=status.diagnostics,
-            command=status.command,
-            pid=status.pid,
-            position=status.position,
-            queued_at_ms=status.queued_at_ms,
-            started_at_ms=status.started_at_ms,
-            finished_at_ms=status.finished_at_ms or self.finished_ms,
-            paused_at_ms=status.paused_at_ms,
-            log_directory=status.log_directory,
-            cgroup=status.cgroup,
-            usage=status.usage,
-            waiting_since_ms=status.waiting_since_ms,
-            duration_hint_ms=status.duration_hint_ms,
-            stood_ms=status.stood_ms,
-            resumed_at_ms=status.resumed_at_ms,
-            cause=status.cause,
-            refusal=status.refusal,
-            stood_for=status.stood_for,
+            **status.facts()
+            | {
+                "user": report.user,
+                "version": report.version,
+                "finished_at_ms": status.finished_at_ms or self.finished_ms,
+            },
         )
 
 

@@ -63,7 +63,7 @@ def adopt_reported(context: RMContext, attempt: RMAppAttempt, reported: Containe
                 ContainerState.DONE,
                 ExecutionType.OPPORTUNISTIC,
                 resource,
-                int(ContainerExitStatus.ABORTED),
+                exit_status=int(ContainerExitStatus.ABORTED),
                 diagnostics=LOST,
                 cause=Cause(CauseKind.NODE_LOST),
                 application_id=attempt.app.id,
