@@ -41,16 +41,14 @@ if TYPE_CHECKING:
 
     from ..records import container_protocol as nm
     from ..records.admin_protocol import (
-        DrainNodesResponse,
+        NodesResponse,
         QueueProperty,
         RefreshQueuesResponse,
-        ResumeNodesResponse,
         UpdateNodeResourceResponse,
     )
-    from ..records.application_updates import UpdateApplicationTagsResponse, UpdateApplicationTimeoutsResponse
     from ..records.explanation import ExplainResponse, Explanation
-    from ..records.figures import GetSchedulerFiguresResponse
     from ..records.history import GetEventsRequest, GetEventsResponse
+    from ..records.scheduler_protocol import GetSchedulerFiguresResponse
 
 ANSWER_GRACE = 10.0
 """Seconds that an answer may take beyond the time that a call asks the daemon to hold it."""
@@ -111,7 +109,7 @@ class YarnClient:
 
     def scheduler_figures(self) -> GetSchedulerFiguresResponse:
         """What the RM counts beside its reports."""
-        from ..records.figures import GetSchedulerFiguresRequest
+        from ..records.scheduler_protocol import GetSchedulerFiguresRequest
 
         response: GetSchedulerFiguresResponse = self._call(
             self._rm, "getSchedulerFigures", GetSchedulerFiguresRequest()
@@ -149,7 +147,7 @@ class YarnClient:
 
     def kill_application(self, application_id: str, diagnostics: str = "") -> ApplicationReport:
         """End an application; as it is then. Raises ApplicationNotFoundError."""
-        response: rm.KillApplicationResponse = self._call(
+        response: rm.ApplicationResponse = self._call(
             self._rm, "forceKillApplication", rm.KillApplicationRequest(application_id, diagnostics)
         )
         return response.application
@@ -159,7 +157,7 @@ class YarnClient:
     ) -> ApplicationReport:
         """Put an application into another queue; as it is then. Raises what the RM refused."""
         request = rm.MoveApplicationRequest(application_id, queue, dry_run)
-        response: rm.MoveApplicationResponse = self._call(self._rm, "moveApplicationAcrossQueues", request)
+        response: rm.ApplicationResponse = self._call(self._rm, "moveApplicationAcrossQueues", request)
         return response.application
 
     def update_priority(
@@ -167,9 +165,7 @@ class YarnClient:
     ) -> ApplicationReport:
         """Give an application another priority; as it is then. Raises what the RM refused."""
         request = rm.UpdateApplicationPriorityRequest(application_id, priority, dry_run)
-        response: rm.UpdateApplicationPriorityResponse = self._call(
-            self._rm, "updateApplicationPriority", request
-        )
+        response: rm.ApplicationResponse = self._call(self._rm, "updateApplicationPriority", request)
         return response.application
 
     def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:
@@ -212,7 +208,7 @@ class YarnClient:
         """Begin to drain nodes; as they are then, and how many containers they have."""
         from ..records.admin_protocol import DrainNodesRequest
 
-        response: DrainNodesResponse = self._call(
+        response: NodesResponse = self._call(
             self._rm, "drainNodes", DrainNodesRequest(tuple(node_ids), timeout_ms, dry_run)
         )
         return response.nodes, response.containers
@@ -221,7 +217,7 @@ class YarnClient:
         """Use drained nodes again."""
         from ..records.admin_protocol import ResumeNodesRequest
 
-        response: ResumeNodesResponse = self._call(
+        response: NodesResponse = self._call(
             self._rm, "resumeNodes", ResumeNodesRequest(tuple(node_ids), dry_run)
         )
         return response.nodes
@@ -250,12 +246,10 @@ class YarnClient:
         self, application_id: str, expires_at_ms: int, *, dry_run: bool = False
     ) -> ApplicationReport:
         """Let an application end at ``expires_at_ms`` (epoch milliseconds), 0 for never. Raises what the RM refused."""
-        from ..records.application_updates import UpdateApplicationTimeoutsRequest
-
-        response: UpdateApplicationTimeoutsResponse = self._call(
+        response: rm.ApplicationResponse = self._call(
             self._rm,
             "updateApplicationTimeouts",
-            UpdateApplicationTimeoutsRequest(application_id, expires_at_ms, dry_run),
+            rm.UpdateApplicationTimeoutsRequest(application_id, expires_at_ms, dry_run),
         )
         return response.application
 
@@ -263,12 +257,10 @@ class YarnClient:
         self, application_id: str, tags: Sequence[str], *, dry_run: bool = False
     ) -> ApplicationReport:
         """Let an application have these tags and no others; as it is then. Raises what the RM refused."""
-        from ..records.application_updates import UpdateApplicationTagsRequest
-
-        response: UpdateApplicationTagsResponse = self._call(
+        response: rm.ApplicationResponse = self._call(
             self._rm,
             "updateApplicationTags",
-            UpdateApplicationTagsRequest(application_id, tuple(tags), dry_run),
+            rm.UpdateApplicationTagsRequest(application_id, tuple(tags), dry_run),
         )
         return response.application
 
@@ -386,7 +378,7 @@ class YarnClient:
         """Begin to pause a container; as it was then."""
         from ..records import container_protocol as nm
 
-        response: nm.PauseContainerResponse = self.node_call(
+        response: nm.ContainerStatusResponse = self.node_call(
             self.node(report.node_id), "pauseContainer", nm.PauseContainerRequest(report.container_id)
         )
         return response.status
@@ -395,7 +387,7 @@ class YarnClient:
         """Let a paused container go on as soon as there is room; as it was then."""
         from ..records import container_protocol as nm
 
-        response: nm.ResumeContainerResponse = self.node_call(
+        response: nm.ContainerStatusResponse = self.node_call(
             self.node(report.node_id), "resumeContainer", nm.ResumeContainerRequest(report.container_id)
         )
         return response.status

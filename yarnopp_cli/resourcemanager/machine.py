@@ -17,13 +17,13 @@ from ..allocation.asks import Ask
 from ..allocation.load_monitor import Claim
 from ..errors import NotYetSupportedError, YoppError
 from ..machine.calls import CallReceived, ConnectionLost, StopDaemon
-from ..records import activities, explanation, figures, history
 from ..records import admin_protocol as admin
-from ..records import application_updates as changes
 from ..records import client_protocol as client
 from ..records import distributed_protocol as distributed
+from ..records import explanation, history
 from ..records import mapreduce_report as mapreduce
 from ..records import master_protocol as master
+from ..records import scheduler_protocol as scheduling
 from ..records import tracker_protocol as tracker
 from ..settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings
 from ..settings.resourcemanager import ResourceManagerSettings
@@ -193,10 +193,10 @@ class ResourceManager:
                     vcores += ask.outstanding * ask.resource.vcores
         return Resource(memory, vcores)
 
-    def _figures(self, now: float) -> figures.GetSchedulerFiguresResponse:
+    def _figures(self, now: float) -> scheduling.GetSchedulerFiguresResponse:
         counted = self._context.metrics
         percentiles = counted.percentiles()
-        return figures.GetSchedulerFiguresResponse(
+        return scheduling.GetSchedulerFiguresResponse(
             self.pending(),
             counted.allocated,
             counted.released,
@@ -238,7 +238,7 @@ class ResourceManager:
                 self._events.get(call, request, now)
             case explanation.ExplainRequest() as request:
                 self._explain.get(call, request, now)
-            case activities.GetActivitiesRequest() as request:
+            case scheduling.GetActivitiesRequest() as request:
                 self._activities.get(call, request, now)
             case admin.DrainNodesRequest() as request:
                 self._admin.drain(call, request, now)
@@ -268,15 +268,15 @@ class ResourceManager:
                 self._clients.move(call, request, now)
             case client.UpdateApplicationPriorityRequest() as request:
                 self._clients.prioritise(call, request, now)
-            case changes.UpdateApplicationTimeoutsRequest() as request:
+            case client.UpdateApplicationTimeoutsRequest() as request:
                 self._changes.limit_lifetime(call, request, now)
-            case changes.UpdateApplicationTagsRequest() as request:
+            case client.UpdateApplicationTagsRequest() as request:
                 self._changes.set_tags(call, request, now)
             case client.GetQueueInfoRequest() as request:
                 self._clients.get_queues(call, request)
             case client.GetClusterInfoRequest():
                 self._clients.get_info(call, now)
-            case figures.GetSchedulerFiguresRequest():
+            case scheduling.GetSchedulerFiguresRequest():
                 self._context.reply(call.call_id, self._figures(now))
             case client.SetLifetimeRequest() as request:
                 self._lifetime.set_lifetime(call, request, now)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ...errors import InvalidStateError
 from ...machine.calls import CallReceived
-from ...records import application_updates as protocol
+from ...records import client_protocol as protocol
 from ..context import RMContext
 from .applications import RMApp
 
@@ -43,7 +43,7 @@ class ApplicationUpdates:
         elif not request.dry_run:
             context.deadlines.set(key, moment)
             app.context = replace(app.context, timeout_ms=request.expires_at_ms - app.submitted_ms)
-        context.reply(call.call_id, protocol.UpdateApplicationTimeoutsResponse(report))
+        context.reply(call.call_id, protocol.ApplicationResponse(report))
 
     def set_tags(
         self, call: CallReceived, request: protocol.UpdateApplicationTagsRequest, now: float
@@ -55,7 +55,7 @@ class ApplicationUpdates:
         report = replace(app.report(now), tags=tags)
         if not request.dry_run:
             app.context = replace(app.context, tags=tags)
-        self._context.reply(call.call_id, protocol.UpdateApplicationTagsResponse(report))
+        self._context.reply(call.call_id, protocol.ApplicationResponse(report))
 
     def _live(self, application_id: str) -> RMApp:
         app = self._find(application_id)

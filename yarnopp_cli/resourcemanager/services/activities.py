@@ -11,14 +11,14 @@ from executor.records import ExecutionType
 from ...allocation.asks import Ask, admits
 from ...errors import ApplicationNotFoundError, NodeNotFoundError
 from ...machine.calls import CallReceived
-from ...records.activities import (
+from ...records.reports import NodeState
+from ...records.scheduler_protocol import (
     ApplicationActivity,
     GetActivitiesRequest,
     GetActivitiesResponse,
     NodeActivity,
     RequestActivity,
 )
-from ...records.reports import NodeState
 from ..apps.applications import RMApp, RMAppAttempt
 from ..context import RMContext
 from ..guaranteed import queues

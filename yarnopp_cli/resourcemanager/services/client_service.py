@@ -19,6 +19,7 @@ from ...errors import (
 )
 from ...machine.calls import CallReceived
 from ...records.client_protocol import (
+    ApplicationResponse,
     GetApplicationAttemptsRequest,
     GetApplicationAttemptsResponse,
     GetApplicationsRequest,
@@ -32,13 +33,10 @@ from ...records.client_protocol import (
     GetQueueInfoRequest,
     GetQueueInfoResponse,
     KillApplicationRequest,
-    KillApplicationResponse,
     MoveApplicationRequest,
-    MoveApplicationResponse,
     SubmitApplicationRequest,
     SubmitApplicationResponse,
     UpdateApplicationPriorityRequest,
-    UpdateApplicationPriorityResponse,
     WaitForApplicationsRequest,
     WaitForApplicationsResponse,
     WaitForNodesRequest,
@@ -159,7 +157,7 @@ class ClientRMService:
         app = self.application(request.application_id)
         who = call.user or "a user"
         self._manager.kill(app, request.diagnostics or f"Application killed by {who}.", now)
-        self._context.reply(call.call_id, KillApplicationResponse(app.report(now)))
+        self._context.reply(call.call_id, ApplicationResponse(app.report(now)))
 
     # -- looking ---------------------------------------------------------------------------------------------
 
@@ -239,7 +237,7 @@ class ClientRMService:
         report = app.report(now)
         if request.dry_run:
             report = replace(report, queue=self._queues.leaf(request.queue).label)
-        self._context.reply(call.call_id, MoveApplicationResponse(report))
+        self._context.reply(call.call_id, ApplicationResponse(report))
 
     def prioritise(self, call: CallReceived, request: UpdateApplicationPriorityRequest, now: float) -> None:
         """Give an application another priority."""
@@ -248,7 +246,7 @@ class ClientRMService:
             app, request.priority, call.user, privileged=call.uid == 0, dry_run=request.dry_run
         )
         report = replace(app.report(now), priority=self._queues.capped(request.priority))
-        self._context.reply(call.call_id, UpdateApplicationPriorityResponse(report))
+        self._context.reply(call.call_id, ApplicationResponse(report))
 
     def get_info(self, call: CallReceived, now: float) -> None:
         """The cluster in short."""
