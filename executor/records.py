@@ -236,7 +236,7 @@ class ContainerStatus(ContainerFacts):
     state: ContainerState
     execution_type: ExecutionType
     resource: Resource = Resource()
-    application_id: str = ""
+    application_id: str = field(default="", kw_only=True)
 
     @property
     def was_shed(self) -> bool:
