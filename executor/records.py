@@ -358,7 +358,7 @@ class HostUtilization:
 class OpportunisticContainersStatus:
     """What a node tells of its opportunistic containers in each heartbeat (YARN's record of that name).
 
-    ``memory_used`` in MiB, and exact (YARN keeps whole GB, yarn-gaps G15). ``wait_queue_length`` counts queued
+    ``memory_used`` in MiB, and exact (YARN keeps whole GB). ``wait_queue_length`` counts queued
     containers of both types. ``estimated_queue_wait_ms`` -1 where nothing is known. ``paused`` are counted apart from
     the queue. ``lent_memory`` and ``lent_vcores`` are what may start here beyond what is not allocated; below zero
     what of that may not, for the machine is busy with other things. ``queued_memory`` and ``queued_vcores`` are

@@ -3,7 +3,7 @@
 Events in, commands out, time an argument (YARN's ``ContainerScheduler``, with the parts of ``ContainerImpl``
 and ``ContainersMonitorImpl`` that decide). It performs nothing, and knows neither cluster nor wire. Read
 ``executor/core/__init__.py`` first. Four layers: what is here (``book.py``), what is done (``actions.py``), what
-measurements lead to (``yielding.py``), and what happened, which is this module: one method an event.
+measurements lead to (``pressure_actions.py``), and what happened, which is this module: one method an event.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from .events import (
     UsageSampled,
 )
 from .invariants import check
+from .pressure_actions import PressureActions
 from .reclaim import reclaimable
-from .yielding import YieldingActions
 
 ContainerEvent = (
     ContainerUpdated
@@ -60,7 +60,7 @@ ContainerEvent = (
 """The events about one container that is known."""
 
 
-class ContainerScheduler(YieldingActions):
+class ContainerScheduler(PressureActions):
     """The machine of one node (``Machine[Event, Command]``).
 
     Made with ``total``, what its containers may have together; ``settings``; ``physical_cores``, what the

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import pytest
 
-from executor.linux.processes import read_stat
+from executor.linux.procfs import read_stat
 from executor.records import ContainerState, ContainerStatus, ExecutionType, Resource
 from executor.settings import ExecutorSettings
 from yarnopp_cli.cluster.rundir import RunDir

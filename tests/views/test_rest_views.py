@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yarnopp_cli.resourcemanager.metrics import OpportunisticSchedulerMetrics
 from yarnopp_cli.views.rest.metrics import Figure, prometheus, query_beans
 from yarnopp_cli.views.rest.xml import to_xml
 from yarnopp_cli.web.pages.html import esc, moment, path, state, tag
@@ -102,27 +101,3 @@ def test_html_pieces_escape_what_they_are_given() -> None:
         and ">00:00:01<" in moment(1000, 2000)
         and moment(0) == "-"
     )
-
-
-class _Place:
-    def names(self, location: str) -> bool:
-        return location in ("host1", "/rack1")
-
-
-def test_opportunistic_metrics_tell_localities_and_waits() -> None:
-    metrics = OpportunisticSchedulerMetrics()
-    metrics.asked("a", "k", 10.0)
-    metrics.granted("a", "k", {"host1": 1, "/rack1": 1}, _Place(), 3, 10.5)
-    metrics.granted("a", "k", {"/rack1": 1, "host2": 1}, _Place(), 2, 11.0)
-    metrics.granted("a", "k", {}, _Place(), 1, 12.0)
-    assert (metrics.node_local, metrics.rack_local, metrics.off_switch) == (1, 1, 1)
-    assert (metrics.allocated, metrics.waits, metrics.percentiles()[50], metrics.percentiles()[99]) == (
-        3,
-        3,
-        1000,
-        2000,
-    )
-    metrics.ended()
-    assert metrics.live == 2
-    metrics.granted("a", "k", {}, _Place(), 1, 13.0)
-    assert metrics.waits == 3, "the ask was served before: nothing is known of this one"

@@ -17,6 +17,8 @@ from ..settings.applications import ApplicationSettings
 
 APPLICATION_TYPE = "MAPREDUCE"
 NAME = "QuasiMonteCarlo"
+PERCENT = "mapreduce.job.num-opportunistic-maps-percent"
+"""The property that says how many of a hundred maps are opportunistic."""
 PRIORITY_FAST_FAIL_MAP = 5
 PRIORITY_REDUCE = 10
 PRIORITY_OPPORTUNISTIC_MAP = 19

@@ -7,6 +7,9 @@ from __future__ import annotations
 from executor.light import dataclass
 from executor.records import ExecutionType, Resource
 
+PERCENTILES = (50, 75, 90, 95, 99)
+"""Which percentiles of waiting times are told."""
+
 
 @dataclass(frozen=True, slots=True)
 class GetSchedulerFiguresRequest:

@@ -14,9 +14,7 @@ from ..records import (
     scheduler_protocol,
     tracker_protocol,
 )
-
-Methods = dict[str, tuple[type, type]]
-"""Method -> (request, response)."""
+from .wire import Methods
 
 
 def _merge(*tables: Methods) -> Methods:

@@ -316,7 +316,7 @@ def fields(app: ApplicationReport, now_ms: int) -> list[tuple[str, str]]:
         ("Final-State", app.final_status.value),
         ("Exit", or_dash(exit_code(app))),
         ("Tracking-URL", (app.tracking_url if _tracking(app) != _UNASSIGNED else "") or "N/A"),
-        ("AM Host", app.am_node_id or ("in its client" if app.unmanaged else "N/A")),
+        ("AM Host", app.am_node_id or ("runs in its client" if app.unmanaged else "N/A")),
         (
             "Aggregate Resource Allocation",
             f"{app.memory_seconds} MB-seconds, {app.vcore_seconds} vcore-seconds",

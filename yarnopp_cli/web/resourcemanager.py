@@ -16,6 +16,7 @@ from executor.records import ContainerState
 from ..cluster.inspection import cluster_document, inspect_cluster
 from ..cluster.rundir import RunDir
 from ..errors import NodeNotFoundError, NotYetSupportedError
+from ..masters.submission import resource_of
 from ..records import client_protocol as client
 from ..records.admin_protocol import UpdateNodeResourceRequest
 from ..records.container_protocol import (
@@ -31,7 +32,6 @@ from ..records.reports import (
     YarnApplicationState,
 )
 from ..records.scheduler_protocol import GetActivitiesRequest
-from ..resourcemanager.apps.submission import resource_of
 from ..rpc.server import user_name
 from ..settings.applications import ApplicationSettings
 from ..settings.loading import Configuration
@@ -150,7 +150,7 @@ class ClusterApi:
         return cluster_view.scheduler(answer.queues)
 
     async def activities(self, request: web.Request) -> Document:
-        """What stands against what waits, queue by queue; at one node with ``nodeId``."""
+        """Why pending requests are not scheduled, by queue; at one node with ``nodeId``."""
         node_id = request.query.get("nodeId", "")
         if node_id:
             await self.data.node(node_id)
@@ -159,7 +159,7 @@ class ClusterApi:
         return activities_view.cluster(answer, node_id, java_date(answer.at_ms), grouped=grouped)
 
     async def application_activities(self, request: web.Request) -> Document:
-        """What stands against what one application waits for."""
+        """Why the pending requests of one application are not scheduled."""
         report = await self.data.application(request.match_info["app"])
         if number(request, "limit") == 0:
             raise bad_request("limit must be greater than 0!")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ...errors import UsageError, YoppError
+from ...errors import NotYetSupportedError, UsageError, YoppError
 from ..table import COMMANDS
 from .options import HERE_ONLY, EngineOption, Rm
 from .output import Printer
@@ -75,9 +75,13 @@ def _offered(callback: Callable[..., Any] | None, path: str) -> Callable[..., An
         del values["engine"], values["rm"]
         if choice is None or choice.name != "yarn":
             return callback(**values)
-        from ..remote import run
+        if path != "status":
+            raise not_on_yarn(path, choice)
+        from ..lifecycle.yarn_status import report
 
-        return run(path, choice, values, signature)
+        printer = Printer.of(**{one: values[one] for one in ("quiet", "output", "json", "color", "verbose")})
+        check_remote(path, choice, values["run_dir"], ())
+        return report(printer, connected(choice, printer))
 
     parameters = []
     for parameter in signature.parameters.values():
@@ -104,6 +108,15 @@ def choice_of(values: Mapping[str, Any]) -> Choice:
         conf=values.get("conf"),
         define=values.get("define"),
         environ=os.environ,
+    )
+
+
+def not_on_yarn(path: str, engine: Choice) -> NotYetSupportedError:
+    """The error of a command that works on this host's clusters only."""
+    return NotYetSupportedError(
+        f"`yopp {path}` works on this host's clusters only",
+        because=f"it is not in YARN's REST API, and the engine is yarn ({engine.origin})",
+        hint="--engine local",
     )
 
 

@@ -14,9 +14,11 @@ import typer
 
 from ...errors import UsageError
 from ...masters import pi as masters_pi
+from ...masters.pi import PERCENT
 from ...records.requests import ApplicationSubmissionContext
 from ..frame.command import Needs, command
 from ..frame.options import (
+    HERE_ONLY,
     DryRun,
     ExitCode,
     ExitRule,
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
     from ...records.mapreduce import JobProperty
     from ...settings.applications import ApplicationSettings
     from ...settings.loading import Configuration
-
-PERCENT = "mapreduce.job.num-opportunistic-maps-percent"
 
 Maps = Annotated[int, typer.Argument(metavar="NMAPS", help="How many maps.")]
 Samples = Annotated[int, typer.Argument(metavar="NSAMPLES", help="How many points in each.")]
@@ -49,18 +49,20 @@ Detach = Annotated[
 ]
 
 
-@command("pi", "yopp pi 10 1000", f"yopp pi -D{PERCENT}=40 50 100", needs=Needs.JOBS, progress=True)
+@command(
+    "pi", "yopp pi 10 1000", f"yopp pi -D{PERCENT}=40 50 100", needs=Needs.JOBS, progress=True, yarn=True
+)
 def pi(
     session: Session,
     maps: Maps,
     samples: Samples,
     percent: Percent = None,
-    detach: Detach = False,
-    exit_code: ExitCode = ExitRule.highest,
-    queue: Queue = "default",
-    tag: Tags = None,
+    detach: Annotated[Detach, HERE_ONLY] = False,
+    exit_code: Annotated[ExitCode, HERE_ONLY] = ExitRule.highest,
+    queue: Annotated[Queue, HERE_ONLY] = "default",
+    tag: Annotated[Tags, HERE_ONLY] = None,
     dry_run: DryRun = False,
-    timeout: JobTimeout = None,
+    timeout: Annotated[JobTimeout, HERE_ONLY] = None,
 ) -> int:
     """Estimate pi with NMAPS maps of NSAMPLES points each, exactly as Hadoop's example does.
 
@@ -69,11 +71,15 @@ def pi(
     NSAMPLES only.
     """
     from ...jobs.pifiles import PiDirectory, program, read_result
-    from .running import Outcome, Shown, client_of, start
+    from .running import Outcome, Shown, client_here, start
 
     printer = session.printer
     masters_pi.check_size(maps, samples)
-    client = client_of(session)
+    if session.yarn is not None:
+        from .hadoop_pi import pi as by_hadoop
+
+        return by_hadoop(session, maps, samples, percent, dry_run=dry_run)
+    client = client_here(session)
     settings = _with_share(client.settings, percent)
     silent = printer.is_json or printer.ids_only or detach or dry_run
     say: Callable[[str], None] = (lambda text: None) if silent else printer.text

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...errors import EXIT_FAILURE, EXIT_INTERRUPTED, YoppError
 from ...jobs import progress
@@ -29,6 +29,9 @@ from ...rpc.plain import encode
 from ...settings.resourcemanager import ResourceManagerSettings
 from ..frame.output import Printer, is_terminal
 from ..frame.session import Session
+
+if TYPE_CHECKING:
+    from .on_yarn import YarnJobs
 
 FIRST_LINE_SECONDS = 0.5
 """A job says where it stands when all its tasks have found a place, or after this time."""
@@ -261,8 +264,17 @@ class Outcome:
         return self.end.final_status is FinalApplicationStatus.SUCCEEDED
 
 
-def client_of(session: Session) -> JobClient:
-    """A connection to the cluster of this command's run directory, made when first used."""
+def client_of(session: Session) -> JobClient | YarnJobs:
+    """The cluster that the command line means, connected to when first used."""
+    if session.yarn is None:
+        return client_here(session)
+    from .on_yarn import YarnJobs
+
+    return YarnJobs(session.yarn, session.printer)
+
+
+def client_here(session: Session) -> JobClient:
+    """This host's cluster, connected to, or started, when first used."""
     for line in session.configuration.warnings:
         session.printer.warn(line)
     return JobClient(session.run_dir, session.configuration, session.printer.note)
@@ -270,20 +282,23 @@ def client_of(session: Session) -> JobClient:
 
 def start(
     session: Session,
-    client: JobClient,
+    client: JobClient | YarnJobs,
     job: JobSpec,
     submission: ApplicationSubmissionContext,
     shown: Shown,
     *,
     detach: bool,
     dry_run: bool,
+    debug: bool = False,
     ended: Callable[[Outcome], dict[str, Any]] = lambda outcome: {},
 ) -> int:
     """Submit a job and see it through, or only the first with ``detach``, or neither with ``dry_run``; the exit code.
 
     ``submission`` is what the command line says of the application. ``ended`` is told the outcome before anything is
-    printed of it, and answers with more for the job's document.
+    printed of it, and answers with more for the job's document. ``debug`` makes YARN's master say more.
     """
+    if not isinstance(client, JobClient):
+        return client.start(job, submission, detach=detach, dry_run=dry_run, debug=debug)
     printer = session.printer
     if dry_run:
         from .dry_run import tell

@@ -9,7 +9,6 @@ from __future__ import annotations
 from executor.records import ExecutionType
 
 from ...allocation.asks import Ask, admits
-from ...errors import ApplicationNotFoundError, NodeNotFoundError
 from ...machine.calls import CallReceived
 from ...records.reports import NodeState
 from ...records.scheduler_protocol import (
@@ -19,10 +18,10 @@ from ...records.scheduler_protocol import (
     NodeActivity,
     RequestActivity,
 )
-from ..apps.applications import RMApp, RMAppAttempt
 from ..context import RMContext
-from ..guaranteed import queues
-from ..nodes.nodes import RMNode
+from ..entities import GONE, RMApp, RMAppAttempt, RMNode
+from ..reports import node_report
+from ..scheduler import queues
 
 MOST_REQUESTS = 100
 """Asks of one application that are told of; more of them wait for the same."""
@@ -31,7 +30,7 @@ _LIMITS = {
     queues.USER_LIMIT: "user {user} has what one user may have in queue {queue} now",
     queues.AM_LIMIT: "masters have what they may have in queue {queue}",
 }
-_GONE = (NodeState.LOST, NodeState.SHUTDOWN, NodeState.DECOMMISSIONED)
+_GONE = GONE | {NodeState.DECOMMISSIONED}
 
 
 class ActivitiesService:
@@ -43,12 +42,10 @@ class ActivitiesService:
     def get(self, call: CallReceived, request: GetActivitiesRequest, now: float) -> None:
         """Raises ApplicationNotFoundError, NodeNotFoundError."""
         context = self._context
-        if request.application_id and request.application_id not in context.applications:
-            raise ApplicationNotFoundError(
-                f"Application with id '{request.application_id}' doesn't exist in RM."
-            )
-        if request.node_id and request.node_id not in context.nodes:
-            raise NodeNotFoundError(f"Node {request.node_id} doesn't exist", hint="yopp node list")
+        if request.application_id:
+            context.application(request.application_id)
+        if request.node_id:
+            context.node(request.node_id)
         nodes = [
             node
             for name, node in context.nodes.items()
@@ -62,12 +59,7 @@ class ActivitiesService:
 
     def _application(self, app: RMApp, nodes: list[RMNode]) -> ApplicationActivity:
         attempt = app.attempt
-        asks = [
-            ask
-            for table in (attempt.guaranteed_asks, attempt.opportunistic_asks)
-            for ask in table
-            if ask.outstanding
-        ]
+        asks = [ask for table in attempt.tables for ask in table if ask.outstanding]
         return ApplicationActivity(
             app.id,
             tuple(queue.settings.name for queue in reversed(list(app.leaf.line()))),
@@ -108,6 +100,6 @@ def _at_node(attempt: RMAppAttempt, ask: Ask, node: RMNode, kind: ExecutionType)
     elif node.load.awaited:
         reason = "guaranteed containers wait for room here, and nothing is queued before them"
     else:
-        told = node.report(0.0).opportunistic
+        told = node_report(node, 0.0).opportunistic
         reason = f"no room for {size}, and the queue is full ({told.queued} of {told.queue_capacity} places)"
     return NodeActivity(node.node_id, reason or "there is room: it is others' turn", not reason)

@@ -14,10 +14,10 @@ from ...explain.containers import beside_master, limit_of, too_big, unusable
 from ...explain.words import amount, count, listed, short, span
 from ...records.explanation import Reason, ReasonCode
 from ...records.reports import NodeState
-from ..apps.applications import RMAppAttempt
 from ..context import RMContext
-from ..guaranteed import queues
-from ..nodes.nodes import RMNode
+from ..entities import RMAppAttempt, RMNode
+from ..reports import node_report
+from ..scheduler import queues
 
 
 class AskReasons:
@@ -64,7 +64,7 @@ class AskReasons:
             return [one for one in beside[:1] if one is not None]
         usable = [node for node in large if node.usable]
         if not usable:
-            why = [one for node in large for one in unusable(node.report(0.0))]
+            why = [one for node in large for one in unusable(node_report(node, 0.0))]
             draining = [one for one in why if one.code is ReasonCode.NODE_DRAINING]
             text = listed([one.text for one in (draining or why)[:3]])
             return [Reason((draining or why)[0].code, text, by=tuple(node.node_id for node in large[:20]))]
@@ -146,7 +146,7 @@ def is_gone(node: RMNode) -> bool:
 
 def _full_queues(ask: Ask, nodes: Sequence[RMNode]) -> Reason:
     """Opportunistic containers find neither room nor a place in a queue."""
-    reports = [node.report(0.0) for node in nodes]
+    reports = [node_report(node, 0.0) for node in nodes]
     room = sum(limit_of(report) for report in reports)
     queued = sum(report.opportunistic.queued for report in reports)
     node = "the node has" if len(nodes) == 1 else "no node has"

@@ -386,7 +386,7 @@ def _number(value: float) -> str:
 def query_beans(beans: Sequence[Bean], query: str, get: str) -> tuple[int, dict[str, Any]]:
     """Those whose name matches ``qry`` (``Hadoop:*``); with ``get`` (``NAME::ATTRIBUTE``) one attribute alone.
 
-    With the status that Hadoop's servlet gives: 400 for a ``get`` that is none, 404 for an attribute that is not there.
+    With the status that Hadoop's servlet gives: 400 for a malformed ``get``, 404 for an attribute that does not exist.
     """
     if not get:
         if query and ":" not in query:
