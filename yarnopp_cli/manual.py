@@ -236,7 +236,7 @@ def yopp_page() -> Page:
     """``yopp(1)`` of this very version. Imports every command."""
     import typer
 
-    from yarnopp_cli.cli.app import build
+    from yarnopp_cli.cli.tree import build
 
     return command_page(typer.main.get_command(build()))
 
@@ -245,7 +245,7 @@ def named_page(name: str) -> Page:
     """``yopp-NAME(1)`` of this very version: one command and all below it."""
     import typer
 
-    from yarnopp_cli.cli.app import build
+    from yarnopp_cli.cli.tree import build
 
     root = typer.main.get_command(build())
     parent = root.context_class(root, info_name="yopp")
@@ -262,7 +262,7 @@ def root_help() -> str:
     """What ``yopp --help`` prints, at 80 columns."""
     import typer
 
-    from yarnopp_cli.cli.app import build
+    from yarnopp_cli.cli.tree import build
 
     command = typer.main.get_command(build())
     context = command.make_context("yopp", [], resilient_parsing=True, terminal_width=80)

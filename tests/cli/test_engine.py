@@ -15,10 +15,10 @@ import typer
 
 from tests.live.conftest import ROOT as SOURCE
 from tests.live.conftest import wait_until
-from yarnopp_cli.cli.app import build
 from yarnopp_cli.cli.frame.command import REGISTERED
 from yarnopp_cli.cli.frame.engine_options import HERE, concerns
 from yarnopp_cli.cli.table import TABLE
+from yarnopp_cli.cli.tree import build
 
 from .conftest import Ended
 from .fake import Cluster

@@ -223,7 +223,7 @@ def _starting(candidates: list[str], beginning: str) -> list[str]:
 
 
 def _root() -> Any:
-    from ..app import build
+    from ..tree import build
 
     return typer.main.get_command(build())
 
