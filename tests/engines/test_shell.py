@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from yarnopp_cli.resourcemanager.apps.submission import read
 
 from executor.records import ExecutionType, Resource
 from yarnopp_cli.client.shell import CLASSPATH, MASTER, body, command
 from yarnopp_cli.masters.distributedshell import ContainerRetryContext, plan
+from yarnopp_cli.masters.submission import read
 from yarnopp_cli.records.jobs import JobSpec, TaskSpec
 from yarnopp_cli.records.requests import ApplicationSubmissionContext
 
