@@ -18,15 +18,9 @@ from yarnopp_cli.records.client_protocol import GetClusterNodesRequest, KillAppl
 from yarnopp_cli.records.container_protocol import StopContainersRequest, StopContainersResponse
 from yarnopp_cli.records.master_protocol import AllocateRequest
 from yarnopp_cli.records.requests import ResourceRequest, Token
-from yarnopp_cli.rpc.codec import (
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    PARSE_ERROR,
-    Codec,
-    WireError,
-)
+from yarnopp_cli.rpc.codec import Codec
 from yarnopp_cli.rpc.methods import METHODS, NM_METHODS, RM_METHODS
+from yarnopp_cli.rpc.wire import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, WireError
 
 CODEC = Codec(METHODS)
 

@@ -18,7 +18,7 @@ import typer
 from ..errors import EXIT_FAILURE, EXIT_HADOOP_USAGE, EXIT_NOT_PERMITTED, EXIT_USAGE, UsageError, YoppError
 from .frame import output
 from .frame.argv import rewrite
-from .frame.common import alarm_kept
+from .frame.timeout import alarm_kept
 from .tree import build as build
 
 EXIT_BUG = 70

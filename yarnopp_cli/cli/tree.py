@@ -11,8 +11,6 @@ from typer.core import TyperGroup
 
 from .frame import output
 from .frame.command import REGISTERED, group, made
-from .frame.common import complete
-from .frame.engine_options import offer
 from .frame.options import examples, new_typer
 from .table import COMMANDS, SECTIONS, TABLE
 
@@ -47,34 +45,11 @@ class _Commands(MutableMapping[str, Any]):
 def _load(name: str) -> Any:
     """The command ``name``, from its module. Raises KeyError if there is none of that name."""
     entry = COMMANDS[name]
-    module = import_module(f"{__package__}.{entry.module}")
-    for more in entry.more:
-        import_module(f"{__package__}.{more}")
+    for module in (entry.module, *entry.more):
+        import_module(f"{__package__}.{module}")
     if name in REGISTERED:
         return made(REGISTERED[name])
-    if not hasattr(module, "register"):
-        return group(name, entry.summary)
-    holder = new_typer(callback=_nothing)  # a callback makes it a group, whatever the module registers
-    module.register(holder)
-    offer(holder, name)
-    command: Any = typer.main.get_command(holder).commands[name]  # type: ignore[attr-defined]
-    if COMMANDS[name].group and not command.epilog:
-        command.epilog = examples(*_first_examples(command))
-    complete(command, name)
-    for path in REGISTERED:
-        if path.startswith(f"{name} "):
-            command.commands[path.partition(" ")[2]] = made(REGISTERED[path])
-    return command
-
-
-def _first_examples(group: Any) -> list[str]:
-    """The first example of each of a group's first two subcommands: examples for a group that names none."""
-    epilogs = [command.epilog for command in group.commands.values() if command.epilog]
-    return [epilog.splitlines()[2].strip() for epilog in epilogs[:2]]
-
-
-def _nothing() -> None:
-    """Stand for a group's callback."""
+    return group(name, entry.summary)
 
 
 class _Root(TyperGroup):

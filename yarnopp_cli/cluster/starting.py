@@ -417,7 +417,7 @@ def _refuse_running(run_dir: RunDir, name: str) -> None:
     daemon = run_dir.daemon(name)
     if daemon is not None:
         raise YoppError(
-            f"{name} runs already",
+            f"{name} is already running",
             because=f"process {daemon.process.pid} holds {run_dir.pid_file(name)}",
             hint=f"`yopp {name[:2]} stop` ends it",
         )

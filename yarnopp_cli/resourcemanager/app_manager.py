@@ -13,7 +13,7 @@ from executor.causes import Cause, CauseKind
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, exit_status_name
 
 from ..allocation.asks import normalise
-from ..machine.tokens import AMRM_TOKEN, sign
+from ..machine.tokens import AM_TOKEN_FILE, AMRM_TOKEN, sign
 from ..records.history import EventKind
 from ..records.ids import ApplicationAttemptId, ApplicationId
 from ..records.master_protocol import AllocateResponse, FinishApplicationMasterRequest
@@ -28,8 +28,6 @@ from .lives import AppEvent, AttemptEvent, AttemptState
 from .mapreduce import TaskBook
 from .scheduler.queues import LeafQueue
 
-AM_TOKEN_FILE = "am-token.json"
-"""The file in a master's private directory that holds its AMRMToken, as the JSON of the Token record."""
 FINISHING_GRACE = 5.0
 """Seconds that a master's container has to end by itself after its master has unregistered."""
 AM_SHUTDOWN = "AM_SHUTDOWN"

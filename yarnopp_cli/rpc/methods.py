@@ -16,9 +16,7 @@ from ..records import (
     master_protocol,
     tracker_protocol,
 )
-
-Methods = dict[str, tuple[type, type]]
-"""Method -> (request, response)."""
+from .wire import Methods
 
 
 def _merge(*tables: Methods) -> Methods:

@@ -21,8 +21,9 @@ from typing import Final
 
 from ..errors import RemoteError, YoppError
 from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
-from .codec import INVALID_REQUEST, MAX_LINE_BYTES, CallId, Codec, Methods, WireError
+from .codec import Codec
 from .tcp import TcpCaller, any_address, loopback_address
+from .wire import INVALID_REQUEST, MAX_LINE_BYTES, CallId, Lines, Methods, WireError
 
 _log = logging.getLogger(__name__)
 
@@ -198,9 +199,8 @@ class _Connection(asyncio.Protocol):
         self.gone = asyncio.Event()
         self._server = server
         self._transport: asyncio.Transport | None = None
+        self._lines = Lines(server.max_line_bytes)
         self._tcp: TcpCaller | None = None
-        self._input = bytearray()
-        self._searched = 0
         self._output: list[bytes] = []
         self._flush_due = False
 
@@ -244,21 +244,13 @@ class _Connection(asyncio.Protocol):
         # What has come is acted on only if it is still his who opened the connection.
         if self._tcp is not None and not self._identify(self._tcp.uid()):
             return
-        self._input += data
-        while (end := self._input.find(b"\n", self._searched)) >= 0:
-            if end > self._server.max_line_bytes:
-                break
-            line = bytes(self._input[:end])
-            del self._input[: end + 1]
-            self._searched = 0
+        for line in self._lines.add(data):
             if line.strip():
                 self._server._received(self, line)
-        else:
-            self._searched = len(self._input)
-        if len(self._input) > self._server.max_line_bytes:
+        if self._lines.too_long:
             message = f"a line is longer than {self._server.max_line_bytes} bytes"
             self.write(self._server.codec.encode_wire_error(WireError(INVALID_REQUEST, message)))
-            self._input.clear()
+            self._lines.clear()
             self.flush()
             self.close()
 
@@ -333,7 +325,7 @@ def remove_stale_socket(path: str) -> None:
         if stat.S_ISSOCK(os.lstat(path).st_mode):
             os.unlink(path)
             return
-        raise YoppError(f"cannot listen on {path}", because="it is there, and is no socket") from None
+        raise YoppError(f"cannot listen on {path}", because="it exists but is not a socket") from None
     except OSError as error:
         raise YoppError(f"cannot listen on {path}", because=_reason(error)) from None
     finally:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ..errors import ConnectionFailedError, YoppError
 from ..machine.calls import CallReceived, Reply, ReplyError
-from ..rpc.methods import Methods
+from ..rpc.wire import Methods
 
 NUMBERS_FROM: Final = 1 << 62
 CONNECTION: Final = 1 << 62

@@ -1,6 +1,6 @@
 """What nodes tell and are told: registration, heartbeats, loss (YARN's ``ResourceTrackerService``).
 
-A heartbeat may be held until there is something for its node (decision 11.16); a newer one of the same node
+A heartbeat may be held until there is something for its node; a newer one of the same node
 answers the older at once, without news. Nothing here starts or ends a container; nodes do.
 """
 

@@ -1,35 +1,33 @@
-"""The manual, from the declarations: properties, commands, options. Pure but for ``main``, which writes it.
+"""The pages of the manual, from the declarations of properties, commands and options. Writes no file.
 
-``python -m yarnopp_cli.manual`` rewrites the generated files of the source tree (``GENERATED``); a test
-compares them with what would be written. ``yopp man`` shows the same pages.
+``GENERATED`` names the files of the source tree that are made here; ``yopp man`` shows the same pages.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from executor.settings import ExecutorSettings, Property
-from yarnopp_cli import __version__
-from yarnopp_cli import manual_text as text
-from yarnopp_cli.cli.table import COMMANDS, TABLE
-from yarnopp_cli.roff import Block, Literal, Page, Paragraph, Subheading, Tagged, to_man
-from yarnopp_cli.settings.applications import ApplicationSettings, EngineSettings
-from yarnopp_cli.settings.loading import describe
-from yarnopp_cli.settings.nodemanager import HardwareSettings, NodeManagerSettings
-from yarnopp_cli.settings.queue_properties import KEYS
-from yarnopp_cli.settings.queues import CapacitySchedulerSettings
-from yarnopp_cli.settings.registry import PROPERTIES_OF
-from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
-from yarnopp_cli.settings.web import WebSettings
+
+from .. import __version__
+from ..cli.table import COMMANDS, TABLE
+from ..settings.applications import ApplicationSettings, EngineSettings
+from ..settings.loading import describe
+from ..settings.nodemanager import HardwareSettings, NodeManagerSettings
+from ..settings.queue_properties import KEYS
+from ..settings.queues import CapacitySchedulerSettings
+from ..settings.registry import PROPERTIES_OF
+from ..settings.resourcemanager import ResourceManagerSettings
+from ..settings.web import WebSettings
+from . import text
+from .roff import Block, Literal, Page, Paragraph, Subheading, Tagged, to_man
 
 DATE = "2026-11-22"
-"""That of the last change to the pages by hand. Pages that carried the day's date would never be current."""
+"""The date of the last change to the pages by hand: with the date of the day they would never be current."""
 
 TITLES: dict[type, str] = {
     ResourceManagerSettings: "ResourceManager",
@@ -44,7 +42,7 @@ TITLES: dict[type, str] = {
 """The headings of the settings classes."""
 
 _OF_JOBS = ("MS", "TIME")
-"""How the times of a job's own --timeout are called: that stops the job, not only its command."""
+"""The metavars of --timeout and the like that stop the job itself, not only its command."""
 COMMON_OPTIONS = frozenset(
     {
         "--conf",
@@ -107,18 +105,19 @@ def default_toml() -> str:
     for kind, declarations in PROPERTIES_OF.items():
         lines += ["", "", f"# ---- {TITLES[kind]} ----"]
         for declared in declarations:
-            lines.append("")
-            for paragraph in property_texts(declared):
-                lines += textwrap.wrap(paragraph, 108, initial_indent="# ", subsequent_indent="# ")
-            # TOML writes booleans, numbers and plain texts as JSON does.
-            lines.append(f"#{declared.name} = {json.dumps(declared.default)}")
+            lines += _toml_lines(declared, "#")
     lines += ["", "", "# ---- Properties of one queue; <queue-path> is root, root.default, root.a.b ----"]
     for pattern in KEYS.values():
-        lines.append("")
-        for paragraph in property_texts(pattern):
-            lines += textwrap.wrap(paragraph, 108, initial_indent="# ", subsequent_indent="# ")
-        lines.append(f"# {pattern.name} = {json.dumps(pattern.default)}")
+        lines += _toml_lines(pattern, "# ")
     return "\n".join(lines) + "\n"
+
+
+def _toml_lines(declared: Property, mark: str) -> list[str]:
+    lines = [""]
+    for paragraph in property_texts(declared):
+        lines += textwrap.wrap(paragraph, 108, initial_indent="# ", subsequent_indent="# ")
+    # TOML writes booleans, numbers and plain texts as JSON does.
+    return [*lines, f"{mark}{declared.name} = {json.dumps(declared.default)}"]
 
 
 def command_page(root: Any) -> Page:
@@ -176,7 +175,7 @@ def single_page(command: Any, context: Any, name: str, summary: str) -> Page:
 
 def _keys() -> tuple[Block, ...]:
     """The keys of ``yopp top``. Imports Textual."""
-    from yarnopp_cli.tui.keys import sections
+    from ..tui.keys import sections
 
     blocks: list[Block] = []
     for title, keys in sections():
@@ -232,25 +231,27 @@ def _paragraphs(help_text: str) -> list[str]:
     return [" ".join(part.split()) for part in help_text.replace("\b", "").split("\n\n") if part.strip()]
 
 
-def yopp_page() -> Page:
-    """``yopp(1)`` of this very version. Imports every command."""
+def _root() -> Any:
+    """The command line of this very version, as the parser's group. Imports every command that is asked for."""
     import typer
 
-    from yarnopp_cli.cli.tree import build
+    from ..cli.tree import build
 
-    return command_page(typer.main.get_command(build()))
+    return typer.main.get_command(build())
+
+
+def yopp_page() -> Page:
+    """``yopp(1)`` of this very version."""
+    return command_page(_root())
 
 
 def named_page(name: str) -> Page:
     """``yopp-NAME(1)`` of this very version: one command and all below it."""
-    import typer
-
-    from yarnopp_cli.cli.tree import build
-
-    root = typer.main.get_command(build())
-    parent = root.context_class(root, info_name="yopp")
-    command = root.commands[name]  # type: ignore[attr-defined]
-    context = command.context_class(command, info_name=name, parent=parent)
+    root = _root()
+    command = root.commands[name]
+    context = command.context_class(
+        command, info_name=name, parent=root.context_class(root, info_name="yopp")
+    )
     return single_page(command, context, f"yopp {name}", COMMANDS[name].summary)
 
 
@@ -260,19 +261,17 @@ def _maker(name: str) -> Callable[[], str]:
 
 def root_help() -> str:
     """What ``yopp --help`` prints, at 80 columns."""
-    import typer
-
-    from yarnopp_cli.cli.tree import build
-
-    command = typer.main.get_command(build())
+    command = _root()
     context = command.make_context("yopp", [], resilient_parsing=True, terminal_width=80)
-    return command.get_help(context).rstrip() + "\n"
+    help_text: str = command.get_help(context)
+    return help_text.rstrip() + "\n"
 
 
 def states_document() -> str:
     """``docs/states.md``: each table of transitions, as a diagram and in words."""
     from executor.core.container import container_states
-    from yarnopp_cli.resourcemanager import lives
+
+    from ..resourcemanager import lives
 
     lines = [
         "# States",
@@ -297,18 +296,3 @@ GENERATED: dict[str, Callable[[], str]] = {
     **{f"man/yopp-{entry.name}.1": _maker(entry.name) for entry in TABLE},
 }
 """The generated files of the source tree, and what makes each."""
-
-
-def main() -> None:
-    """Rewrite the generated files of the source tree that this module lies in."""
-    root = Path(__file__).resolve().parent.parent
-    if not (root / "pyproject.toml").exists():
-        sys.exit(f"error: {root} is no source tree of yopp\n  hint: run this in a clone")
-    for name, make in GENERATED.items():
-        target = root / name
-        target.parent.mkdir(exist_ok=True)
-        target.write_text(make(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
