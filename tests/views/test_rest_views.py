@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yarnopp_cli.views.rest.metrics import Figure, prometheus, query_beans
+from executor.records import Resource
+from tests.tui.fake import cluster
+from yarnopp_cli.records.figures import GetSchedulerFiguresResponse
+from yarnopp_cli.views.rest.metrics import Figure, of_cluster, prometheus, query_beans
 from yarnopp_cli.views.rest.xml import to_xml
 from yarnopp_cli.web.pages.html import esc, moment, path, state, tag
 
@@ -101,3 +104,32 @@ def test_html_pieces_escape_what_they_are_given() -> None:
         and ">00:00:01<" in moment(1000, 2000)
         and moment(0) == "-"
     )
+
+
+def test_a_figure_is_declared_once_for_beans_and_for_prometheus() -> None:
+    counted = GetSchedulerFiguresResponse(
+        pending=Resource(512, 1),
+        allocated=9,
+        released=4,
+        waits=7,
+        percents=(50, 99),
+        percentiles_ms=(20, 3000),
+    )
+    picture = cluster()
+    process = {"resident_bytes": float(5 << 20), "cpu_seconds": 1.5}
+    found = of_cluster(picture.info, picture.applications, picture.nodes, counted, 3, process)
+    beans = {bean["name"].partition("name=")[2]: bean for bean in found.beans}
+    lines = prometheus(found.samples).splitlines()
+    assert (
+        beans["ClusterMetrics"]["CapabilityMB"] == 32768
+        and f"yopp_memory_capacity_bytes {32768 << 20}" in lines
+    )
+    assert beans["QueueMetrics,q0=root"]["PendingMB"] == 512
+    assert beans["OpportunisticSchedulerMetrics"]["AllocateLatencyOQuantiles99thPercentileTime"] == 3000
+    assert 'yopp_opportunistic_allocation_wait_seconds{quantile="0.99"} 3' in lines
+    assert (
+        beans["yopp"]["ResidentMB"] == 5.0
+        and 'yopp_daemon_cpu_seconds_total{daemon="resourcemanager"} 1.5' in lines
+    )
+    named = [one for one in found.samples if one.name]
+    assert all(any(line.startswith(one.name) for line in lines) for one in named)

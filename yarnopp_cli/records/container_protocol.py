@@ -92,7 +92,7 @@ class SignalContainerResponse:
 
 @dataclass(frozen=True, slots=True)
 class PauseContainerRequest:
-    """Make every process of a running container stand still, until a person resumes it."""
+    """Pause every process of a running container until a person resumes it."""
 
     container_id: str
     diagnostics: str = ""

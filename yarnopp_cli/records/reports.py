@@ -72,7 +72,7 @@ class JobSummary:
     say in which type the completed ones ran; ``queued`` how many waited in a node's queue before they ran;
     ``upgraded`` how many asked for an opportunistic container and were given a guaranteed one;
     ``preempted`` how often one was killed, shed or refused and asked for again, ``shed`` how many of these had never
-    run; ``paused`` how many stood still for ``paused_ms_total`` together, most of it for ``paused_for``
+    run; ``paused`` how many were paused, for ``paused_ms_total`` together, most of it for ``paused_for``
     (``ContainerStatus.stood_for``), over those that ended; ``awaited`` how many waited to be granted; ``waited`` how
     many waited for that or in a queue, and ``wait_ms_total`` and ``wait_ms_max`` how long these waited for both, from
     when they were last asked for to the start, over completed ones. ``exit_code`` is the job's.

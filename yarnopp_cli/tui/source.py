@@ -6,7 +6,6 @@ that a frame without a terminal costs none.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -14,9 +13,9 @@ from contextlib import closing
 import psutil
 
 from executor.records import ContainerState, ExecutionType
-from executor.settings import ExecutorSettings
 
 from ..client.explaining import explain
+from ..client.limits import node_facts
 from ..client.local import YarnClient
 from ..errors import ConnectionFailedError, InvalidStateError, YoppError
 from ..records.client_protocol import GetContainersRequest
@@ -32,9 +31,6 @@ KILL, PAUSE, RESUME, PROMOTE, DEMOTE = "kill", "pause", "resume", "promote", "de
 ACTIONS = (KILL, PAUSE, RESUME, PROMOTE, DEMOTE)
 """What may be done to a container."""
 
-_STRICT = "yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage"
-_ENFORCED = "yarn.nodemanager.resource.memory.enforced"
-_PIDS = "yopp.nodemanager.container.pids-max"
 _PAUSE_SECONDS = 2.0
 """The longest wait for a container to be paused, which takes milliseconds."""
 
@@ -104,14 +100,7 @@ class Source:
     def facts(self, report: ContainerReport) -> NodeFacts | None:
         """How a container's node limits it; None if that cannot be learned."""
         with closing(YarnClient(self._rm_socket)) as client:
-            properties = client.cluster_info().properties
-            try:
-                info = client.node_info(client.node(report.node_id))
-            except ConnectionFailedError:
-                return None
-        return NodeFacts(
-            info.cgroups, info.total, len(os.sched_getaffinity(0)), _executor_settings(properties)
-        )
+            return node_facts(client, (client.node(report.node_id),), (report,)).get(report.node_id)
 
     def act(self, action: str, report: ContainerReport) -> str:
         """Do one of ACTIONS to a container; what has happened, in a few words."""
@@ -218,14 +207,3 @@ def _number_after(name: str, words: Sequence[str]) -> float:
             except ValueError:
                 return -1.0
     return -1.0
-
-
-def _executor_settings(properties: dict[str, str]) -> ExecutorSettings:
-    """Those settings that decide about limits, from what the cluster says it was started with."""
-    defaults = ExecutorSettings()
-    pids = properties.get(_PIDS, "")
-    return ExecutorSettings(
-        strict_resource_usage=properties.get(_STRICT, str(defaults.strict_resource_usage)).lower() == "true",
-        memory_enforced=properties.get(_ENFORCED, str(defaults.memory_enforced)).lower() == "true",
-        pids_max=int(pids) if pids.isdecimal() else defaults.pids_max,
-    )

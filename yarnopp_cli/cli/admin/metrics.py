@@ -45,7 +45,7 @@ def metrics(
 ) -> None:
     """Print the figures of the ResourceManager, or of a NodeManager, in Prometheus' text format.
 
-    With --json they are Hadoop's beans, as at /jmx. No web server need run.
+    With --json they are Hadoop's beans, as at /jmx. It works without a web server.
     """
     if (status := query_beans((), query, ""))[0] != 200:
         raise UsageError(

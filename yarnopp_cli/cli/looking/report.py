@@ -40,9 +40,9 @@ def report(
         ),
     ] = "",
 ) -> None:
-    """Write one self-contained HTML file about a job: who ran, queued and stood still, when and where.
+    """Write one self-contained HTML file about a job: when and where its containers ran, queued and were paused.
 
-    It shows the use of the nodes and how long containers waited, too. It needs Matplotlib (the extra `report`);
+    It also shows the use of the nodes and how long containers waited. It needs Matplotlib (the extra `report`);
     with --json the figures are printed instead. Jobs of clusters that have ended are found too.
     """
     printer = session.printer
@@ -63,8 +63,8 @@ def report(
         return
     if not found:
         raise YoppError(
-            f"nothing is known of the containers of {history.application.application_id}",
-            because="it has had none, or its events have been forgotten",
+            f"no containers of {history.application.application_id} are known",
+            because="it has had none, or its events are no longer kept",
             hint="yopp.resourcemanager.event-history.size says how many are remembered",
         )
     page = _page(history, found, numbers, vcores)
@@ -116,7 +116,7 @@ def _page(
 
 def _unstarted(found: list[timeline.Line]) -> str:
     number = sum(1 for one in found if not one.has_run)
-    return f" {number} did not come to run." if number else ""
+    return f" {number} never ran." if number else ""
 
 
 def find(session: Session, word: str) -> ApplicationHistory:

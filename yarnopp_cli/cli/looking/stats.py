@@ -34,7 +34,7 @@ def stats(
         Live(("app", "container", "node")),
     ] = None,
     count: Annotated[
-        int, typer.Option("-n", "--count", metavar="N", min=0, help="So many samples; 0 until Ctrl-C.")
+        int, typer.Option("-n", "--count", metavar="N", min=0, help="How many samples; 0 until Ctrl-C.")
     ] = 1,
     delay: Annotated[
         float, typer.Option("-d", "--delay", metavar="DUR", parser=duration, help="The time between them.")
@@ -43,7 +43,7 @@ def stats(
     """Print measured CPU and memory of nodes and live containers beside what they were allocated.
 
     CPU is in percent of one core, between two measurements of the node. With --json one object a line and node.
-    Of what was named and has ended, the last figures are shown: mean CPU, and memory at most.
+    For what has ended, the last figures are shown: mean CPU and peak memory.
     """
     if delay < LEAST_DELAY:
         raise UsageError(

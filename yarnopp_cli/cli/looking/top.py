@@ -28,7 +28,7 @@ def top(
         bool | None,
         typer.Option(
             "--readonly/--no-readonly",
-            help="No keys that change anything. [default: only in other people's clusters]",
+            help="Disable all keys that change anything. [default: only in other users' clusters]",
             show_default=False,
         ),
     ] = None,
@@ -60,7 +60,7 @@ def top(
     """Watch the cluster live: nodes, containers, applications, the queue, events, logs; kill, pause, promote.
 
     Keys are in the last line, all of them under `?`, and everything can be found by name under `:`. Without a
-    terminal, with --batch or with --json it prints frames and ends. It goes on while the cluster is away.
+    terminal, with --batch or with --json it prints frames and ends. It keeps running while the cluster is away.
     docs/top.md has a picture of every screen.
     """
     if interval < _SHORTEST:
