@@ -75,8 +75,8 @@ class ExecutorSettings:
         "yarn.nodemanager.opportunistic-containers-max-queue-length",
         0,
         at_least=0,
-        doc="""Determines the max number of opportunistic containers that can be queued at an NM. 0 lets no
-        opportunistic container wait: one that cannot start at once is refused.""",
+        doc="""Determines the max number of opportunistic containers that can be queued at an NM. With 0, no
+        opportunistic container can wait: one that cannot start at once is refused.""",
     )
     use_pause_for_preemption: bool = setting(
         "yarn.nodemanager.opportunistic-containers-use-pause-for-preemption",
@@ -88,109 +88,112 @@ class ExecutorSettings:
         "signal",
         choices=("signal", "freezer"),
         doc="""How a container is paused: by SIGSTOP to each of its processes (signal), or by the freezer of its
-        cgroup (freezer), which its processes can neither see nor outrun. A host without a freezer refuses the
-        second.""",
+        cgroup (freezer), which its processes can neither notice nor escape. On a host without a freezer, the
+        value freezer is an error.""",
     )
     paused_memory: str = setting(
         "yopp.nodemanager.paused-memory",
         "reclaim",
         choices=("reclaim", "keep", "release"),
-        doc="""What becomes of a paused container's memory where memory is what is short: the kernel takes back
-        what it can and the rest is kept (reclaim), all of it is kept and containers are killed instead (keep),
-        or all of it counts as given back although nothing was freed, as in YARN (release).""",
+        doc="""What happens to the memory of a paused container when memory is short. reclaim: the kernel takes
+        back what it can, and the container keeps the rest. keep: it keeps all of it, and containers are killed
+        instead. release: all of it counts as given back although nothing was freed, as in YARN.""",
     )
     admission: str = setting(
         "yarn.nodemanager.opportunistic-containers-queue-policy",
         "BY_QUEUE_LEN",
         choices=("BY_QUEUE_LEN", "BY_RESOURCES"),
-        doc="""Which opportunistic containers a node takes. BY_QUEUE_LEN: those that start at once, and as many more
-        as the queue holds. BY_RESOURCES: those that fit in what neither running nor queued containers need, so that
-        none ever waits for long; the queue length then counts as 0.""",
+        doc="""Which opportunistic containers a node accepts. BY_QUEUE_LEN: those that start at once, and as many
+        more as the queue holds. BY_RESOURCES: those that fit in what neither running nor queued containers need,
+        so that none waits for long; the queue length then counts as 0.""",
     )
     all_pass_through_queue: bool = setting(
         "yopp.nodemanager.opportunistic-queue.all-pass-through",
         False,
-        doc="""YARN's rule: each opportunistic container needs a place in the queue, also one that could start at
-        once, so that with a queue length of 0 all are refused. Otherwise one that starts at once needs none.""",
+        doc="""YARN's rule: every opportunistic container needs a place in the queue, even one that could start at
+        once, so that a queue length of 0 refuses all of them. Otherwise a container that starts at once needs no
+        place.""",
     )
     queue_policy: str = setting(
         "yopp.nodemanager.opportunistic-queue.policy",
         "FIFO_BACKFILL",
         choices=("FIFO_BACKFILL", "FIFO", "SHORTEST_FIRST", "LEAST_REMAINING_TASKS"),
-        doc="""Which queued opportunistic container starts next (YARN-5886). FIFO_BACKFILL: the first that fits, in
-        order of arrival. FIFO, YARN's rule: the first, and nobody while it does not fit or a guaranteed container
-        waits. SHORTEST_FIRST: of those that fit the one that is expected to run for the shortest time, by the
-        application master's word or else by the application's containers that ended here. LEAST_REMAINING_TASKS: of
-        those that fit one of the application with the fewest unfinished containers here. All but FIFO let later
-        arrivals overtake within the bounds of max-overtakes and max-wait-ms.""",
+        doc="""Which queued opportunistic container starts next (YARN-5886). FIFO_BACKFILL: the first that fits,
+        in order of arrival. FIFO, YARN's rule: the first, and no other while it does not fit or a guaranteed
+        container waits. SHORTEST_FIRST: of those that fit, the one with the shortest expected run time, as told
+        by the application master or else as measured on the application's containers that ended here.
+        LEAST_REMAINING_TASKS: of those that fit, one of the application with the fewest unfinished containers
+        here. All but FIFO let later arrivals overtake within the bounds of max-overtakes and max-wait-ms.""",
     )
     max_overtakes: int = setting(
         "yopp.nodemanager.opportunistic-queue.max-overtakes",
         100,
         at_least=0,
-        doc="""How often later opportunistic containers may start before one that waits, because it does not fit yet
-        or the queue's policy prefers them. 0 is YARN's strict FIFO, where the head of the queue blocks all behind
-        it.""",
+        doc="""How many later opportunistic containers may start before one that waits because it does not fit yet
+        or the queue's policy prefers others. 0 is YARN's strict FIFO, where the head of the queue blocks all
+        behind it.""",
     )
     max_wait_ms: int = setting(
         "yopp.nodemanager.opportunistic-queue.max-wait-ms",
         0,
         at_least=0,
-        doc="""How long an opportunistic container may wait while later ones are started before it; after that
-        nobody overtakes it. 0 for no such bound: max-overtakes alone holds.""",
+        doc="""How long an opportunistic container may wait while later ones are started before it; after that,
+        none overtakes it. 0 sets no such bound: max-overtakes alone applies.""",
     )
     paused_place: str = setting(
         "yopp.nodemanager.opportunistic-queue.paused-place",
         "ARRIVAL",
         choices=("ARRIVAL", "TAIL"),
         doc="""Where a paused opportunistic container waits to be resumed. ARRIVAL: before all that arrived later,
-        and it takes no place in the queue. TAIL, YARN's rule: behind all that are queued when it is paused, and it
-        takes a place.""",
+        without taking a place in the queue. TAIL, YARN's rule: behind all that are queued when it is paused,
+        taking a place in the queue.""",
     )
     hold_for_guaranteed_ms: int = setting(
         "yopp.nodemanager.opportunistic-queue.hold-for-guaranteed-ms",
         100,
         at_least=0,
-        doc="""For how long what a guaranteed container leaves behind is kept for the next one, where the RM says that
-        guaranteed containers wait for it: an opportunistic one would start in the gap and be killed at once. Where
-        preemption pauses nothing is lost by that, and nothing is kept. 0 is YARN's rule, where it starts.""",
+        doc="""How long the resources that a guaranteed container frees are kept for the next one, if the RM
+        reports that guaranteed containers wait for them: an opportunistic container would start in the gap and be
+        killed at once. Nothing is kept where preemption pauses, because pausing loses no work. 0 is YARN's rule:
+        the opportunistic container starts.""",
     )
     preemption_policy: str = setting(
         "yopp.nodemanager.preemption-policy",
         "MINIMAL",
         choices=("MINIMAL", "NEWEST_FIRST", "LEAST_WORK_LOST", "SPARE_NEARLY_DONE"),
-        doc="""Which opportunistic containers make room for a guaranteed one (YARN-5887). MINIMAL: the fewest that
-        suffice, the newest of those. LEAST_WORK_LOST: those whose end loses the fewest vcore-seconds.
-        SPARE_NEARLY_DONE: as MINIMAL, and containers of jobs that are nearly done only if the others do not suffice.
-        These three touch nobody where all would not suffice. NEWEST_FIRST, YARN's rule: one after the other, the
-        last started first, whatever its size, and also in vain.""",
+        doc="""Which opportunistic containers are preempted for a guaranteed one (YARN-5887). MINIMAL: the fewest
+        that suffice, and of those the newest. LEAST_WORK_LOST: those whose end loses the fewest vcore-seconds.
+        SPARE_NEARLY_DONE: as MINIMAL, but containers of jobs that are nearly done only if the others do not
+        suffice. These three preempt none where even all would not suffice. NEWEST_FIRST, YARN's rule: one after
+        the other, the last started first, whatever its size, even if that does not suffice.""",
     )
     nearly_done_percentage: int = setting(
         "yopp.nodemanager.preemption.nearly-done-percentage",
         75,
         at_least=0,
         at_most=100,
-        doc="""From which part on a job counts as nearly done for SPARE_NEARLY_DONE: of its containers that came to
-        this node, how many have ended, those that run counted by the part of their expected time that has
-        passed.""",
+        doc="""The share of a job's containers that must have ended for SPARE_NEARLY_DONE to count the job as
+        nearly done, in percent of those that came to this node. A running container counts with the elapsed share
+        of its expected run time.""",
     )
     utilization_tracker: str = setting(
         "yopp.nodemanager.utilization-tracker",
         "ALLOCATION",
         choices=("ALLOCATION", "UTILIZATION"),
-        doc="""What opportunistic containers may use (YARN-1011). ALLOCATION, YARN's only rule: what no container was
-        promised. UTILIZATION: beyond that, what is promised and idle by measurement, up to the thresholds and the
-        factor of overallocation. It is taken back as soon as guaranteed containers use it: by pausing where CPU is
-        short, by killing where memory is. Guaranteed containers then never wait for vcores lent to others.""",
+        doc="""What opportunistic containers may use (YARN-1011). ALLOCATION, YARN's only rule: what is not
+        allocated to any container. UTILIZATION: also what is allocated but measured to be idle, up to the
+        thresholds and the factor of overallocation. It is taken back as soon as guaranteed containers use it: by
+        pausing where CPU is short, by killing where memory is. Guaranteed containers never wait for vcores that
+        were lent.""",
     )
     overallocation_general: float = setting(
         "yarn.nodemanager.overallocation.general-utilization-threshold",
         -1.0,
         at_least=-1,
         at_most=1,
-        doc="""The utilization, of memory and of CPU, up to which opportunistic containers start on what is promised
-        and idle. -1 is 0.95 where yopp.nodemanager.utilization-tracker is UTILIZATION. More than 0.95 counts as
-        0.95; 0 lends nothing.""",
+        doc="""The utilization, of memory and of CPU, up to which opportunistic containers start on resources that
+        are allocated but idle. -1 means 0.95 where yopp.nodemanager.utilization-tracker is UTILIZATION. Values
+        above 0.95 count as 0.95; 0 lends nothing.""",
     )
     overallocation_memory: float = setting(
         "yarn.nodemanager.overallocation.memory-utilization-threshold",
@@ -211,36 +214,36 @@ class ExecutorSettings:
         0.96,
         at_least=0,
         at_most=1,
-        doc="""The utilization above which opportunistic containers give way to what has more right to the machine.
-        Nothing is lent where it is not above the other thresholds.""",
+        doc="""The utilization above which opportunistic containers on lent resources are preempted. Nothing is
+        lent unless it is above the other thresholds.""",
     )
     overallocation_factor: float = setting(
         "yopp.nodemanager.overallocation.factor",
         2.0,
         at_least=1,
-        doc="""How many times the node's memory and vcores may be promised in all, opportunistic containers on lent
-        resources included.""",
+        doc="""The largest multiple of the node's memory and vcores that may be allocated in all, including
+        opportunistic containers on lent resources.""",
     )
     overallocation_ramp_ms: int = setting(
         "yopp.nodemanager.overallocation.ramp-ms",
         2000,
         at_least=0,
-        doc="""How long a container that has just started counts with what it was promised, before it counts with
-        what it is measured to use.""",
+        doc="""How long a container counts with its allocation after it has started, before it counts with its
+        measured use.""",
     )
     pressure_enabled: bool = setting(
         "yopp.nodemanager.pressure.enabled",
         False,
-        doc="""Opportunistic containers give way to processes outside yopp: they are paused while those want the
-        CPU, whatever opportunistic-containers-use-pause-for-preemption says, and killed (or, with swap, paused and
-        their memory taken back) while this machine runs out of memory. They come back by themselves.""",
+        doc="""Opportunistic containers give way to processes outside yopp: they are paused while those need the
+        CPU, whatever opportunistic-containers-use-pause-for-preemption says, and killed while this machine runs
+        out of memory (with swap: paused, and their memory is reclaimed). They resume by themselves.""",
     )
     pressure_outside_cpu: float = setting(
         "yopp.nodemanager.pressure.outside-cpu",
         0.5,
         at_least=0.05,
-        doc="""From how many cores on processes outside yopp count, while no core is idle. yopp's own daemons and
-        clients do not count.""",
+        doc="""The number of cores that processes outside yopp must use, while no core is idle, to count as
+        pressure. yopp's own daemons and clients are not counted.""",
     )
     pressure_sampling_ms: int = setting(
         "yopp.nodemanager.pressure.sampling-interval-ms",
@@ -253,58 +256,58 @@ class ExecutorSettings:
         "yopp.nodemanager.pressure.sustained-ms",
         750,
         at_least=0,
-        doc="""How long the CPU has to be short before opportunistic containers give way, so that a short burst moves
-        nobody.""",
+        doc="""How long the CPU must be short before opportunistic containers are paused, so that a short burst
+        pauses none.""",
     )
     pressure_quiet_ms: int = setting(
         "yopp.nodemanager.pressure.quiet-ms",
         1500,
         at_least=0,
-        doc="""How long pressure has to be over before those that gave way come back. Doubled, up to 30 s, each time
-        they have to give way again within 10 s.""",
+        doc="""How long pressure must be over before paused containers are resumed. Doubled, up to 30 s, each time
+        they are paused again within 10 s.""",
     )
     pressure_memory_available_mb: int = setting(
         "yopp.nodemanager.pressure.memory-available-mb",
         -1,
         at_least=-1,
-        doc="""How much of the machine's memory stays available: below it opportunistic containers give way, one at a
-        time, and no other starts before there is half as much again. -1: a fortieth of the memory, at least 64 MB,
-        at most 512 MB. 0: memory is not watched.""",
+        doc="""How much of the machine's memory stays available: below it, opportunistic containers are paused or
+        killed, one at a time, and no other starts before there is half as much again. -1: a fortieth of the
+        memory, at least 64 MB, at most 512 MB. 0: memory is not watched.""",
     )
     pressure_memory_stall: float = setting(
         "yopp.nodemanager.pressure.memory-stall-percentage",
         20.0,
         at_least=0,
         at_most=100,
-        doc="""Where the kernel tells how long all tasks waited for memory (PSI, full): from this part of the time on
-        memory counts as short when less than twice memory-available-mb is available. 0 for never.""",
+        doc="""The share of time, in percent, that all tasks must have waited for memory (PSI, full) for memory to
+        count as short while less than twice memory-available-mb is available. 0 for never. It has no effect on a
+        kernel without PSI.""",
     )
     force_start_guaranteed: bool = setting(
         "yopp.nodemanager.force-start-guaranteed",
         False,
         doc="""YARN's rule where the queue length is 0 and the queue policy BY_QUEUE_LEN: a guaranteed container
-        starts at once, whether it fits or not, since the ResourceManager has counted it.""",
+        starts at once whether it fits or not, because the ResourceManager has accounted for it.""",
     )
     refuse_oversized: bool = setting(
         "yopp.nodemanager.refuse-oversized",
         True,
-        doc="""End a container at once that needs more than the whole node. Otherwise it waits for ever, as in
-        YARN.""",
+        doc="End a container at once that needs more than the whole node. Otherwise it waits forever, as in YARN.",
     )
     strict_resource_usage: bool = setting(
         "yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage",
         False,
-        doc="""Hold each container to its vcores by a CPU quota, even where cores are idle. Otherwise vcores are
-        weights, which bind only when the machine is busy.""",
+        doc="""Limit each container to its vcores by a CPU quota, even where cores are idle. Otherwise vcores are
+        weights, which apply only when the machine is busy.""",
     )
     prepared_containers: int = setting(
         "yopp.nodemanager.prepared-containers",
         4,
         at_least=0,
         at_most=1000,
-        doc="""How many of the opportunistic and how many of the guaranteed containers that wait are made ready, each
-        with its directories, its cgroup and a shell in it that waits for its turn, so that they begin at once when it
-        comes. 0 starts everything only then.""",
+        doc="""How many of the waiting opportunistic and how many of the waiting guaranteed containers are
+        prepared, each with its directories, its cgroup and a waiting shell, so that they start at once when their
+        turn comes. 0 prepares none.""",
     )
     cgroups_hierarchy: str = setting(
         "yarn.nodemanager.linux-container-executor.cgroups.hierarchy",
@@ -314,29 +317,29 @@ class ExecutorSettings:
     group_weights: bool = setting(
         "yopp.nodemanager.group-weights",
         True,
-        doc="""Give the cgroups above the containers, from the hierarchy's down to the node's, the weight on the
-        processors of all guaranteed containers that run below them, and the least that there is while only
-        opportunistic ones do. So each guaranteed vcore has what a process outside yopp has, and opportunistic
-        containers get what others leave. With false, as in YARN, nobody writes these weights: yopp as a whole has
-        what a single process has.""",
+        doc="""Give the cgroups above the containers, from the hierarchy's down to the node's, the CPU weight of
+        all guaranteed containers that run below them, and the smallest weight while only opportunistic containers
+        run. So each guaranteed vcore counts as much as a process outside yopp, and opportunistic containers get
+        what others leave. With false, as in YARN, these weights are not written: yopp as a whole counts as a
+        single process.""",
     )
     cgroups_mount: str = setting(
         "yopp.nodemanager.cgroups.mode",
         "auto",
         choices=("auto", "v1", "v2", "none"),
-        doc="""Which cgroups to use: what the host offers (auto), v1 or v2 and nothing else, or none (process groups
-        take the signals and psutil polling enforces memory).""",
+        doc="""Which cgroups to use: what the host offers (auto), only v1, only v2, or none (signals go to process
+        groups, and psutil polling enforces memory).""",
     )
     memory_enforced: bool = setting(
         "yarn.nodemanager.resource.memory.enforced",
         True,
-        doc="Write memory limits to the containers' cgroups (and poll for them where there are none).",
+        doc="Write memory limits to the containers' cgroups (and enforce them by polling where there are none).",
     )
     memory_enabled: bool = setting(
         "yarn.nodemanager.resource.memory.enabled",
         True,
-        doc="""Hold containers to their memory by cgroups, where there are some. With false their memory is looked at
-        each time it is measured, as where there are none; see yarn.nodemanager.pmem-check-enabled.""",
+        doc="""Limit the memory of containers by cgroups, where they exist. With false, memory is checked at each
+        measurement, as where there are no cgroups; see yarn.nodemanager.pmem-check-enabled.""",
     )
     soft_limit_percentage: float = setting(
         "yarn.nodemanager.resource.memory.cgroups.soft-limit-percentage",
@@ -369,13 +372,13 @@ class ExecutorSettings:
         "yarn.nodemanager.container-monitor.interval-ms",
         1000,
         at_least=20,
-        doc="How often the use of all containers is measured.",
+        doc="How often the resource use of all containers is measured.",
     )
     monitor_enabled: bool = setting(
         "yarn.nodemanager.container-monitor.enabled",
         True,
-        doc="""Measure what containers use. With false nobody is shown any figures, and memory that no cgroup holds
-        is not looked at.""",
+        doc="""Measure what containers use. With false no figures are shown, and memory that no cgroup limits is
+        not checked.""",
     )
     delete_timeout_ms: int = setting(
         "yarn.nodemanager.linux-container-executor.cgroups.delete-timeout-ms",
@@ -404,8 +407,8 @@ class ExecutorSettings:
     vmem_check_enabled: bool = setting(
         "yarn.nodemanager.vmem-check-enabled",
         False,
-        doc="""End containers whose processes together are found with more virtual memory than their memory times
-        yarn.nodemanager.vmem-pmem-ratio: at once beyond twice that, else in the second measurement running
+        doc="""End containers whose processes together have more virtual memory than their memory times
+        yarn.nodemanager.vmem-pmem-ratio: at once beyond twice that, else at the second measurement in a row
         (KILLED_EXCEEDED_VMEM). True in YARN; programs map far more than they use.""",
     )
     vmem_pmem_ratio: float = setting(

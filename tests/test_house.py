@@ -24,6 +24,20 @@ PURE_ROOMS = ("executor.core", "executor.records", "executor.causes", "yarnopp_c
 PURE_OURS = (*PURE_ROOMS, "executor.light", "executor.errors", "executor.settings", "yarnopp_cli.errors",
              "yarnopp_cli.settings.resourcemanager", "yarnopp_cli.settings.nodemanager",
              "yarnopp_cli.settings.applications", "yarnopp_cli.settings.queues")  # fmt: skip
+ROOMS_BELOW = {
+    "records": (),
+    "machine": ("records",),
+    "allocation": ("records", "settings"),
+    "explain": ("records",),
+    "views": ("records", "explain"),
+    "masters": ("records", "settings"),
+    "resourcemanager": ("records", "settings", "machine", "allocation", "explain"),
+    "nodemanager": ("records", "settings", "machine", "allocation"),
+    "rpc": ("records", "machine"),
+}
+"""Which rooms the modules of a room may import, besides its own: machines know no shell, and none another machine."""
+ROOMS_WITH_CIRCLES = ("yarnopp_cli.cli.",)
+"""Rooms in which modules still import each other in a circle. To become empty."""
 IMPURE_CALLS = {
     ("random", name) for name in ("random", "choice", "shuffle", "randrange", "randint", "sample")
 }
@@ -154,6 +168,81 @@ def test_no_print_and_no_swallowed_errors(path: Path) -> None:
             if broad and name not in {"executor.runner", "yarnopp_cli.cli.app"}:
                 wrong.append(f"broad except at line {node.lineno}")
     assert not wrong, f"{path.relative_to(ROOT)}: {wrong}"
+
+
+def test_no_imports_form_a_circle() -> None:
+    """Imports for types count: what two modules need of each other belongs into a third, or into one of them."""
+    modules = {module_name(path): path for path in SOURCES}
+    wanted = {
+        name: {imported for _, imported in imports_of(path) if imported in modules} - {name}
+        for name, path in modules.items()
+    }
+    circular = set()
+    for name, others in wanted.items():
+        reached, ahead = set(others), list(others)
+        while ahead:
+            more = wanted[ahead.pop()] - reached
+            reached |= more
+            ahead += more
+        if name in reached:
+            circular.add(name)
+    new = sorted(name for name in circular if not name.startswith(ROOMS_WITH_CIRCLES))
+    assert not new, f"in a circle: {new}"
+
+
+@pytest.mark.parametrize("room", ROOMS_BELOW)
+def test_rooms_import_only_the_rooms_below_them(room: str) -> None:
+    below = {f"yarnopp_cli.{name}" for name in (room, *ROOMS_BELOW[room], "errors")}
+    wrong = [
+        f"{module_name(path)}, line {line}: {imported}"
+        for path in SOURCES
+        if module_name(path).startswith(f"yarnopp_cli.{room}.")
+        for line, imported in imports_of(path)
+        if imported.startswith("yarnopp_cli.") and ".".join(imported.split(".")[:2]) not in below
+    ]
+    assert not wrong
+
+
+TOLD_NOTHING_ELSE = {"yarnopp_cli.client.documents"}
+"""A YARN cluster's REST API has no other word of how Hadoop's distributed shell ended."""
+
+
+LOOKS = {"startswith", "endswith", "find", "index", "count", "match", "search", "fullmatch", "removeprefix"}
+
+
+def speaks_of_diagnostics(node: ast.AST) -> bool:
+    names = (getattr(one, "attr", None) or getattr(one, "id", None) for one in ast.walk(node))
+    return "diagnostics" in names
+
+
+def is_known_text(node: ast.AST) -> bool:
+    if isinstance(node, ast.Tuple | ast.Set | ast.List):
+        return any(map(is_known_text, node.elts))
+    return isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and node.id.isupper())
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module_name)
+def test_no_program_reads_diagnostics(path: Path) -> None:
+    """Sentences are for people. Why something is as it is stands in a ``Cause``."""
+    if module_name(path) in TOLD_NOTHING_ELSE:
+        return
+    wrong = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            searched = isinstance(node.ops[0], ast.In | ast.NotIn) and speaks_of_diagnostics(
+                node.comparators[0]
+            )
+            compared = any(map(is_known_text, sides)) and any(map(speaks_of_diagnostics, sides))
+            if searched or compared:
+                wrong.append(f"compared at line {node.lineno}")
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LOOKS:
+            wrong += [
+                f"searched at line {node.lineno}"
+                for one in (node.func.value, *node.args)
+                if speaks_of_diagnostics(one)
+            ]
+    assert not wrong, f"{path.relative_to(ROOT)}: diagnostics are {wrong}"
 
 
 def loaded_by(statement: str) -> set[str]:

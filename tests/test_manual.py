@@ -13,20 +13,22 @@ from typing import Annotated
 import pytest
 import typer
 
-from yarnopp_cli import errors, manual, manual_text
+from yarnopp_cli import errors
 from yarnopp_cli.cli.app import run
 from yarnopp_cli.cli.frame.options import Conf, Json, examples, new_typer
-from yarnopp_cli.roff import Literal, Page, Paragraph, Subheading, Tagged, to_man, to_text
+from yarnopp_cli.manual import pages
+from yarnopp_cli.manual import text as manual_text
+from yarnopp_cli.manual.roff import Literal, Page, Paragraph, Subheading, Tagged, to_man, to_text
 from yarnopp_cli.settings.registry import PROPERTIES
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-@pytest.mark.parametrize("name", manual.GENERATED)
+@pytest.mark.parametrize("name", pages.GENERATED)
 def test_a_generated_file_is_what_would_be_generated(name: str) -> None:
-    made = manual.GENERATED[name]()
+    made = pages.GENERATED[name]()
     assert (ROOT / name).read_text(encoding="utf-8") == made, "run: python -m yarnopp_cli.manual"
-    assert made == manual.GENERATED[name]()  # twice the same
+    assert made == pages.GENERATED[name]()  # twice the same
 
 
 def lint(source: str, tmp_path: Path) -> str:
@@ -39,9 +41,9 @@ def lint(source: str, tmp_path: Path) -> str:
     return subprocess.run([mandoc, "-T", "lint", page], text=True, capture_output=True, timeout=60).stdout
 
 
-@pytest.mark.parametrize("name", [name for name in manual.GENERATED if name.startswith("man/")])
+@pytest.mark.parametrize("name", [name for name in pages.GENERATED if name.startswith("man/")])
 def test_a_page_is_clean(name: str, tmp_path: Path) -> None:
-    assert lint(manual.GENERATED[name](), tmp_path) == ""
+    assert lint(pages.GENERATED[name](), tmp_path) == ""
 
 
 def test_lint_would_say_so(tmp_path: Path) -> None:
@@ -51,13 +53,13 @@ def test_lint_would_say_so(tmp_path: Path) -> None:
 def test_every_property_is_in_its_page_with_its_document() -> None:
     entries = {
         block.tag: block.texts
-        for block in dict(manual.site_page().sections)["PROPERTIES"]
+        for block in dict(pages.site_page().sections)["PROPERTIES"]
         if isinstance(block, Tagged)
     }
     assert list(entries) == list(PROPERTIES)
     for name, texts in entries.items():
         assert texts[0] == PROPERTIES[name].doc
-    text = to_text(manual.site_page())
+    text = to_text(pages.site_page())
     assert "\n        Determines the max number of opportunistic containers that can be\n" in text
     assert "\n        A whole number from 0 to 100; default 0.\n" in text
 
@@ -103,7 +105,7 @@ def sample() -> typer.Typer:
 
 
 def test_a_command_tree_becomes_a_page(tmp_path: Path) -> None:
-    page = manual.command_page(typer.main.get_command(sample()))
+    page = pages.command_page(typer.main.get_command(sample()))
     sections = dict(page.sections)
     commands = sections["COMMANDS"]
     headings = [block.title for block in commands if isinstance(block, Subheading)]
@@ -122,9 +124,7 @@ def test_every_real_command_is_in_the_page() -> None:
     from yarnopp_cli.cli.table import TABLE
 
     headings = [
-        block.title
-        for block in dict(manual.yopp_page().sections)["COMMANDS"]
-        if isinstance(block, Subheading)
+        block.title for block in dict(pages.yopp_page().sections)["COMMANDS"] if isinstance(block, Subheading)
     ]
     for entry in TABLE:
         assert any(heading.split()[1] == entry.name for heading in headings), entry.name
@@ -134,7 +134,7 @@ def test_every_command_has_a_page_with_two_examples_of_each_of_its_own() -> None
     from yarnopp_cli.cli.table import TABLE
 
     for entry in TABLE:
-        blocks = dict(manual.named_page(entry.name).sections)["DESCRIPTION"]
+        blocks = dict(pages.named_page(entry.name).sections)["DESCRIPTION"]
         headings = [block for block in blocks if isinstance(block, Subheading)]
         examples = [block.lines for block in blocks if isinstance(block, Literal)]
         assert len(headings) == len(examples), entry.name

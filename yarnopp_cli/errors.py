@@ -194,3 +194,8 @@ REMOTE_ERRORS: dict[str, type[YoppError]] = {
     )
 }
 """The errors that travel over the wire, by class name."""
+
+
+def reason_of(error: Exception) -> str:
+    """Why the system refused a call, for an error's ``because``: "no such file or directory"."""
+    return str(getattr(error, "strerror", None) or error).lower()

@@ -5,8 +5,7 @@ and get them at once. Opportunistic containers were sent to wait at the node, so
 work without asking anybody: they start when something is free, and give way when a guaranteed container
 needs the room. All of that is one state machine, ``ContainerScheduler`` in ``scheduler.py``. It is told
 what happened, and answers with what shall be done. It starts no process and reads no clock; a thin shell
-(``executor.driver`` and ``executor.linux``) does that, a simulator does it in virtual time, and the tests
-do it by hand.
+(``executor.driver`` and ``executor.linux``) does that, and the tests do it by hand, in virtual time.
 
 The six rules of such a machine (``machine.py``)
 
@@ -69,6 +68,9 @@ them true are worked out in ``limits.py``, from size and type alone, and written
 promoted, demoted or resized. Measurements come in as UsageSampled; where no cgroup can enforce memory, they
 do it here.
 
+Why (``executor/causes.py``). Whatever pauses, ends or refuses a container gives a ``Cause``, which is stored and
+told with its status. ``outcome.py`` makes YARN's diagnostics of it, for people; no program reads those.
+
 How it ends (``outcome.py``). Exit status says why (YARN's numbers), exit code says what the process left
 behind. A container preempted, refused or shed has status -108 and has not failed: whoever owns it asks
 again.
@@ -81,14 +83,18 @@ container was overtaken by ones that have ended since, and the measured duration
 
 What is here, from the bottom up
 
-    events.py, commands.py, machine.py    the contract
-    transitions.py, container.py, deadlines.py   tables of states; one container; when something is due for one
-    tracker.py, durations.py, waiting.py  what is allocated; how long things take, and so how long to wait
-    applications.py                       what is known of each application here
-    queues.py, queue_order.py             who waits, and who is the next of them
-    limits.py, outcome.py                 pure functions: limits, endings
-    reclaim.py, victims.py                pure functions: who gives way, and how they are chosen
-    recovery.py, states.py                what a record means after a crash; the table as a document
-    book.py, actions.py, scheduler.py     the machine: what is here, what is done, what happened
-    invariants.py                         what must hold between all of these
+    events.py, commands.py, machine.py   the contract
+    transitions.py, container.py         tables of states with their stories; one container
+    deadlines.py                         when something is due
+    tracker.py, estimates.py             what is allocated; how long things take, and so how long to wait
+    applications.py                      what is known of each application here
+    queues.py, queue_order.py            who waits, and who is the next of them
+    choices.py                           who is let in, and what a pause gives back: choices of the settings
+    limits.py, outcome.py                pure functions: figures for the kernel; endings, and all sentences
+    reclaim.py, victims.py, handover.py  who gives way and how they are chosen; what is kept for a successor
+    pressure.py                          when the machine is short of CPU or memory
+    recovery.py                          what a record means after a crash
+    book.py, actions.py                  the machine: what is here, what is done,
+    pressure_actions.py, scheduler.py    what measurements lead to, what happened
+    invariants.py                        what must hold between all of these
 """

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from .. import light
 from ..causes import Cause, CauseKind, of_kind, paused_for
 from ..records import (
+    SUB_STATES,
     ContainerExitStatus,
     ContainerRecord,
     ContainerSpec,
@@ -21,6 +22,7 @@ from ..records import (
     ExecutionType,
     Resource,
 )
+from . import commands
 from .commands import KillContainer, LaunchContainer, PauseContainer, ResumeContainer
 from .events import (
     ContainerExited,
@@ -80,6 +82,14 @@ CONTAINER_TABLE: TransitionTable[ContainerState, type] = TransitionTable(
     },
 )
 """The table with what each state means."""
+
+
+def container_states() -> list[str]:
+    """A diagram, what each state means and is called in YARN's reports, and every transition."""
+    return CONTAINER_TABLE.document(
+        emphasised=lambda trigger: hasattr(commands, trigger.__name__),
+        shown_as=("YARN's sub-state", {state: found.value for state, found in SUB_STATES.items()}),
+    )
 
 
 @light.dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How long containers run, and so when those that wait start (YARN-2886; YARN reports -1 for ever, yarn-gaps G6).
+"""How long containers run, and so when those that wait start (YARN-2886; YARN reports -1 for ever).
 
 One algorithm serves a node, which looks at its own queue, and a cluster, which looks at many: those that run end one
 after the other, and whoever waits starts as soon as there is room. Knows figures only, neither containers nor a clock.

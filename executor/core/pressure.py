@@ -3,7 +3,7 @@
 ``CpuPressure`` says how many cores opportunistic containers have to give up, and when they may come back;
 ``MemoryPressure`` whether memory is short. Both are told each reading with its time, and change their minds
 slowly: what is short has to stay so for a while, what is over has to stay over for longer, and longer each time
-that was wrong (yarn-gaps 5, row 7: no dance).
+that was wrong, so that nothing is paused and resumed to and fro.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Who waits at this node, and who of those starts next. Both queues know containers and no clock.
 
 A guaranteed container waits first in, first out. An opportunistic one may be overtaken by later ones that fit
-where it does not, or that the order (``queue_order.py``) prefers, but only so often and for so long (design
-decision 9); a bound of 0 is YARN's strict order. Paused containers go before all that arrived later, and are
+where it does not, or that the order (``queue_order.py``) prefers, but only so often and for so long; a bound of 0
+is YARN's strict order. Paused containers go before all that arrived later, and are
 counted apart (YARN puts them at the end, and lets them fill the queue).
 """
 

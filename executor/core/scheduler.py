@@ -3,7 +3,7 @@
 Events in, commands out, time an argument (YARN's ``ContainerScheduler``, with the parts of ``ContainerImpl``
 and ``ContainersMonitorImpl`` that decide). It performs nothing, and knows neither cluster nor wire. Read
 ``executor/core/__init__.py`` first. Four layers: what is here (``book.py``), what is done (``actions.py``), what
-measurements lead to (``yielding.py``), and what happened, which is this module: one method an event.
+measurements lead to (``pressure_actions.py``), and what happened, which is this module: one method an event.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from .commands import CleanUpContainer, Command, KillContainer, SetLimits, Signa
 from .container import KILLING, LAUNCHING, PAUSED, PAUSING, RESUMING, RUNNING, SCHEDULED, Container, Pause
 from .deadlines import DeadlineKind
 from .events import (
+    ContainerEvent,
     ContainerExited,
     ContainerKillRequested,
     ContainerLaunched,
@@ -41,26 +42,11 @@ from .events import (
     UsageSampled,
 )
 from .invariants import check
+from .pressure_actions import PressureActions
 from .reclaim import reclaimable
-from .yielding import YieldingActions
-
-ContainerEvent = (
-    ContainerUpdated
-    | ContainerKillRequested
-    | ContainerSignalRequested
-    | ContainerPauseRequested
-    | ContainerResumeRequested
-    | ContainerLaunched
-    | ContainerLaunchFailed
-    | ContainerPaused
-    | ContainerPauseFailed
-    | ContainerResumed
-    | ContainerExited
-)
-"""The events about one container that is known."""
 
 
-class ContainerScheduler(YieldingActions):
+class ContainerScheduler(PressureActions):
     """The machine of one node (``Machine[Event, Command]``).
 
     Made with ``total``, what its containers may have together; ``settings``; ``physical_cores``, what the

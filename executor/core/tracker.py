@@ -2,8 +2,8 @@
 
 The first is allocation-based, like YARN's ``AllocationBasedResourceUtilizationTracker``: a container counts with
 what it was promised, whether it uses that or not. The measured use is kept beside it, for those who look. The second
-lends opportunistic containers what is promised and not used (YARN-1011); how much that is, ``yielding.py`` finds
-out. Virtual memory is not tracked: there is no such limit here.
+lends opportunistic containers what is promised and not used (YARN-1011); how much that is,
+``pressure_actions.py`` finds out. Virtual memory is not tracked: there is no such limit here.
 """
 
 from __future__ import annotations

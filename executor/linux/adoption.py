@@ -17,11 +17,10 @@ from ..core.events import ContainerRecovered
 from ..errors import CgroupError
 from ..records import ContainerRecord, ContainerState
 from .cgroups.base import CgroupDriver
+from .containers import LiveContainer, processes_of
 from .directories import Directories
-from .holding import Held, processes_of
-from .pausing import all_stopped
-from .process import kill_shim, read_exit_file
-from .processes import is_alive, start_time
+from .procfs import all_stopped, is_alive, start_time
+from .shim import kill_shim, read_exit_file
 from .store import StateStore
 
 LOG = logging.getLogger(__name__)
@@ -45,7 +44,7 @@ class Finder:
         self._cgroups = cgroups
         self._clock = clock
 
-    def find(self, record: ContainerRecord) -> tuple[ContainerRecovered, Held | None]:
+    def find(self, record: ContainerRecord) -> tuple[ContainerRecovered, LiveContainer | None]:
         """What is true of a container, and what there is to watch if it lives.
 
         The pid and start time in the answer's record are those found, where the record had not got them yet.
@@ -57,7 +56,7 @@ class Finder:
             self._trace(container_id, record.pid, record.process_start)
         files = self._directories.exit_files(container_id)
         if record.pid and is_alive(record.pid, record.process_start):
-            held = Held(container_id, record.pid, record.process_start, files[-1] if files else "")
+            held = LiveContainer(container_id, record.pid, record.process_start, files[-1] if files else "")
             processes = processes_of(held, self._cgroups)
             held.paused = self._cgroups.frozen(container_id) or all_stopped(processes)
             usage = self._cgroups.usage(container_id, self._clock())

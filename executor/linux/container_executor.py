@@ -46,26 +46,18 @@ from ..settings import ExecutorSettings
 from .adoption import Finder
 from .cgroups.base import CgroupDriver, check_name
 from .cleaning import Cleaner
+from .containers import LiveContainer, processes_of
 from .directories import Directories
 from .ending import Ender
 from .environment import container_environment, whitelisted
-from .holding import Held, processes_of
 from .host import HostReader
 from .monitor import Monitor
-from .pauser import Pauser
+from .node_weight import NodeWeight
+from .pausing import Pauser
 from .preparing import Preparer, Ready
-from .process import (
-    CannotLaunchError,
-    ExitWatcher,
-    Launcher,
-    LaunchRequest,
-    ShimLauncher,
-    reap,
-    set_subreaper,
-)
-from .processes import send
+from .procfs import send
+from .shim import CannotLaunchError, ExitWatcher, Launcher, LaunchRequest, ShimLauncher, reap, set_subreaper
 from .store import StateStore
-from .weighing import Weighing
 
 LOG = logging.getLogger(__name__)
 
@@ -123,9 +115,9 @@ class LinuxContainerExecutor:
             clock=clock,
             host=self._host_reader,
         )
-        self._weights = Weighing(cgroups, self._loop)
+        self._weights = NodeWeight(cgroups, self._loop)
         self._finder = Finder(self._store, self._directories, cgroups, clock)
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, LiveContainer] = {}
         self._preparer = Preparer(
             settings.prepared_containers,
             make_request=self._request,
@@ -293,7 +285,9 @@ class LinuxContainerExecutor:
             code = error.exit_code if isinstance(error, CannotLaunchError) else 125
             self._post(ContainerLaunchFailed(container_id, str(error), code))
             return
-        held = self._held[container_id] = Held(container_id, launched.pid, launched.start, request.exit_file)
+        held = self._held[container_id] = LiveContainer(
+            container_id, launched.pid, launched.start, request.exit_file
+        )
         self._cgroups.started(
             container_id, self._directories.traces(container_id, launched.pid, launched.start)
         )
@@ -342,7 +336,7 @@ class LinuxContainerExecutor:
             join=join,
         )
 
-    def _live(self, container_id: str) -> Held | None:
+    def _live(self, container_id: str) -> LiveContainer | None:
         """A container whose end has not been told yet. Others are beyond all signals, which is no error: they may
         end while a command is on its way.
         """
@@ -355,7 +349,7 @@ class LinuxContainerExecutor:
             for pid in processes_of(held, self._cgroups):
                 send(pid, number)
 
-    def _watch(self, held: Held, *, is_child: bool = False) -> None:
+    def _watch(self, held: LiveContainer, *, is_child: bool = False) -> None:
         self._watcher.watch(
             held.pid, held.start, lambda end: self._ender.shim_ended(held, end), is_child=is_child
         )

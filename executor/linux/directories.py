@@ -12,8 +12,8 @@ import shutil
 from pathlib import Path
 
 from ..records import ContainerSpec
-from .process import CannotLaunchError, claim_exit_file, shims_of
-from .processes import Traces
+from .procfs import Traces
+from .shim import CannotLaunchError, claim_exit_file, shims_of
 
 LOG = logging.getLogger(__name__)
 

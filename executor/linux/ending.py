@@ -16,10 +16,9 @@ from ..core.events import ContainerExited, Event
 from ..errors import CgroupError
 from .adoption import is_shim
 from .cgroups.base import CgroupDriver
-from .holding import Held, processes_of
-from .pausing import continue_all
-from .process import RETRY_SECONDS, Ended, kill_identified, read_exit_file
-from .processes import children, is_alive, send
+from .containers import LiveContainer, processes_of
+from .procfs import children, continue_all, is_alive, send
+from .shim import RETRY_SECONDS, Ended, kill_identified, read_exit_file
 
 LOG = logging.getLogger(__name__)
 
@@ -45,7 +44,7 @@ class Ender:
         self._loop = loop
         self._clock = clock
 
-    def kill(self, held: Held, *, force: bool) -> None:
+    def kill(self, held: LiveContainer, *, force: bool) -> None:
         """Begin to end it: SIGTERM to all its processes, or with ``force`` SIGKILL until nothing is left.
         ContainerExited follows from ``shim_ended``.
         """
@@ -58,7 +57,7 @@ class Ender:
         elif not self._terminate(held):
             self._spawn(self._terminate_soon(held))
 
-    def _terminate(self, held: Held) -> bool:
+    def _terminate(self, held: LiveContainer) -> bool:
         """SIGTERM to all processes; False where the command has not begun, and the signal may have been lost.
 
         Who is stopped takes it only after a SIGCONT. A shell's child catches what its parent caught for a
@@ -73,7 +72,7 @@ class Ender:
         held.paused = False
         return begun
 
-    async def _terminate_soon(self, held: Held) -> None:
+    async def _terminate_soon(self, held: LiveContainer) -> None:
         # Killed in the few milliseconds in which the shim has not started the command yet.
         deadline = self._loop.time() + 1.0
         while not held.ended and not held.killed and self._loop.time() < deadline:
@@ -81,7 +80,7 @@ class Ender:
             if not held.ended and self._terminate(held):
                 return
 
-    async def _kill_surely(self, held: Held) -> None:
+    async def _kill_surely(self, held: LiveContainer) -> None:
         """SIGKILL until the shim has reported, or itself has to be killed. Its end is told by ``shim_ended``."""
         alone_since: float | None = None
         while not held.ended and is_alive(held.pid, held.start):
@@ -103,7 +102,7 @@ class Ender:
         except (CgroupError, OSError) as error:
             LOG.warning("%s", error)
 
-    def shim_ended(self, held: Held, end: Ended) -> None:
+    def shim_ended(self, held: LiveContainer, end: Ended) -> None:
         """Its shim is gone: end what is left of it, and post ContainerExited."""
         try:
             if self._cgroups.mode != "none" and not self._cgroups.processes(held.container_id):
@@ -115,7 +114,7 @@ class Ender:
             LOG.warning("the end of %s cannot be read yet: %s", held.container_id, error)
             self._loop.call_later(RETRY_SECONDS, self.shim_ended, held, end)
 
-    async def _end_leftovers(self, held: Held, end: Ended) -> None:
+    async def _end_leftovers(self, held: LiveContainer, end: Ended) -> None:
         """What a container leaves behind ends with it."""
         while True:
             await self._kill_group(held.container_id)
@@ -126,7 +125,7 @@ class Ender:
                 LOG.warning("the end of %s cannot be read yet: %s", held.container_id, error)
             await asyncio.sleep(RETRY_SECONDS)
 
-    def _tell_end(self, held: Held, end: Ended) -> None:
+    def _tell_end(self, held: LiveContainer, end: Ended) -> None:
         left = read_exit_file(held.exit_file)
         held.ended = True
         # The shim ends with the same code, for where none could be written.

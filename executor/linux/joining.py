@@ -18,8 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from .cgroups.mounts import V1_CONTROLLERS, read_mounts
-from .process import CannotLaunchError, set_parent_death_signal, set_subreaper
-from .processes import children, environment_marks, read_stat, real_uid, send
+from .procfs import children, environment_marks, read_stat, real_uid, send
+from .shim import CannotLaunchError, set_parent_death_signal, set_subreaper
 
 GRACE_SECONDS = 0.5
 """How long the node has to end what is in the cgroup of a container that has ended, before we do."""

@@ -14,10 +14,10 @@ from dataclasses import replace
 
 from ..core.events import NodeUtilizationSampled, UsageSampled
 from ..records import ContainerUsage, ResourceUtilization
-from . import virtual_memory as address_space
+from . import procfs
 from .cgroups.base import CgroupDriver
 from .host import HostReader
-from .processes import runnable_threads
+from .procfs import runnable_threads
 
 INLINE_SECONDS = 0.003
 """Passes shorter than this are made on the loop."""
@@ -125,7 +125,7 @@ class Monitor:
         usages: dict[str, ContainerUsage] = {name: self._cgroups.usage(name, now) for name in names}
         if self._virtual_memory:
             usages = {
-                name: replace(usage, virtual_bytes=address_space.virtual_bytes(self._cgroups.processes(name)))
+                name: replace(usage, virtual_bytes=procfs.virtual_bytes(self._cgroups.processes(name)))
                 for name, usage in usages.items()
             }
         if (

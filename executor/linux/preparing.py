@@ -21,8 +21,8 @@ from ..errors import ExecutorError
 from ..records import ContainerSpec, ExecutionType
 from .cgroups.base import CgroupDriver
 from .directories import Directories
-from .process import Ended, ExitWatcher, Launcher, LaunchRequest, Prepared, kill_identified
-from .processes import is_alive
+from .procfs import is_alive
+from .shim import Ended, ExitWatcher, Launcher, LaunchRequest, Prepared, kill_identified
 
 LOG = logging.getLogger(__name__)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import signal
@@ -16,10 +15,9 @@ import typer
 
 from tests.live.conftest import ROOT as SOURCE
 from tests.live.conftest import wait_until
-from yarnopp_cli.cli.app import build
-from yarnopp_cli.cli.frame.engine_options import HERE, concerns
-from yarnopp_cli.cli.remote import HANDLERS, Handler
+from yarnopp_cli.cli.frame.command import REGISTERED
 from yarnopp_cli.cli.table import TABLE
+from yarnopp_cli.cli.tree import build
 
 from .conftest import Ended
 from .fake import Cluster
@@ -46,9 +44,9 @@ LEAVES = leaves()
 
 def test_both_options_are_where_there_is_a_cluster_and_nowhere_else() -> None:
     for path, options in LEAVES.items():
-        own, name = path in ("engine list", "engine test", "engine use"), path.partition(" ")[0]
-        if not own:
-            assert ({"--engine", "--rm"} <= options) is (concerns(name) or name in HERE), path
+        name = path.partition(" ")[0]
+        if name != "engine":
+            assert ({"--engine", "--rm"} <= options) is (name not in ("man", "completion", "version")), path
     assert {"--engine", "--rm"} <= LEAVES["up"] & LEAVES["config set"] & LEAVES["doctor"] & LEAVES["rm start"]
     assert not {"--engine", "--rm"} & LEAVES["version"]
 
@@ -73,21 +71,20 @@ def test_what_is_about_this_host_takes_the_engine_and_says_whose_cluster_it_mean
     assert "own cluster" not in cli("down", "--engine", "local").err
 
 
-def test_every_handler_is_of_a_command_that_there_is() -> None:
-    assert HANDLERS.keys() <= LEAVES.keys()
-
-
-@pytest.mark.parametrize("path", sorted(HANDLERS))
-def test_a_handler_takes_parameters_that_its_command_has(path: str) -> None:
-    from importlib import import_module
-
-    handler: Handler = HANDLERS[path]
-    assert callable(getattr(import_module(f"yarnopp_cli.cli.{handler.module}"), handler.function))
-    command = ROOT
-    for word in path.split():
-        command = command.commands[word]  # type: ignore[attr-defined]
-    assert handler.takes <= {one.name for one in command.params}
-    assert inspect.signature(command.callback).parameters  # type: ignore[arg-type]
+def test_what_works_there_is_declared() -> None:
+    there = {path for path, one in REGISTERED.items() if one.yarn}
+    assert there >= {
+        "app list",
+        "app kill",
+        "container list",
+        "ps",
+        "node status",
+        "queue list",
+        "logs",
+        "wait",
+        "run",
+    }
+    assert not there & {"container kill", "container promote", "node drain", "events", "app tags"}
 
 
 @pytest.mark.parametrize(
@@ -178,7 +175,10 @@ def test_a_dry_run_shows_what_would_be_submitted(cli: Cli) -> None:
         "--container_type OPPORTUNISTIC --container_memory 512 --container_vcores 1 --num_containers 2 "
         in command
     )
-    assert "--shell_env A=b --container_retry_policy 1 --container_max_retries 3 " in command
+    assert (
+        "--shell_env A=b --shell_env YOPP_TASKS=2 --container_retry_policy 1 --container_max_retries 3 "
+        in command
+    )
     ended = cli(
         "jar", "X.jar", "org.apache.hadoop.yarn.applications.distributedshell.Client", "-jar", "X.jar",
         "-shell_command", "sleep", "-shell_args", "10", "-num_containers", "10", "-container_type", "OPPORTUNISTIC",

@@ -24,10 +24,10 @@ FILES = [
             "cluster/starting.py",
             "cluster/ending.py",
             "records/ids.py",
-            "resourcemanager/containers/updates.py",
+            "resourcemanager/container_updates.py",
             "nodemanager/service.py",
             "resourcemanager/services/admin_service.py",
-            "resourcemanager/guaranteed/queue_refresh.py",
+            "resourcemanager/services/queue_service.py",
         )
     ),
 ]

@@ -56,7 +56,7 @@ def test_events_in_every_form(cli: Cli, told: Cluster) -> None:
 def test_what_was_forgotten_is_told(cli: Cli, told: Cluster) -> None:
     ended = cli("events", "--since", "1", "--json")
     assert [json.loads(line)["seq"] for line in ended.out.splitlines()] == [3, 4, 5, 6, 7]
-    assert "1 events before 3 are forgotten" in ended.err
+    assert "1 events before 3 are no longer remembered" in ended.err
     assert cli("events", "--since", "5").err == ""
 
 
@@ -116,7 +116,7 @@ def test_stats_of_canned_figures(cli: Cli, cluster: Cluster) -> None:
 
 def test_stats_of_what_has_ended_are_its_last(cli: Cli, cluster: Cluster) -> None:
     ended = cli("stats", "1", "-d", "0.1", "--json")
-    assert f"{app_id(1)} has no container that lives" in ended.err
+    assert f"{app_id(1)} has no live containers" in ended.err
     [sample] = [json.loads(line) for line in ended.out.splitlines()]
     assert [(one["id"][-6:], one["state"]) for one in sample["containers"]] == [("000001", "DONE")]
     assert sample["node"]["id"] == "host1:45454"

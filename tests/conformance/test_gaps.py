@@ -9,7 +9,7 @@ import pytest
 
 from executor.core.commands import KillContainer, PauseContainer, ResumeContainer
 from executor.core.events import ContainerExited, ContainerPaused, ContainerResumed
-from executor.linux.pausing import standing
+from executor.linux.procfs import standing
 from executor.records import ContainerState, Resource
 from executor.settings import ExecutorSettings
 from tests.core.rm_harness import OPPORTUNISTIC, Cluster, asks

@@ -15,7 +15,7 @@ from executor.core.limits import cgroup_limits
 from executor.linux.capacity import HostLimits
 from executor.linux.cgroups import base as cgroups_base
 from executor.linux.cgroups import discover
-from executor.linux.virtual_memory import virtual_bytes
+from executor.linux.procfs import virtual_bytes
 from executor.records import (
     ContainerState,
     ContainerUsage,
@@ -41,7 +41,7 @@ from yarnopp_cli.masters import distributedshell
 from yarnopp_cli.nodemanager.link import ResourceManagerLink
 from yarnopp_cli.records.jobs import TaskSpec
 from yarnopp_cli.records.tracker_protocol import NodeHeartbeatResponse
-from yarnopp_cli.resourcemanager.nodes.heartbeat_scaling import busy_part, busy_part_of_all, scaled_interval
+from yarnopp_cli.resourcemanager.heartbeat_scaling import busy_part, busy_part_of_all, scaled_interval
 from yarnopp_cli.settings.applications import ApplicationSettings
 from yarnopp_cli.settings.loading import load
 from yarnopp_cli.settings.nodemanager import HardwareSettings, NodeManagerSettings

@@ -72,7 +72,7 @@ def test_j5_node_removal_during_allocate() -> None:
     for turn in range(10):
         cluster.at(turn * 0.05)
         master.allocate(asks(2, SIZE, allocation_request_id=turn))
-        seen = {load.node_id for load in cluster.rm._context.monitor.sorted_nodes()}
+        seen = {load.node_id for load in cluster.context.monitor.sorted_nodes()}
         if len(seen) == 2:
             break
     assert seen == {"h1:1234", "h2:1234"}
@@ -81,7 +81,7 @@ def test_j5_node_removal_during_allocate() -> None:
         cluster.at(turn * 0.05)
         response = master.allocate(asks(1, SIZE, OPPORTUNISTIC, allocation_request_id=turn))
         assert {container.node_id for container in response.allocated} <= {"h2:1234"}
-    assert [load.node_id for load in cluster.rm._context.monitor.sorted_nodes()] == ["h2:1234"]
+    assert [load.node_id for load in cluster.context.monitor.sorted_nodes()] == ["h2:1234"]
 
 
 def test_j6_one_server_answers_both_protocols() -> None:

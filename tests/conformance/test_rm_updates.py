@@ -50,7 +50,7 @@ def beaten(*names: str) -> tuple[Cluster, Master, dict[str, Node]]:
     nodes[start.container.node_id].beat(status(start.container))
     [report] = cluster.containers(application_id=app_id).values()
     assert report.is_am
-    attempt = cluster.rm._context.live[app_id].attempt
+    attempt = cluster.context.live[app_id].attempt
     master = Master(cluster, app_id, attempt.id, attempt.token, cluster.connection())
     master.register()
     return cluster, master, nodes

@@ -185,7 +185,7 @@ def test_yarn_9238_an_attempt_that_is_over_is_given_nothing() -> None:
         assert (late.command, late.allocated) == ("AM_SHUTDOWN", ())
     node.beat(done(mine, -106))
     [second] = node.beat().containers_to_start
-    attempt = cluster.rm._context.live[app_id].attempt
+    attempt = cluster.context.live[app_id].attempt
     assert attempt.id != master.attempt_id
     assert len(attempt.opportunistic_asks) == 0, "nor does the next attempt inherit its asks"
     node.beat(status(second.container))
@@ -304,7 +304,7 @@ def test_yarn_11808_asks_that_are_cancelled_leave_nothing() -> None:
     cluster = Cluster()
     busy(cluster, "h1:1", 10)
     master = cluster.master()
-    attempt = cluster.rm._context.live[master.app_id].attempt
+    attempt = cluster.context.live[master.app_id].attempt
     before = counted(ResourceRequest)
     for turn in range(100):
         more: dict[str, Any] = {"allocation_request_id": turn}
@@ -333,7 +333,7 @@ def test_yarn_5110_5799_tokens_and_containers_name_the_whole_address(kind: Execu
         assert one.node_id in ("h1:45454", "h1:45455")
         assert facts(one)["node_id"] == one.node_id
         assert one.node_address == f"unix:/run/yopp/nm-{one.node_id}.sock"
-        assert one.node_http_address == cluster.rm._context.nodes[one.node_id].registration.http_address
+        assert one.node_http_address == cluster.context.nodes[one.node_id].registration.http_address
 
 
 def test_yarn_5823_with_opportunistic_asks_alone_every_node_can_be_spoken_to() -> None:
@@ -341,7 +341,7 @@ def test_yarn_5823_with_opportunistic_asks_alone_every_node_can_be_spoken_to() -
     cluster = Cluster()
     cluster.node("h1:1", Resource(1024, 2))
     cluster.node("h2:1", Resource(1024, 2))
-    key = cluster.rm._context.container_key
+    key = cluster.context.container_key
     granted = cluster.master().allocate(opportunistic(4)).allocated
     assert set(places(granted)) == {"h1:1", "h2:1"}
     for one in granted:
@@ -350,7 +350,7 @@ def test_yarn_5823_with_opportunistic_asks_alone_every_node_can_be_spoken_to() -
     world = ProxyWorld()
     world.register()
     [remote] = world.allocate(opportunistic(1)).allocated
-    proxy_key = world.cluster.rm._context.container_key
+    proxy_key = world.cluster.context.container_key
     assert (
         tokens.verify(proxy_key, remote.token, tokens.CONTAINER_TOKEN, now_ms=0)["container_id"] == remote.id
     )

@@ -44,7 +44,7 @@ from yarnopp_cli.records.tracker_protocol import (
     RegisterNodeManagerResponse,
     UnRegisterNodeManagerRequest,
 )
-from yarnopp_cli.resourcemanager.history.keeping import KeepHistory
+from yarnopp_cli.resourcemanager.context import Identity, KeepHistory, RMContext
 from yarnopp_cli.resourcemanager.machine import ResourceManager
 from yarnopp_cli.settings.queue_reading import read_queues
 from yarnopp_cli.settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings
@@ -85,24 +85,27 @@ class Cluster:
         **settings: Any,
     ) -> None:
         self.settings = replace(SETTINGS, **settings)
-        self.rm = ResourceManager(
-            self.settings,
+        identity = Identity(
             cluster_timestamp=TIMESTAMP,
             wall_offset=TIMESTAMP / 1000,
-            rng=random.Random(1),
-            secret=b"a secret",
-            lifetime=lifetime,
             run_dir="/run/yopp",
             address="unix:/run/yopp/rm.sock",
             log_dir="/var/lib/yopp/logs",
             pid=77,
             version="0.1.0",
             properties={},
+        )
+        self.context = RMContext(
+            self.settings,
+            identity,
+            rng=random.Random(1),
+            secret=b"a secret",
+            lifetime=lifetime,
             heartbeat_wait=heartbeat_wait,
             capacity=capacity,
             queues=queues,
-            read_queues=read_queues,
         )
+        self.rm = ResourceManager(self.context, read_queues)
         self.now = 0.0
         self.stopped: str | None = None
         self.kept: list[Any] = []
@@ -166,6 +169,10 @@ class Cluster:
                     assert self.stopped is None, "the daemon was stopped twice"
                     self.stopped = reason
         self.rm.validate()
+
+    def replace_queues(self, queues: QueueSettings) -> None:
+        """Other queues, as a refresh that has read them makes them."""
+        self.rm._queues.replace_queues(queues)
 
     # -- shorthands ------------------------------------------------------------------------------------------
 
@@ -359,7 +366,7 @@ def status(
     """What a node says of a container."""
     container_id = container.id if isinstance(container, Container) else container.container_id
     return ContainerStatus(
-        container_id, state, container.execution_type, container.resource, exit_status, **more
+        container_id, state, container.execution_type, container.resource, exit_status=exit_status, **more
     )
 
 

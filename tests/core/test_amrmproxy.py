@@ -72,7 +72,7 @@ class World:
         self, *chain: Any, distributed: bool = True, nodes: int = 2, grace_ms: int = 2000, **settings: Any
     ) -> None:
         self.cluster = Cluster(client_am_grace_ms=grace_ms)
-        self.cluster.rm._context.distributed = distributed
+        self.cluster.context.distributed = distributed
         self.nodes = [self.cluster.node(f"h{number}:{number}") for number in range(1, nodes + 1)]
         for node in self.nodes:
             node.beat()
@@ -103,7 +103,7 @@ class World:
             "h1:1", ADDRESS, self.node_settings, self.cluster.settings, interceptors=self.chain, key=KEY,
             wall_offset=1_765_400_000.0, stored=self.stored,
         )  # fmt: skip
-        proxy.registered(self.cluster.rm._context.container_key)
+        proxy.registered(self.cluster.context.container_key)
         return proxy
 
     # -- the wire --------------------------------------------------------------------------------------
@@ -366,7 +366,7 @@ def test_the_rm_takes_no_forged_report() -> None:
 
 def test_the_rm_refuses_the_distributed_protocol_where_it_is_off() -> None:
     world = World()
-    world.cluster.rm._context.distributed = False
+    world.cluster.context.distributed = False
     with pytest.raises(InvalidStateError, match="Distributed Scheduling is not enabled"):
         world.register()
 
@@ -481,7 +481,7 @@ def test_another_life_of_the_node_goes_on_where_the_last_one_was() -> None:
     world.waiting.clear()
     world.cluster.lose(world.open.pop(world.attempt))
     world.proxy = world.new_proxy()
-    world.perform(world.proxy.nodes_changed(world.cluster.rm._context.nodes_for_scheduling(), 2.0))
+    world.perform(world.proxy.nodes_changed(world.cluster.context.nodes_for_scheduling(), 2.0))
     world.connection = 8
     second = world.allocate(asks(1, execution_type=OPPORTUNISTIC, allocation_request_id=2)).allocated
     mine = [one for one in second if one.allocation_request_id == 2]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from yarnopp_cli.views.mapreduce import JobView
 
 from executor.records import ContainerExitStatus, ContainerState, ContainerUsage
 from yarnopp_cli.errors import ConnectionFailedError
@@ -17,6 +16,7 @@ from yarnopp_cli.records.mapreduce_report import GetMapReduceJobRequest, MapRedu
 from yarnopp_cli.records.reports import FinalApplicationStatus
 from yarnopp_cli.records.requests import Container
 from yarnopp_cli.settings.applications import ApplicationSettings
+from yarnopp_cli.views.rest.mapreduce import JobView
 
 from .masters.driver import only
 from .masters.test_common import Script, asks_of

@@ -21,7 +21,7 @@ ONE = Resource(100, 1)
 
 
 def state(cluster: Cluster, node: Node) -> NodeState:
-    return cluster.rm._context.nodes[node.name].state
+    return cluster.context.nodes[node.name].state
 
 
 def drain(cluster: Cluster, *nodes: Node, **more: object) -> None:
@@ -109,16 +109,16 @@ def test_dry_runs_change_nothing() -> None:
     node = cluster.node()
     master = cluster.master()
     [one] = master.allocate(asks(1, ONE)).allocated
-    before = cluster.rm._context.history.last
+    before = cluster.context.history.last
     answer = cluster.ask(DrainNodesRequest((node.name,), dry_run=True))
     assert (answer.nodes[0].state, answer.containers) == (NodeState.DECOMMISSIONING, 1)
     resized = cluster.ask(UpdateNodeResourceRequest(node.name, Resource(2000, 9), dry_run=True))
     assert resized.node.total == Resource(2000, 9)
     cluster.ask(UpdateApplicationPriorityRequest(master.app_id, 7, dry_run=True))
     assert state(cluster, node) is NodeState.RUNNING
-    assert cluster.rm._context.nodes[node.name].total == node.total
+    assert cluster.context.nodes[node.name].total == node.total
     assert cluster.app(master.app_id).priority == 0
-    assert cluster.rm._context.history.last == before
+    assert cluster.context.history.last == before
     assert one.node_id == node.name
 
 

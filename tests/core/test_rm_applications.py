@@ -30,13 +30,6 @@ from yarnopp_cli.records.requests import (
     Token,
 )
 from yarnopp_cli.records.tracker_protocol import ContainerToStart
-from yarnopp_cli.resourcemanager.apps.applications import (
-    APP_TRANSITIONS,
-    ATTEMPT_TRANSITIONS,
-    AppEvent,
-    AttemptEvent,
-    AttemptState,
-)
 
 from .rm_harness import OPPORTUNISTIC, TIMESTAMP, Cluster, Master, Node, asks, done, status
 
@@ -361,15 +354,3 @@ def test_the_history_is_bounded() -> None:
     with pytest.raises(ApplicationNotFoundError):
         cluster.app(APP1)
     assert cluster.app(master.app_id).state is YarnApplicationState.FINISHED
-
-
-def test_every_transition_is_in_its_table_or_refused() -> None:
-    ends = {AttemptState.FINISHED, AttemptState.FAILED, AttemptState.KILLED}
-    for state, row in ATTEMPT_TRANSITIONS.items():
-        assert (not row) == (state in ends)
-    assert set(APP_TRANSITIONS) == set(YarnApplicationState) - {YarnApplicationState.NEW_SAVING}
-    reachable = {target for row in APP_TRANSITIONS.values() for target in row.values()}
-    assert reachable == set(APP_TRANSITIONS) - {YarnApplicationState.NEW}
-    used = {event for row in ATTEMPT_TRANSITIONS.values() for event in row}
-    assert used == set(AttemptEvent)
-    assert {event for row in APP_TRANSITIONS.values() for event in row} == set(AppEvent)

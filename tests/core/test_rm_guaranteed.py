@@ -11,7 +11,7 @@ from yarnopp_cli.errors import InvalidResourceRequestError, InvalidTokenError
 from yarnopp_cli.machine.tokens import CONTAINER_TOKEN, verify
 from yarnopp_cli.records.client_protocol import GetQueueInfoRequest
 from yarnopp_cli.records.requests import Token
-from yarnopp_cli.resourcemanager.guaranteed.scheduler import MAX_OVERTAKES
+from yarnopp_cli.resourcemanager.scheduler.capacity_scheduler import MAX_OVERTAKES
 
 from .rm_harness import OPPORTUNISTIC, TIMESTAMP, Cluster, asks, done, status
 

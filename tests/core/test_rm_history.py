@@ -10,7 +10,7 @@ from executor.records import ContainerState, ExecutionType, Resource
 from yarnopp_cli.records.client_protocol import ChangeContainerRequest, KillApplicationRequest
 from yarnopp_cli.records.history import EventKind, GetEventsRequest, GetEventsResponse
 from yarnopp_cli.records.requests import ContainerUpdateType, UpdateContainerRequest
-from yarnopp_cli.resourcemanager.history.history import EventHistory
+from yarnopp_cli.resourcemanager.event_history import EventHistory
 
 from ..steps import steps
 from .rm_harness import OPPORTUNISTIC, TIMESTAMP, Cluster, asks, done, queued, status

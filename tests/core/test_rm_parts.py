@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from executor.records import Resource
 from yarnopp_cli.allocation.asks import AskTable, levels, normalise
 from yarnopp_cli.machine.mailbox import Mailbox
+from yarnopp_cli.resourcemanager.metrics import OpportunisticSchedulerMetrics
 
 from .rm_harness import SETTINGS, asks
 
@@ -111,3 +112,23 @@ def test_a_normalised_size_holds_what_was_asked_for(memory: int, vcores: int) ->
     given_size = normalise(asked, SETTINGS)
     assert asked.fits_in(given_size)
     assert normalise(given_size, SETTINGS) == given_size
+
+
+class _Place:
+    def names(self, location: str) -> bool:
+        return location in ("host1", "/rack1")
+
+
+def test_opportunistic_metrics_tell_localities_and_waits() -> None:
+    metrics = OpportunisticSchedulerMetrics()
+    metrics.asked("a", "k", 10.0)
+    metrics.granted("a", "k", {"host1": 1, "/rack1": 1}, _Place(), 3, 10.5)
+    metrics.granted("a", "k", {"/rack1": 1, "host2": 1}, _Place(), 2, 11.0)
+    metrics.granted("a", "k", {}, _Place(), 1, 12.0)
+    assert (metrics.node_local, metrics.rack_local, metrics.off_switch) == (1, 1, 1)
+    told = metrics.figures(Resource(), 0)
+    assert (told.allocated, told.waits, told.percentiles()[50], told.percentiles()[99]) == (3, 3, 1000, 2000)
+    metrics.ended()
+    assert metrics.figures(Resource(), 0).live == 2
+    metrics.granted("a", "k", {}, _Place(), 1, 13.0)
+    assert metrics.waits == 3, "the ask was served before: nothing is known of this one"

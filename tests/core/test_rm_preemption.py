@@ -286,7 +286,7 @@ def test_each_victim_is_needed_and_its_queue_was_above_its_share(
     ).allocated
     for node in nodes:
         node.beat(*(status(one) for one in (*granted.values(), *got) if one.node_id == node.name))
-    scheduler = cluster.rm.queues._context.scheduler
+    scheduler = cluster.context.scheduler
     leaf = scheduler.queues.leaves["root.b"]
     before = leaf.used
     cluster.at(INTERVAL)

@@ -24,9 +24,10 @@ from yarnopp_cli.records.requests import (
     ContainerUpdateType,
     UpdateContainerRequest,
 )
-from yarnopp_cli.resourcemanager.guaranteed.queues import QueueTree, apportion
-from yarnopp_cli.resourcemanager.guaranteed.scheduler import MAX_OVERTAKES
-from yarnopp_cli.settings.queue_properties import KEYS, PREFIX, queue_tree
+from yarnopp_cli.resourcemanager.scheduler.capacity_scheduler import MAX_OVERTAKES
+from yarnopp_cli.resourcemanager.scheduler.queues import QueueTree, apportion
+from yarnopp_cli.settings.queue_properties import KEYS, queue_tree
+from yarnopp_cli.settings.queues import QUEUE_PREFIX as PREFIX
 from yarnopp_cli.settings.queues import CapacitySchedulerSettings, QueueSettings
 
 from .rm_harness import GUARANTEED, OPPORTUNISTIC, Cluster, Master, asks, done, status
@@ -318,7 +319,7 @@ def test_a_stopped_queue_takes_none_and_keeps_what_it_has() -> None:
     cluster.node()
     master = cluster.master(queue="a")
     stopped = tree(root="a,b", root_a={"capacity": 50.0, "state": "STOPPED"}, root_b={"capacity": 50.0})
-    cluster.rm.queues.replace_queues(stopped)
+    cluster.replace_queues(stopped)
     assert report(cluster, "a").state == "DRAINING"
     assert len(master.allocate(asks(1, ONE)).allocated) == 1
     with pytest.raises(InvalidStateError, match="STOPPED"):
@@ -386,7 +387,7 @@ def test_mappings_send_users_to_queues() -> None:
     assert cluster.app(cluster.master().app_id).queue == "ada"
     assert cluster.app(cluster.master(as_user="bob").app_id).queue == "b"
     assert cluster.app(cluster.master(queue="b").app_id).queue == "b", "who names a queue gets it"
-    always = Cluster(queues=cluster.rm.queues._context.scheduler.queues.settings,
+    always = Cluster(queues=cluster.context.scheduler.queues.settings,
                      capacity=replace(mapped, queue_mappings_override=True))  # fmt: skip
     assert always.app(always.master(queue="b").app_id).queue == "ada"
 
@@ -445,10 +446,10 @@ def test_queues_are_replaced_under_living_applications() -> None:
     granted = a.allocate(asks(1, ONE)).allocated
     node.beat(*map(status, granted))
     with pytest.raises(InvalidStateError, match=r"queue root\.a cannot go: it has applications"):
-        cluster.rm.queues.replace_queues(tree(root="b"))
+        cluster.replace_queues(tree(root="b"))
     assert used(cluster)["root.a"] == 1
     other = tree(root="a,c", root_a={"capacity": 20.0, "maximum_capacity": 50.0}, root_c={"capacity": 80.0})
-    cluster.rm.queues.replace_queues(other)
+    cluster.replace_queues(other)
     cluster.rm.validate()
     assert used(cluster) == {"root": 1, "root.a": 1, "root.c": 0}
     assert report(cluster, "a").guaranteed.vcores == 1
@@ -544,7 +545,7 @@ def test_never_over_the_maximum_and_nothing_lies_idle_that_a_queue_may_have(
                 running += new
                 host.beat(*map(status, new))
         _check_limits(cluster)
-    scheduler = cluster.rm.queues._context.scheduler
+    scheduler = cluster.context.scheduler
     for leaf in scheduler.queues.leaves.values():
         for attempt in leaf.waiting():
             for ask in attempt.guaranteed_asks:

@@ -165,7 +165,7 @@ def test_g12_guaranteed_work_does_not_count_nor_opportunistic_work_against_it() 
     everything = cluster.containers().values()
     guaranteed = Counter(one.user for one in everything if one.execution_type is not OPPORTUNISTIC)
     assert guaranteed == {"ada": 2, "bob": 2}
-    [leaf] = cluster.rm.queues._context.scheduler.queues.leaves.values()
+    [leaf] = cluster.context.scheduler.queues.leaves.values()
     assert leaf.used == Resource(400, 4)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from executor.records import ExecutionType, Resource
 from yarnopp_cli.errors import UsageError
-from yarnopp_cli.resourcemanager.apps.submission import SHELL_MASTER, Submission, expand, read
+from yarnopp_cli.masters.submission import SHELL_MASTER, Submission, expand, read
 
 ID = "application_1_0001"
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import pytest
 
-from executor.linux.processes import read_stat
+from executor.linux.procfs import read_stat
 from executor.records import ContainerState, ContainerStatus, ExecutionType, Resource
 from executor.settings import ExecutorSettings
 from yarnopp_cli.cluster.rundir import RunDir
@@ -320,4 +320,4 @@ def started_at(connection: Connection) -> int:
     return int(connection.call("getClusterInfo", GetClusterInfoRequest()).info.started_at_ms)
 
 
-assert ExecutorSettings().cgroups_hierarchy == "/hadoop-yarn"  # where ``leftovers`` looks
+assert ExecutorSettings().cgroups_hierarchy == "/hadoop-yarn"  # where ``cleanup`` looks

@@ -51,15 +51,15 @@ def test_one_of_ones_own_is_an_import_path(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("names", "part"),
     [
-        ("", "ends nowhere"),
-        ("ThrottleInterceptor", "ends nowhere"),
-        (f"{DEFAULT},ThrottleInterceptor", "ends nowhere"),
+        ("", "is not a chain of interceptors"),
+        ("ThrottleInterceptor", "is not a chain of interceptors"),
+        (f"{DEFAULT},ThrottleInterceptor", "is not a chain of interceptors"),
         (f"{DEFAULT},{DEFAULT}", "twice"),
         (f"DistributedScheduler,{DEFAULT}", "names DistributedScheduler"),
-        (f"no.such.module.Thing,{DEFAULT}", "no.such.module.Thing, which is no interceptor"),
-        (f"json.JSONDecoder,{DEFAULT}", "json.JSONDecoder, which is no interceptor"),
-        (f"json.nothing,{DEFAULT}", "json.nothing, which is no interceptor"),
-        (f"Trottle,{DEFAULT}", "Trottle, which is no interceptor"),
+        (f"no.such.module.Thing,{DEFAULT}", "no.such.module.Thing, which is not an interceptor"),
+        (f"json.JSONDecoder,{DEFAULT}", "json.JSONDecoder, which is not an interceptor"),
+        (f"json.nothing,{DEFAULT}", "json.nothing, which is not an interceptor"),
+        (f"Trottle,{DEFAULT}", "Trottle, which is not an interceptor"),
     ],
 )
 def test_what_makes_no_chain_is_refused(names: str, part: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from executor.linux.processes import read_stat
+from executor.linux.procfs import read_stat
 from executor.records import ContainerExitStatus, ContainerState, ExecutionType
 from yarnopp_cli.errors import ConnectionFailedError
 from yarnopp_cli.records.client_protocol import (

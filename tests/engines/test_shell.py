@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,32 +13,34 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from executor.records import ExecutionType, Resource
-from yarnopp_cli.client.shell import CLASSPATH, MASTER, ShellJob, body, command
-from yarnopp_cli.resourcemanager.apps.submission import read
+from yarnopp_cli.client.shell import CLASSPATH, MASTER, body, command
+from yarnopp_cli.masters.distributedshell import ContainerRetryContext, plan
+from yarnopp_cli.masters.submission import read
+from yarnopp_cli.records.jobs import JobSpec, TaskSpec
+from yarnopp_cli.records.requests import ApplicationSubmissionContext
 
 APPLICATION = "application_1765400000000_0001"
 
 
+ONE = TaskSpec(1, Resource(512, 1))
+MASTER_SIZE = Resource(256, 1)
+SUBMISSION = ApplicationSubmissionContext("", "DistributedShell", am_resource=MASTER_SIZE)
+
+
 def test_the_document_of_a_plain_job() -> None:
-    job = ShellJob(
-        line="sleep",
-        arguments=("10",),
-        containers=10,
-        execution_type=ExecutionType.OPPORTUNISTIC,
-        resource=Resource(10, 1),
+    job = plan(
+        TaskSpec(1, Resource(10, 1), ExecutionType.OPPORTUNISTIC, enforce=True),
+        10,
+        shell_command="sleep",
+        shell_args=("10",),
         promote=True,
-        enforce=True,
         environment={"A": "1"},
-        tags=("x", "y"),
-        node_label="gpu",
-        queue="prod",
-        priority=3,
     )
-    found = body(job, APPLICATION)
+    submission = replace(SUBMISSION, tags=("x", "y"), node_label_expression="gpu", queue="prod", priority=3)
+    found = body(job, submission, APPLICATION)
     assert found["am-container-spec"] == {
         "commands": {
-            "command": "printf '%b' '\\0000\\0005sleep' > shellCommands; "
-            "printf '%b' '\\0000\\000210' > shellArgs; "
+            "command": "printf '%b' '\\0000\\0010sleep 10' > shellCommands; "
             "{{JAVA_HOME}}/bin/java -Xmx256m "
             "org.apache.hadoop.yarn.applications.distributedshell.ApplicationMaster "
             "--container_type OPPORTUNISTIC --container_memory 10 --container_vcores 1 --num_containers 10 "
@@ -64,11 +67,8 @@ def test_the_document_of_a_plain_job() -> None:
 
 
 def test_retries_are_the_masters_options() -> None:
-    words = command(
-        ShellJob(
-            line="x", retry_policy=2, retry_error_codes=(3, 4), max_retries=5, retry_interval_ms=7, debug=True
-        )
-    )
+    retry = ContainerRetryContext(2, (3, 4), 5, 7)
+    words = command(plan(ONE, shell_command="x", retry=retry), SUBMISSION, debug=True)
     assert (
         "--debug --container_retry_policy 2 --container_max_retries 5 --container_retry_interval 7 " in words
     )
@@ -77,17 +77,15 @@ def test_retries_are_the_masters_options() -> None:
 
 def test_our_own_resourcemanager_reads_what_we_write() -> None:
     line = "echo \"$HOME\" 'a b' \\ `date` {{X}} <LOG_DIR> äö\n"
-    job = ShellJob(
-        line=line,
-        arguments=("it's", "$X"),
+    job = plan(
+        TaskSpec(1, Resource(20, 2), ExecutionType.OPPORTUNISTIC),
+        3,
+        shell_command=line,
+        shell_args=("it's", "$X"),
         environment={"PLAIN": "a=b"},
-        containers=3,
-        execution_type=ExecutionType.OPPORTUNISTIC,
-        resource=Resource(20, 2),
-        retry_policy=1,
-        max_retries=2,
+        retry=ContainerRetryContext(1, maximum=2),
     )
-    read_back = read(body(job, APPLICATION), shell_program="bash", max_preemptions=1)
+    read_back = read(body(job, SUBMISSION, APPLICATION), shell_program="bash", max_preemptions=1)
     assert read_back.job is not None
     [phase] = read_back.job.phases
     assert phase.command[-1] == f"{line.strip()} it's $X"
@@ -113,15 +111,13 @@ def as_java_reads(file: Path) -> str:
     return units.encode("utf-16", "surrogatepass").decode("utf-16")
 
 
-def through_hadoop(job: ShellJob, where: Path) -> str:
+def through_hadoop(job: JobSpec, where: Path) -> str:
     """What the containers of a job print, after all the layers of shells that Hadoop puts between."""
-    line = command(job)
+    line = command(job, SUBMISSION)
     assert f" {MASTER} " in line
     written = line[: line.index("{{JAVA_HOME}}")] + "true"
     subprocess.run(as_a_nodemanager(written, where), cwd=where, check=True, timeout=20)
     task = as_java_reads(where / "shellCommands")
-    if (where / "shellArgs").exists():
-        task += " " + as_java_reads(where / "shellArgs")
     ended = subprocess.run(
         as_a_nodemanager(f"{task} 1><LOG_DIR>/stdout", where), cwd=where, check=False, timeout=20
     )
@@ -152,19 +148,19 @@ def through_hadoop(job: ShellJob, where: Path) -> str:
     ],
 )
 def test_words_arrive_as_they_were_typed(argv: tuple[str, ...], tmp_path: Path) -> None:
-    job = ShellJob(argv=("printf", "[%s]", *argv), environment={"TOLD": "$(date) '\"\n"})
+    job = plan(ONE, argv=("printf", "[%s]", *argv), environment={"TOLD": "$(date) '\"\n"})
     assert through_hadoop(job, tmp_path) == "".join(f"[{word}]" for word in argv)
 
 
 def test_variables_arrive_as_they_were_typed(tmp_path: Path) -> None:
     value = "a $HOME `x` \"q\" 'p' \\ {{Y}} <LOG_DIR>\nend"
-    job = ShellJob(argv=("printenv", "TOLD"), environment={"TOLD": value})
+    job = plan(ONE, argv=("printenv", "TOLD"), environment={"TOLD": value})
     assert through_hadoop(job, tmp_path) == value + "\n"
-    assert "--shell_env" not in command(job)
+    assert "--shell_env" not in command(job, SUBMISSION)
 
 
 def test_arguments_go_to_the_line_of_a_script(tmp_path: Path) -> None:
-    job = ShellJob(line="printf '[%s]'", arguments=("one", "two"), environment={"X": "a b"})
+    job = plan(ONE, shell_command="printf '[%s]'", shell_args=("one", "two"), environment={"X": "a b"})
     assert through_hadoop(job, tmp_path) == "[one][two]"
 
 
@@ -175,8 +171,8 @@ def test_arguments_go_to_the_line_of_a_script(tmp_path: Path) -> None:
     )
 )
 def test_any_words_come_back_from_the_files(argv: list[str]) -> None:
-    job = ShellJob(argv=("true", *argv))
-    read_back: Any = read(body(job, APPLICATION), shell_program="bash", max_preemptions=1)
+    job = plan(ONE, argv=("true", *argv))
+    read_back: Any = read(body(job, SUBMISSION, APPLICATION), shell_program="bash", max_preemptions=1)
     line = read_back.job.phases[0].command[-1]
     if not line.startswith("bash <("):
         assert shlex.split(line) == ["true", *argv]

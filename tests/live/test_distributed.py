@@ -192,7 +192,7 @@ def test_an_interceptor_that_is_not_there_is_refused_when_the_node_starts(yopp: 
         "up", "--conf", str(CONFIGS / "distributed.toml"), f"-D{ADDRESS}=localhost:{port}",
         f"-D{pipeline}=no.such.Thing,DefaultRequestInterceptor", code=78,
     )  # fmt: skip
-    assert "names no.such.Thing, which is no interceptor" in ended.stderr
+    assert "names no.such.Thing, which is not an interceptor" in ended.stderr
 
 
 def test_distributed_without_opportunistic_is_refused_with_yarns_sentence(yopp: Yopp) -> None:

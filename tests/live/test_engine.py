@@ -141,7 +141,8 @@ def test_a_live_job_is_steered(remote: Remote) -> None:
     wait_until(
         lambda: remote.json("container", "status", task)["container"]["state"] == "DONE", what="it has ended"
     )
-    assert remote("app", "kill", "--dry-run", "all").stdout == f"{app} would be killed\n"
+    told = f"{app} would be killed: 2 running, 1 done\n"
+    assert remote("app", "kill", "--dry-run", "all").stdout == told
     assert remote("app", "kill", "all", code=2).stdout == ""
     assert remote("app", "kill", app).stdout == f"{app} KILLED\n"
     assert remote("wait", app, code=143).stdout.startswith(f"{app} KILLED")

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from yarnopp_cli import manual
 from yarnopp_cli.cli.table import TABLE
-from yarnopp_cli.roff import Literal
+from yarnopp_cli.manual import pages
+from yarnopp_cli.manual.roff import Literal
 
 from .conftest import ROOT, Yopp, wait_until
 
@@ -64,7 +64,7 @@ root.dev.queues = "web"
 
 
 def examples(name: str) -> list[str]:
-    blocks = dict(manual.named_page(name).sections)["DESCRIPTION"]
+    blocks = dict(pages.named_page(name).sections)["DESCRIPTION"]
     return [line for block in blocks if isinstance(block, Literal) for line in block.lines]
 
 

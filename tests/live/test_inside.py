@@ -177,7 +177,7 @@ def test_up_in_the_foreground_ends_the_cluster_with_its_signal(yopp: Yopp) -> No
     front = yopp.start("up", "--foreground", "--memory", "256", "--vcores", "1")
     assert front.stdout is not None
     assert front.stdout.readline().startswith("up: rm ")
-    assert "runs here already" in yopp("up", "--foreground", code=1).stderr
+    assert "already running here" in yopp("up", "--foreground", code=1).stderr
     front.send_signal(signal.SIGTERM)
     _, err = front.communicate(timeout=20)
     assert (front.returncode, err.splitlines()[-1]) == (0, "SIGTERM: ending the cluster")

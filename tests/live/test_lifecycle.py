@@ -234,7 +234,7 @@ def test_single_daemons(yopp: Yopp) -> None:
     assert "no node" in yopp("status", code=4).stderr
     yopp("nm", "start", *SMALL)
     assert yopp("nm", "status")
-    assert "runs already" in yopp("nm", "start").stderr
+    assert "already running" in yopp("nm", "start").stderr
     yopp("nm", "start", *SMALL)
     assert [node["node"].rpartition(":")[2] for node in daemons(yopp)["nms"]] == ["45454", "45455"]
     assert "which node" in yopp("nm", "stop", code=2).stderr
@@ -257,7 +257,7 @@ def test_daemons_in_the_foreground(yopp: Yopp) -> None:
     wait_until(lambda: yopp("status", code=None).returncode == 0, what="the node has registered")
     seen = daemons(yopp)
     assert (seen["rm"]["pid"], seen["nms"][0]["pid"]) == (rm.pid, nm.pid)
-    assert "runs already" in yopp("rm", "run", code=1).stderr
+    assert "already running" in yopp("rm", "run", code=1).stderr
     assert yopp("run", "echo", "here").stdout == "here\n"
     for process in (nm, rm):
         process.terminate()

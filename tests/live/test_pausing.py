@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from executor.linux.pausing import standing
+from executor.linux.procfs import standing
 from executor.records import ContainerUsage
 from yarnopp_cli.client.local import YarnClient
 from yarnopp_cli.cluster.processes import ProcessId, wait_for_end

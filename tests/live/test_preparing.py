@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from executor.linux.process import shims_of
+from executor.linux.shim import shims_of
 
 from .conftest import Yopp, wait_until
 from .test_lifecycle import daemons, kill

@@ -229,4 +229,4 @@ def test_root_sees_somebody_elses_cluster_readonly(cluster: Yopp, terminals: lis
 def test_without_a_cluster_it_says_so(yopp: Yopp) -> None:
     ended = yopp("top", code=69)
     assert "yopp up" in ended.stderr
-    assert "makes no sense" in yopp("top", "--interval", "0", code=2).stderr
+    assert "at least 0.1 s" in yopp("top", "--interval", "0", code=2).stderr

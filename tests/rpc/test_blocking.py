@@ -26,8 +26,9 @@ from yarnopp_cli.records.client_protocol import (
     GetQueueInfoResponse,
     KillApplicationRequest,
 )
-from yarnopp_cli.rpc.blocking import LINE_LIMIT, Connection
+from yarnopp_cli.rpc.blocking import Connection
 from yarnopp_cli.rpc.plain import MessageError
+from yarnopp_cli.rpc.wire import MAX_LINE_BYTES
 
 Script = Callable[[socket.socket], None]
 
@@ -217,7 +218,7 @@ def test_a_call_over_the_line_limit_is_refused_here(peer: Peer) -> None:
 
     with Connection(peer.serve(script)) as connection:
         with pytest.raises(MessageError):
-            connection.send("getQueueInfo", GetQueueInfoRequest(queue="z" * LINE_LIMIT))
+            connection.send("getQueueInfo", GetQueueInfoRequest(queue="z" * MAX_LINE_BYTES))
         assert connection.call("getQueueInfo", GetQueueInfoRequest()) == GetQueueInfoResponse(())
 
 

@@ -169,7 +169,7 @@ def test_what_is_no_regular_file_is_never_replaced(
         named.symlink_to(place)
     given_ = [write("yarn-site.xml", SITE) if word == "SITE" else word for word in words]
     assert run(["config", *given_, "--conf", str(named)]) == 1
-    said = f"error: cannot write {place}\n  because: it is no regular file\n"
+    said = f"error: cannot write {place}\n  because: it is not a regular file\n"
     assert said in capfd.readouterr().err
     after = os.stat(place)
     assert (after.st_ino, after.st_mode, after.st_rdev) == (before.st_ino, before.st_mode, before.st_rdev)
@@ -183,7 +183,7 @@ def test_dev_null_is_refused_before_anything_is_opened_for_writing(
 
     monkeypatch.setattr(config_changes, "_write", forbidden)
     assert run(["config", "set", MAPS, "6", "--conf", os.devnull]) == 1
-    assert "it is no regular file" in capfd.readouterr().err
+    assert "it is not a regular file" in capfd.readouterr().err
 
 
 def test_a_file_that_may_not_be_written_to_is_left(
@@ -236,7 +236,7 @@ def test_import_tells_of_every_property_what_became_of_it(
     assert "yarn.acl.enable has no <value> and is ignored" in err
     found = [(one["name"], one["taken"], one["why"]) for one in json.loads(out)["import"]["properties"]]
     assert found == [
-        (LENGTH, True, "not as final: your file is the last word here"),
+        (LENGTH, True, "not as final: nothing overrides your file"),
         ("yarn.resourcemanager.address", False, "it names another cluster's ResourceManager"),
         ("yarn.nodemanager.aux-services", False, "it means nothing to yopp"),
         ("yarn.nodemanager.local-dirs", True, "as /data/1"),

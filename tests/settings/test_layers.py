@@ -121,8 +121,8 @@ def test_variables(load_with: Load, write: Write) -> None:
 @pytest.mark.parametrize(
     ("value", "because"),
     [
-        ("/${nothing.such}", "nothing is called ${nothing.such}"),
-        ("/${env.NOT_SET}", "nothing is called ${env.NOT_SET}"),
+        ("/${nothing.such}", "there is no variable ${nothing.such}"),
+        ("/${env.NOT_SET}", "there is no variable ${env.NOT_SET}"),
         (f"/${{{LOGS}}}", "more than 20 variables to replace; does one refer to itself?"),
         ("/${env.BIG}${env.BIG}", "it grows beyond 65536 characters"),
     ],

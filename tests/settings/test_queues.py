@@ -142,7 +142,7 @@ def test_what_means_nothing_here_says_why(problems_of: Problems) -> None:
         (["default.capacity=101"], "default.capacity = 101", "expected a number from 0 to 100, found 101"),
         (["default.capacity=[memory=1]"], "default.capacity = ", 'expected a number from 0 to 100, found "'),
         (["default.state=DRAINING"], "default.state = DRAINING", "expected one of RUNNING, STOPPED"),
-        (["default.acl_submit_applications=ada staff"], "names groups: staff", "only users are known"),
+        (["default.acl_submit_applications=ada staff"], "names groups: staff", "only users are supported"),
     ],
 )
 def test_what_can_be_wrong_with_queues(

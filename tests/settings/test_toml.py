@@ -207,7 +207,7 @@ def test_two_spellings_of_one_name_in_one_file(problems_of: Problems, write: Wri
         ("[yarn\n", ":1:6", "Expected ']' at the end of a table declaration"),
         ("x = 'a", ":1:7", 'Expected "\'"'),
         ("a = 1\na = 2\n", ":", "Cannot overwrite a value"),
-        ("a = " + "9" * 5000, "", "a number in it is far too large"),
+        ("a = " + "9" * 5000, "", "it contains a number that is too large"),
         ("a = " + "[" * 100_000, "", "it is nested too deep"),
     ],
 )
@@ -225,7 +225,7 @@ def test_not_utf8(problems_of: Problems, write: Write) -> None:
     path = write("site.toml", b"# caf\xc3\xa9\nx = '\xff'\n")
     (problem,) = problems_of([path])
     assert problem.message == f"{path}:2:6: not UTF-8"
-    assert problem.because == "byte 0xff cannot stand there"
+    assert problem.because == "byte 0xff is not valid there"
 
 
 def test_a_missing_file(problems_of: Problems) -> None:

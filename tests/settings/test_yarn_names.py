@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from yarnopp_cli.errors import UnknownPropertyError
-from yarnopp_cli.manual import site_page
-from yarnopp_cli.roff import to_man
+from yarnopp_cli.manual.pages import site_page
+from yarnopp_cli.manual.roff import to_man
 from yarnopp_cli.settings.refused import REFUSED
 from yarnopp_cli.settings.registry import FALLBACKS, PROPERTIES
 
@@ -116,7 +116,7 @@ def test_a_refused_one_says_why_and_what_serves_instead(name: str, problems_of: 
     assert name not in PROPERTIES
     [error] = problems_of(defines=[f"{name}=17"])
     assert isinstance(error, UnknownPropertyError)
-    assert error.message == f"-D: {name} is not taken here"
+    assert error.message == f"-D: {name} is not supported"
     assert (error.because, error.hint) == (REFUSED[name].because, REFUSED[name].instead)
     [error] = problems_of(defines=["a=b"])
     assert "no property has that name" in error.because, "and one that nobody knows is still another thing"

@@ -183,7 +183,7 @@ def test_what_failed_among_many_is_told_and_the_rest_is_done() -> None:
     async def body(driver: Driver) -> None:
         await driver.press("2", "space", "j", "j", "space", "ctrl+k", "y")
         await driver.acts(("kill", container_id(2, 1)), ("kill", container_id(1, 4)))
-        await driver.sees("no kill 2 containers: 1 done; container_…_000001: it is gone: it has ended")
+        await driver.sees("cannot kill 2 containers: 1 done; container_…_000001: it is gone: it has ended")
 
     drive(body, source=source, size=(100, 24), told=True)
 

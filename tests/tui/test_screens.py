@@ -14,7 +14,7 @@ from executor.records import ContainerState, ExecutionType, Resource
 from yarnopp_cli.errors import InvalidStateError
 from yarnopp_cli.records.history import EventKind
 from yarnopp_cli.records.reports import ContainerReport, NodeState
-from yarnopp_cli.tui.actions import _POSSIBLE, refusal
+from yarnopp_cli.tui.actions import ACTIONS, refusal
 from yarnopp_cli.tui.container import DetailScreen, LogScreen
 from yarnopp_cli.tui.dialogs import Confirm, TextDialog
 from yarnopp_cli.tui.screens import ContainersScreen
@@ -315,7 +315,7 @@ def test_the_cursor_stays_with_its_row() -> None:
         assert next(line for line in driver.text.splitlines() if "▸" in line).split()[1] == chosen[-7:]
         driver.source.now = dataclasses.replace(driver.source.now, containers=())
         await driver.picture()
-        assert table(driver).current is None and "no container lives" in driver.text
+        assert table(driver).current is None and "no live containers" in driver.text
         await driver.press("j", "G", "space", "enter", "l", "e", "ctrl+k", "p", "P", "y", "pagedown", "C")
         assert driver.source.acts == []
 
@@ -638,7 +638,7 @@ def test_a_master_cannot_be_demoted_here_either() -> None:
         state=ContainerState.RUNNING,
         is_am=True,
     )
-    assert not _POSSIBLE["demote"](master) and _POSSIBLE["demote"](replace(master, is_am=False))
+    assert not ACTIONS["demote"].possible(master) and ACTIONS["demote"].possible(replace(master, is_am=False))
     told = refusal("demote", master)
     assert told == f"{container_id(1, 1)} cannot be updated: it is its application's master"
     assert (

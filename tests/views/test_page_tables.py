@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from executor.records import ContainerState, ExecutionType, Resource
+from tests.tui.fake import cluster
 from yarnopp_cli.records.mapreduce import MapReduceJob
 from yarnopp_cli.records.mapreduce_report import MapReduceReport, TaskAttempt
 from yarnopp_cli.records.reports import (
@@ -13,11 +14,12 @@ from yarnopp_cli.records.reports import (
     FinalApplicationStatus,
     YarnApplicationState,
 )
+from yarnopp_cli.views.nodes import BY_KEY, PAGE
 from yarnopp_cli.views.rest.mapreduce import JobView
 from yarnopp_cli.views.text import of_megabytes
 from yarnopp_cli.web.pages.html import table
 from yarnopp_cli.web.pages.mapreduce import MOST_TASKS, map_reduce_section
-from yarnopp_cli.web.pages.tables import MOST_ROWS, containers_table
+from yarnopp_cli.web.pages.tables import MOST_ROWS, containers_table, nodes_table
 
 
 def container(number: int, state: ContainerState, started: int = 0) -> ContainerReport:
@@ -65,3 +67,12 @@ def test_a_job_of_many_tasks_shows_the_first_and_how_far_all_are() -> None:
     assert f"Maps: 0 of {MOST_TASKS + 100} done, 1 running, {MOST_TASKS + 99} waiting" in page
     assert f"The first {MOST_TASKS} of {MOST_TASKS + 101}." in page
     assert page.count("<tr>") == MOST_TASKS + 1 and ">m_000003</span>" in page
+
+
+def test_the_nodes_page_has_yarns_columns_for_both_kinds_of_cluster() -> None:
+    rows = cluster().nodes
+    titles = re.findall(r"<th[^>]*>([^<]*)</th>", nodes_table(rows, opportunistic=True))
+    assert titles == [title for title, _ in PAGE] and "Queued Containers" in titles
+    plain = re.findall(r"<th[^>]*>([^<]*)</th>", nodes_table(rows, opportunistic=False))
+    assert "Containers" in plain and "Mem Used" in plain and not any("(O)" in one for one in plain)
+    assert all(key in BY_KEY for _, key in PAGE)

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yarnopp_cli.resourcemanager.metrics import OpportunisticSchedulerMetrics
-from yarnopp_cli.views.rest.metrics import Figure, prometheus, query_beans
+from executor.records import Resource
+from tests.tui.fake import cluster
+from yarnopp_cli.records.scheduler_protocol import GetSchedulerFiguresResponse
+from yarnopp_cli.views.rest.metrics import Figure, of_cluster, prometheus, query_beans
 from yarnopp_cli.views.rest.xml import to_xml
 from yarnopp_cli.web.pages.html import esc, moment, path, state, tag
 
@@ -104,25 +106,30 @@ def test_html_pieces_escape_what_they_are_given() -> None:
     )
 
 
-class _Place:
-    def names(self, location: str) -> bool:
-        return location in ("host1", "/rack1")
-
-
-def test_opportunistic_metrics_tell_localities_and_waits() -> None:
-    metrics = OpportunisticSchedulerMetrics()
-    metrics.asked("a", "k", 10.0)
-    metrics.granted("a", "k", {"host1": 1, "/rack1": 1}, _Place(), 3, 10.5)
-    metrics.granted("a", "k", {"/rack1": 1, "host2": 1}, _Place(), 2, 11.0)
-    metrics.granted("a", "k", {}, _Place(), 1, 12.0)
-    assert (metrics.node_local, metrics.rack_local, metrics.off_switch) == (1, 1, 1)
-    assert (metrics.allocated, metrics.waits, metrics.percentiles()[50], metrics.percentiles()[99]) == (
-        3,
-        3,
-        1000,
-        2000,
+def test_a_figure_is_declared_once_for_beans_and_for_prometheus() -> None:
+    counted = GetSchedulerFiguresResponse(
+        pending=Resource(512, 1),
+        allocated=9,
+        released=4,
+        waits=7,
+        percents=(50, 99),
+        percentiles_ms=(20, 3000),
     )
-    metrics.ended()
-    assert metrics.live == 2
-    metrics.granted("a", "k", {}, _Place(), 1, 13.0)
-    assert metrics.waits == 3, "the ask was served before: nothing is known of this one"
+    picture = cluster()
+    process = {"resident_bytes": float(5 << 20), "cpu_seconds": 1.5}
+    found = of_cluster(picture.info, picture.applications, picture.nodes, counted, 3, process)
+    beans = {bean["name"].partition("name=")[2]: bean for bean in found.beans}
+    lines = prometheus(found.samples).splitlines()
+    assert (
+        beans["ClusterMetrics"]["CapabilityMB"] == 32768
+        and f"yopp_memory_capacity_bytes {32768 << 20}" in lines
+    )
+    assert beans["QueueMetrics,q0=root"]["PendingMB"] == 512
+    assert beans["OpportunisticSchedulerMetrics"]["AllocateLatencyOQuantiles99thPercentileTime"] == 3000
+    assert 'yopp_opportunistic_allocation_wait_seconds{quantile="0.99"} 3' in lines
+    assert (
+        beans["yopp"]["ResidentMB"] == 5.0
+        and 'yopp_daemon_cpu_seconds_total{daemon="resourcemanager"} 1.5' in lines
+    )
+    named = [one for one in found.samples if one.name]
+    assert all(any(line.startswith(one.name) for line in lines) for one in named)

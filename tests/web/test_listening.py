@@ -74,4 +74,4 @@ def test_a_server_that_cannot_be_loaded_turns_callers_away(
 
     with caplog.at_level(logging.ERROR):
         asyncio.run(scenario())
-    assert "there is no web server" in caplog.text
+    assert "the web server cannot start" in caplog.text

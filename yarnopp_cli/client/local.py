@@ -41,16 +41,14 @@ if TYPE_CHECKING:
 
     from ..records import container_protocol as nm
     from ..records.admin_protocol import (
-        DrainNodesResponse,
+        NodesResponse,
         QueueProperty,
         RefreshQueuesResponse,
-        ResumeNodesResponse,
         UpdateNodeResourceResponse,
     )
-    from ..records.application_updates import UpdateApplicationTagsResponse, UpdateApplicationTimeoutsResponse
     from ..records.explanation import ExplainResponse, Explanation
-    from ..records.figures import GetSchedulerFiguresResponse
     from ..records.history import GetEventsRequest, GetEventsResponse
+    from ..records.scheduler_protocol import GetSchedulerFiguresResponse
 
 ANSWER_GRACE = 10.0
 """Seconds that an answer may take beyond the time that a call asks the daemon to hold it."""
@@ -97,26 +95,24 @@ class YarnClient:
 
     def cluster_info(self, *, timeout: float = DEFAULT_TIMEOUT) -> ClusterInfo:
         """The cluster in short."""
-        response: rm.GetClusterInfoResponse = self._call(
-            self._rm, "getClusterInfo", rm.GetClusterInfoRequest(), timeout=timeout
+        answer: rm.GetClusterInfoResponse = self._ask(
+            "getClusterInfo", rm.GetClusterInfoRequest(), timeout=timeout
         )
-        return response.info
+        return answer.info
 
     def applications(self, request: rm.GetApplicationsRequest | None = None) -> tuple[ApplicationReport, ...]:
         """Those that the request names, in order of submission; all of them without one."""
-        response: rm.GetApplicationsResponse = self._call(
-            self._rm, "getApplications", request or rm.GetApplicationsRequest()
+        answer: rm.GetApplicationsResponse = self._ask(
+            "getApplications", request or rm.GetApplicationsRequest()
         )
-        return response.applications
+        return answer.applications
 
     def scheduler_figures(self) -> GetSchedulerFiguresResponse:
         """What the RM counts beside its reports."""
-        from ..records.figures import GetSchedulerFiguresRequest
+        from ..records.scheduler_protocol import GetSchedulerFiguresRequest
 
-        response: GetSchedulerFiguresResponse = self._call(
-            self._rm, "getSchedulerFigures", GetSchedulerFiguresRequest()
-        )
-        return response
+        answer: GetSchedulerFiguresResponse = self._ask("getSchedulerFigures", GetSchedulerFiguresRequest())
+        return answer
 
     def application(self, application_id: str) -> ApplicationReport:
         """One application. Raises ApplicationNotFoundError."""
@@ -142,69 +138,65 @@ class YarnClient:
         request = rm.WaitForApplicationsRequest(
             tuple(application_ids), tuple(states), any_of_them, max(0, round(wait * 1000))
         )
-        response: rm.WaitForApplicationsResponse = self._call(
-            self._rm, "waitForApplications", request, timeout=wait + ANSWER_GRACE
+        answer: rm.WaitForApplicationsResponse = self._ask(
+            "waitForApplications", request, timeout=wait + ANSWER_GRACE
         )
-        return response
+        return answer
 
     def kill_application(self, application_id: str, diagnostics: str = "") -> ApplicationReport:
         """End an application; as it is then. Raises ApplicationNotFoundError."""
-        response: rm.KillApplicationResponse = self._call(
-            self._rm, "forceKillApplication", rm.KillApplicationRequest(application_id, diagnostics)
+        answer: rm.ApplicationResponse = self._ask(
+            "forceKillApplication", rm.KillApplicationRequest(application_id, diagnostics)
         )
-        return response.application
+        return answer.application
 
     def move_application(
         self, application_id: str, queue: str, *, dry_run: bool = False
     ) -> ApplicationReport:
         """Put an application into another queue; as it is then. Raises what the RM refused."""
         request = rm.MoveApplicationRequest(application_id, queue, dry_run)
-        response: rm.MoveApplicationResponse = self._call(self._rm, "moveApplicationAcrossQueues", request)
-        return response.application
+        answer: rm.ApplicationResponse = self._ask("moveApplicationAcrossQueues", request)
+        return answer.application
 
     def update_priority(
         self, application_id: str, priority: int, *, dry_run: bool = False
     ) -> ApplicationReport:
         """Give an application another priority; as it is then. Raises what the RM refused."""
         request = rm.UpdateApplicationPriorityRequest(application_id, priority, dry_run)
-        response: rm.UpdateApplicationPriorityResponse = self._call(
-            self._rm, "updateApplicationPriority", request
-        )
-        return response.application
+        answer: rm.ApplicationResponse = self._ask("updateApplicationPriority", request)
+        return answer.application
 
     def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:
         """The attempts of one application, oldest first. Raises ApplicationNotFoundError."""
-        response: rm.GetApplicationAttemptsResponse = self._call(
-            self._rm, "getApplicationAttempts", rm.GetApplicationAttemptsRequest(application_id)
+        answer: rm.GetApplicationAttemptsResponse = self._ask(
+            "getApplicationAttempts", rm.GetApplicationAttemptsRequest(application_id)
         )
-        return response.attempts
+        return answer.attempts
 
     def nodes(self, *, running_only: bool = False) -> tuple[NodeReport, ...]:
         """All nodes, in order of their names and ports."""
-        response: rm.GetClusterNodesResponse = self._call(
-            self._rm, "getClusterNodes", rm.GetClusterNodesRequest(running_only)
+        answer: rm.GetClusterNodesResponse = self._ask(
+            "getClusterNodes", rm.GetClusterNodesRequest(running_only)
         )
-        return response.nodes
+        return answer.nodes
 
     def queues(self, queue: str = "") -> tuple[QueueReport, ...]:
         """One queue, or all for an empty name."""
-        response: rm.GetQueueInfoResponse = self._call(
-            self._rm, "getQueueInfo", rm.GetQueueInfoRequest(queue)
-        )
-        return response.queues
+        answer: rm.GetQueueInfoResponse = self._ask("getQueueInfo", rm.GetQueueInfoRequest(queue))
+        return answer.queues
 
     def events(self, request: GetEventsRequest) -> GetEventsResponse:
         """What happened, by the request's filters; held by the RM for up to its ``wait_ms``."""
         timeout = DEFAULT_TIMEOUT + request.wait_ms / 1000
-        response: GetEventsResponse = self._call(self._rm, "getEvents", request, timeout=timeout)
-        return response
+        answer: GetEventsResponse = self._ask("getEvents", request, timeout=timeout)
+        return answer
 
     def explain(self, identifier: str) -> Explanation:
         """Why this application, container or node waits, as the RM sees it. Raises what it is not found by."""
         from ..records.explanation import ExplainRequest
 
-        response: ExplainResponse = self._call(self._rm, "explain", ExplainRequest(identifier))
-        return response.explanation
+        answer: ExplainResponse = self._ask("explain", ExplainRequest(identifier))
+        return answer.explanation
 
     def drain_nodes(
         self, node_ids: Sequence[str], timeout_ms: int = -1, *, dry_run: bool = False
@@ -212,7 +204,7 @@ class YarnClient:
         """Begin to drain nodes; as they are then, and how many containers they have."""
         from ..records.admin_protocol import DrainNodesRequest
 
-        response: DrainNodesResponse = self._call(
+        response: NodesResponse = self._call(
             self._rm, "drainNodes", DrainNodesRequest(tuple(node_ids), timeout_ms, dry_run)
         )
         return response.nodes, response.containers
@@ -221,19 +213,17 @@ class YarnClient:
         """Use drained nodes again."""
         from ..records.admin_protocol import ResumeNodesRequest
 
-        response: ResumeNodesResponse = self._call(
-            self._rm, "resumeNodes", ResumeNodesRequest(tuple(node_ids), dry_run)
-        )
-        return response.nodes
+        answer: NodesResponse = self._ask("resumeNodes", ResumeNodesRequest(tuple(node_ids), dry_run))
+        return answer.nodes
 
     def resize_node(self, node_id: str, size: Resource, *, dry_run: bool = False) -> NodeReport:
         """Give a node another size. Raises InvalidResourceRequestError for one that could run nothing."""
         from ..records.admin_protocol import UpdateNodeResourceRequest
 
-        response: UpdateNodeResourceResponse = self._call(
-            self._rm, "updateNodeResource", UpdateNodeResourceRequest(node_id, size, dry_run)
+        answer: UpdateNodeResourceResponse = self._ask(
+            "updateNodeResource", UpdateNodeResourceRequest(node_id, size, dry_run)
         )
-        return response.node
+        return answer.node
 
     def refresh_queues(
         self, properties: Sequence[QueueProperty], *, dry_run: bool = False
@@ -241,41 +231,34 @@ class YarnClient:
         """Have other queues. Raises what the RM refused."""
         from ..records.admin_protocol import RefreshQueuesRequest
 
-        response: RefreshQueuesResponse = self._call(
-            self._rm, "refreshQueues", RefreshQueuesRequest(tuple(properties), dry_run)
+        answer: RefreshQueuesResponse = self._ask(
+            "refreshQueues", RefreshQueuesRequest(tuple(properties), dry_run)
         )
-        return response
+        return answer
 
     def limit_lifetime(
         self, application_id: str, expires_at_ms: int, *, dry_run: bool = False
     ) -> ApplicationReport:
         """Let an application end at ``expires_at_ms`` (epoch milliseconds), 0 for never. Raises what the RM refused."""
-        from ..records.application_updates import UpdateApplicationTimeoutsRequest
-
-        response: UpdateApplicationTimeoutsResponse = self._call(
-            self._rm,
+        answer: rm.ApplicationResponse = self._ask(
             "updateApplicationTimeouts",
-            UpdateApplicationTimeoutsRequest(application_id, expires_at_ms, dry_run),
+            rm.UpdateApplicationTimeoutsRequest(application_id, expires_at_ms, dry_run),
         )
-        return response.application
+        return answer.application
 
     def set_tags(
         self, application_id: str, tags: Sequence[str], *, dry_run: bool = False
     ) -> ApplicationReport:
         """Let an application have these tags and no others; as it is then. Raises what the RM refused."""
-        from ..records.application_updates import UpdateApplicationTagsRequest
-
-        response: UpdateApplicationTagsResponse = self._call(
-            self._rm,
-            "updateApplicationTags",
-            UpdateApplicationTagsRequest(application_id, tuple(tags), dry_run),
+        answer: rm.ApplicationResponse = self._ask(
+            "updateApplicationTags", rm.UpdateApplicationTagsRequest(application_id, tuple(tags), dry_run)
         )
-        return response.application
+        return answer.application
 
     def container_reports(self, request: rm.GetContainersRequest) -> tuple[ContainerReport, ...]:
         """Containers as the RM knows them, in order of allocation."""
-        response: rm.GetContainersResponse = self._call(self._rm, "getContainers", request)
-        return response.containers
+        answer: rm.GetContainersResponse = self._ask("getContainers", request)
+        return answer.containers
 
     def containers(
         self, request: rm.GetContainersRequest | None = None, *, nodes: Iterable[NodeReport] | None = None
@@ -307,15 +290,13 @@ class YarnClient:
         from ..records import container_protocol as nm
 
         try:
-            response: nm.GetContainerStatusesResponse = self.node_call(
-                node,
-                "getContainerStatuses",
-                nm.GetContainerStatusesRequest(container_ids, finished=True),
-                timeout=NODE_SECONDS,
+            request = nm.GetContainerStatusesRequest(container_ids, finished=True)
+            answer: nm.GetContainerStatusesResponse = self.node_call(
+                node, "getContainerStatuses", request, timeout=NODE_SECONDS
             )
         except ConnectionFailedError:
             return ()
-        return response.statuses
+        return answer.statuses
 
     def container(self, container_id: str) -> ContainerReport:
         """One container, alive or ended. Raises ContainerNotFoundError."""
@@ -346,8 +327,8 @@ class YarnClient:
         """What a node says of itself. Raises ConnectionFailedError."""
         from ..records import container_protocol as nm
 
-        response: nm.GetNodeInfoResponse = self.node_call(node, "getNodeInfo", nm.GetNodeInfoRequest())
-        return response
+        answer: nm.GetNodeInfoResponse = self.node_call(node, "getNodeInfo", nm.GetNodeInfoRequest())
+        return answer
 
     def usage_traces(self, node: NodeReport, container_ids: tuple[str, ...]) -> nm.GetUsageTracesResponse:
         """What these containers of a node, and its machine, used in the last minute. Raises
@@ -356,20 +337,20 @@ class YarnClient:
         from ..records import container_protocol as nm
 
         request = nm.GetUsageTracesRequest(container_ids)
-        response: nm.GetUsageTracesResponse = self.node_call(
+        answer: nm.GetUsageTracesResponse = self.node_call(
             node, "getUsageTraces", request, timeout=NODE_SECONDS
         )
-        return response
+        return answer
 
     def stop_container(self, report: ContainerReport, diagnostics: str) -> nm.StopContainersResponse:
         """Ask a container's node to end it (KILLED_BY_APPMASTER)."""
         from ..records import container_protocol as nm
 
         request = nm.StopContainersRequest((report.container_id,), diagnostics=diagnostics, by_person=True)
-        response: nm.StopContainersResponse = self.node_call(
+        answer: nm.StopContainersResponse = self.node_call(
             self.node(report.node_id), "stopContainers", request
         )
-        return response
+        return answer
 
     def signal_name(self, signal: int) -> str:
         """A signal's own name: any can be sent."""
@@ -386,26 +367,24 @@ class YarnClient:
         """Begin to pause a container; as it was then."""
         from ..records import container_protocol as nm
 
-        response: nm.PauseContainerResponse = self.node_call(
+        answer: nm.ContainerStatusResponse = self.node_call(
             self.node(report.node_id), "pauseContainer", nm.PauseContainerRequest(report.container_id)
         )
-        return response.status
+        return answer.status
 
     def resume_container(self, report: ContainerReport) -> ContainerStatus:
         """Let a paused container go on as soon as there is room; as it was then."""
         from ..records import container_protocol as nm
 
-        response: nm.ResumeContainerResponse = self.node_call(
+        answer: nm.ContainerStatusResponse = self.node_call(
             self.node(report.node_id), "resumeContainer", nm.ResumeContainerRequest(report.container_id)
         )
-        return response.status
+        return answer.status
 
     def update_container(self, update: UpdateContainerRequest) -> rm.ChangeContainerResponse:
         """Promote, demote or resize a container. Raises InvalidStateError with YARN's word for a refusal."""
-        response: rm.ChangeContainerResponse = self._call(
-            self._rm, "updateContainer", rm.ChangeContainerRequest(update)
-        )
-        return response
+        answer: rm.ChangeContainerResponse = self._ask("updateContainer", rm.ChangeContainerRequest(update))
+        return answer
 
     def node_call(
         self, node: NodeReport, method: str, request: Any, *, timeout: float = DEFAULT_TIMEOUT
@@ -420,6 +399,10 @@ class YarnClient:
         if node.node_id not in self._nodes:
             self._nodes[node.node_id] = Connection(node.address, peer=f"node {node.node_id}")
         return self._call(self._nodes[node.node_id], method, request, timeout=timeout)
+
+    def _ask(self, method: str, request: Any, *, timeout: float = DEFAULT_TIMEOUT) -> Any:
+        """One call of the ResourceManager."""
+        return self._call(self._rm, method, request, timeout=timeout)
 
     def _call(
         self, connection: Connection, method: str, request: Any, *, timeout: float = DEFAULT_TIMEOUT

@@ -1,8 +1,8 @@
 """A job for YARN: the body of a submission that starts Hadoop's own distributed shell ApplicationMaster. Pure.
 
-Nothing is uploaded: the command is written into the files ``shellCommands`` and ``shellArgs`` that this master reads in
-its directory, by the shell that starts it, and the master's jar is on the nodes' class path as Hadoop ships it. These
-files are as Java's ``DataInput.readUTF`` wants them: two bytes of length, then text in which no byte is 0.
+Nothing is uploaded: the command is written into the file ``shellCommands`` that this master reads in its directory, by
+the shell that starts it, and the master's jar is on the nodes' class path as Hadoop ships it. The file is as Java's
+``DataInput.readUTF`` wants it: two bytes of length, then text in which no byte is 0.
 
 A NodeManager puts a command between double quotes into a script of its own, and expands ``{{X}}`` and ``<LOG_DIR>`` in
 it first; the master hands its command to the next NodeManager in the same way. So what a shell would change on the way
@@ -13,14 +13,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
-from dataclasses import field
 from typing import Any, Final
 
-from executor.light import dataclass
-from executor.records import ExecutionType, Resource
-
 from ..errors import UsageError
+from ..masters.distributedshell import FOR_EVER
+from ..records.jobs import JobSpec, PhaseSpec
+from ..records.requests import ApplicationSubmissionContext
 
 MASTER: Final = "org.apache.hadoop.yarn.applications.distributedshell.ApplicationMaster"
 CLASSPATH: Final = "<CPS>".join(
@@ -46,90 +44,62 @@ _TOUCHED = re.compile(rb"[\x00-\x1f\x7f-\xff\"$`\\'{}<>]")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+=-]*", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class ShellJob:
-    """What Hadoop's distributed shell can do for a job.
-
-    ``line`` is for bash; ``argv`` instead of it a command whose words reach it as they are. ``retry_policy`` as in
-    YARN: 0 never, 1 after any error, 2 after ``retry_error_codes``.
-    """
-
-    line: str = ""
-    argv: tuple[str, ...] = ()
-    arguments: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
-    containers: int = 1
-    execution_type: ExecutionType = ExecutionType.GUARANTEED
-    resource: Resource = Resource(512, 1)
-    container_priority: int = 0
-    promote: bool = False
-    enforce: bool = False
-    retry_policy: int = 0
-    retry_error_codes: tuple[int, ...] = ()
-    max_retries: int = 0
-    retry_interval_ms: int = 0
-    keep_containers: bool = False
-    name: str = "DistributedShell"
-    queue: str = "default"
-    priority: int = 0
-    tags: tuple[str, ...] = ()
-    node_label: str = ""
-    master: Resource = Resource(256, 1)
-    debug: bool = False
-
-
-def body(job: ShellJob, application_id: str) -> dict[str, Any]:
+def body(
+    job: JobSpec, submission: ApplicationSubmissionContext, application_id: str, *, debug: bool = False
+) -> dict[str, Any]:
     """The body of ``POST /ws/v1/cluster/apps`` (YARN's ApplicationSubmissionContextInfo)."""
+    master = submission.am_resource
     found: dict[str, Any] = {
         "application-id": application_id,
-        "application-name": job.name,
+        "application-name": submission.name,
         "application-type": "YARN",
-        "queue": job.queue,
-        "priority": job.priority,
+        "queue": submission.queue,
+        "priority": submission.priority,
         "unmanaged-AM": False,
-        "resource": {"memory": job.master.memory, "vCores": job.master.vcores},
-        "keep-containers-across-application-attempts": job.keep_containers,
+        "resource": {"memory": master.memory, "vCores": master.vcores},
+        "keep-containers-across-application-attempts": submission.keep_containers_across_attempts,
         "am-container-spec": {
-            "commands": {"command": command(job)},
+            "commands": {"command": command(job, submission, debug=debug)},
             "environment": {"entry": [{"key": "CLASSPATH", "value": CLASSPATH}]},
         },
     }
-    if job.tags:
-        found["application-tags"] = {"tag": list(job.tags)}
-    if job.node_label:
-        found["app-node-label-expression"] = job.node_label
+    if submission.tags:
+        found["application-tags"] = {"tag": list(submission.tags)}
+    if submission.node_label_expression:
+        found["app-node-label-expression"] = submission.node_label_expression
     return found
 
 
-def command(job: ShellJob) -> str:
-    """The master's command line: its files first, then itself, as Hadoop's client writes it."""
-    line, passed = _command_line(job)
-    statements = [_written(line, "shellCommands")]
-    if arguments := " ".join(job.arguments):
-        statements.append(_written(arguments, "shellArgs"))
+def command(job: JobSpec, submission: ApplicationSubmissionContext, *, debug: bool = False) -> str:
+    """The master's command line: its file first, then itself, as Hadoop's client writes it."""
+    (phase,) = job.phases
+    first = phase.tasks[0]
+    line, passed = _command_line(phase)
     words = [
         "{{JAVA_HOME}}/bin/java",
-        f"-Xmx{job.master.memory}m",
+        f"-Xmx{submission.am_resource.memory}m",
         MASTER,
-        f"--container_type {job.execution_type.value}",
-        f"--container_memory {job.resource.memory}",
-        f"--container_vcores {job.resource.vcores}",
-        f"--num_containers {job.containers}",
-        f"--priority {job.container_priority}",
+        f"--container_type {first.execution_type.value}",
+        f"--container_memory {first.resource.memory}",
+        f"--container_vcores {first.resource.vcores}",
+        f"--num_containers {len(phase.tasks)}",
+        f"--priority {first.priority}",
     ]
-    words += ["--promote_opportunistic_after_start"] if job.promote else []
-    words += ["--enforce_execution_type"] if job.enforce else []
-    words += ["--keep_containers_across_application_attempts"] if job.keep_containers else []
+    words += ["--promote_opportunistic_after_start"] if phase.promote else []
+    words += ["--enforce_execution_type"] if first.enforce else []
+    keeps = submission.keep_containers_across_attempts
+    words += ["--keep_containers_across_application_attempts"] if keeps else []
     words += [f"--shell_env {name}={value}" for name, value in passed.items()]
-    words += ["--debug"] if job.debug else []
-    if job.retry_policy:
-        words.append(f"--container_retry_policy {job.retry_policy}")
-        words.append(f"--container_max_retries {job.max_retries}")
-        words.append(f"--container_retry_interval {job.retry_interval_ms}")
-    if job.retry_error_codes:
-        words.append(f"--container_retry_error_codes {','.join(str(one) for one in job.retry_error_codes)}")
+    words += ["--debug"] if debug else []
+    if phase.max_attempts > 1:
+        retries = -1 if phase.max_attempts >= FOR_EVER else phase.max_attempts - 1
+        words.append(f"--container_retry_policy {2 if phase.retry_codes else 1}")
+        words.append(f"--container_max_retries {retries}")
+        words.append(f"--container_retry_interval {phase.retry_interval_ms}")
+    if phase.retry_codes:
+        words.append(f"--container_retry_error_codes {','.join(str(one) for one in phase.retry_codes)}")
     words += ["1><LOG_DIR>/AppMaster.stdout", "2><LOG_DIR>/AppMaster.stderr"]
-    return "; ".join([*statements, " ".join(words)])
+    return f"printf '%b' '{escaped(java_text(line))}' > shellCommands; {' '.join(words)}"
 
 
 def escaped(data: bytes) -> str:
@@ -154,24 +124,18 @@ def java_text(text: str) -> bytes:
     return len(data).to_bytes(2, "big") + data
 
 
-def _written(text: str, name: str) -> str:
-    """A statement that writes ``text`` into a file of the master's."""
-    return f"printf '%b' '{escaped(java_text(text))}' > {name}"
-
-
-def _command_line(job: ShellJob) -> tuple[str, dict[str, str]]:
+def _command_line(phase: PhaseSpec) -> tuple[str, dict[str, str]]:
     """What bash runs in each container, and the variables that can go as the master's options.
 
-    A line goes as it is, as with Hadoop's client: bash reads it once more on the way. The words of ``argv`` and values
-    of variables must arrive as they are: where a layer would change them, they stand in a script of their own.
+    A line goes as it is, as with Hadoop's client: bash reads it once more on the way. The words of a command without a
+    shell and values of variables must arrive as they are: where a layer would change them, they stand in a script of
+    their own.
     """
-    plain = {name: value for name, value in job.environment.items() if _PLAIN.fullmatch(value)}
-    others = {name: value for name, value in job.environment.items() if name not in plain}
-    line = shlex.join(job.argv) if job.argv else job.line
-    unsafe = bool(job.argv) and re.search(r"[^\x20-\x7e]|[\"$`\\]|\{\{|<", line) is not None
+    plain = {name: value for name, value in phase.environment.items() if _PLAIN.fullmatch(value)}
+    others = {name: value for name, value in phase.environment.items() if name not in plain}
+    line = phase.shell_line or shlex.join(phase.command)
+    unsafe = not phase.shell_line and re.search(r"[^\x20-\x7e]|[\"$`\\]|\{\{|<", line) is not None
     if not others and not unsafe:
         return line, plain
-    # With arguments behind it, the script's last command must be the one that takes them.
-    take = ' "$@"' if job.arguments else ""
     script = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in others.items())
-    return f"bash <(printf %b '{escaped((script + line + take).encode('utf-8', 'surrogateescape'))}')", plain
+    return f"bash <(printf %b '{escaped((script + line).encode('utf-8', 'surrogateescape'))}')", plain

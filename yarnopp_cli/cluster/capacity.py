@@ -179,7 +179,7 @@ def _memory(
     if promised > machine.memory_mb - reserve:
         warnings.append(
             f"{promised} MB are promised of {_machine_memory(machine)}: "
-            f"less is left than the {reserve} MB that should be kept back for the rest of the machine"
+            f"less is left than the {reserve} MB that should be reserved for the rest of the machine"
         )
     return wish.memory_mb
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator
 
 from executor.light import dataclass
-from executor.linux.processes import read_stat
+from executor.linux.procfs import read_stat
 
 
 @dataclass(frozen=True, slots=True)

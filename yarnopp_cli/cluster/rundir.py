@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 
 from executor.light import dataclass
 
-from ..errors import EXIT_NOT_PERMITTED, YoppError
+from ..errors import EXIT_NOT_PERMITTED, YoppError, reason_of
 from .processes import ProcessId, wait_for_end
 
 FIRST_PORT = 45454
@@ -68,7 +68,7 @@ class RunDir:
         if default is None:
             raise YoppError(
                 "no run directory",
-                because="there is no home directory to keep it in",
+                because="there is no home directory for it",
                 hint="name one with --run-dir or YOPP_RUN_DIR",
             )
         return default
@@ -178,15 +178,9 @@ class RunDir:
     def write(self, name: str, text: str) -> None:
         """Write a file of the run directory, 0600, in one step: readers see the old text or the new."""
         path = os.path.join(self.path, name)
-        temporary = os.path.join(self.path, f".{name}.{os.getpid()}")
         try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-            with open(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(temporary, path)
+            write_whole(path, text.encode())
         except OSError as error:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
             raise _unusable(path, "", error) from None
 
     def read(self, name: str) -> str | None:
@@ -199,7 +193,7 @@ class RunDir:
             return None
         except (OSError, UnicodeDecodeError) as error:
             raise YoppError(
-                f"cannot read {path}", because=_reason(error), hint="`ls -l` says whose it is"
+                f"cannot read {path}", because=reason_of(error), hint="`ls -l` says whose it is"
             ) from None
 
     def daemons(self) -> tuple[Daemon, ...]:
@@ -224,7 +218,7 @@ class RunDir:
         """Wait until no daemon runs any more, ``timeout`` seconds at most; whether that is so."""
         return not wait_for_end([daemon.process for daemon in self.daemons()], timeout)
 
-    def leftovers(self) -> tuple[str, ...]:
+    def stale_files(self) -> tuple[str, ...]:
         """The paths of pid files, web addresses and sockets of daemons that have ended."""
         found = []
         for directory, ending in ((self.path, ".pid"), (self.path, ".http"), (self.socket_dir, ".sock")):
@@ -240,9 +234,9 @@ class RunDir:
                 found.append(os.path.join(directory, name))
         return tuple(found)
 
-    def remove_leftovers(self) -> tuple[str, ...]:
+    def remove_stale_files(self) -> tuple[str, ...]:
         """Remove pid files and sockets of daemons that have ended; their paths. Call it under the lock."""
-        found = self.leftovers()
+        found = self.stale_files()
         for path in found:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
@@ -260,6 +254,22 @@ class RunDir:
             yield
         finally:
             os.close(descriptor)
+
+
+def write_whole(path: str, content: bytes) -> None:
+    """Write a file, 0600, in one step: readers see the old content or the new, never half of it. Raises OSError."""
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        descriptor = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
+        with open(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
 
 
 def _default(uid: int, home: str) -> RunDir | None:
@@ -302,7 +312,7 @@ def _check_private(path: str, what: str, *, guest: bool = False) -> None:
     if stat.S_ISLNK(facts.st_mode):
         raise YoppError(
             f"{what} {path} is refused",
-            because="it is a symbolic link, which somebody else may turn elsewhere",
+            because="it is a symbolic link, which another user may redirect",
             hint=f"name the directory itself: {os.path.realpath(path)}",
             exit_code=EXIT_NOT_PERMITTED,
         )
@@ -331,17 +341,11 @@ def _check_private(path: str, what: str, *, guest: bool = False) -> None:
 def _unusable(path: str, what: str, error: OSError) -> YoppError:
     return YoppError(
         f"cannot use {what} {path}" if what else f"cannot write {path}",
-        because=_reason(error),
+        because=reason_of(error),
         hint="free some space, or name another directory with --run-dir"
         if error.errno in (errno.ENOSPC, errno.EDQUOT)
         else "name a directory that you can write with --run-dir or YOPP_RUN_DIR",
     )
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
-    return str(error)
 
 
 def _holder(path: str) -> ProcessId | None:

@@ -6,16 +6,16 @@ decides only which of several NMs of one host has the TCP port: the first to ask
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import logging
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
-from ..errors import ConnectionFailedError, YoppError
+from ..cluster.rundir import write_whole
+from ..errors import YoppError
 from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
 from ..nodemanager.proxy.amrmproxy import AMRMProxyService
 from ..nodemanager.proxy.events import (
@@ -31,7 +31,6 @@ from ..nodemanager.proxy.events import (
     UpstreamLost,
     UpstreamRefused,
 )
-from ..rpc.client import RpcClient
 from ..rpc.codec import Codec
 from ..rpc.methods import PROXY_METHODS, RM_METHODS
 from ..rpc.plain import MessageError, decode, encode
@@ -39,6 +38,7 @@ from ..rpc.server import RpcServer
 from ..settings.nodemanager import NodeManagerSettings
 from ..settings.resourcemanager import ResourceManagerSettings
 from .interceptors import load_chain
+from .upstream import Upstream
 
 LOG = logging.getLogger(__name__)
 
@@ -86,9 +86,7 @@ class AMRMProxyShell:
         )
         self._server = RpcServer(PROXY_METHODS, post, numbers_from=NUMBERS_FROM)
         self._codec = Codec(RM_METHODS)
-        self._upstream: dict[str, RpcClient] = {}
-        self._connecting: dict[str, asyncio.Task[None]] = {}
-        self._closed = False
+        self._upstream: dict[str, Upstream] = {}
         self.warning = ""
 
     async def listen(self) -> None:
@@ -117,70 +115,43 @@ class AMRMProxyShell:
             case Reply() | ReplyError():
                 self._server.perform(command)
             case ConnectUpstream(attempt_id):
-                task = asyncio.get_running_loop().create_task(self._connect(attempt_id))
-                self._connecting[attempt_id] = task
-            case CallUpstream():
-                self._call(command)
+                if attempt_id not in self._upstream:
+                    self._upstream[attempt_id] = Upstream(
+                        self._rm_socket,
+                        self._codec,
+                        partial(self._connected, attempt_id),
+                        partial(self._lost, attempt_id),
+                    )
+                self._upstream[attempt_id].connect()
+            case CallUpstream(attempt_id, sequence):
+                if (upstream := self._upstream.get(attempt_id)) is not None:
+                    upstream.call(
+                        command.method,
+                        command.request,
+                        lambda response: self._post(UpstreamAnswered(attempt_id, sequence, response)),
+                        lambda error: self._post(UpstreamRefused(attempt_id, sequence, error)),
+                    )
             case CloseUpstream(attempt_id):
-                connecting = self._connecting.pop(attempt_id, None)
-                if connecting is not None:
-                    connecting.cancel()
-                if (client := self._upstream.pop(attempt_id, None)) is not None:
-                    client.close()
+                if (upstream := self._upstream.pop(attempt_id, None)) is not None:
+                    upstream.close()
             case StorePipelines():
                 if self._settings.recovery_enabled:
                     self._write(command)
 
     async def close(self, *, forget: bool) -> None:
         """Close everything; with ``forget`` nothing is left for another life."""
-        self._closed = True
-        for task in self._connecting.values():
-            task.cancel()
-        for client in self._upstream.values():
-            client.close()
+        for upstream in self._upstream.values():
+            upstream.close()
         await self._server.close()
         if forget:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._state_file)
 
-    # -- the ResourceManager ---------------------------------------------------------------------------
+    def _connected(self, attempt_id: str) -> None:
+        self._post(UpstreamConnected(attempt_id))
 
-    async def _connect(self, attempt_id: str) -> None:
-        client: RpcClient | None = None
-
-        def lost(reason: str) -> None:
-            if self._upstream.get(attempt_id) is client and not self._closed:
-                self._upstream.pop(attempt_id, None)
-                self._post(UpstreamLost(attempt_id, reason))
-
-        try:
-            client = await RpcClient.connect(self._rm_socket, self._codec, lost)
-        except ConnectionFailedError as error:
-            self._connecting.pop(attempt_id, None)
-            if not self._closed:
-                self._post(UpstreamLost(attempt_id, error.because))
-            return
-        self._connecting.pop(attempt_id, None)
-        self._upstream[attempt_id] = client
-        if not self._closed:
-            self._post(UpstreamConnected(attempt_id))
-
-    def _call(self, wish: CallUpstream) -> None:
-        client = self._upstream.get(wish.attempt_id)
-        if client is None:
-            return  # UpstreamLost was, or is about to be, posted
-        client.call(wish.method, wish.request, partial(self._answered, client, wish))
-
-    def _answered(
-        self, client: RpcClient, wish: CallUpstream, response: Any, error: YoppError | None
-    ) -> None:
-        if self._closed or self._upstream.get(wish.attempt_id) is not client:
-            return
-        if error is None:
-            self._post(UpstreamAnswered(wish.attempt_id, wish.sequence, response))
-        elif not isinstance(error, ConnectionFailedError):  # UpstreamLost says so for all calls together
-            LOG.warning("the ResourceManager refused %s of %s: %s", wish.method, wish.attempt_id, error)
-            self._post(UpstreamRefused(wish.attempt_id, wish.sequence, error))
+    def _lost(self, attempt_id: str, reason: str) -> None:
+        self._post(UpstreamLost(attempt_id, reason))
 
     # -- what is written down --------------------------------------------------------------------------
 
@@ -199,11 +170,7 @@ class AMRMProxyShell:
 
     def _write(self, command: StorePipelines) -> None:
         document = {"key": self._key.hex(), "pipelines": [encode(one) for one in command.pipelines]}
-        temporary = f"{self._state_file}.new"
         try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with open(descriptor, "w", encoding="utf-8") as file:
-                json.dump(document, file)
-            os.replace(temporary, self._state_file)
+            write_whole(self._state_file, json.dumps(document).encode())
         except OSError as error:
             LOG.warning("cannot write %s: %s", self._state_file, error)

@@ -8,7 +8,7 @@ import os
 
 import msgspec
 
-from ..cluster.rundir import RunDir
+from ..cluster.rundir import RunDir, write_whole
 from ..records.history import ApplicationHistory
 
 LOG = logging.getLogger(__name__)
@@ -26,10 +26,7 @@ class HistoryFiles:
         name = f"{history.application.application_id}.json"
         try:
             os.makedirs(self._directory, mode=0o700, exist_ok=True)
-            path = os.path.join(self._directory, name)
-            with open(f"{path}.new", "wb") as file:
-                file.write(msgspec.json.encode(history))
-            os.replace(f"{path}.new", path)
+            write_whole(os.path.join(self._directory, name), msgspec.json.encode(history))
             self._remove_oldest()
         except OSError as error:
             LOG.warning("cannot keep the history %s: %s", name, error)

@@ -35,13 +35,13 @@ def load_chain(names: str, *, distributed: bool) -> Chain:
     found = [_load(name) for name in listed]
     if not found or found[-1] is not DefaultRequestInterceptor:
         raise InvalidPropertyError(
-            f"{PROPERTY} = {names!r} ends nowhere",
+            f"{PROPERTY} = {names!r} is not a chain of interceptors",
             because="the last interceptor has to be DefaultRequestInterceptor, which calls the ResourceManager",
         )
     if found.count(DefaultRequestInterceptor) > 1 or found.count(DistributedScheduler) > 1:
         raise InvalidPropertyError(
             f"{PROPERTY} = {names!r} names one interceptor twice",
-            because="DefaultRequestInterceptor and DistributedScheduler stand in a chain once",
+            because="DefaultRequestInterceptor and DistributedScheduler may occur once in a chain",
         )
     if DistributedScheduler in found and not distributed:
         raise InvalidPropertyError(
@@ -73,7 +73,7 @@ def _load(name: str) -> type[RequestInterceptor]:
 
 def _unknown(name: str, because: str) -> InvalidPropertyError:
     return InvalidPropertyError(
-        f"{PROPERTY} names {name}, which is no interceptor",
+        f"{PROPERTY} names {name}, which is not an interceptor",
         because=because,
         hint=f"name one of {', '.join(_KNOWN)}, or package.module.Class",
     )

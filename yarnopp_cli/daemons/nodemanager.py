@@ -29,14 +29,14 @@ from executor.driver import Driver
 from executor.linux.capacity import HostLimits, host_limits
 from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.container_executor import LinuxContainerExecutor
-from executor.linux.process import command_pid
+from executor.linux.shim import command_pid
 from executor.records import CgroupLimits, Resource
 from executor.settings import ExecutorSettings
 
 from .. import __version__
 from ..cluster.rundir import FIRST_PORT, RunDir
-from ..errors import YoppError
-from ..machine.calls import Reply, ReplyError, StopDaemon
+from ..errors import YoppError, reason_of
+from ..machine.calls import PagesServed, Reply, ReplyError, StopDaemon
 from ..nodemanager.events import AnnounceReady, NodeStopRequested
 from ..nodemanager.machine import Command, Event, NodeManager
 from ..nodemanager.proxy.events import CallUpstream, CloseUpstream, ConnectUpstream, StorePipelines
@@ -243,7 +243,7 @@ class NodeManagerDaemon:
             return
         if listener is not None:
             self._serve_web()
-            self.machine.serves_pages(listener.address)
+            self._driver.post(PagesServed(listener.address))
 
     def _serve_web(self) -> None:
         if self._web.listener is not None:
@@ -377,7 +377,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _port(text: str) -> int:
     port = int(text)
     if not 1 <= port <= 65535:
-        raise argparse.ArgumentTypeError(f"{text} is no port: 1 to 65535")
+        raise argparse.ArgumentTypeError(f"{text} is not a port: 1 to 65535")
     return port
 
 
@@ -390,7 +390,7 @@ def _host_name() -> str:
 def _unusable(path: str, error: OSError) -> YoppError:
     return YoppError(
         f"cannot write {path}",
-        because=(error.strerror or str(error)).lower(),
+        because=reason_of(error),
         hint="free some space, or set yarn.nodemanager.local-dirs and yarn.nodemanager.log-dirs",
     )
 

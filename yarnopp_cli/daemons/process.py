@@ -28,7 +28,7 @@ from typing import Any, Final
 from executor.errors import ExecutorError
 
 from ..cluster.rundir import RunDir
-from ..errors import EXIT_FAILURE, YoppError
+from ..errors import EXIT_FAILURE, YoppError, reason_of
 from ..settings.loading import Configuration
 
 LOG = logging.getLogger(__name__)
@@ -193,8 +193,7 @@ class DaemonProcess:
             try:
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             except OSError as error:
-                reason = (error.strerror or str(error)).lower()
-                raise YoppError(f"cannot write {path}", because=reason) from None
+                raise YoppError(f"cannot write {path}", because=reason_of(error)) from None
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -235,8 +234,7 @@ class DaemonProcess:
                     path, maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8", errors="replace"
                 )
             except OSError as error:
-                reason = (error.strerror or str(error)).lower()
-                raise YoppError(f"cannot write {path}", because=reason) from None
+                raise YoppError(f"cannot write {path}", because=reason_of(error)) from None
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         root = logging.getLogger()
         root.addHandler(handler)

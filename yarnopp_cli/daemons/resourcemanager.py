@@ -19,11 +19,11 @@ from executor.driver import Driver
 
 from .. import __version__
 from ..errors import YoppError
-from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
+from ..machine.calls import PagesServed, Reply, StopDaemon
 from ..records.admin_protocol import RefreshQueuesRequest, RefreshQueuesResponse
 from ..records.client_protocol import SetLifetimeResponse
-from ..resourcemanager.history.keeping import KeepHistory
-from ..resourcemanager.machine import ResourceManager
+from ..resourcemanager.context import Command, Identity, KeepHistory, RMContext
+from ..resourcemanager.machine import Event, ResourceManager
 from ..rpc.methods import RM_METHODS
 from ..rpc.server import RpcServer
 from ..settings.loading import Configuration
@@ -39,9 +39,6 @@ from .web import RM_PROPERTY, DaemonWeb
 LOG = logging.getLogger(__name__)
 WEB_MODULE = "yarnopp_cli.web.resourcemanager"
 
-Event = CallReceived | ConnectionLost
-Command = Reply | ReplyError | StopDaemon | KeepHistory
-
 
 class ResourceManagerDaemon:
     """One ResourceManager: its machine, its driver, its server."""
@@ -54,28 +51,29 @@ class ResourceManagerDaemon:
         self._configuration = configuration
         self._settings = configuration.settings(ResourceManagerSettings)
         node_settings = configuration.settings(NodeManagerSettings)
-        started_ms = int(time.time() * 1000)
-        self.machine = ResourceManager(
+        context = RMContext(
             self._settings,
-            cluster_timestamp=started_ms,
-            wall_offset=time.time() - time.monotonic(),
+            Identity(
+                cluster_timestamp=int(time.time() * 1000),
+                wall_offset=time.time() - time.monotonic(),
+                run_dir=process.run_dir.path,
+                address=f"unix:{process.run_dir.rm_socket}",
+                log_dir=node_settings.log_dirs,
+                pid=os.getpid(),
+                version=__version__,
+                properties=configuration.non_default(),
+            ),
             rng=random.Random(),
             secret=os.urandom(32),
             lifetime=lifetime,
-            run_dir=process.run_dir.path,
-            address=f"unix:{process.run_dir.rm_socket}",
-            log_dir=node_settings.log_dirs,
-            pid=os.getpid(),
-            version=__version__,
-            properties=configuration.non_default(),
             heartbeat_wait=node_settings.heartbeat_mode == "event-driven",
-            distributed_scheduling=node_settings.distributed_scheduling_enabled,
+            distributed=node_settings.distributed_scheduling_enabled,
             capacity=configuration.settings(CapacitySchedulerSettings),
             queues=configuration.queues(),
-            read_queues=read_queues,
         )
+        self._machine = ResourceManager(context, read_queues)
         self._driver: Driver[Event, Command] = Driver(
-            self.machine,
+            self._machine,
             self._perform,
             crash_dir=process.run_dir.path,
             on_crash=process.crashed,
@@ -119,7 +117,7 @@ class ResourceManagerDaemon:
             self._open_web()
         except YoppError as error:
             LOG.warning("no web server: %s", error)
-            self.machine.serves_pages("", f"no web server: {error.message}, because {error.because}")
+            self._driver.post(PagesServed("", f"no web server: {error.message}, because {error.because}"))
 
     def _open_web(self) -> None:
         listener = self._web.bind()
@@ -127,7 +125,7 @@ class ResourceManagerDaemon:
             return
         if listener.warning:
             LOG.warning("%s", listener.warning)
-        self.machine.serves_pages(listener.address, listener.warning)
+        self._driver.post(PagesServed(listener.address, listener.warning))
         self._web.serve(self._calls, self._process.run_dir, self._configuration)
 
     async def serve(self) -> int:
@@ -140,7 +138,7 @@ class ResourceManagerDaemon:
             if self._lifetime == "stay":
                 self._open_web()
             # The machine's own deadlines begin to count now, before anybody calls.
-            self._driver.step(self.machine.advance)
+            self._driver.step(self._machine.advance)
             self._process.announce_ready()
             return await self._process.until_stopped()
         finally:

@@ -1,7 +1,7 @@
 """How calls from outside reach a machine, and how it answers them: at once, or later when it has something to say.
 
-A machine may keep a call unanswered (decision 11.16: the RM answers a waiting heartbeat when it has something for the
-node), so a request is an event and an answer is a command.
+A machine may keep a call unanswered: the RM answers a waiting heartbeat when it has something for the node. So a
+request is an event and an answer is a command.
 """
 
 from __future__ import annotations
@@ -34,6 +34,14 @@ class ConnectionLost:
     """A connection over which calls came has ended; nobody waits for its calls' answers any more."""
 
     connection_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class PagesServed:
+    """The daemon's REST API and pages are at ``address`` from now on, "" for nowhere; ``warning`` is for people."""
+
+    address: str
+    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,9 @@ AMRM_TOKEN = "AMRMToken"
 YARN's own kind is ``YARN_AM_RM_TOKEN``; here kinds name the class of token, as the container's does.
 """
 
+AM_TOKEN_FILE = "am-token.json"
+"""The file in a master's private directory that holds its AMRMToken, as the JSON of the Token record."""
+
 AMRM_PROXY_TOKEN = "AMRMProxyToken"
 """Kind of the tokens that a node's AMRMProxy gives masters in place of the RM's: the RM accepts none of them."""
 

@@ -22,6 +22,8 @@ SHELL_ID = "YARN_SHELL_ID"
 SCRIPT_NAME = "ExecScript.sh"
 NEVER_RETRY = 0
 RETRY_ON_SPECIFIC_ERROR_CODES = 2
+FOR_EVER = 2**31
+"""More attempts than any container has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class ContainerRetryContext:
             return 1
         if self.policy == RETRY_ON_SPECIFIC_ERROR_CODES and not self.error_codes:
             return 1
-        return 2**31 if self.maximum < 0 else self.maximum + 1
+        return FOR_EVER if self.maximum < 0 else self.maximum + 1
 
 
 def check_one(*given: bool) -> None:
@@ -76,18 +78,18 @@ def plan(
     """The job of ``containers`` tasks like ``task``.
 
     ``shell`` runs ``shell_command`` or ``shell_script`` (its text) with ``shell_args``; ``argv`` instead of both is a
-    command that is run as it is, without a shell. Raises UsageError unless exactly one of the three is given.
+    command that is run without a shell. Raises UsageError unless exactly one of the three is given.
     """
     check_one(bool(shell_command), shell_script is not None, bool(argv))
-    arguments = " ".join(shell_args)
-    if shell_script is not None:
-        argv = (shell, "-c", f"exec {shell} ./{SCRIPT_NAME} {arguments}".rstrip())
-    elif shell_command:
-        argv = (shell, "-c", f"{shell_command} {arguments}".rstrip())
+    line = ""
+    if not argv:
+        command = shell_command.rstrip("\n") or f"exec {shell} ./{SCRIPT_NAME}"
+        line = " ".join((command, *shell_args)).rstrip()
     phase = PhaseSpec(
         name="shell",
         tasks=alike(task, containers),
-        command=argv,
+        command=(shell, "-c", line) if line else (*argv, *shell_args),
+        shell_line=line,
         environment=dict(environment or {}),
         files={} if shell_script is None else {SCRIPT_NAME: shell_script},
         max_attempts=retry.attempts,

@@ -17,6 +17,8 @@ from ..settings.applications import ApplicationSettings
 
 APPLICATION_TYPE = "MAPREDUCE"
 NAME = "QuasiMonteCarlo"
+PERCENT = "mapreduce.job.num-opportunistic-maps-percent"
+"""The property that says how many of a hundred maps are opportunistic."""
 PRIORITY_FAST_FAIL_MAP = 5
 PRIORITY_REDUCE = 10
 PRIORITY_OPPORTUNISTIC_MAP = 19
@@ -140,6 +142,17 @@ def map_input(index: int, samples: int) -> str:
 def job_id(application_id: str) -> str:
     """MapReduce's name of an application's job."""
     return application_id.replace("application_", "job_", 1)
+
+
+def last_lines(application_id: str, seconds: float, counted: tuple[int, int] | None) -> str:
+    """What Hadoop's client prints at the end. ``counted``: points inside and outside, None where the job failed."""
+    if counted is None:
+        return f"Job {job_id(application_id)} failed!"
+    inside, outside = counted
+    return (
+        f"Job Finished in {round(seconds, 3)} seconds\n"
+        f"Estimated value of Pi is {estimate(inside, inside + outside)}"
+    )
 
 
 def estimate(inside: int, total: int) -> str:

@@ -26,7 +26,7 @@ from executor.records import (
 from executor.settings import ExecutorSettings
 
 from ..errors import InvalidStateError, NotYetSupportedError, ShuttingDownError, YoppError
-from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
+from ..machine.calls import CallReceived, ConnectionLost, PagesServed, Reply, ReplyError, StopDaemon
 from ..records import container_protocol as protocol
 from ..records import master_protocol
 from ..records.requests import ContainerLaunchContext
@@ -69,7 +69,7 @@ from .proxy.events import (
 from .reports import NodeFacts, NodeReporter
 from .service import ContainerService
 
-Event = executor_events.Event | CallReceived | ConnectionLost | NodeEvent | ProxyEvent
+Event = executor_events.Event | CallReceived | ConnectionLost | PagesServed | NodeEvent | ProxyEvent
 """Everything a NodeManager may be told."""
 
 Command = executor_commands.Command | Reply | ReplyError | StopDaemon | NodeCommand | ProxyCommand
@@ -212,14 +212,12 @@ class NodeManager:
             case executor_events.UsageSampled():
                 self._pass(event)
                 self._reporter.sampled(event, now)
+            case PagesServed():
+                self._reporter.serves_pages(event.address)
+                self._link.changed()
             case _:
                 self._pass(event)
         return self._finish()
-
-    def serves_pages(self, address: str) -> None:
-        """The node's REST API and pages are at ``address``: the next heartbeat says so."""
-        self._reporter.serves_pages(address)
-        self._link.changed()
 
     @property
     def container_counts(self) -> dict[str, int]:

@@ -50,7 +50,7 @@ class PhaseSpec:
     ``number_variable`` names an environment variable that holds the task's number, or with
     ``number_by_allocation`` 1, 2, 3 … in the order in which containers were allocated (YARN_SHELL_ID).
     ``promote`` asks for each opportunistic container to be promoted once it runs. ``resource_name`` is where
-    to run: ``*`` or a node.
+    to run: ``*`` or a node. ``shell_line`` is the line that ``command`` has a shell run, where there is one.
     """
 
     name: str
@@ -71,6 +71,7 @@ class PhaseSpec:
     promote: bool = False
     resource_name: str = ANY
     own_account: bool = False
+    shell_line: str = ""
 
 
 @dataclass(frozen=True, slots=True)

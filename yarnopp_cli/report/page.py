@@ -84,7 +84,7 @@ def _figures(numbers: dict[str, Any], nodes: Sequence[NodeReport], *, ended: boo
     told = (
         ("Took" if ended else "So far", span(numbers["elapsedMs"])),
         ("Containers", f"{numbers['ran']} ran of {numbers['containers']}"),
-        ("Ended well", str(numbers["outcomes"]["ok"])),
+        ("Succeeded", str(numbers["outcomes"]["ok"])),
         ("Preempted, shed", f"{numbers['outcomes']['preempted']}, {numbers['outcomes']['shed']}"),
         ("Waited since eligible: median, 95 %, longest", _spread(waited)),
         ("Waited since submitted: median, 95 %, longest", _spread(submit)),

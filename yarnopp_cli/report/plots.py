@@ -22,7 +22,7 @@ COLOURS = {
     "GUARANTEED": "#2e9e5b",
     "OPPORTUNISTIC": "#8a63d2",
 }
-"""The pages' colours: what waits stands back, in the light as in the dark."""
+"""The pages' colours: waiting is drawn faint, on a light as on a dark page."""
 FAINT = {timeline.GRANTED: 0.25, timeline.QUEUED: 0.5}
 NAMES = {
     timeline.GRANTED: "granted",
@@ -40,7 +40,7 @@ ENDED_BADLY = {
 }
 """Colour and marker of an end that was not the container's own good one."""
 MOST_LINES = 2000
-"""Containers in the timeline: the first so many; beyond that nobody can tell the lines apart."""
+"""At most so many containers, the first ones, are in the timeline: more lines could not be told apart."""
 WIDTH = 10.0
 _STYLE = {
     "svg.fonttype": "none",

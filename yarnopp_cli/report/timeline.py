@@ -1,4 +1,4 @@
-"""A job's events as lines of time: who waited, ran and stood still, when and where. Pure."""
+"""A job's events as timelines: when and where each container waited, ran and was paused. Pure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What the RM's services share: the tables, the books, the deadlines, and what is to be answered
-(``RMContext``).
+"""What the RM's services share: the books, the deadlines, and what a step has changed (``RMContext``).
 
 Holds state; the decisions are in the services around it.
 """
@@ -8,8 +7,9 @@ from __future__ import annotations
 
 import random
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from executor.core.deadlines import Deadlines
 from executor.records import ExecutionType
@@ -19,33 +19,55 @@ from ..allocation.load_comparators import comparator_of
 from ..allocation.load_monitor import NodeQueueLoadMonitor
 from ..allocation.opportunistic import OpportunisticContainerAllocator
 from ..allocation.rebalancing import LimitPolicy
-from ..errors import YoppError
+from ..errors import ApplicationNotFoundError, ContainerNotFoundError, NodeNotFoundError, YoppError
 from ..machine.calls import Reply, ReplyError, StopDaemon
 from ..machine.tokens import AMRM_TOKEN, CONTAINER_TOKEN, derive_key
 from ..records.distributed_protocol import DistributedSchedulingAllocateResponse, RemoteNode
+from ..records.history import ApplicationHistory
+from ..records.ids import ApplicationId
 from ..records.master_protocol import AllocateResponse
 from ..settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings, weights_of
 from ..settings.resourcemanager import ResourceManagerSettings
-from .apps.applications import Phase, RMApp, RMAppAttempt
-from .containers.containers import ContainerLedger, RMContainer
-from .guaranteed.queues import QueueTree
-from .guaranteed.scheduler import GuaranteedScheduler
-from .history.history import EventHistory
+from .due import Due, DueKind
+from .entities import HeldCall, RMApp, RMAppAttempt, RMContainer, RMNode
+from .event_history import EventHistory
+from .lives import Phase
+from .mapreduce import TaskBook
 from .metrics import OpportunisticSchedulerMetrics
-from .nodes.nodes import HeldCall, RMNode
-from .opportunistic.shares import OpportunisticShares
+from .reports import node_report, remote_node
+from .scheduler.capacity_scheduler import CapacityScheduler
+from .scheduler.opportunistic_shares import OpportunisticShares
+from .scheduler.queues import QueueTree
 
-Command = Reply | ReplyError | StopDaemon
-HOPELESS = ("hopeless", "")
 NODES_SETTLE = 3.0
 """Seconds that a larger node may take to come after a smaller one, or after a large one went."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeepHistory:
+    """What is remembered of an ended application is to be written down, and the oldest of these may go."""
+
+    history: ApplicationHistory
+
+
+Command = Reply | ReplyError | StopDaemon | KeepHistory
+EventT = TypeVar("EventT", contravariant=True)
+
+
+class Living(Protocol[EventT]):
+    """What has a life by a table of ``lives``."""
+
+    def move(self, event: EventT, now: float) -> None:
+        """Take a transition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
     """What the RM says of itself.
 
-    ``address`` is where it listens, ``properties`` those that are not default.
+    ``cluster_timestamp`` is its start in epoch milliseconds and names its applications; ``wall_offset`` is what to add
+    to ``now`` for people's time, in seconds. ``address`` is where it listens, ``properties`` those that are not
+    default.
     """
 
     cluster_timestamp: int
@@ -57,9 +79,47 @@ class Identity:
     version: str
     properties: dict[str, str]
 
+    @property
+    def started_at(self) -> float:
+        """When this RM was started, in seconds, monotonic."""
+        return self.cluster_timestamp / 1000 - self.wall_offset
+
+
+class Changes:
+    """What a step has changed, as far as something follows from it. Handlers write it, ``settle`` reads and empties it.
+
+    Nothing else connects what a handler does to what follows from it: there are no flags beside these.
+    """
+
+    def __init__(self) -> None:
+        #: took a transition in this step: what a store would write down before the step's commands are performed
+        self.moved: list[Living[Any]] = []
+        #: there may be news for their masters, by id
+        self.attempts: dict[str, RMAppAttempt] = {}
+        #: there may be news for these nodes, by id
+        self.nodes: dict[str, RMNode] = {}
+        #: nodes that have sent a heartbeat, by id
+        self.beating: dict[str, RMNode] = {}
+        #: containers of masters that have ended
+        self.masters_ended: list[RMContainer] = []
+        #: guaranteed asks came, or something was freed that they may wait for
+        self.guaranteed = False
+        #: opportunistic asks came, or have another order now
+        self.opportunistic = False
+        #: something changed that clients may wait for: an application's state, or which nodes can be used
+        self.awaited = False
+        #: the answers of the step, in order
+        self.commands: list[Command] = []
+
 
 class RMContext:
-    """Tables and books. ``touch`` marks who may have to be answered at the end of the step."""
+    """Tables and books.
+
+    ``secret`` is the root of all keys. Without ``heartbeat_wait`` heartbeats are answered at once, and guaranteed
+    containers are allocated only when their node has just spoken: YARN's plain beat, for those who study the delay it
+    makes. ``queues`` are those of guaranteed containers, under the rules of ``capacity``. With ``distributed`` nodes
+    may allocate opportunistic containers themselves. ``rng`` is for policies that draw lots; the default ones do not.
+    """
 
     def __init__(
         self,
@@ -83,13 +143,22 @@ class RMContext:
         self.container_key = derive_key(secret, CONTAINER_TOKEN)
         self.am_key = derive_key(secret, AMRM_TOKEN)
         self.allocation_expiry = settings.allocation_expiry_interval_ms / 1000
+        self.changes = Changes()
+        self.deadlines: Deadlines[Due] = Deadlines()
         self.history = EventHistory(settings.event_history_size)
         self.applications: dict[str, RMApp] = {}
         self.live: dict[str, RMApp] = {}
         self.completed: deque[str] = deque()
+        self.retired: dict[str, RMApp] = {}
+        self.task_books: dict[str, TaskBook] = {}
         self.nodes: dict[str, RMNode] = {}
-        self.scheduler = GuaranteedScheduler(QueueTree(queues, self.capacity), self._guaranteed_awaited)
+        self.draining: dict[str, RMNode] = {}
+        self.live_containers: dict[str, RMContainer] = {}
+        self.finished_containers: OrderedDict[str, RMContainer] = OrderedDict()
+        self.opportunistic_waiting: OrderedDict[str, RMAppAttempt] = OrderedDict()
+        self.scheduler = CapacityScheduler(QueueTree(queues, self.capacity), self._guaranteed_awaited)
         self.shares = OpportunisticShares(weights_of(self.capacity.user_weights)[0])
+        self.metrics = OpportunisticSchedulerMetrics()
         self.monitor = NodeQueueLoadMonitor(
             nodes_used=settings.nodes_used,
             sigma=settings.queue_limit_stdev,
@@ -105,28 +174,57 @@ class RMContext:
         self.allocator = OpportunisticContainerAllocator[RMAppAttempt, RMNode](
             self.monitor, self.nodes, max_per_call=settings.max_allocations_per_heartbeat
         )
-        self.containers = ContainerLedger(self)
-        self.deadlines: Deadlines[tuple[str, str]] = Deadlines()
-        self.out: list[Command] = []
         self.ending = False
         self.lifetime = lifetime
         self.applications_started = 0
-        self.metrics = OpportunisticSchedulerMetrics()
         self.http_address = ""
         self.warnings: tuple[str, ...] = ()
-        self.opportunistic_waiting: OrderedDict[str, RMAppAttempt] = OrderedDict()
-        self.opportunistic_dirty = False
-        self.masters_ended: list[RMContainer] = []
-        self.touched_attempts: dict[str, RMAppAttempt] = {}
-        self.touched_nodes: dict[str, RMNode] = {}
-        self.beating_nodes: dict[str, RMNode] = {}
-        self.waiters_dirty = False
-        self.draining: dict[str, RMNode] = {}
-        self.to_keep: dict[str, RMApp] = {}
 
-    def proxy_url(self, application_id: str) -> str:
-        """The tracking URL of an application, "" where no pages are served."""
-        return f"http://{self.http_address}/proxy/{application_id}/" if self.http_address else ""
+    # -- changes ---------------------------------------------------------------------------------------------
+
+    def move(self, entity: Living[EventT], event: EventT, now: float) -> None:
+        """Let an application, attempt, container or node take a transition: no state changes but here."""
+        entity.move(event, now)
+        self.changes.moved.append(entity)
+        if isinstance(entity, RMApp | RMNode):
+            self.changes.awaited = True
+
+    def news_for_master(self, attempt: RMAppAttempt) -> None:
+        """There may be news for this attempt's master."""
+        self.changes.attempts[attempt.id] = attempt
+
+    def news_for_node(self, node: RMNode) -> None:
+        """There may be news for this node."""
+        self.changes.nodes[node.node_id] = node
+
+    def nodes_changed(self, now: float, node: RMNode | None = None) -> None:
+        """Nodes came or went: masters are told of ``node``, and asks that no node can serve any more are
+        refused, once the others that may be on their way have had time to come.
+        """
+        self.deadlines.ensure(Due(DueKind.HOPELESS), now + NODES_SETTLE)
+        if node is not None:
+            self.tell_masters(node)
+
+    def tell_masters(self, node: RMNode) -> None:
+        """Something changed with a node: masters are told what it is like now, unless all nodes end."""
+        if self.ending:
+            return
+        report = node_report(node, self.identity.wall_offset)
+        for app in self.live.values():
+            if app.attempt.awaits_master:
+                app.attempt.updated_nodes.put(node.node_id, report)
+                self.news_for_master(app.attempt)
+
+    def _guaranteed_awaited(self, node: RMNode, waiting: bool, followed: bool) -> None:
+        """Guaranteed containers begin or cease to wait for room on ``node``; ``followed``: those that end there may
+        have successors, also where it is not room that these wait for but a queue's or user's limit.
+
+        With the plain beat it takes a heartbeat until one is there, and that is what queues are for.
+        """
+        node.load.awaited = waiting and self.heartbeat_wait
+        node.guaranteed_awaited = followed and self.heartbeat_wait
+        self.news_for_node(node)
+        self.monitor.refresh(node.load)
 
     def _may_move(self, giver: ClusterNode, taker: ClusterNode) -> bool:
         """Whether all that is queued at ``giver`` could be allocated on ``taker``: it is not for the RM to say
@@ -140,31 +238,15 @@ class RMContext:
                     return False
         return True
 
-    def _guaranteed_awaited(self, node: RMNode, waiting: bool, followed: bool) -> None:
-        """Guaranteed containers begin or cease to wait for room on ``node``; ``followed``: those that end there may
-        have successors, also where it is not room that these wait for but a queue's or user's limit.
-
-        With the plain beat it takes a heartbeat until one is there, and that is what queues are for.
-        """
-        node.load.awaited = waiting and self.heartbeat_wait
-        node.guaranteed_awaited = followed and self.heartbeat_wait
-        self.touch_node(node)
-        self.monitor.refresh(node.load)
-
-    def ms(self, now: float) -> int:
-        """``now`` as people's time, epoch milliseconds."""
-        return int((now + self.identity.wall_offset) * 1000)
-
-    def why_unknown(self, identifier: str) -> str:
-        """Why there is no application or container of an id."""
-        ours = str(self.identity.cluster_timestamp)
-        if ours in identifier.split("_"):
-            return "none of that number is known: it never was, or it ended long ago"
-        return f"it is of another cluster, or of another start of this one: the ids of this one have {ours}"
+    # -- answers ---------------------------------------------------------------------------------------------
 
     def reply(self, call_id: int, response: Any) -> None:
         """Answer a call."""
-        self.out.append(Reply(call_id, response))
+        self.changes.commands.append(Reply(call_id, response))
+
+    def refuse(self, call_id: int, error: YoppError) -> None:
+        """Refuse a call."""
+        self.changes.commands.append(ReplyError(call_id, error))
 
     def reply_to_master(self, held: HeldCall, response: AllocateResponse) -> None:
         """Answer an allocate call, in the protocol over which it came."""
@@ -176,37 +258,55 @@ class RMContext:
 
     def nodes_for_scheduling(self) -> tuple[RemoteNode, ...]:
         """The least loaded nodes, as DistributedSchedulers see them."""
-        return tuple(self.nodes[load.node_id].remote() for load in self.monitor.least_loaded())
+        return tuple(remote_node(self.nodes[load.node_id]) for load in self.monitor.least_loaded())
 
-    def refuse(self, call_id: int, error: YoppError) -> None:
-        """Refuse a call."""
-        self.out.append(ReplyError(call_id, error))
+    def proxy_url(self, application_id: str) -> str:
+        """The tracking URL of an application, "" where no pages are served."""
+        return f"http://{self.http_address}/proxy/{application_id}/" if self.http_address else ""
 
-    def touch(self, attempt: RMAppAttempt) -> None:
-        """There may be news for this attempt's master."""
-        self.touched_attempts[attempt.id] = attempt
+    # -- finding ---------------------------------------------------------------------------------------------
 
-    def nodes_changed(self, now: float, node: RMNode | None = None) -> None:
-        """Nodes came or went: masters are told of ``node``, and asks that no node can serve any more are
-        refused, once the others that may be on their way have had time to come.
-        """
-        self.deadlines.ensure(HOPELESS, now + NODES_SETTLE)
-        if node is not None:
-            self.tell_masters(node)
+    def ms(self, now: float) -> int:
+        """``now`` as people's time, epoch milliseconds."""
+        return int((now + self.identity.wall_offset) * 1000)
 
-    def tell_masters(self, node: RMNode) -> None:
-        """Something changed with a node: masters are told what it is like now, unless all nodes end."""
-        if self.ending:
-            return
-        report = node.report(self.identity.wall_offset)
-        for app in self.live.values():
-            if app.attempt.awaits_master:
-                app.attempt.updated_nodes.put(node.node_id, report)
-                self.touch(app.attempt)
+    def application(self, application_id: str) -> RMApp:
+        """Alive or ended. Raises ApplicationNotFoundError."""
+        if (app := self.applications.get(application_id)) is not None:
+            return app
+        ApplicationId.parse(application_id)
+        raise self._not_found(ApplicationNotFoundError, "Application", application_id, "yopp app list -a")
 
-    def touch_node(self, node: RMNode) -> None:
-        """There may be news for this node."""
-        self.touched_nodes[node.node_id] = node
+    def container(self, container_id: str) -> RMContainer:
+        """A live one, or one of the last that ended. Raises ContainerNotFoundError."""
+        if (found := self.find_container(container_id)) is not None:
+            return found
+        raise self._not_found(ContainerNotFoundError, "Container", container_id, "yopp ps -a")
+
+    def find_container(self, container_id: str) -> RMContainer | None:
+        """A live one, or one of the last that ended; None for neither."""
+        return self.live_containers.get(container_id) or self.finished_containers.get(container_id)
+
+    def node(self, node_id: str) -> RMNode:
+        """Any that has registered. Raises NodeNotFoundError."""
+        if (node := self.nodes.get(node_id)) is not None:
+            return node
+        raise NodeNotFoundError(
+            f"Node {node_id} doesn't exist",
+            because="none of that id has registered",
+            hint="yopp node list",
+            sought=node_id,
+        )
+
+    def _not_found(self, kind: Callable[..., YoppError], what: str, identifier: str, hint: str) -> YoppError:
+        ours = str(self.identity.cluster_timestamp)
+        because = (
+            f"it is of another cluster, or of another start of this one: the ids of this one have {ours}"
+        )
+        if ours in identifier.split("_"):
+            because = "none of that number is known: it never was, or it ended long ago"
+        text = f"{what} with id '{identifier}' doesn't exist in RM."
+        return kind(text, because=because, hint=hint, sought=identifier)
 
     def running_nodes(self) -> list[RMNode]:
         """Nodes that may be allocated to now."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 from executor.records import ExecutionType, Resource
@@ -11,12 +10,13 @@ from executor.records import ExecutionType, Resource
 from ..allocation.load_monitor import Claim
 from ..machine.mailbox import Mailbox
 from ..records.reports import NodeState
-from .apps.applications import ENDED_ATTEMPT_STATES, AttemptState, Phase, RMApp
 from .context import RMContext
-from .nodes.nodes import RMNode
+from .due import Due, DueKind
+from .entities import ENDED_ATTEMPT_STATES, GONE, RMApp, RMNode
+from .lives import AttemptState, Phase
+from .scheduler.queues import total_of
 
 _LIVE_PHASES = (Phase.ALLOCATED, Phase.QUEUED, Phase.RUNNING, Phase.PAUSED)
-_GONE = (NodeState.LOST, NodeState.SHUTDOWN)
 
 
 def check_invariants(context: RMContext) -> None:
@@ -28,19 +28,23 @@ def check_invariants(context: RMContext) -> None:
         _check_application(context, app)
     scheduler = context.scheduler
     _check_queues(context)
-    assert scheduler.used == _sum(node.used for node in context.nodes.values())
+    assert scheduler.used == total_of(node.used for node in context.nodes.values())
     assert set(scheduler.nodes) == {
         node_id
         for node_id, node in context.nodes.items()
-        if node.state not in (*_GONE, NodeState.DECOMMISSIONED)
+        if node.state not in (*GONE, NodeState.DECOMMISSIONED)
     }
-    assert scheduler.total == _sum(node.total for node in scheduler.nodes.values())
+    assert scheduler.total == total_of(node.total for node in scheduler.nodes.values())
     assert sum(scheduler.node_sizes.values()) == len(scheduler.nodes)
     assert set(context.draining) == {
         node_id for node_id, node in context.nodes.items() if node.state is NodeState.DECOMMISSIONING
     }
-    assert not context.masters_ended and not context.touched_attempts and not context.touched_nodes
-    assert len(context.containers.finished) <= context.settings.max_retained_containers
+    changes = context.changes
+    assert not (
+        changes.moved or changes.masters_ended or changes.attempts or changes.nodes or changes.beating
+    )
+    assert not changes.commands and not changes.awaited
+    assert len(context.finished_containers) <= context.settings.max_retained_containers
     assert len(context.history) <= max(0, context.settings.event_history_size)
     assert len(context.completed) <= context.settings.max_completed_applications
 
@@ -64,10 +68,10 @@ def _check_queues(context: RMContext) -> None:
             assert use.used == users.get((path, user), Resource())
     for queue in tree.by_path.values():
         if queue.children:
-            assert queue.used == _sum(child.used for child in queue.children)
-            assert queue.guaranteed == _sum(child.guaranteed for child in queue.children)
+            assert queue.used == total_of(child.used for child in queue.children)
+            assert queue.guaranteed == total_of(child.guaranteed for child in queue.children)
     held: dict[str, Resource] = {}
-    for container in context.containers.live.values():
+    for container in context.live_containers.values():
         if container.execution_type is ExecutionType.OPPORTUNISTIC:
             user = container.app.user
             held[user] = held.get(user, Resource()) + container.resource
@@ -76,17 +80,17 @@ def _check_queues(context: RMContext) -> None:
 
 def _check_containers(context: RMContext) -> None:
     """Every live container is in the books of its node and its attempt, and in no other's."""
-    live = context.containers.live
+    live = context.live_containers
     for container in live.values():
         assert container.phase in _LIVE_PHASES, f"{container.id} is live and {container.phase}"
         assert container.node.containers.get(container.id) is container
         assert container.attempt.containers.get(container.id) is container
         assert container.attempt.app is container.app
         assert context.nodes.get(container.node.node_id) is container.node
-        unclaimed = ("unclaimed", container.id) in context.deadlines
+        unclaimed = Due(DueKind.UNCLAIMED, container.id) in context.deadlines
         assert unclaimed == (container.status is None), f"{container.id}: expiry of a claimed container"
     assert sum(len(node.containers) for node in context.nodes.values()) == len(live)
-    assert not live.keys() & context.containers.finished.keys()
+    assert not live.keys() & context.finished_containers.keys()
 
 
 def _check_node(context: RMContext, node: RMNode) -> None:
@@ -95,24 +99,26 @@ def _check_node(context: RMContext, node: RMNode) -> None:
         for container in node.containers.values()
         if container.execution_type is ExecutionType.GUARANTEED
     ]
-    assert node.used == _sum(container.resource for container in guaranteed)
+    assert node.used == total_of(container.resource for container in guaranteed)
     assert node.guaranteed_containers == len(guaranteed)
     assert node.load.guaranteed == node.used
-    if node.state in _GONE:
+    if node.state in GONE:
         assert not node.containers and node.held is None and not node.connected
     assert (node.node_id in context.monitor) == (node.usable and context.monitor.knows(node.load)), (
         f"{node.node_id} and the load monitor disagree"
     )
     if node.held is None:
-        assert not node.answer_due and ("heartbeat", node.node_id) not in context.deadlines
+        assert not node.answer_due and Due(DueKind.HELD_HEARTBEAT, node.node_id) not in context.deadlines
     else:
-        assert ("heartbeat", node.node_id) in context.deadlines, f"{node.node_id} would wait for ever"
+        assert Due(DueKind.HELD_HEARTBEAT, node.node_id) in context.deadlines, (
+            f"{node.node_id} would wait for ever"
+        )
     load = node.load
     for container_id in load.claims:
         container = node.containers[container_id]
         assert container.status is None and container.execution_type is ExecutionType.OPPORTUNISTIC
     free = [resource for claim, resource in load.claims.values() if claim is Claim.FREE]
-    assert (load.claimed_memory, load.claimed_vcores) == (_sum(free).memory, _sum(free).vcores)
+    assert (load.claimed_memory, load.claimed_vcores) == (total_of(free).memory, total_of(free).vcores)
     assert load.claimed_queue == len(load.claims) - len(free)
     boxes: list[Mailbox[Any]] = [
         node.to_start,
@@ -146,7 +152,9 @@ def _check_application(context: RMContext, app: RMApp) -> None:
             assert attempt.held is None and not attempt.updates
             assert attempt.id not in context.opportunistic_waiting
         if attempt.held is not None:
-            assert ("allocate", attempt.id) in context.deadlines, f"{attempt.id} would wait for ever"
+            assert Due(DueKind.HELD_ALLOCATE, attempt.id) in context.deadlines, (
+                f"{attempt.id} would wait for ever"
+            )
         waiting = attempt.id in context.opportunistic_waiting
         assert waiting == bool(attempt.opportunistic_asks.outstanding)
         for table in (attempt.guaranteed_asks, attempt.opportunistic_asks):
@@ -159,13 +167,8 @@ def _check_application(context: RMContext, app: RMApp) -> None:
     assert app.guaranteed == guaranteed and app.running == running
     if app.finishing:
         assert app.attempt.state is AttemptState.FINISHING
-        assert ("finishing", app.id) in context.deadlines
+        assert Due(DueKind.FINISHING, app.id) in context.deadlines
     if not ended and app.attempt.awaits_master:
-        assert ("am", app.attempt.id) in context.deadlines, f"{app.attempt.id} could be silent for ever"
-
-
-def _sum(resources: Iterable[Resource]) -> Resource:
-    total = Resource()
-    for resource in resources:
-        total = total + resource
-    return total
+        assert Due(DueKind.MASTER_LIVENESS, app.attempt.id) in context.deadlines, (
+            f"{app.attempt.id} could be silent for ever"
+        )

@@ -14,21 +14,22 @@ from ..records.client_protocol import (
     ShutdownClusterRequest,
     ShutdownClusterResponse,
 )
-from .apps.manager import RMAppManager
+from .app_manager import RMAppManager
 from .context import RMContext
-from .services.client_service import ClientRMService
-from .services.resource_tracker import ResourceTrackerService
+from .due import Due, DueKind
+from .services.client_rm_service import ClientRMService
+from .services.resource_tracker_service import ResourceTrackerService
 
 STAY, ON_DEMAND = "stay", "on-demand"
 FIRST_JOB_WITHIN = 10.0
 """Seconds that an on-demand cluster waits for the job it was started for."""
 ENDING_GRACE = 5.0
 """Seconds that nodes have to end their containers and unregister."""
-_LIFETIME, _ENDING = ("lifetime", ""), ("ending", "")
+_IDLE, _ENDING = Due(DueKind.IDLE), Due(DueKind.ENDING)
 
 
 class Lifetime:
-    """The cluster's end. ``started_at`` in seconds, monotonic."""
+    """The cluster's end."""
 
     def __init__(
         self,
@@ -36,7 +37,6 @@ class Lifetime:
         manager: RMAppManager,
         tracker: ResourceTrackerService,
         clients: ClientRMService,
-        started_at: float,
     ) -> None:
         self._context = context
         self._manager = manager
@@ -45,7 +45,7 @@ class Lifetime:
         self._stopped = False
         self._reason = ""
         if context.lifetime == ON_DEMAND:
-            context.deadlines.set(_LIFETIME, started_at + FIRST_JOB_WITHIN)
+            context.deadlines.set(_IDLE, context.identity.started_at + FIRST_JOB_WITHIN)
 
     def set_lifetime(self, call: CallReceived, request: SetLifetimeRequest, now: float) -> None:
         """Make the cluster stay, or end with its last job."""
@@ -56,9 +56,9 @@ class Lifetime:
         if self._context.ending:
             raise ShuttingDownError("the cluster is shutting down")
         self._context.lifetime = request.lifetime
-        self._context.deadlines.clear(_LIFETIME)
+        self._context.deadlines.clear(_IDLE)
         if request.lifetime == ON_DEMAND and not self._context.applications_started:
-            self._context.deadlines.set(_LIFETIME, now + FIRST_JOB_WITHIN)
+            self._context.deadlines.set(_IDLE, now + FIRST_JOB_WITHIN)
         self._context.reply(call.call_id, SetLifetimeResponse(self._clients.info(now)))
 
     def shutdown(self, call: CallReceived, request: ShutdownClusterRequest, now: float) -> None:
@@ -88,11 +88,11 @@ class Lifetime:
         if self._context.lifetime != ON_DEMAND or not context.applications_started:
             return
         if context.live:
-            context.deadlines.clear(_LIFETIME)
-        elif _LIFETIME not in context.deadlines:
+            context.deadlines.clear(_IDLE)
+        elif _IDLE not in context.deadlines:
             linger = context.settings.on_demand_linger_ms / 1000
             if linger > 0:
-                context.deadlines.set(_LIFETIME, now + linger)
+                context.deadlines.set(_IDLE, now + linger)
             else:
                 self._begin_to_end("its last job has ended", now)
 
@@ -110,7 +110,7 @@ class Lifetime:
         context = self._context
         context.ending = True
         self._reason = reason
-        context.deadlines.clear(_LIFETIME)
+        context.deadlines.clear(_IDLE)
         context.deadlines.set(_ENDING, now + ENDING_GRACE)
         for node in context.nodes.values():
             self._tracker.answer(node)
@@ -133,4 +133,4 @@ class Lifetime:
             if held is not None:
                 app.attempt.held = None
                 context.refuse(held.call_id, ShuttingDownError("the cluster has ended", because=self._reason))
-        context.out.append(StopDaemon(self._reason))
+        context.changes.commands.append(StopDaemon(self._reason))

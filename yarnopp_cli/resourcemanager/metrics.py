@@ -6,52 +6,15 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from executor.records import Resource
+
 from ..records.requests import ANY
+from ..records.scheduler_protocol import PERCENTILES, GetSchedulerFiguresResponse
 
 SAMPLES = 1000
 """So many of the last waiting times are kept for the percentiles."""
 MAX_ASKS = 20_000
 """So many asks are remembered with their time, the oldest lapse."""
-PERCENTILES = (50, 75, 90, 95, 99)
-
-
-class OpportunisticCounts(Protocol):
-    """What is shown of the counts, be they counted here or told by call."""
-
-    @property
-    def allocated(self) -> int:
-        """Ever allocated."""
-
-    @property
-    def released(self) -> int:
-        """Released, or ended."""
-
-    @property
-    def node_local(self) -> int:
-        """On a node that was asked for."""
-
-    @property
-    def rack_local(self) -> int:
-        """On such a rack."""
-
-    @property
-    def off_switch(self) -> int:
-        """Anywhere."""
-
-    @property
-    def waits(self) -> int:
-        """How many waiting times were counted."""
-
-    @property
-    def waited_ms(self) -> int:
-        """Their sum."""
-
-    @property
-    def live(self) -> int:
-        """Allocated and not released yet."""
-
-    def percentiles(self) -> dict[int, int]:
-        """Waiting times in milliseconds, by percent."""
 
 
 class _Place(Protocol):
@@ -99,11 +62,6 @@ class OpportunisticSchedulerMetrics:
         self.waits = 0
         self.waited_ms = 0
 
-    @property
-    def live(self) -> int:
-        """Allocated and not released yet."""
-        return self.allocated - self.released
-
     def asked(self, attempt_id: str, key: object, now: float) -> None:
         """An ask came; the first time counts until it is forgotten."""
         if len(self._asked_at) >= MAX_ASKS:
@@ -140,13 +98,23 @@ class OpportunisticSchedulerMetrics:
         """One was released, or has ended."""
         self.released += 1
 
-    def percentiles(self) -> dict[int, int]:
-        """Of the last waiting times; 0 where there is none."""
+    def figures(self, pending: Resource, assigned_per_second: int) -> GetSchedulerFiguresResponse:
+        """All counts, with what others count. Percentiles are of the last waiting times; 0 where there is none."""
         ordered = sorted(self._waits)
-        return {
-            percent: ordered[min(len(ordered) - 1, len(ordered) * percent // 100)] if ordered else 0
-            for percent in PERCENTILES
-        }
+        last = len(ordered) - 1
+        return GetSchedulerFiguresResponse(
+            pending,
+            self.allocated,
+            self.released,
+            self.node_local,
+            self.rack_local,
+            self.off_switch,
+            self.waits,
+            PERCENTILES,
+            tuple(ordered[min(last, len(ordered) * one // 100)] if ordered else 0 for one in PERCENTILES),
+            self.waited_ms,
+            assigned_per_second,
+        )
 
     def _count_level(self, locations: Iterable[str], place: _Place) -> None:
         named = [one for one in locations if one != ANY and place.names(one)]

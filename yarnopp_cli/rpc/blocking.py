@@ -1,23 +1,19 @@
 """Calls to a daemon over one socket, without asyncio: for the command line, and for masters in a select loop.
 
-JSON-RPC 2.0, one object a line, many calls in flight, answers in any order. The method's own protocol module
-(the one that declares the request) says what the answer is. It never retries and never starts anything.
+The protocol's module that declares the request says what the answer is. It never retries and never starts anything.
 """
 
 from __future__ import annotations
 
-import json
 import select
 import socket
 import sys
 import time
 from typing import Any
 
-from ..errors import REMOTE_ERRORS, ConnectionFailedError, RemoteError, YoppError
-from .plain import MessageError, decode, encode
-
-LINE_LIMIT = 16 * 1024 * 1024
-"""The longest line, in bytes, that goes either way."""
+from ..errors import ConnectionFailedError, YoppError
+from .plain import MessageError, decode_answer, encode_call
+from .wire import MAX_LINE_BYTES, CallId, Lines, WireError
 
 DEFAULT_TIMEOUT = 30.0
 """Seconds that ``call`` waits unless told otherwise."""
@@ -38,11 +34,11 @@ class Connection:
         self.address = address
         self.peer = peer
         self._socket = _connect(address, peer, timeout)
-        self._buffer = bytearray()
-        self._scanned = 0
+        self._lines = Lines()
         self._outgoing = bytearray()
         self._next_id = 1
-        self._pending: dict[int, tuple[str, type]] = {}
+        self._methods: dict[CallId, str] = {}
+        self._types: dict[CallId, type] = {}
         self._answers: list[Answer] = []
         self._end: ConnectionFailedError | None = None
 
@@ -81,11 +77,11 @@ class Connection:
                         raise answer
                     return answer
             if self._end is not None:
-                self._pending.pop(call_id, None)
+                self._forget(call_id)
                 raise self._end
             remaining = deadline - time.monotonic()
             if remaining <= 0:
-                self._pending.pop(call_id, None)
+                self._forget(call_id)
                 raise ConnectionFailedError(
                     f"{self.peer} did not answer {method} within {timeout:g} s",
                     because=f"it listens at {self.address}",
@@ -100,19 +96,11 @@ class Connection:
         response_type = sys.modules[type(request).__module__].METHODS[method][1]
         call_id = self._next_id
         self._next_id += 1
-        text = json.dumps(
-            {"jsonrpc": "2.0", "id": call_id, "method": method, "params": encode(request)},
-            separators=(",", ":"),
-        )
-        if len(text) >= LINE_LIMIT:
-            raise MessageError(
-                f"{method} is too large to be sent",
-                because=f"it has {len(text):,} bytes, and {LINE_LIMIT:,} are the limit",
-            )
+        line = encode_call(call_id, method, request)
         if self._end is not None:
             raise self._end
-        self._pending[call_id] = (method, response_type)
-        self._outgoing += text.encode() + b"\n"
+        self._methods[call_id], self._types[call_id] = method, response_type
+        self._outgoing += line
         self._flush()
         return call_id
 
@@ -144,7 +132,7 @@ class Connection:
         deadline = time.monotonic() + DEFAULT_TIMEOUT
         while self._outgoing and self._end is None:
             if time.monotonic() > deadline:
-                self._fail("it does not read what it is sent")
+                self._fail("it does not read its input")
                 break
             self._wait(1.0)
         if self._end is not None:
@@ -169,50 +157,33 @@ class Connection:
                 if not data:
                     self._fail("it closed the connection")
                     break
-                self._buffer += data
-                self._split()
+                for line in self._lines.add(data):
+                    self._take(line)
+                if self._lines.too_long:
+                    self._fail(f"it sent a line of more than {MAX_LINE_BYTES:,} bytes")
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as error:
             self._fail(error.strerror or str(error))
 
-    def _split(self) -> None:
-        start = 0
-        while (end := self._buffer.find(b"\n", max(start, self._scanned))) >= 0:
-            self._take(bytes(self._buffer[start:end]))
-            start = end + 1
-        del self._buffer[:start]
-        self._scanned = len(self._buffer)
-        if len(self._buffer) > LINE_LIMIT:
-            self._fail(f"it sent a line of more than {LINE_LIMIT:,} bytes")
-
     def _take(self, line: bytes) -> None:
         try:
-            message = json.loads(line)
-        except ValueError:
-            self._fail("it sent what is not JSON")
+            answer = decode_answer(line, self._types)
+        except WireError as error:
+            self._fail(error.message)
             return
-        if not isinstance(message, dict):
-            self._fail("it sent what is not an answer")
+        if answer is None or not isinstance(answer.call_id, int):
             return
-        call_id: Any = message.get("id")
-        if call_id is None and "error" in message:
-            # it could not even tell which call that was
-            self._fail(_error_of(message["error"]).message)
-            return
-        pending = self._pending.pop(call_id, None) if isinstance(call_id, int) else None
-        if pending is None:
-            return
-        method, response_type = pending
-        answer: Any
-        if "error" in message:
-            answer = _error_of(message["error"])
-        else:
-            try:
-                answer = decode(response_type, message.get("result"))
-            except MessageError as error:
-                answer = MessageError(f"{self.peer} answered {method} wrongly", because=error.because)
-        self._answers.append((call_id, answer))
+        found: Any = answer.response if answer.error is None else answer.error
+        if isinstance(found, MessageError):
+            method = self._methods[answer.call_id]
+            found = MessageError(f"{self.peer} sent a malformed answer to {method}", because=found.because)
+        self._forget(answer.call_id)
+        self._answers.append((answer.call_id, found))
+
+    def _forget(self, call_id: int) -> None:
+        self._methods.pop(call_id, None)
+        self._types.pop(call_id, None)
 
     def _fail(self, because: str) -> None:
         if self._end is None:
@@ -241,7 +212,7 @@ def _connect(address: str, peer: str, timeout: float) -> socket.socket:
         ) from None
     except ConnectionRefusedError:
         raise ConnectionFailedError(
-            f"{peer} is not running", because=f"nobody listens at {address}", hint="yopp up"
+            f"{peer} is not running", because=f"nothing listens at {address}", hint="yopp up"
         ) from None
     except (OSError, ValueError) as error:
         raise ConnectionFailedError(
@@ -249,20 +220,3 @@ def _connect(address: str, peer: str, timeout: float) -> socket.socket:
         ) from None
     made.setblocking(False)
     return made
-
-
-def _error_of(error: Any) -> YoppError:
-    """The exception that an answer's ``error`` object stands for."""
-    if not isinstance(error, dict):
-        return RemoteError(str(error))
-    data = error.get("data")
-    data = data if isinstance(data, dict) else {}
-    kind = REMOTE_ERRORS.get(str(data.get("type")), RemoteError)
-    code = data.get("exit")
-    return kind(
-        str(error.get("message", "")),
-        because=str(data.get("because") or ""),
-        hint=str(data.get("hint") or ""),
-        exit_code=code if type(code) is int else None,
-        sought=str(data.get("sought") or ""),
-    )

@@ -1,8 +1,6 @@
-"""A daemon's own calls to another daemon: a NodeManager to its ResourceManager. Many calls in flight, any
-order back.
+"""A daemon's own calls to another daemon, by asyncio: a NodeManager's to its ResourceManager.
 
-Connecting again is the caller's decision. The command line and the masters use ``rpc/blocking.py`` instead,
-which needs neither asyncio nor msgspec.
+Connecting again is the caller's decision. The command line and the masters use ``blocking.py`` instead.
 """
 
 from __future__ import annotations
@@ -11,8 +9,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import ConnectionFailedError, YoppError
-from .codec import MAX_LINE_BYTES, CallId, Codec, WireError
+from ..errors import ConnectionFailedError, YoppError, reason_of
+from .codec import Codec
+from .wire import MAX_LINE_BYTES, CallId, Lines, WireError
 
 Answered = Callable[[Any, YoppError | None], None]
 """Called once with (response, None), or (None, why not)."""
@@ -25,8 +24,7 @@ class RpcClient(asyncio.Protocol):
         self._codec = codec
         self._lost = lost
         self._transport: asyncio.Transport | None = None
-        self._input = bytearray()
-        self._searched = 0
+        self._lines = Lines()
         self._next_id = 1
         self._methods: dict[CallId, str] = {}
         self._callbacks: dict[CallId, Answered] = {}
@@ -40,7 +38,7 @@ class RpcClient(asyncio.Protocol):
         try:
             _, client = await loop.create_unix_connection(lambda: cls(codec, lost), path)
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
+            reason = reason_of(error)
             raise ConnectionFailedError(f"cannot reach {path}", because=reason) from None
         return client
 
@@ -70,14 +68,9 @@ class RpcClient(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """asyncio's: cut into lines, hand out the answers."""
-        self._input += data
-        while (end := self._input.find(b"\n", self._searched)) >= 0:
-            line = bytes(self._input[:end])
-            del self._input[: end + 1]
-            self._searched = 0
+        for line in self._lines.add(data):
             self._line(line)
-        self._searched = len(self._input)
-        if len(self._input) > MAX_LINE_BYTES:
+        if self._lines.too_long:
             self._fail(f"a line was longer than {MAX_LINE_BYTES} bytes")
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -1,54 +1,35 @@
-"""JSON-RPC 2.0 lines to and from the protocols' dataclasses, for the daemons: msgspec straight over the
-records.
+"""The daemons' codec: JSON-RPC 2.0 lines to and from the protocols' dataclasses, by msgspec.
 
-Everything that comes off a wire is checked against the declared types here, and nowhere else; a fault names
-its place (``$.params.containers[0].id``). Clients use ``rpc/plain.py``, which costs no import of msgspec.
-Never does IO.
+Everything that a daemon receives is checked against the declared types here, and nowhere else; an error names the
+place of the fault (``$.params.containers[0].id``). Never does IO.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, Final
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 import msgspec
 
-from ..errors import REMOTE_ERRORS, RemoteError, UsageError, YoppError
-
-PARSE_ERROR: Final = -32700
-INVALID_REQUEST: Final = -32600
-METHOD_NOT_FOUND: Final = -32601
-INVALID_PARAMS: Final = -32602
-APPLICATION_ERROR: Final = -32000
-"""JSON-RPC's own error codes, and the one under which every YoppError travels."""
-
-MAX_LINE_BYTES: Final = 16 * 1024 * 1024
-"""The longest line that either side accepts."""
+from ..errors import UsageError, YoppError
+from .wire import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    Answer,
+    CallId,
+    Methods,
+    WireError,
+    error_object,
+    error_of,
+)
 
 _MANY_DIGITS = re.compile(rb"\d{19}")
 _INT64 = range(-(2**63), 2**63)
 _ERRORS = (msgspec.MsgspecError, ValueError, RecursionError)
-
-Methods = dict[str, tuple[type, type]]
-"""Method -> (request, response), as each protocol's module declares it."""
-
-CallId = int | str | None
-"""What a caller may number its calls with."""
-
-
-class WireError(Exception):
-    """A line is not a call that can be answered by the machine.
-
-    ``code`` is JSON-RPC's, ``call_id`` if it was legible.
-    """
-
-    def __init__(self, code: int, message: str, call_id: CallId = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.call_id = call_id
 
 
 class _Call(msgspec.Struct):
@@ -57,25 +38,10 @@ class _Call(msgspec.Struct):
     params: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class _Error(msgspec.Struct):
-    code: int = APPLICATION_ERROR
-    message: str = ""
-    data: dict[str, Any] | None = None
-
-
 class _Answer(msgspec.Struct):
     id: int | str | None = None
     result: msgspec.Raw = msgspec.Raw(b"")
-    error: _Error | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One line from a server: the response to call ``call_id``, or why there is none."""
-
-    call_id: CallId
-    response: Any
-    error: YoppError | None
+    error: dict[str, Any] | None = None
 
 
 class Codec:
@@ -98,7 +64,7 @@ class Codec:
         except _ERRORS as error:
             raise WireError(PARSE_ERROR, f"not JSON: {error}") from None
         if call.id is None:
-            raise WireError(INVALID_REQUEST, "a request needs an id: there are no notifications here")
+            raise WireError(INVALID_REQUEST, "a request needs an id: notifications are not supported")
         if not call.method:
             raise WireError(INVALID_REQUEST, "a request needs a method", call.id)
         decoder = self._requests.get(call.method) or self._request_decoder(call.method, call.id)
@@ -125,17 +91,10 @@ class Codec:
 
     def encode_error(self, call_id: CallId, error: YoppError) -> bytes:
         """One line that refuses a call, with all that a YoppError says."""
-        data = {
-            "type": type(error).__name__,
-            "exception": error.exception,
-            "because": error.because,
-            "hint": error.hint,
-            "exit": error.exit_code,
-        }
-        if error.sought:
-            data["sought"] = error.sought
-        body = {"code": APPLICATION_ERROR, "message": error.message, "data": data}
-        return b'{"jsonrpc":"2.0","id":%s,"error":%s}\n' % (_encode_id(call_id), self._encode(body))
+        return b'{"jsonrpc":"2.0","id":%s,"error":%s}\n' % (
+            _encode_id(call_id),
+            self._encode(error_object(error)),
+        )
 
     def encode_wire_error(self, error: WireError) -> bytes:
         """One line that says what was wrong with a line."""
@@ -156,7 +115,7 @@ class Codec:
         except _ERRORS as error:
             raise WireError(PARSE_ERROR, f"not a JSON-RPC response: {error}") from None
         if answer.error is not None:
-            return Answer(answer.id, None, _to_exception(answer.error))
+            return Answer(answer.id, None, error_of(answer.error))
         method = method_of.get(answer.id)
         if method is None:
             raise WireError(INVALID_REQUEST, f"an answer to call {answer.id!r}, which was never made")
@@ -212,16 +171,3 @@ def _refuse_huge_integers(value: Any, place: str) -> None:
     elif isinstance(value, dict):
         for item in value.values():
             _refuse_huge_integers(item, f"{place}[...]")
-
-
-def _to_exception(error: _Error) -> YoppError:
-    data = error.data or {}
-    kind = REMOTE_ERRORS.get(str(data.get("type", "")), RemoteError)
-    exit_code = data.get("exit")
-    return kind(
-        error.message,
-        because=str(data.get("because", "")),
-        hint=str(data.get("hint", "")),
-        exit_code=exit_code if isinstance(exit_code, int) else None,
-        sought=str(data.get("sought", "")),
-    )

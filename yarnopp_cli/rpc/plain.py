@@ -1,28 +1,27 @@
-"""Messages to and from JSON's own types, with nothing but the standard library.
+"""The command line's codec: messages to and from JSON, with nothing but the standard library.
 
-Command-line calls use it, where importing msgspec would cost more than the message; daemons use ``codec.py``.
-Both read the same dataclasses, and a test holds them to the same bytes' meaning: fields by name, enums by
-value, tuples as arrays, a missing field is its default, an unknown one is ignored. It does no input or
-output.
+Daemons use ``codec.py``. Both read the same dataclasses, and a test checks that they read the same bytes alike: fields
+by name, enums by value, tuples as arrays, a missing field is its default, an unknown one is ignored. Never does IO.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import enum
+import json
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 from ..errors import YoppError
+from .wire import INVALID_REQUEST, MAX_LINE_BYTES, Answer, CallId, WireError, error_of
 
 T = TypeVar("T")
 _Converter = Callable[[Any], Any]
 
 _MISSING = dataclasses.MISSING
-_encoders: dict[Any, _Converter | None] = {}
-_decoders: dict[Any, _Converter] = {}
 
 
 class MessageError(YoppError):
@@ -43,36 +42,62 @@ class _Mismatch(Exception):
         return f"expected {self.expected} at {place}, found {_kind_of(self.found)}"
 
 
+def encode_call(call_id: int, method: str, request: Any) -> bytes:
+    """One line that calls ``method``. Raises MessageError for a line that no daemon accepts."""
+    message = {"jsonrpc": "2.0", "id": call_id, "method": method, "params": encode(request)}
+    line = json.dumps(message, separators=(",", ":")).encode() + b"\n"
+    if len(line) > MAX_LINE_BYTES:
+        raise MessageError(
+            f"{method} is too large to be sent",
+            because=f"it has {len(line):,} bytes, and {MAX_LINE_BYTES:,} are the limit",
+        )
+    return line
+
+
+def decode_answer(line: bytes, types_of: Mapping[CallId, type]) -> Answer | None:
+    """One line from a server; ``types_of`` says what answers each call, None is returned for a call that is not there.
+
+    Raises WireError if it is no answer; a response of the wrong form is an Answer with a MessageError.
+    """
+    try:
+        message = json.loads(line)
+    except ValueError:
+        raise WireError(INVALID_REQUEST, "it sent a line that is not JSON") from None
+    if not isinstance(message, dict):
+        raise WireError(INVALID_REQUEST, "it sent a line that is not an answer")
+    call_id: Any = message.get("id")
+    if call_id is None and "error" in message:
+        # it could not even tell which call that was
+        raise WireError(INVALID_REQUEST, error_of(message["error"]).message)
+    kind = types_of.get(call_id) if isinstance(call_id, int) else None
+    if kind is None:
+        return None
+    if "error" in message:
+        return Answer(call_id, None, error_of(message["error"]))
+    try:
+        return Answer(call_id, decode(kind, message.get("result")), None)
+    except MessageError as error:
+        return Answer(call_id, None, error)
+
+
 def encode(value: Any) -> Any:
     """A dataclass (with all it holds) as dicts, lists and scalars that ``json.dumps`` takes."""
-    return _encode_as(type(value), value)
+    kind: Any = type(value)
+    encoder = _encoder(kind)
+    return value if encoder is None else encoder(value)
 
 
 def decode(kind: type[T], value: Any) -> T:
     """The inverse of ``encode``, for what ``json.loads`` gave. Raises MessageError."""
     try:
-        return typing.cast(T, _decoder(kind)(value))
+        return typing.cast(T, _decoder(typing.cast(Any, kind))(value))
     except _Mismatch as mismatch:
         raise MessageError(f"malformed {kind.__name__}", because=mismatch.describe()) from None
 
 
-def _encode_as(hint: Any, value: Any) -> Any:
-    encoder = _encoder(hint)
-    return value if encoder is None else encoder(value)
-
-
+@cache
 def _encoder(hint: Any) -> _Converter | None:
     """What turns a value of this type into JSON's types; None where it is one already."""
-    try:
-        return _encoders[hint]
-    except KeyError:
-        pass
-    encoder = _make_encoder(hint)
-    _encoders[hint] = encoder
-    return encoder
-
-
-def _make_encoder(hint: Any) -> _Converter | None:
     if hint in (str, int, float, bool, type(None)):
         return None
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
@@ -122,17 +147,9 @@ def _make_dataclass_encoder(kind: Any) -> _Converter:
     return encode_dataclass
 
 
+@cache
 def _decoder(hint: Any) -> _Converter:
-    try:
-        return _decoders[hint]
-    except KeyError:
-        pass
-    decoder = _make_decoder(hint)
-    _decoders[hint] = decoder
-    return decoder
-
-
-def _make_decoder(hint: Any) -> _Converter:
+    """What turns JSON's types into a value of this type; it raises _Mismatch."""
     if hint in _SCALARS:
         return _SCALARS[hint]
     if isinstance(hint, type) and issubclass(hint, enum.Enum):

@@ -16,22 +16,22 @@ class ApplicationSettings:
         0,
         at_least=0,
         at_most=100,
-        doc="""The percentage of maps that run in opportunistic containers; yopp.pi.opportunistic-maps says
+        doc="""The percentage of maps that run in opportunistic containers; yopp.pi.opportunistic-maps determines
         which.""",
     )
     opportunistic_maps: str = setting(
         "yopp.pi.opportunistic-maps",
         "SPREAD",
         choices=("SPREAD", "FIRST_OF_HUNDRED"),
-        doc="""Which maps are opportunistic. SPREAD: the percentage of all, spread evenly. FIRST_OF_HUNDRED, YARN's
-        rule: of each hundred maps the first, as many as the percentage says, so that 40 percent of 50 maps are
-        40.""",
+        doc="""Which maps are opportunistic. SPREAD: the percentage of all maps, spread evenly. FIRST_OF_HUNDRED,
+        YARN's rule: the first maps of each hundred, as many as the percentage says, so that 40 percent of 50 maps
+        are 40.""",
     )
     preempted_counts_as_failed: bool = setting(
         "yopp.dshell.preempted-counts-as-failed",
         False,
-        doc="""YARN's rule: a container of `yopp dshell` that was preempted, shed or refused has failed, and its job
-        with it; only one that was lost is replaced. Otherwise all of them are asked for again.""",
+        doc="""YARN's rule: a container of `yopp dshell` that was preempted, shed or refused has failed, and its
+        job with it; only one that was lost is replaced. Otherwise all of them are requested again.""",
     )
     map_memory_mb: int = setting(
         "mapreduce.map.memory.mb", 1024, at_least=1, doc="Memory of the container of one map, in MB."
@@ -41,20 +41,23 @@ class ApplicationSettings:
         "mapreduce.map.maxattempts",
         4,
         at_least=1,
-        doc="How often a failing map is tried before the job fails.",
+        doc="How many times a failing map is tried before the job fails.",
     )
     reduce_memory_mb: int = setting(
         "mapreduce.reduce.memory.mb", 1024, at_least=1, doc="Memory of the container of the reduce, in MB."
     )
     reduce_vcores: int = setting("mapreduce.reduce.cpu.vcores", 1, at_least=0, doc="Vcores of the reduce.")
     reduce_max_attempts: int = setting(
-        "mapreduce.reduce.maxattempts", 4, at_least=1, doc="How often a failing reduce is tried."
+        "mapreduce.reduce.maxattempts",
+        4,
+        at_least=1,
+        doc="How many times a failing reduce is tried before the job fails.",
     )
     retry_minimum_interval_ms: int = setting(
         "yarn.nodemanager.container-retry-minimum-interval-ms",
         1000,
         at_least=0,
-        doc="The shortest time after which `yopp dshell` tries a failed container again; see its retry options.",
+        doc="The shortest time after which `yopp dshell` retries a failed container; see its retry options.",
     )
     am_memory_mb: int = setting(
         "yarn.app.mapreduce.am.resource.mb",
@@ -66,27 +69,32 @@ class ApplicationSettings:
         "yarn.app.mapreduce.am.resource.cpu-vcores",
         0,
         at_least=0,
-        doc="""Vcores of the master's container of a detached job. 0, since a master that only waits should
-        not take a core from a small host.""",
+        doc="""Vcores of the master's container of a detached job. 0 by default, because a master that only waits
+        should not occupy a core of a small host.""",
     )
     run_memory_mb: int = setting(
         "yopp.run.memory-mb",
         512,
         at_least=1,
-        doc="Memory of each container of `yopp run`, in MB, unless it says so.",
+        doc="Memory of each container of `yopp run`, in MB, unless --memory is given.",
     )
-    run_vcores: int = setting("yopp.run.vcores", 1, at_least=0, doc="Vcores of each container of `yopp run`.")
+    run_vcores: int = setting(
+        "yopp.run.vcores",
+        1,
+        at_least=0,
+        doc="Vcores of each container of `yopp run`, unless --vcores is given.",
+    )
     max_preemptions: int = setting(
         "yopp.am.max-preemptions-per-container",
         100,
         at_least=1,
         doc="""How often one piece of work may be preempted, shed or refused before its job gives up with exit
-        code 75. It is asked for again each time, and costs the job no attempt.""",
+        code 75. Each time it is requested again, and that is not counted as an attempt.""",
     )
     on_demand_enabled: bool = setting(
         "yopp.on-demand.enabled",
         True,
-        doc="A job with no cluster running starts one for itself, which ends with its last job.",
+        doc="A job that finds no running cluster starts one for itself, which ends with its last job.",
     )
 
     @property
@@ -103,13 +111,13 @@ class EngineSettings:
         "yopp.engine.name",
         "local",
         choices=("local", "yarn"),
-        doc="""Where commands that look at clusters and run jobs work. local: on this host. yarn: on the YARN cluster
-        that yopp.engine.rm-addresses names, through its REST API. `yopp engine use` sets both; --engine, --rm,
-        YOPP_ENGINE and YOPP_RM go before them.""",
+        doc="""Which cluster commands work on. local: this host's. yarn: the YARN cluster that
+        yopp.engine.rm-addresses names, through its REST API. `yopp engine use` sets both; --engine, --rm,
+        YOPP_ENGINE and YOPP_RM take precedence.""",
     )
     rm_addresses: str = setting(
         "yopp.engine.rm-addresses",
         "",
-        doc="""The URLs of a YARN cluster's ResourceManagers, with commas between; they are tried in turn.
-        http://host:8088 where only a host is written.""",
+        doc="""The URLs of a YARN cluster's ResourceManagers, separated by commas; they are tried in turn. A host
+        alone means http://host:8088.""",
     )

@@ -99,7 +99,7 @@ def read_file(path: str, text: str | None = None) -> Reading:
         line, column = before.count(b"\n") + 1, error.start - (before.rfind(b"\n") + 1) + 1
         problem = ConfigurationError(
             f"{printable_path(path)}:{line}:{column}: not UTF-8",
-            because=f"byte 0x{content[error.start]:02x} cannot stand there",
+            because=f"byte 0x{content[error.start]:02x} is not valid there",
             hint="save the file as UTF-8",
         )
         return Reading(problem)
@@ -130,7 +130,7 @@ def _content(path: str) -> bytes:
                 raise ConfigurationError(
                     f"{shown}: not a configuration file",
                     because="it is a device",
-                    hint="yopp config check FILE reads one; `yopp man yarn-site.toml` tells of the form",
+                    hint="yopp config check FILE reads one; `yopp man yarn-site.toml` describes the format",
                 )
             content = file.read(LARGEST_FILE + 1)
     except ValueError as error:  # a NUL in the path
@@ -150,6 +150,6 @@ def _content(path: str) -> bytes:
         raise ConfigurationError(
             f"{shown}: not a configuration file",
             because=f"it has more than {LARGEST_FILE} bytes",
-            hint="yopp config check FILE reads one; `yopp man yarn-site.toml` tells of the form",
+            hint="yopp config check FILE reads one; `yopp man yarn-site.toml` describes the format",
         )
     return content

@@ -16,13 +16,13 @@ from executor.settings import Property
 from yarnopp_cli.errors import ConfigurationError, InvalidPropertyError, UnknownPropertyError
 from yarnopp_cli.settings.entries import Entry
 from yarnopp_cli.settings.files import chosen_files, home_of, read_file, user_of
+from yarnopp_cli.settings.queues import QUEUE_PREFIX
 from yarnopp_cli.settings.refused import REFUSED
 from yarnopp_cli.settings.registry import (
     DIRECTORIES,
     FALLBACKS,
     PROPERTIES,
     PROPERTIES_OF,
-    QUEUE_PREFIX,
     STATE_DIR_VARIABLE,
     declared,
 )
@@ -253,7 +253,7 @@ def unknown_property(name: str, origin: str = "") -> UnknownPropertyError:
     if (refusal := REFUSED.get(name)) is not None:
         where = f"{origin}: " if origin else ""
         return UnknownPropertyError(
-            f"{where}{name} is not taken here", because=refusal.because, hint=refusal.instead
+            f"{where}{name} is not supported", because=refusal.because, hint=refusal.instead
         )
     near, because = nearest(name, PROPERTIES), "no property has that name"
     if name.startswith(QUEUE_PREFIX):

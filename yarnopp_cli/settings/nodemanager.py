@@ -14,61 +14,60 @@ class NodeManagerSettings:
         "yarn.nodemanager.resource.memory-mb",
         -1,
         at_least=-1,
-        doc="""Memory for containers, in MB. -1 takes what this machine (and the cgroup that yopp runs in)
-        has, less the reserve, split between the nodes of this host.""",
+        doc="""Memory for containers, in MB. -1 takes the memory of this machine (or of the cgroup that yopp runs
+        in), less the reserve, and divides it between the nodes of this host.""",
     )
     vcores: int = setting(
         "yarn.nodemanager.resource.cpu-vcores",
         -1,
         at_least=-1,
-        doc="""Vcores for containers. -1 takes the cores that this process may use (affinity, cgroup quota),
-        split between the nodes of this host.""",
+        doc="""Vcores for containers. -1 takes the cores that this process may use (affinity, cgroup quota) and
+        divides them between the nodes of this host.""",
     )
     system_reserved_memory_mb: int = setting(
         "yarn.nodemanager.resource.system-reserved-memory-mb",
         -1,
         at_least=-1,
-        doc="""Memory kept back for the rest of the machine. -1: a tenth of it, at least 256 MB, at most 2048
-        MB.""",
+        doc="Memory reserved for the rest of the machine. -1: a tenth of it, at least 256 MB, at most 2048 MB.",
     )
     percentage_physical_cpu_limit: int = setting(
         "yarn.nodemanager.resource.percentage-physical-cpu-limit",
         100,
         at_least=1,
         at_most=100,
-        doc="The part of the machine's cores that all containers together may use.",
+        doc="The share of the machine's cores that all containers together may use.",
     )
     recovery_enabled: bool = setting(
         "yarn.nodemanager.recovery.enabled",
         True,
-        doc="""Containers outlive their NM when it is stopped with --keep-containers or dies, and the next one
-        finds them again.""",
+        doc="""Containers continue when their NM is stopped with --keep-containers or dies, and the next NM finds
+        them again.""",
     )
     recovery_supervised: bool = setting(
         "yarn.nodemanager.recovery.supervised",
         True,
-        doc="""Somebody starts the NM again when it ends, so that one that is sent SIGTERM leaves its containers to its
-        next life, where yarn.nodemanager.recovery.enabled is true. With false, YARN's default, it ends them first;
-        those of one that dies are still found.""",
+        doc="""The NM is restarted by somebody when it ends: on SIGTERM it leaves its containers running for its
+        next life, if yarn.nodemanager.recovery.enabled is true. With false, YARN's default, it ends them first;
+        those of an NM that dies are still found.""",
     )
     heartbeat_mode: str = setting(
         "yopp.nodemanager.heartbeat-mode",
         "event-driven",
         choices=("event-driven", "periodic"),
-        doc="""Tell the RM of changes at once, or only at each interval as YARN does, for those who study the
-        delay that this makes.""",
+        doc="""Report changes to the RM at once (event-driven), or only at each interval as YARN does (periodic),
+        to study the delay that this causes.""",
     )
     racks: str = setting(
         "yopp.nodemanager.racks",
         "/default-rack",
-        doc="""The rack of the nodes, which asks may name: one for all, or for some by their ports:
-        45454=/rack1, 45455=/rack2.""",
+        doc="""The racks of the nodes, which asks may name: one for all, or some by their ports: 45454=/rack1,
+        45455=/rack2.""",
     )
     node_labels: str = setting(
         "yopp.nodemanager.node-labels",
         "",
-        doc="""The label (YARN's partition) of the nodes, one for all, or for some by their ports: 45456=gpu. What
-        asks for a label runs on nodes that have it and nowhere else; what asks for none, on nodes without.""",
+        doc="""The labels (YARN's partitions) of the nodes: one for all, or some by their ports: 45456=gpu. An ask
+        with a label is served only by nodes with that label; an ask without one, only by nodes without.""",
     )
     log_dirs: str = setting(
         "yarn.nodemanager.log-dirs",
@@ -78,14 +77,13 @@ class NodeManagerSettings:
     local_dirs: str = setting(
         "yarn.nodemanager.local-dirs",
         "${yopp.state-dir}/nm-local-dir",
-        doc="""Where containers' private working directories are; they are removed when the container has
-        ended.""",
+        doc="Where containers' private working directories are; each is removed when its container has ended.",
     )
     log_retain_seconds: int = setting(
         "yarn.nodemanager.log.retain-seconds",
         10800,
         at_least=0,
-        doc="Output of applications that ended longer ago than this is removed when a node starts.",
+        doc="When a node starts, it removes the output of applications that ended longer ago than this.",
     )
     distributed_scheduling_enabled: bool = setting(
         "yarn.nodemanager.distributed-scheduling.enabled",
@@ -101,37 +99,36 @@ class NodeManagerSettings:
         "yarn.nodemanager.amrmproxy.address",
         "0.0.0.0:8049",
         doc="""The address/port to which the AMRMProxyService is bound to. 0.0.0.0 means 127.0.0.1 here, unless
-        yopp.nodemanager.amrmproxy.loopback-only is false. Of several NMs on one host the first to start has
-        it; each has a Unix socket besides, which the masters in its containers use.""",
+        yopp.nodemanager.amrmproxy.loopback-only is false. Of several NMs on one host, the first to start gets it;
+        each also has a Unix socket, which the masters in its containers use.""",
     )
     amrmproxy_loopback_only: bool = setting(
         "yopp.nodemanager.amrmproxy.loopback-only",
         True,
-        doc="""The AMRMProxy listens on loopback only, and serves its own user and root only. False binds it to
-        the address as written, and whoever reaches it there is known by a token alone.""",
+        doc="""The AMRMProxy listens on loopback only, and serves its own user and root only. With false it is
+        bound to the address as written, and callers are identified by their tokens alone.""",
     )
     amrmproxy_pipeline: str = setting(
         "yarn.nodemanager.amrmproxy.interceptor-class.pipeline",
         "DefaultRequestInterceptor",
-        doc="""The interceptors that a master's calls pass, separated by commas: ThrottleInterceptor,
-        DistributedScheduler, import paths of your own (package.module.Class), and at last
-        DefaultRequestInterceptor, which calls the RM. With distributed scheduling, a DistributedScheduler that is
-        not named stands before the last.""",
+        doc="""The interceptors that a master's calls pass through, separated by commas: ThrottleInterceptor,
+        DistributedScheduler, import paths of your own (package.module.Class), and last DefaultRequestInterceptor,
+        which calls the RM. With distributed scheduling, a DistributedScheduler that is not in the list is
+        inserted before the last.""",
     )
     amrmproxy_calls_per_second: int = setting(
         "yopp.nodemanager.amrmproxy.calls-per-second",
         100,
         at_least=1,
-        doc="""How many allocate calls a second the ThrottleInterceptor lets one master make; more of them wait. It
-        has an effect where the pipeline names it.""",
+        doc="""How many allocate calls per second the ThrottleInterceptor lets one master make; further calls
+        wait. It has an effect only if the pipeline contains that interceptor.""",
     )
     amrmproxy_thread_count: int = setting(
         "yarn.nodemanager.amrmproxy.client.thread-count",
         3,
         at_least=1,
         doc="""The number of threads that are used at each NM for serving the interceptors register to the
-        AMRMProxyService by different jobs. Here one event loop serves them all, and the number has no
-        effect.""",
+        AMRMProxyService by different jobs. It has no effect here: one event loop serves them all.""",
     )
 
 
@@ -142,28 +139,28 @@ class HardwareSettings:
     detect_capabilities: bool = setting(
         "yarn.nodemanager.resource.detect-hardware-capabilities",
         True,
-        doc="""Take a size of -1 from the machine. False, YARN's default, makes it YARN's constants: 8192 MB and 8
-        vcores, whatever the machine has.""",
+        doc="""Take a size of -1 from the machine. With false, YARN's default, -1 means YARN's constants: 8192 MB
+        and 8 vcores, whatever the machine has.""",
     )
     count_logical_processors: bool = setting(
         "yarn.nodemanager.resource.count-logical-processors-as-cores",
         True,
-        doc="""Count each processor that the kernel shows as a core. False, YARN's default, counts the threads of
-        one core (hyper-threads) once.""",
+        doc="""Count every processor that the kernel shows as a core. With false, YARN's default, the threads of
+        one core (hyper-threads) count once.""",
     )
     pcores_vcores_multiplier: float = setting(
         "yarn.nodemanager.resource.pcores-vcores-multiplier",
         1.0,
         at_least=0.1,
         at_most=100,
-        doc="How many vcores a core makes where a node's vcores are taken from the machine.",
+        doc="How many vcores a core counts as where a node's vcores are taken from the machine.",
     )
     resource_monitor_interval_ms: int = setting(
         "yarn.nodemanager.resource-monitor.interval-ms",
         1000,
         at_least=20,
-        doc="""How often use is measured, unless yarn.nodemanager.container-monitor.interval-ms says it: one pass
-        measures the containers and the machine.""",
+        doc="""How often resource use is measured, unless yarn.nodemanager.container-monitor.interval-ms is set:
+        one pass measures the containers and the machine.""",
     )
 
 
@@ -180,7 +177,7 @@ def by_port(text: str) -> dict[int | None, str]:
             raise ValueError(f"{entry!r} does not begin with the port of a node")
         key = int(port) if equals else None
         if key in values:
-            raise ValueError(f"{entry!r} is the second for the same node")
+            raise ValueError(f"{entry!r} names a node a second time")
         values[key] = value
     return values
 

@@ -1,138 +1,33 @@
 """Properties that name a queue: ``yarn.scheduler.capacity.<queue-path>.<key>``, YARN's own form.
 
-The names are as many as there are queues, so they are declared as patterns: which keys there are, what each takes,
-and what a whole set of them means. Nothing is raised: ``queue_tree`` answers with the problems it found.
+The names are as many as there are queues, so ``QueueSettings`` declares patterns: which keys there are, and what each
+takes. Here is what a whole set of them means. Nothing is raised: ``queue_tree`` answers with the problems it found.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from executor.settings import Property
-from yarnopp_cli.settings.queues import DEFAULT_QUEUE, DEFAULT_QUEUES, ROOT, QueueSettings
+from executor.settings import Property, properties_of
+from yarnopp_cli.settings.queues import DEFAULT_QUEUE, DEFAULT_QUEUES, QUEUE_PREFIX, ROOT, QueueSettings
 from yarnopp_cli.settings.suggest import nearest, printable
 
-PREFIX = "yarn.scheduler.capacity."
 _SUM_TOLERANCE = 0.01
 
 
-def _pattern(key: str, type_: type, default: Any, doc: str, **more: Any) -> Property:
-    return Property(
-        name=f"{PREFIX}<queue-path>.{key}", type=type_, default=default, doc=" ".join(doc.split()), **more
-    )
+_TEXTS = ("children", "submitters", "administrators")
+"""What a queue's settings hold in another form than the text of the property."""
+
+
+def _key(declared: Property) -> Property:
+    return replace(declared, type=str, default="") if declared.attribute in _TEXTS else declared
 
 
 KEYS: dict[str, Property] = {
-    "queues": _pattern(
-        "queues",
-        str,
-        "",
-        "The names of the queues below this one, with commas. A queue that has some takes no applications itself.",
-    ),
-    "capacity": _pattern(
-        "capacity",
-        float,
-        100.0,
-        """What is guaranteed to the queue, in percent of its parent. The capacities of the queues below one parent
-        sum to 100. On the cluster they are rounded to whole vcores and MB so that no more than there is is
-        promised.""",
-        at_least=0,
-        at_most=100,
-    ),
-    "maximum-capacity": _pattern(
-        "maximum-capacity",
-        float,
-        100.0,
-        "What the queue may take of what others leave idle, in percent of its parent; -1 for no bound.",
-        at_least=-1,
-        at_most=100,
-    ),
-    "user-limit-factor": _pattern(
-        "user-limit-factor",
-        float,
-        1.0,
-        """What one user may take, as a multiple of the queue's capacity; -1 for no bound. With 1, one user alone
-        does not grow beyond the capacity, whatever the maximum is. A user always may run one container.""",
-        at_least=-1,
-    ),
-    "minimum-user-limit-percent": _pattern(
-        "minimum-user-limit-percent",
-        int,
-        100,
-        """While several users want containers, none is held to less than this percentage of the queue: with 50 two
-        share it evenly and a third waits; with 100 they are served in order.""",
-        at_least=1,
-        at_most=100,
-    ),
-    "maximum-applications": _pattern(
-        "maximum-applications",
-        int,
-        -1,
-        """How many applications may live in the queue; -1 for its capacity's share of
-        yarn.scheduler.capacity.maximum-applications.""",
-        at_least=-1,
-    ),
-    "maximum-am-resource-percent": _pattern(
-        "maximum-am-resource-percent",
-        float,
-        -1.0,
-        """The part of the queue that masters may take, from 0 to 1; -1 for
-        yarn.scheduler.capacity.maximum-am-resource-percent.""",
-        at_least=-1,
-        at_most=1,
-    ),
-    "state": _pattern(
-        "state",
-        str,
-        "RUNNING",
-        "A STOPPED queue takes no new applications; those it has go on. Those below a stopped one are stopped.",
-        choices=("RUNNING", "STOPPED"),
-    ),
-    "acl_submit_applications": _pattern(
-        "acl_submit_applications",
-        str,
-        "",
-        """Who may submit: names of users with commas, or *. Who may submit to a parent may submit below it, and
-        that of root is * unless set. Enforced with yarn.acl.enable.""",
-    ),
-    "acl_administer_queue": _pattern(
-        "acl_administer_queue",
-        str,
-        "",
-        "Who may move others' applications and change their priority, in the same form.",
-    ),
-    "ordering-policy": _pattern(
-        "ordering-policy",
-        str,
-        "fifo",
-        """In which order applications of one priority are served: by submission (fifo), or the one with the
-        smallest dominant share first (fair).""",
-        choices=("fifo", "fair"),
-    ),
-    "default-application-priority": _pattern(
-        "default-application-priority",
-        int,
-        0,
-        "The priority of applications that name none (or 0).",
-        at_least=0,
-    ),
-    "maximum-application-lifetime": _pattern(
-        "maximum-application-lifetime",
-        int,
-        -1,
-        "After how many seconds an application is killed whatever it asked for; below 1 for never.",
-    ),
-    "default-application-lifetime": _pattern(
-        "default-application-lifetime",
-        int,
-        -1,
-        "After how many seconds an application that names no time limit is killed; below 1 for never.",
-    ),
-    "disable_preemption": _pattern(
-        "disable_preemption", bool, False, "Take nothing from this queue or from those below it."
-    ),
+    declared.name.rpartition(".")[2]: _key(declared) for declared in properties_of(QueueSettings)
 }
 """Each key with its pattern, in the order in which the manual shows them."""
 
@@ -177,9 +72,9 @@ class Problem(NamedTuple):
 
 def split(name: str) -> tuple[str, str] | None:
     """The queue's path and the key of a property's name; None if it is no queue's."""
-    if not name.startswith(PREFIX + ROOT + "."):
+    if not name.startswith(QUEUE_PREFIX + ROOT + "."):
         return None
-    path, _, key = name[len(PREFIX) :].rpartition(".")
+    path, _, key = name[len(QUEUE_PREFIX) :].rpartition(".")
     return (path, key) if key in KEYS and _PATH.fullmatch(path) else None
 
 
@@ -191,16 +86,14 @@ def property_of(name: str) -> Property | None:
     path, key = parts
     declared = KEYS[key]
     default = "*" if path == ROOT and key.startswith("acl_") else declared.default
-    return Property(
-        name, declared.type, default, declared.doc, declared.at_least, declared.at_most, declared.choices
-    )
+    return replace(declared, name=name, default=default)
 
 
 def why_unsupported(name: str) -> str | None:
     """Why a name of YARN's scheduler means nothing here; None if it is not one of those."""
-    if not name.startswith(PREFIX):
+    if not name.startswith(QUEUE_PREFIX):
         return None
-    for part in name[len(PREFIX) :].split("."):
+    for part in name[len(QUEUE_PREFIX) :].split("."):
         if part in UNSUPPORTED:
             return UNSUPPORTED[part]
     return None
@@ -208,11 +101,11 @@ def why_unsupported(name: str) -> str | None:
 
 def nearest_name(name: str) -> str | None:
     """The name that was probably meant: that queue's nearest key."""
-    if not name.startswith(PREFIX + ROOT + "."):
+    if not name.startswith(QUEUE_PREFIX + ROOT + "."):
         return None
-    path, _, key = name[len(PREFIX) :].rpartition(".")
+    path, _, key = name[len(QUEUE_PREFIX) :].rpartition(".")
     near = nearest(key, KEYS, cutoff=0.6)
-    return f"{PREFIX}{path}.{near}" if near and _PATH.fullmatch(path) else None
+    return f"{QUEUE_PREFIX}{path}.{near}" if near and _PATH.fullmatch(path) else None
 
 
 def queue_tree(values: Mapping[str, Any]) -> tuple[QueueSettings, list[Problem]]:
@@ -234,9 +127,9 @@ def queue_tree(values: Mapping[str, Any]) -> tuple[QueueSettings, list[Problem]]
         near = nearest(path, known)
         problems.append(
             Problem(
-                f"{PREFIX}{path}.{key}",
+                f"{QUEUE_PREFIX}{path}.{key}",
                 f"there is no queue {path}",
-                f"{PREFIX}{path.rpartition('.')[0]}.queues does not name it",
+                f"{QUEUE_PREFIX}{path.rpartition('.')[0]}.queues does not name it",
                 f"did you mean {near}?" if near else f"the queues are {', '.join(known)}",
             )
         )
@@ -265,7 +158,7 @@ def _queue(
         if not re.fullmatch(r"[A-Za-z0-9_-]+", child, re.ASCII) or names.count(child) > 1:
             problems.append(
                 Problem(
-                    f"{PREFIX}{path}.queues",
+                    f"{QUEUE_PREFIX}{path}.queues",
                     f'"{printable(child)}" cannot be a queue\'s name'
                     if names.count(child) == 1
                     else f"it names {printable(child)} twice",
@@ -284,31 +177,22 @@ def _queue(
     if capacity > maximum:
         problems.append(
             Problem(
-                f"{PREFIX}{path}.maximum-capacity",
+                f"{QUEUE_PREFIX}{path}.maximum-capacity",
                 f"the maximum-capacity of {path} is less than its capacity",
                 f"{maximum:g} is less than {capacity:g}",
                 "raise the first or lower the second",
             )
         )
-    return QueueSettings(
-        name=name,
-        path=path,
-        capacity=capacity,
-        maximum_capacity=maximum,
-        children=children,
-        user_limit_factor=value("user-limit-factor"),
-        minimum_user_limit_percent=value("minimum-user-limit-percent"),
-        maximum_applications=value("maximum-applications"),
-        maximum_am_resource_percent=value("maximum-am-resource-percent"),
-        state="STOPPED" if stopped else "RUNNING",
-        submitters=_acl(path, "acl_submit_applications", mine, problems),
-        administrators=_acl(path, "acl_administer_queue", mine, problems),
-        ordering_policy=value("ordering-policy"),
-        default_application_priority=value("default-application-priority"),
-        maximum_application_lifetime=value("maximum-application-lifetime"),
-        default_application_lifetime=value("default-application-lifetime"),
-        disable_preemption=spared,
-    )
+    settings = {declared.attribute: value(key) for key, declared in KEYS.items()} | {
+        "capacity": capacity,
+        "maximum_capacity": maximum,
+        "children": children,
+        "state": "STOPPED" if stopped else "RUNNING",
+        "submitters": _acl(path, "acl_submit_applications", mine, problems),
+        "administrators": _acl(path, "acl_administer_queue", mine, problems),
+        "disable_preemption": spared,
+    }
+    return QueueSettings(name=name, path=path, **settings)
 
 
 def _check_children(
@@ -323,10 +207,10 @@ def _check_children(
         first = without[0].path
         problems.append(
             Problem(
-                f"{PREFIX}{path}.queues",
+                f"{QUEUE_PREFIX}{path}.queues",
                 f"the queue {first} has no capacity",
                 "each of several queues below one parent needs one",
-                f"set {PREFIX}{first}.capacity",
+                f"set {QUEUE_PREFIX}{first}.capacity",
             )
         )
         return
@@ -335,7 +219,7 @@ def _check_children(
         shown = " + ".join(f"{child.capacity:g} ({child.name})" for child in children)
         problems.append(
             Problem(
-                f"{PREFIX}{children[-1].path}.capacity",
+                f"{QUEUE_PREFIX}{children[-1].path}.capacity",
                 f"the capacities of the queues below {path} sum to {total:g} instead of 100",
                 shown,
                 "they are percentages of their parent",
@@ -352,9 +236,9 @@ def _acl(path: str, key: str, mine: Mapping[str, Any], problems: list[Problem]) 
     if groups.strip():
         problems.append(
             Problem(
-                f"{PREFIX}{path}.{key}",
+                f"{QUEUE_PREFIX}{path}.{key}",
                 f"{key} of {path} names groups: {printable(groups.strip())}",
-                "what stands after a blank is a group, and only users are known here",
+                "names after a blank are groups, and only users are supported",
                 "name the users, with commas and without blanks",
             )
         )

@@ -11,8 +11,8 @@ from typing import Any
 
 from yarnopp_cli.errors import EXIT_CONFIGURATION, RemoteError
 from yarnopp_cli.settings.queue_properties import queue_tree
-from yarnopp_cli.settings.queues import CapacitySchedulerSettings, QueueSettings, mappings_of
-from yarnopp_cli.settings.registry import PROPERTIES, PROPERTIES_OF, QUEUE_PREFIX, declared
+from yarnopp_cli.settings.queues import QUEUE_PREFIX, CapacitySchedulerSettings, QueueSettings, mappings_of
+from yarnopp_cli.settings.registry import PROPERTIES, PROPERTIES_OF, declared
 from yarnopp_cli.settings.values import Refused, from_text
 
 
@@ -21,14 +21,16 @@ def read_queues(
 ) -> tuple[QueueSettings, CapacitySchedulerSettings, dict[str, str]]:
     """The queues, ``capacity`` with what is said of it, and which of these properties are not default.
 
-    What is not among them has its default. Raises RemoteError for what is no property of the queues, has no value of
+    What is not among them has its default. Raises RemoteError for what is not a property of the queues, has no value of
     its type, or contradicts another.
     """
     values: dict[str, Any] = {}
     for name, text in given.items():
         known = declared(name) if name.startswith(QUEUE_PREFIX) else None
         if known is None:
-            raise _refused(f"{name[:200]} is no property of the queues", f"these begin with {QUEUE_PREFIX}")
+            raise _refused(
+                f"{name[:200]} is not a property of the queues", f"these begin with {QUEUE_PREFIX}"
+            )
         try:
             values[name] = from_text(known, text)
         except Refused as error:

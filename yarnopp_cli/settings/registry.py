@@ -5,7 +5,7 @@ from __future__ import annotations
 from executor.settings import ExecutorSettings, Property, properties_of
 from yarnopp_cli.settings.applications import ApplicationSettings, EngineSettings
 from yarnopp_cli.settings.nodemanager import HardwareSettings, NodeManagerSettings
-from yarnopp_cli.settings.queues import CapacitySchedulerSettings
+from yarnopp_cli.settings.queues import QUEUE_PREFIX, CapacitySchedulerSettings
 from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
 from yarnopp_cli.settings.web import WebSettings
 
@@ -28,9 +28,6 @@ PROPERTIES: dict[str, Property] = {
     declared.name: declared for properties in PROPERTIES_OF.values() for declared in properties
 }
 """All properties by name. A name declared twice would be lost here; a test counts them."""
-
-QUEUE_PREFIX = "yarn.scheduler.capacity."
-"""Below this, names of queues stand in names of properties: ``queue_properties`` declares the patterns."""
 
 
 def declared(name: str) -> Property | None:

@@ -26,13 +26,14 @@ class ResourceManagerSettings:
     may_be_guaranteed: bool = setting(
         "yopp.resourcemanager.opportunistic-container-allocation.may-be-guaranteed",
         False,
-        doc="""Serve an opportunistic ask that does not enforce its execution type by a guaranteed container
-        where a node has room for one at once. With false, as in YARN, the type asked for is always given.""",
+        doc="""Serve an opportunistic ask that does not enforce its execution type with a guaranteed container
+        where a node has room for one at once. With false, as in YARN, a container always has the type that was
+        asked for.""",
     )
     max_allocations_per_heartbeat: int = setting(
         "yarn.resourcemanager.opportunistic.max.container-allocation.per.am.heartbeat",
         -1,
-        doc="Opportunistic containers given to one AM in one answer, at most; 0 or less for no bound.",
+        doc="The most opportunistic containers that one answer gives to an AM; 0 or less for no bound.",
     )
     sorting_nodes_interval_ms: int = setting(
         "yarn.resourcemanager.nm-container-queuing.sorting-nodes-interval-ms",
@@ -51,7 +52,7 @@ class ResourceManagerSettings:
         ),
         doc="""By what nodes are compared. FREE_THEN_QUEUE_LENGTH: where most is free, then where the queue is
         shortest; what fits into free resources takes no place in the queue. The others are YARN's. QUEUE_LENGTH,
-        its default: the queue's length alone, and each container allocated takes a place in it, however idle the
+        its default: the queue's length alone, and each allocated container takes a place in it, however idle the
         node is. QUEUE_WAIT_TIME: the waiting time that the node estimates; nodes without an estimate are left
         out. QUEUE_LENGTH_THEN_RESOURCES: the queue's length, then what is free.""",
     )
@@ -59,10 +60,10 @@ class ResourceManagerSettings:
         "yopp.resourcemanager.nm-container-queuing.limit-policy",
         "ROOM_ELSEWHERE",
         choices=("ROOM_ELSEWHERE", "YARN"),
-        doc="""When nodes shed what is queued beyond the limit. ROOM_ELSEWHERE: as many as other nodes have room
-        for and start sooner, once for each computation of the limit, which is that of all nodes. YARN: each
-        heartbeat's answer tells every node the limit, that of the nodes that are not full, and what is beyond
-        it is killed even if it can only come back.""",
+        doc="""When nodes shed containers that are queued beyond the limit. ROOM_ELSEWHERE: as many as other nodes
+        have room for and start sooner, once for each computation of the limit, which is that of all nodes. YARN:
+        each heartbeat's answer tells every node the limit, that of the nodes that are not full, and what is
+        beyond it is killed even if it can only come back.""",
     )
     queue_limit_stdev: float = setting(
         "yarn.resourcemanager.nm-container-queuing.queue-limit-stdev",
@@ -104,63 +105,64 @@ class ResourceManagerSettings:
     heartbeat_scaling: bool = setting(
         "yarn.resourcemanager.nodemanagers.heartbeat-interval-scaling-enable",
         False,
-        doc="""Let nodes that are busier than the others beat less often, and idler ones more often, within
+        doc="""Nodes that are busier than the others send heartbeats less often, and idler ones more often, within
         heartbeat-interval-min-ms and -max-ms.""",
     )
     heartbeat_interval_min_ms: int = setting(
         "yarn.resourcemanager.nodemanagers.heartbeat-interval-min-ms",
         1000,
         at_least=10,
-        doc="The shortest interval that scaling makes.",
+        doc="The shortest heartbeat interval that scaling sets.",
     )
     heartbeat_interval_max_ms: int = setting(
         "yarn.resourcemanager.nodemanagers.heartbeat-interval-max-ms",
         1000,
         at_least=10,
-        doc="The longest interval that scaling makes.",
+        doc="The longest heartbeat interval that scaling sets.",
     )
     heartbeat_speedup_factor: float = setting(
         "yarn.resourcemanager.nodemanagers.heartbeat-interval-speedup-factor",
         1.0,
         at_least=0,
-        doc="How much sooner a node beats: for each hundredth of its vcores that it is idler, so many hundredths.",
+        doc="""By how many percent a node's heartbeat interval is shortened for each percent of its vcores that it
+        is idler than the others.""",
     )
     heartbeat_slowdown_factor: float = setting(
         "yarn.resourcemanager.nodemanagers.heartbeat-interval-slowdown-factor",
         1.0,
         at_least=0,
-        doc="How much later a node beats: for each hundredth of its vcores that it is busier, so many hundredths.",
+        doc="""By how many percent a node's heartbeat interval is lengthened for each percent of its vcores that
+        it is busier than the others.""",
     )
     nm_expiry_interval_ms: int = setting(
         "yarn.nm.liveness-monitor.expiry-interval-ms",
         600_000,
         at_least=100,
-        doc="How long a node may be silent before it is LOST and its containers with it.",
+        doc="How long a node may send no heartbeat before it is LOST and its containers with it.",
     )
     am_expiry_interval_ms: int = setting(
         "yarn.am.liveness-monitor.expiry-interval-ms",
         600_000,
         at_least=100,
-        doc="How long an application's master may be silent before its attempt has failed.",
+        doc="How long an application master may send no heartbeat before its attempt has failed.",
     )
     client_am_grace_ms: int = setting(
         "yopp.resourcemanager.client-am-grace-ms",
         2000,
         at_least=0,
-        doc="How long a job whose master runs in the client outlives the loss of that client's connection.",
+        doc="How long a job whose master runs in the client continues after the client's connection is lost.",
     )
     allocation_expiry_interval_ms: int = setting(
         "yarn.resourcemanager.rm.container-allocation.expiry-interval-ms",
         600_000,
         at_least=100,
-        doc="""How long an allocated container may go unclaimed (not started at its node) before it is taken
-        back.""",
+        doc="How long an allocated container may stay unclaimed (not started on its node) before it is taken back.",
     )
     max_attempts: int = setting(
         "yarn.resourcemanager.am.max-attempts",
         2,
         at_least=1,
-        doc="How often an application's master is started, at most.",
+        doc="How many times an application's master is started, at most.",
     )
     minimum_allocation_mb: int = setting(
         "yarn.scheduler.minimum-allocation-mb",
@@ -172,7 +174,7 @@ class ResourceManagerSettings:
         "yarn.scheduler.minimum-allocation-vcores",
         1,
         at_least=0,
-        doc="Requests for vcores are raised to this. 0 lets a container ask for no vcore of its own.",
+        doc="Requests for vcores are raised to this. 0 allows a container without a vcore of its own.",
     )
     maximum_allocation_mb: int = setting(
         "yarn.scheduler.maximum-allocation-mb",
@@ -195,25 +197,25 @@ class ResourceManagerSettings:
         "yarn.resourcemanager.max-completed-applications",
         1000,
         at_least=0,
-        doc="How many ended applications the RM remembers.",
+        doc="How many finished applications the RM remembers.",
     )
     max_application_priority: int = setting(
         "yarn.cluster.max-application-priority",
         10,
         at_least=0,
-        doc="""The highest priority of an application; a higher one that is asked for is lowered to it, as in YARN.
-        YARN's own default of 0 would leave no priorities at all.""",
+        doc="""The highest priority of an application; a higher one is lowered to it, as in YARN. YARN's own
+        default of 0 would allow no priorities at all.""",
     )
     max_retained_containers: int = setting(
         "yopp.resourcemanager.max-retained-containers",
         10_000,
         at_least=0,
-        doc="How many ended containers the RM remembers, over all applications.",
+        doc="How many finished containers the RM remembers, over all applications.",
     )
     exclude_path: str = setting(
         "yarn.resourcemanager.nodes.exclude-path",
         "",
-        doc="Path to file with nodes to exclude: `yopp rmadmin -refreshNodes` drains those that it names.",
+        doc="Path to file with nodes to exclude: `yopp rmadmin -refreshNodes` drains the nodes in it.",
     )
     event_history_size: int = setting(
         "yopp.resourcemanager.event-history.size",
@@ -225,8 +227,8 @@ class ResourceManagerSettings:
         "yopp.resourcemanager.event-history.retained-applications",
         200,
         at_least=0,
-        doc="""Of how many ended applications the events are kept as files, for `yopp report`; the oldest go
-        first.""",
+        doc="""For how many finished applications the events are kept as files, for `yopp report`; the oldest are
+        removed first.""",
     )
     on_demand_linger_ms: int = setting(
         "yopp.on-demand.linger-ms",
@@ -237,12 +239,11 @@ class ResourceManagerSettings:
     address: str = setting(
         "yarn.resourcemanager.address",
         "",
-        doc="""host:port on which the RM also listens by TCP for clients, nodes and masters; empty for its
-        Unix socket only. Loopback addresses only.""",
+        doc="""host:port on which the RM also listens by TCP for clients, nodes and masters; empty for its Unix
+        socket only. Only loopback addresses are allowed.""",
     )
     scheduler_address: str = setting(
         "yarn.resourcemanager.scheduler.address",
         "",
-        doc="""Where masters find their scheduler: empty for the RM; localhost:8049 redirects them to the
-        AMRMProxy.""",
+        doc="Where masters find their scheduler: empty for the RM; localhost:8049 redirects them to the AMRMProxy.",
     )

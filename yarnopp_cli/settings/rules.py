@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from executor.light import dataclass
 from yarnopp_cli.errors import ConfigurationError, InvalidPropertyError
 from yarnopp_cli.settings.nodemanager import by_port
-from yarnopp_cli.settings.registry import QUEUE_PREFIX
+from yarnopp_cli.settings.queues import QUEUE_PREFIX, mappings_of, weights_of
 from yarnopp_cli.settings.suggest import printable
 from yarnopp_cli.settings.values import Value, to_text
 
@@ -172,8 +172,6 @@ def contradictions(values: Values) -> list[ConfigurationError]:
 
 def _queues(values: Values) -> list[ConfigurationError]:
     """What is wrong with the queues, and with the texts that speak of users."""
-    from yarnopp_cli.settings.queues import mappings_of, weights_of
-
     found: list[ConfigurationError] = []
     for name, reader in ((_MAPPINGS, mappings_of), (_WEIGHTS, weights_of)):
         if values.given(name) and (fault := reader(str(values.values[name]))[1]):

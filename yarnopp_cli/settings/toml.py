@@ -81,7 +81,7 @@ def _syntax_error(error: Exception, text: str, shown: str) -> ConfigurationError
         return ConfigurationError(f"{shown}: not a TOML document", because="it is nested too deep", hint=hint)
     if place is None:  # int() of more digits than Python reads
         return ConfigurationError(
-            f"{shown}: not a TOML document", because="a number in it is far too large", hint=hint
+            f"{shown}: not a TOML document", because="it contains a number that is too large", hint=hint
         )
     if place.group(1):
         where = f"{shown}:{place.group(1)}:{place.group(2)}"

@@ -179,7 +179,7 @@ def expand(text: str, lookup: Callable[[str], str | None]) -> str:
             return result
         replacement = lookup(found.group(1))
         if replacement is None:
-            raise ExpansionError(f"nothing is called {found.group()}")
+            raise ExpansionError(f"there is no variable {found.group()}")
         result = result[: found.start()] + replacement + result[found.end() :]
         if len(result) > _LONGEST:
             raise ExpansionError(f"it grows beyond {_LONGEST} characters")

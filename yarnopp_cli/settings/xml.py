@@ -108,7 +108,7 @@ def read_xml(content: bytes, path: str) -> Reading:
         problem = ConfigurationError(
             f"{shown}:{error.lineno}:{error.offset + 1}: not an XML document",
             because=expat.ErrorString(error.code),
-            hint="mend it there; `yopp config check FILE` reads it again",
+            hint="correct it there; `yopp config check FILE` reads it again",
         )
     except (
         ValueError,

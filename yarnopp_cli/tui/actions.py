@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from textual.binding import Binding
 
@@ -22,46 +22,69 @@ from .threads import in_thread
 
 LOG = Binding("l", "log", "Log")
 EXPLAIN = Binding("e", "explain", "Explain")
-STEER: list[Binding] = [
-    Binding("ctrl+k,f9", "kill", "Kill", key_display="^k"),
-    Binding("p", "pause", "Pause"),
-    Binding("r", "resume", "Resume", show=False),
-    Binding("P", "promote", "Promote"),
-    Binding("D", "demote", "Demote", show=False),
-]
-STEER_UNSEEN = [replace(one, show=False, key_display=None) for one in STEER]
 
-_POSSIBLE: dict[str, Callable[[ContainerReport], bool]] = {
-    KILL: is_live,
-    PAUSE: lambda one: one.state is ContainerState.RUNNING,
-    RESUME: lambda one: one.state in (ContainerState.PAUSED, ContainerState.PAUSING),
-    PROMOTE: lambda one: is_live(one) and one.execution_type is ExecutionType.OPPORTUNISTIC,
-    DEMOTE: lambda one: is_live(one) and one.execution_type is ExecutionType.GUARANTEED and not one.is_am,
+
+class Action(NamedTuple):
+    """What may be done to containers: its keys, for which it is, and what is said of others. ``ask`` gives the question
+    before it is done; ``danger``: the answer is not lightly yes."""
+
+    keys: str
+    title: str
+    possible: Callable[[ContainerReport], bool]
+    needs: str
+    ask: Callable[[Sequence[ContainerReport], Picture], str] | None = None
+    danger: bool = False
+    shown: bool = False
+
+    def binding(self, name: str, *, shown: bool, title: str = "") -> Binding:
+        """Its keys, in the footer if ``shown``."""
+        display = "^k" if shown and self.keys.startswith("ctrl+k") else None
+        return Binding(self.keys, f"steer('{name}')", title or self.title, show=shown, key_display=display)
+
+
+ACTIONS: dict[str, Action] = {
+    KILL: Action(
+        "ctrl+k,f9", "Kill", is_live, "it has ended", consequences.kill_containers, danger=True, shown=True
+    ),
+    PAUSE: Action(
+        "p",
+        "Pause",
+        lambda one: one.state is ContainerState.RUNNING,
+        "only running containers can be paused",
+        shown=True,
+    ),
+    RESUME: Action(
+        "r",
+        "Resume",
+        lambda one: one.state in (ContainerState.PAUSED, ContainerState.PAUSING),
+        "it is not paused",
+    ),
+    PROMOTE: Action(
+        "P",
+        "Promote",
+        lambda one: is_live(one) and one.execution_type is ExecutionType.OPPORTUNISTIC,
+        "only a live opportunistic container can be promoted",
+        consequences.promote,
+        shown=True,
+    ),
+    DEMOTE: Action(
+        "D",
+        "Demote",
+        lambda one: is_live(one) and one.execution_type is ExecutionType.GUARANTEED and not one.is_am,
+        "only a live guaranteed container can be demoted",
+        consequences.demote,
+        danger=True,
+    ),
 }
-_NEEDS = {
-    KILL: "it has ended",
-    PAUSE: "only what runs can be paused",
-    RESUME: "it is not paused",
-    PROMOTE: "only a live opportunistic container can be promoted",
-    DEMOTE: "only a live guaranteed container can be demoted",
-}
+STEER = [action.binding(name, shown=action.shown) for name, action in ACTIONS.items()]
+STEER_UNSEEN = [action.binding(name, shown=False) for name, action in ACTIONS.items()]
 
 
 def refusal(action: str, report: ContainerReport) -> str:
     """Why an action cannot be for a container; of a master in the words of `yopp container demote`."""
     if action == DEMOTE and report.is_am and is_live(report):
         return f"{report.container_id} cannot be updated: it is its application's master"
-    return _NEEDS[action]
-
-
-def question(action: str, reports: Sequence[ContainerReport], picture: Picture) -> str:
-    """What is asked before an action; empty where nothing is."""
-    ask = {
-        KILL: consequences.kill_containers,
-        PROMOTE: consequences.promote,
-        DEMOTE: consequences.demote,
-    }.get(action)
-    return ask(reports, picture) if ask is not None else ""
+    return ACTIONS[action].needs
 
 
 class ContainerActions(TopScreen):
@@ -71,25 +94,22 @@ class ContainerActions(TopScreen):
         """What an action is for."""
         raise NotImplementedError
 
-    def action_kill(self) -> None:
-        """Kill what is marked."""
-        self._begin(KILL)
-
-    def action_pause(self) -> None:
-        """Pause what is marked."""
-        self._begin(PAUSE)
-
-    def action_resume(self) -> None:
-        """Resume what is marked."""
-        self._begin(RESUME)
-
-    def action_promote(self) -> None:
-        """Promote what is marked."""
-        self._begin(PROMOTE)
-
-    def action_demote(self) -> None:
-        """Demote what is marked."""
-        self._begin(DEMOTE)
+    def action_steer(self, action: str) -> None:
+        """Do one of ACTIONS to what is marked."""
+        picture = self.top.picture or self.top.shown
+        if picture is None:
+            return
+        what = ACTIONS[action]
+        current = [picture.container(one.container_id) or one for one in self.targets()]
+        possible = [one for one in current if what.possible(one)]
+        perform = partial(self._perform, action, possible)
+        if not possible:
+            if current:
+                self.refuse(action, refusal(action, current[0]))
+        elif what.ask is not None:
+            self.confirm(what.ask(possible, picture), perform, danger=what.danger)
+        else:
+            perform()
 
     def action_log(self) -> None:
         """The output of the container under the cursor."""
@@ -100,23 +120,6 @@ class ContainerActions(TopScreen):
         """Why it waits."""
         if targets := self.targets():
             self.top.explain(targets[0].container_id)
-
-    def _begin(self, action: str) -> None:
-        picture = self.top.picture or self.top.shown
-        if picture is None:
-            return
-        current = [picture.container(one.container_id) or one for one in self.targets()]
-        possible = [one for one in current if _POSSIBLE[action](one)]
-        if not possible:
-            if current:
-                self.refuse(action, refusal(action, current[0]))
-            return
-        text = question(action, possible, picture)
-        perform = partial(self._perform, action, possible)
-        if text:
-            self.confirm(text, perform, danger=action in (KILL, DEMOTE))
-        else:
-            perform()
 
     def _perform(self, action: str, reports: Sequence[ContainerReport]) -> None:
         act = self.top.source.act

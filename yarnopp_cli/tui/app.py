@@ -40,7 +40,7 @@ THEMES = frozenset(BUILTIN_THEMES)
 
 INTERVALS = (0.5, 1.0, 2.0, 5.0, 10.0)
 PATIENCE = 3.0
-"""Seconds without an answer after which what is shown is said to be old."""
+"""Seconds without an answer after which the data is called stale."""
 
 _SHARE = 0.1
 """The most of one core that taking pictures may cost: the interval grows if it must."""
@@ -104,7 +104,6 @@ class YoppTop(App[None]):
         self.finished = False
         self.frozen = False
         self.lost_since: float | None = None
-        self.lost_why = ""
         self.feed = EventFeed(source, self._happened)
         self._pause = interval
         self._soonest = 0.0
@@ -130,7 +129,7 @@ class YoppTop(App[None]):
         self.run_worker(self.feed.run(), group="events")
 
     def terminal_gone(self) -> None:
-        """End: nobody sees this any more. For any thread."""
+        """End: the terminal is gone. Callable from any thread."""
         if self._own_loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended already
                 self._own_loop.call_soon_threadsafe(partial(self.exit, return_code=128 + signal.SIGHUP))
@@ -187,7 +186,7 @@ class YoppTop(App[None]):
         self.update()
 
     async def _remember(self, picture: Picture) -> None:
-        """Have what was used before anybody looked."""
+        """Fetch what was used before the first picture."""
         with contextlib.suppress(
             YoppError, OSError
         ):  # else the sparklines begin now; the next look tells of it
@@ -196,7 +195,7 @@ class YoppTop(App[None]):
             self.update()
 
     def _happened(self, events: list[HistoryEvent]) -> None:
-        """Something has: look at once, if the last look was not a moment ago."""
+        """Take a picture at once, unless the last one was taken a moment ago."""
         if time.monotonic() >= self._soonest and not self._blurred:
             self.wake()
         elif not self.frozen and isinstance(self.screen, EventsScreen):
@@ -205,8 +204,7 @@ class YoppTop(App[None]):
     def _lost(self, why: str) -> None:
         if self.lost_since is None:
             self.lost_since = time.time()
-            self.lost_why = why
-            self.notify("what is shown is old; trying again", title=why, severity="error", markup=False)
+            self.notify("the data shown is stale; reconnecting", title=why, severity="error", markup=False)
         self.update()
 
     def update(self) -> None:
@@ -234,11 +232,11 @@ class YoppTop(App[None]):
         return [*cells, Cell("LIVE", "good") if self.picture is not None else Cell("…", "dim")]
 
     def on_app_blur(self) -> None:
-        """Textual's: nobody looks; half as often is enough."""
+        """Textual's: the window lost the focus; half as often is enough."""
         self._blurred = True
 
     def on_app_focus(self) -> None:
-        """Textual's: somebody looks."""
+        """Textual's: the window has the focus again."""
         self._blurred = False
         self.wake()
 
@@ -266,7 +264,7 @@ class YoppTop(App[None]):
         if done:
             self.notify(said, title=what, timeout=4, markup=False)
         else:
-            self.notify(said, title=f"no {what}", severity="error", timeout=8, markup=False)
+            self.notify(said, title=f"cannot {what}", severity="error", timeout=8, markup=False)
         self.wake()
 
     def action_freeze(self) -> None:

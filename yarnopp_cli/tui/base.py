@@ -40,7 +40,7 @@ ORDER: list[BindingType] = [
 """Each screen names all of its keys itself, so that the footer has them in the order of their use."""
 
 
-STEERING = frozenset({"kill", "pause", "resume", "promote", "demote", "drain"})
+STEERING = frozenset({"steer", "kill", "drain"})
 """Actions that change the cluster: none of them with ``--readonly``."""
 
 
@@ -108,7 +108,7 @@ class TopScreen(Screen[None]):
         yield Footer(show_command_palette=False, compact=True)
 
     def body(self) -> ComposeResult:
-        """What stands between the summary and the footer."""
+        """The widgets between the summary and the footer."""
         yield Widget()
 
     def on_screen_resume(self) -> None:
@@ -138,7 +138,7 @@ class TopScreen(Screen[None]):
         """Show this picture."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Textual's: in a line of text a key that would open it is a character; who only looks steers nothing."""
+        """Textual's: in a line of text its own key is a character; with --readonly nothing can be changed."""
         if action in ("filter", "search") and isinstance(self.focused, Input):
             return False
         if action in STEERING and self.top.readonly:

@@ -1,4 +1,4 @@
-"""What stands over a screen for a moment: a question, a text, a choice."""
+"""Dialogs over a screen: a question, a text, a choice."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def beside(blocks: Sequence[Sequence[str]]) -> list[str]:
 
 
 class Dialog(ModalScreen[Answer]):
-    """What is told of other things makes room for it."""
+    """A dialog, which clears notifications when it opens."""
 
     def on_mount(self) -> None:
-        """Textual's: nothing hides a part of it."""
+        """Textual's: no notification hides a part of it."""
         self.app.clear_notifications()
 
     def on_resize(self) -> None:

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
+from textual.binding import Binding, BindingType
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -15,6 +16,15 @@ from ..views.text import harmless, shorten, width, wrapped
 from ..views.top.lines import first_line, second_line
 from ..views.top.sampling import History
 
+MOVES: list[BindingType] = [
+    Binding("up,k", "move(-1)", "Up", show=False),
+    Binding("down,j", "move(1)", "Down", show=False),
+    Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False),
+    Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False),
+    Binding("home,g", "edge(-1)", "First", show=False),
+    Binding("end,G", "edge(1)", "Last", show=False),
+]
+"""The keys that move in a table and in a log."""
 TONES = ("good", "warn", "bad", "dim", "strong", "accent")
 TONE_CLASSES = frozenset(f"tone--{tone}" for tone in TONES)
 

@@ -141,7 +141,7 @@ class LogFile:
 
     def find(self, text: str, line: int, *, forward: bool = True) -> int:
         """The next line with ``text`` in it, whatever its case, after (or before) ``line``; from the other end if
-        there is none; -1 if there is none at all. Reads the file, so it is for a thread.
+        there is none; -1 if there is none at all. Reads the file: call it in a thread.
         """
         if not text or not self._starts:
             return -1

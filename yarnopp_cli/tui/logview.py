@@ -15,7 +15,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from ..views.text import timestamp, width
-from .lines import TONE_CLASSES, TONE_CSS, tone_style
+from .lines import MOVES, TONE_CLASSES, TONE_CSS, tone_style
 from .logfile import LogFile
 
 _POLL_SECONDS = 0.25
@@ -32,12 +32,7 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
         + TONE_CSS.format(name="LogView")
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Up", show=False),
-        Binding("down,j", "move(1)", "Down", show=False),
-        Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False),
-        Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False),
-        Binding("home,g", "edge(-1)", "First", show=False),
-        Binding("end,G", "edge(1)", "Last", show=False),
+        *MOVES,
         Binding("left", "sideways(-16)", "Left", show=False),
         Binding("right", "sideways(16)", "Right", show=False),
     ]

@@ -17,7 +17,7 @@ from ..views.explain.consequences import drain, kill_applications
 from ..views.explain.words import short_id
 from ..views.picture import Picture
 from ..views.top import lines, tables
-from .actions import EXPLAIN, LOG, STEER, STEER_UNSEEN, ContainerActions, all_of, counted
+from .actions import ACTIONS, EXPLAIN, LOG, STEER, ContainerActions, all_of, counted
 from .base import ALWAYS, FILTER, ORDER, Row, TableScreen
 from .dialogs import Choose
 
@@ -145,7 +145,7 @@ class ContainersScreen(_ContainerTable, inherit_bindings=False):
     """One row a container: of one node, of one application, or all."""
 
     NAME = "Containers"
-    EMPTY = "no container lives (a shows ended ones)"
+    EMPTY = "no live containers (a shows ended ones)"
     BINDINGS: ClassVar[list[BindingType]] = [
         _enter("Detail"),
         LOG,
@@ -192,15 +192,15 @@ class QueueScreen(_ContainerTable, inherit_bindings=False):
     """One row a container that is queued or paused: what waits where, and why."""
 
     NAME = "Queue"
-    EMPTY = "nothing waits"
+    EMPTY = "nothing is waiting"
     BINDINGS: ClassVar[list[BindingType]] = [
         _enter("Detail"),
         FILTER,
         EXPLAIN,
-        Binding("P", "promote", "Promote"),
-        Binding("ctrl+k,f9", "kill", "Drop", key_display="^k"),
-        Binding("r", "resume", "Resume"),
-        *(one for one in STEER_UNSEEN if one.action not in ("promote", "kill", "resume")),
+        ACTIONS["promote"].binding("promote", shown=True),
+        ACTIONS["kill"].binding("kill", shown=True, title="Drop"),
+        ACTIONS["resume"].binding("resume", shown=True),
+        *(ACTIONS[name].binding(name, shown=False) for name in ("pause", "demote")),
         Binding("l", "log", "Log", show=False),
         *ORDER,
         *ALWAYS,

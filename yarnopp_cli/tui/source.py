@@ -6,18 +6,16 @@ that a frame without a terminal costs none.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import Protocol
 
 import psutil
 
 from executor.records import ContainerState, ExecutionType
-from executor.settings import ExecutorSettings
 
 from ..client.explaining import explain
+from ..client.limits import node_facts
 from ..client.local import YarnClient
 from ..errors import ConnectionFailedError, InvalidStateError, YoppError
 from ..records.client_protocol import GetContainersRequest
@@ -33,14 +31,11 @@ KILL, PAUSE, RESUME, PROMOTE, DEMOTE = "kill", "pause", "resume", "promote", "de
 ACTIONS = (KILL, PAUSE, RESUME, PROMOTE, DEMOTE)
 """What may be done to a container."""
 
-_STRICT = "yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage"
-_ENFORCED = "yarn.nodemanager.resource.memory.enforced"
-_PIDS = "yopp.nodemanager.container.pids-max"
 _PAUSE_SECONDS = 2.0
-"""So long it is waited for that a container stands still: it takes milliseconds."""
+"""The longest wait for a container to be paused, which takes milliseconds."""
 
 _LOT = 100
-"""Containers whose traces are asked for at once: no node is busy with it for long."""
+"""Containers whose traces are asked for in one call, so that no call keeps a node busy for long."""
 
 _BY_HAND = "killed by a person in yopp top"
 
@@ -49,51 +44,9 @@ Traces = tuple[Mapping[str, Sequence[float]], Sequence[float]]
 """Of containers by id, and of the machine: numbers as in GetUsageTracesResponse."""
 
 
-class Source(Protocol):
-    """What the screens need of a cluster. ``where`` names it."""
-
-    where: str
-
-    def picture(self, *, finished: bool) -> Picture:
-        """Everything as it is now; ``finished`` adds containers that have ended."""
-
-    def traces(self, picture: Picture) -> Traces:
-        """What the nodes of a picture measured in the minute before it; without those that do not answer."""
-
-    def container(self, container_id: str) -> ContainerReport:
-        """One container, ended or not. Raises ContainerNotFoundError."""
-
-    def facts(self, report: ContainerReport) -> NodeFacts | None:
-        """How a container's node limits it; None if that cannot be learned."""
-
-    def act(self, action: str, report: ContainerReport) -> str:
-        """Do one of ACTIONS to a container; what has happened, in a few words."""
-
-    def drain(self, node_id: str) -> str:
-        """Give a node no new containers; what has happened, in a few words."""
-
-    def use_again(self, node_id: str) -> str:
-        """Give a drained node containers again."""
-
-    def explain(self, identifier: str) -> list[str]:
-        """Why a container, application or node waits: lines, the first the answer."""
-
-    def events(self, request: GetEventsRequest) -> GetEventsResponse:
-        """What happened; held for up to the request's ``wait_ms``. May be called while ``picture`` is."""
-
-    def kill_application(self, application_id: str) -> str:
-        """End an application; what has happened, in a few words."""
-
-    def reconnect(self) -> None:
-        """Forget all connections; the next call makes new ones."""
-
-    def close(self) -> None:
-        """Close all connections."""
-
-
-class ClusterSource:
-    """The cluster of a run directory. ``picture`` is for one thread at a time; the others make connections of their
-    own.
+class Source:
+    """The cluster of a run directory; ``where`` names it. ``picture`` is for one thread at a time; the others make
+    connections of their own.
     """
 
     def __init__(self, rm_socket: str, where: str) -> None:
@@ -103,7 +56,7 @@ class ClusterSource:
         psutil.cpu_percent()  # the first call only sets the beginning of the interval
 
     def picture(self, *, finished: bool) -> Picture:
-        """As Source says."""
+        """Everything as it is now; ``finished`` adds containers that have ended."""
         client = self._client
         if client is None:
             client = self._client = YarnClient(self._rm_socket)
@@ -120,7 +73,7 @@ class ClusterSource:
         return Picture(now_ms(), info, nodes, containers, applications, host_facts())
 
     def traces(self, picture: Picture) -> Traces:
-        """As Source says."""
+        """What the nodes of a picture measured in the minute before it; without those that do not answer."""
         containers: dict[str, Sequence[float]] = {}
         machine: Sequence[float] = ()
         with closing(YarnClient(self._rm_socket)) as client:
@@ -140,24 +93,17 @@ class ClusterSource:
         return containers, machine
 
     def container(self, container_id: str) -> ContainerReport:
-        """As Source says."""
+        """One container, ended or not. Raises ContainerNotFoundError."""
         with closing(YarnClient(self._rm_socket)) as client:
             return client.container(container_id)
 
     def facts(self, report: ContainerReport) -> NodeFacts | None:
-        """As Source says."""
+        """How a container's node limits it; None if that cannot be learned."""
         with closing(YarnClient(self._rm_socket)) as client:
-            properties = client.cluster_info().properties
-            try:
-                info = client.node_info(client.node(report.node_id))
-            except ConnectionFailedError:
-                return None
-        return NodeFacts(
-            info.cgroups, info.total, len(os.sched_getaffinity(0)), _executor_settings(properties)
-        )
+            return node_facts(client, (client.node(report.node_id),), (report,)).get(report.node_id)
 
     def act(self, action: str, report: ContainerReport) -> str:
-        """As Source says."""
+        """Do one of ACTIONS to a container; what has happened, in a few words."""
         with closing(YarnClient(self._rm_socket)) as client:
             if action == KILL:
                 failed = client.stop_container(report, _BY_HAND).failed
@@ -181,7 +127,7 @@ class ClusterSource:
             return "waiting for room to be promised" if response.pending else f"{target.value} now"
 
     def drain(self, node_id: str) -> str:
-        """As Source says."""
+        """Give a node no new containers; what has happened, in a few words."""
         with closing(YarnClient(self._rm_socket)) as client:
             _, containers = client.drain_nodes((node_id,))
             return (
@@ -191,31 +137,31 @@ class ClusterSource:
             )
 
     def use_again(self, node_id: str) -> str:
-        """As Source says."""
+        """Give a drained node containers again."""
         with closing(YarnClient(self._rm_socket)) as client:
             return f"{client.resume_nodes((node_id,))[0].state.value} again"
 
     def explain(self, identifier: str) -> list[str]:
-        """As Source says."""
+        """Why a container, application or node waits: lines, the first the answer."""
         with closing(YarnClient(self._rm_socket)) as client:
             return explanation_lines(explain(client, identifier))
 
     def events(self, request: GetEventsRequest) -> GetEventsResponse:
-        """As Source says."""
+        """What happened; held for up to the request's ``wait_ms``. May be called while ``picture`` is."""
         with closing(YarnClient(self._rm_socket)) as client:
             return client.events(request)
 
     def kill_application(self, application_id: str) -> str:
-        """As Source says."""
+        """End an application; what has happened, in a few words."""
         with closing(YarnClient(self._rm_socket)) as client:
             return client.kill_application(application_id, _BY_HAND).state.value
 
     def reconnect(self) -> None:
-        """As Source says. A thread may still wait on the old connection, so that nobody else may close it."""
+        """Make a new connection at the next call. A thread may still wait on the old one: it is left open."""
         self._client = None
 
     def close(self) -> None:
-        """As Source says."""
+        """Close all connections."""
         self.reconnect()
 
 
@@ -231,7 +177,7 @@ def now_ms() -> int:
 
 
 def host_facts() -> HostFacts:
-    """This machine now; CPU since the last call."""
+    """This machine's load now; CPU since the last call."""
     memory = psutil.virtual_memory()
     return HostFacts(
         cpu_percent=psutil.cpu_percent(),
@@ -261,14 +207,3 @@ def _number_after(name: str, words: Sequence[str]) -> float:
             except ValueError:
                 return -1.0
     return -1.0
-
-
-def _executor_settings(properties: dict[str, str]) -> ExecutorSettings:
-    """Those settings that decide about limits, from what the cluster says it was started with."""
-    defaults = ExecutorSettings()
-    pids = properties.get(_PIDS, "")
-    return ExecutorSettings(
-        strict_resource_usage=properties.get(_STRICT, str(defaults.strict_resource_usage)).lower() == "true",
-        memory_enforced=properties.get(_ENFORCED, str(defaults.memory_enforced)).lower() == "true",
-        pids_max=int(pids) if pids.isdecimal() else defaults.pids_max,
-    )

@@ -21,7 +21,7 @@ from textual.strip import Strip
 
 from ..views.columns import Cell, TopColumn, matches, sorted_rows
 from ..views.text import fitted, harmless
-from .lines import TONE_CLASSES, TONE_CSS, tone_style
+from .lines import MOVES, TONE_CLASSES, TONE_CSS, tone_style
 
 _GUTTER = 2
 _TELLING = 4
@@ -52,12 +52,7 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
     LiveTable:ansi:focus .live-table--cursor { background: ansi_default; text-style: reverse; }
     """ + TONE_CSS.format(name="LiveTable")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Up", show=False),
-        Binding("down,j", "move(1)", "Down", show=False),
-        Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False),
-        Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False),
-        Binding("home,g", "edge(-1)", "First", show=False),
-        Binding("end,G", "edge(1)", "Last", show=False),
+        *MOVES,
         Binding("left,h", "sideways(-1)", "Left", show=False),
         Binding("right", "sideways(1)", "Right", show=False),
         Binding("space", "mark", "Mark", show=False),
@@ -150,7 +145,7 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
                 height = self._height()
                 self.scroll_to(y=index if index < top else index - height + 1, animate=False, immediate=True)
             else:
-                index = was  # who sorts wants the first ones: the picture stays, and the cursor with it
+                index = was  # a sorted table keeps showing its first rows: the cursor stays in its place
         self.cursor = max(0, min(index, len(self.rows) - 1))
         self._cursor_id = self._identity(self.rows[self.cursor]) if self.rows else ""
 

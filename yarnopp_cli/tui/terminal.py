@@ -60,8 +60,8 @@ def fleeting(gone: Callable[[], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def unechoed(stream: TextIO) -> Iterator[None]:
-    """While active, what is typed at the terminal ``stream`` is not shown; what nobody has read by the end of it is
-    forgotten. Textual takes long to load on a busy machine, and people type."""
+    """While active, what is typed at the terminal ``stream`` is not echoed; what is unread at the end is dropped.
+    Textual takes long to load on a busy machine, and people type."""
     before: list[Any] | None = None
     with contextlib.suppress(termios.error, ValueError, OSError):
         before = termios.tcgetattr(stream)

@@ -1,4 +1,4 @@
-"""Blocking calls in threads that nobody waits for at the end: quitting is never held up by a silent daemon."""
+"""Blocking calls in daemon threads: quitting never waits for a daemon that does not answer."""
 
 from __future__ import annotations
 

@@ -316,7 +316,7 @@ def fields(app: ApplicationReport, now_ms: int) -> list[tuple[str, str]]:
         ("Final-State", app.final_status.value),
         ("Exit", or_dash(exit_code(app))),
         ("Tracking-URL", (app.tracking_url if _tracking(app) != _UNASSIGNED else "") or "N/A"),
-        ("AM Host", app.am_node_id or ("in its client" if app.unmanaged else "N/A")),
+        ("AM Host", app.am_node_id or ("runs in its client" if app.unmanaged else "N/A")),
         (
             "Aggregate Resource Allocation",
             f"{app.memory_seconds} MB-seconds, {app.vcore_seconds} vcore-seconds",
@@ -348,15 +348,15 @@ def summary_text(summary: JobSummary) -> str:
 
 
 _PAUSED_FOR = {
-    "LOAD": ", by load of processes outside yopp",
-    "MEMORY": ", for want of memory",
+    "LOAD": ", by load of other programs",
+    "MEMORY": ", because memory ran short",
     "GUARANTEED": ", to make room for guaranteed containers",
     "PERSON": ", as a person asked for",
 }
 
 
 def pauses_text(summary: JobSummary) -> str:
-    """How many containers stood still, how long together, and for what: ``2 paused, 80 s in all, by load of …``."""
+    """How many containers were paused, for how long in all, and why: ``2 paused, 80 s in all, by load of …``."""
     return f"{summary.paused} paused, {span(summary.paused_ms_total)} in all{_PAUSED_FOR.get(summary.paused_for, '')}"
 
 

@@ -53,16 +53,16 @@ def error_document(problem: YoppError) -> dict[str, Any]:
 
 
 def web_message(problem: YoppError) -> str:
-    """What YARN's web services say: what is not found, and what is no id or argument, they raise as a bare
-    ``java.lang.Exception``, and say so."""
+    """What YARN's web services say: for what is not found, and for malformed ids and arguments, they raise a bare
+    ``java.lang.Exception``, and name it."""
     text = problem.web_message
     bare = problem.exit_code == EXIT_NO_SUCH or isinstance(problem, UsageError | InvalidIdError)
     return _RAISED + text if bare and not text.startswith(_RAISED) else text
 
 
 def web_name(problem: YoppError) -> str:
-    """The exception that YARN's web services would name: they have one for all that is not found, and for all that is
-    no id or no argument."""
+    """The exception that YARN's web services would name: one for everything that is not found, one for every
+    malformed id or argument."""
     if problem.exit_code == EXIT_NO_SUCH:
         return "NotFoundException"
     if isinstance(problem, UsageError | InvalidIdError):

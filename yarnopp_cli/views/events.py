@@ -10,7 +10,7 @@ from .columns import Column
 from .text import harmless, span, timestamp, vcores
 
 _TIMES = frozenset({"at", "submittedAt", "eligibleAt"})
-_SPANS = {"waitedMs": "waited", "ranMs": "ran", "pausedMs": "stood paused"}
+_SPANS = {"waitedMs": "waited", "ranMs": "ran", "pausedMs": "paused for"}
 _QUIET = frozenset({"pid", "cpuMs", "peakMB", "position", "was", "attempt", "finalStatus"})
 
 

@@ -33,7 +33,7 @@ def cpu_percent(node: NodeReport) -> float:
 
 
 def is_measured(node: NodeReport) -> bool:
-    """Whether the machine was measured already: no machine that runs a NodeManager has no memory in use."""
+    """Whether the machine has been measured: one that runs a NodeManager always uses memory."""
     return node.node_utilization.memory_bytes > 0
 
 
@@ -198,7 +198,7 @@ def _wait_text(status: OpportunisticContainersStatus) -> str:
     text = f"{status.estimated_queue_wait_ms / 1000:g} s"
     if status.wait_estimates:
         error, mean = status.wait_error_ms / 1000, status.mean_wait_ms / 1000
-        text += f" (estimates were off by {error:g} s where the wait was {mean:g} s, in the mean)"
+        text += f" (estimates were off by {error:g} s where the wait was {mean:g} s, on average)"
     return text
 
 

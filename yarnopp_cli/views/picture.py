@@ -1,4 +1,4 @@
-"""One look at a cluster: everything that a screen of ``yopp top`` shows, as it was at one moment. Pure data."""
+"""A snapshot of a cluster: everything that a screen of ``yopp top`` shows, as it was at one moment. Pure data."""
 
 from __future__ import annotations
 

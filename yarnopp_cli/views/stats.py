@@ -70,7 +70,7 @@ class Rates:
         return max(0.0, rate)
 
     def forget_others(self, live: Iterable[str]) -> None:
-        """Only these live."""
+        """Keep only these, the live ones."""
         kept = set(live)
         self._seen = {name: seen for name, seen in self._seen.items() if name in kept}
 
@@ -119,7 +119,7 @@ def node_stat(node: NodeReport, containers: Sequence[Stat], t: int) -> Stat:
 
 
 def nothing(t: int) -> dict[str, Any]:
-    """The line of what has never had a container."""
+    """The line of something that has never had a container."""
     return {"t": t, "node": None, "containers": []}
 
 

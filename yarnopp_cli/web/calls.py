@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ..errors import ConnectionFailedError, YoppError
 from ..machine.calls import CallReceived, Reply, ReplyError
-from ..rpc.methods import Methods
+from ..rpc.wire import Methods
 
 NUMBERS_FROM: Final = 1 << 62
 CONNECTION: Final = 1 << 62
@@ -53,7 +53,7 @@ class LocalCalls:
         return isinstance(command, Reply | ReplyError) and command.call_id >= NUMBERS_FROM
 
     def perform(self, command: Reply | ReplyError) -> None:
-        """Hand an answer to its caller; one that nobody waits for is forgotten."""
+        """Hand an answer to its caller; drop one whose caller is gone."""
         future = self._waiting.get(command.call_id)
         if future is None or future.done():
             return
@@ -63,7 +63,7 @@ class LocalCalls:
             future.set_result(command.response)
 
     def close(self) -> None:
-        """Nobody is answered any more."""
+        """Fail all calls that are open, and those to come."""
         self._closed = True
         for future in self._waiting.values():
             if not future.done():

@@ -20,10 +20,10 @@ from ..records.container_protocol import (
     GetNodeInfoRequest,
     GetNodeInfoResponse,
 )
-from ..records.figures import GetSchedulerFiguresRequest, GetSchedulerFiguresResponse
 from ..records.ids import ApplicationId, ContainerId
 from ..records.mapreduce_report import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ..records.reports import FINAL_STATES, ApplicationReport, ClusterInfo, ContainerReport, NodeReport
+from ..records.scheduler_protocol import GetSchedulerFiguresRequest, GetSchedulerFiguresResponse
 from ..views.cluster import metrics
 from ..views.containers import NodeFacts, is_live
 from ..views.merging import merged
@@ -54,7 +54,7 @@ class ClusterData:
         self.kept_jobs = KeptJobs(run_dir)
 
     async def info(self) -> ClusterInfo:
-        """The cluster in short."""
+        """A summary of the cluster."""
         found: ClusterInfo = (await self.call(client.GetClusterInfoRequest())).info
         return found
 
@@ -66,7 +66,7 @@ class ClusterData:
         return answer.applications
 
     async def application(self, application_id: str) -> ApplicationReport:
-        """One application. Raises 404 as YARN does, 400 for what is no id."""
+        """One application. Raises 404 as YARN does, 400 for a malformed id."""
         ApplicationId.parse(application_id)
         try:
             return (await self.applications(client.GetApplicationsRequest((application_id,))))[0]
@@ -86,7 +86,7 @@ class ClusterData:
         raise not_found(f"nodeId, {node_id[:200]}, is not found")
 
     async def job(self, application_id: str) -> JobView | None:
-        """The MapReduce job of an application as it is or was; None for what is none, or of which nothing was kept."""
+        """The MapReduce job of an application, live or ended; None if it is not one or nothing was kept of it."""
         answer: GetMapReduceJobResponse = await self.call(GetMapReduceJobRequest(application_id))
         if answer.report is not None:
             return await self.measured(answer)
@@ -197,7 +197,7 @@ class NodeData:
         return found + [alone(one, node_id) for one in statuses.values()]
 
     async def container(self, container_id: str) -> ContainerReport:
-        """One container. Raises 404, or 400 for what is no id, in YARN's words."""
+        """One container. Raises 404, or 400 for a malformed id, in YARN's words."""
         try:
             ContainerId.parse(container_id)
         except YoppError:

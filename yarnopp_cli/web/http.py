@@ -1,4 +1,4 @@
-"""What both web servers do for every request: who calls and from where, errors as YARN's, JSON or XML.
+"""What both web servers do for every request: check caller and origin, answer in JSON or XML, errors as YARN's.
 
 Safe on a machine with several users and a browser: ``Host`` must be a name of this machine (DNS rebinding), a write
 must come from the daemon's own user, from no other site, and say that it is JSON. Nothing is changed by GET.
@@ -22,16 +22,14 @@ from ..errors import (
     EXIT_NO_SUCH,
     EXIT_NOT_PERMITTED,
     EXIT_UNREACHABLE,
-    InvalidIdError,
-    UsageError,
     YoppError,
 )
 from ..rpc.server import user_name
 from ..rpc.tcp import TcpCaller
-from ..views.cluster import error_document, web_message
+from ..views.cluster import error_document
 from ..views.rest.xml import to_xml
 from ..views.text import harmless_json
-from .crowd import Crowd
+from .connections import ConnectionLimit
 from .listening import BACKLOG, WebListener
 
 Document = dict[str, Any]
@@ -50,8 +48,8 @@ CSP: Final = (
 _LISTENER = web.AppKey("listener", WebListener)
 _LOOPBACK_ONLY = web.AppKey("loopback_only", bool)
 _NAMES = web.AppKey("names", frozenset[str])
-_CROWD = web.AppKey("crowd", list[Crowd])
-"""The one crowd; a list because it is made of the application when that can be changed no more."""
+_LIMIT = web.AppKey("connection_limit", list[ConnectionLimit])
+"""One; a list because it is made after the application can be changed no more."""
 
 
 class HttpError(YoppError):
@@ -102,21 +100,6 @@ def status_of(error: YoppError) -> int:
     return 400
 
 
-def as_http(error: YoppError) -> YoppError:
-    """Errors about ids and arguments under the names that YARN's web services give them."""
-    status = status_of(error)
-    if isinstance(error, HttpError):
-        return error
-    names = {404: "NotFoundException", 400: "BadRequestException"}
-    if status == 404 or isinstance(error, UsageError | InvalidIdError):
-        name = names[status]
-        return HttpError(
-            status, name, web_message(error),
-            because=error.because, hint=error.hint, exit_code=error.exit_code,
-        )  # fmt: skip
-    return error
-
-
 def to_json(document: Any) -> bytes:
     """The same bytes as ``--json`` prints."""
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
@@ -150,7 +133,7 @@ def document(handler: Callable[[web.Request], Awaitable[Document]]) -> Handler:
 
 
 def caller(request: web.Request) -> int:
-    """The uid of the caller now, -1 where the kernel does not tell: he calls from another machine, or has hung up."""
+    """The uid of the caller now, -1 where the kernel does not tell: it is remote, or has closed the connection."""
     protocol = request.protocol
     found = protocol.caller if isinstance(protocol, _Protocol) else None
     return found.uid() if found is not None and found.on_loopback else -1
@@ -164,7 +147,7 @@ def require_owner(request: web.Request, what: str) -> None:
     who = (
         f"user {user_name(uid)}"
         if uid >= 0
-        else "a caller who is not known: he calls from elsewhere, or has closed"
+        else "a caller whose user is unknown: it is remote, or has closed the connection"
     )
     raise HttpError(
         403,
@@ -222,7 +205,7 @@ async def start(
     app[_NAMES] = frozenset(
         name.lower() for name in ("localhost", listener.host, socket.gethostname(), socket.getfqdn()) if name
     )
-    app[_CROWD] = []
+    app[_LIMIT] = []
     app.add_routes(routes)
     app.on_response_prepare.append(_headers)
     logging.getLogger("aiohttp.server").addFilter(_is_ours)
@@ -235,8 +218,8 @@ async def start(
     await runner.setup()
     server, loop = runner.server, asyncio.get_running_loop()
     assert server is not None
-    app[_CROWD].append(Crowd(lambda: _Protocol(server, loop=loop, **kept)))
-    return WebServer(runner, await loop.create_server(app[_CROWD][0], sock=bound, backlog=BACKLOG))
+    app[_LIMIT].append(ConnectionLimit(lambda: _Protocol(server, loop=loop, **kept)))
+    return WebServer(runner, await loop.create_server(app[_LIMIT][0], sock=bound, backlog=BACKLOG))
 
 
 class _Protocol(web.RequestHandler):
@@ -269,7 +252,7 @@ class _Protocol(web.RequestHandler):
             error = HttpError(
                 status,
                 "BadRequestException",
-                "java.lang.Exception: this is no HTTP request",
+                "java.lang.Exception: this is not an HTTP request",
                 because=why,
                 exit_code=2,
             )
@@ -300,12 +283,12 @@ async def _headers(request: web.Request, response: web.StreamResponse) -> None:
 
 @web.middleware
 async def _counted(request: web.Request, handler: Handler) -> web.StreamResponse:
-    crowd = request.app[_CROWD][0]
-    crowd.begins(request)
+    limit = request.app[_LIMIT][0]
+    limit.begins(request)
     try:
         return await handler(request)
     finally:
-        crowd.ends(request)
+        limit.ends(request)
 
 
 @web.middleware
@@ -313,7 +296,7 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except YoppError as error:
-        return refuse(request, as_http(error))
+        return refuse(request, error)
     except web.HTTPException as error:
         if error.status < 400:
             raise
@@ -365,7 +348,7 @@ async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 def _check_host(request: web.Request) -> None:
-    """A page of another site whose name was turned to this machine still says that other name."""
+    """A page of another site whose name was rebound to this machine still sends that name."""
     host = request.headers.get("Host", "")
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     name = name.strip("[]").lower().rstrip(".")
@@ -376,8 +359,8 @@ def _check_host(request: web.Request) -> None:
             raise HttpError(
                 403,
                 "ForbiddenException",
-                "this host name is not served",
-                because="a web page could have sent this request under a name of its own",
+                "Host not recognised",
+                because="the Host header must name this machine (DNS-rebinding protection)",
                 hint=f"call it http://{request.app[_LISTENER].address}/",
                 exit_code=EXIT_NOT_PERMITTED,
             ) from None

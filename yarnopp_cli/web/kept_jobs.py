@@ -24,7 +24,7 @@ class KeptJob:
 
 
 class KeptJobs:
-    """Reads files; call it in a thread. What a file says in short is remembered until the file is another."""
+    """Reads files; call it in a thread. The summary of a file is cached until the file changes."""
 
     def __init__(self, run_dir: RunDir) -> None:
         self._directory = run_dir.history_dir
@@ -33,7 +33,7 @@ class KeptJobs:
         self._decoder = msgspec.json.Decoder(KeptJob)
 
     def find(self, application_id: str) -> JobView | None:
-        """One job; None for one of which nothing was kept, and for what is no MapReduce job."""
+        """One job; None if nothing was kept of it, or it is not a MapReduce job."""
         path = os.path.join(self._directory, f"{application_id}.json")
         try:
             changed = os.stat(path).st_mtime_ns
@@ -68,9 +68,9 @@ class KeptJobs:
         return sorted(found, key=lambda row: (row["finishTime"], row["id"]))
 
     def _read(self, path: str) -> KeptJob | None:
-        """What a file says; None for one that is not the history of the application that it is called after."""
+        """The content of a file; None if it is not the history of the application in its name."""
         try:
-            # A pipe of that name would hold up the thread for good.
+            # A pipe of that name would block the thread forever.
             with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                     return None

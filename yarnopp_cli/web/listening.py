@@ -1,7 +1,7 @@
 """The web servers' sockets: bound before a daemon says that it is ready, served from the first caller on.
 
-Binding tells at once whether the port can be had, and to the cluster by which address it is reached. Loading the
-server takes a third of a second and 15 MB, so it waits until somebody calls; the kernel keeps that caller meanwhile.
+Binding shows at once whether the port is free, and by which address the server is reached. Loading the server takes a
+third of a second and 15 MB, so it waits until somebody calls; the kernel keeps that caller meanwhile.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Server(Protocol):
 
 
 class WebListener:
-    """A bound socket. ``address`` is how it is reached, ``warning`` what people should know of it, or ""."""
+    """A bound socket. ``address`` is where it is reached; ``warning`` is for people, "" for none."""
 
     def __init__(self, bound: socket.socket, host: str, warning: str = "") -> None:
         self._socket = bound
@@ -41,11 +41,6 @@ class WebListener:
         self.port: int = bound.getsockname()[1]
         self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
         self.warning = warning
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether somebody has called, so that the server is there."""
-        return self._server is not None
 
     def serve(self, module: str, arguments: tuple[Any, ...]) -> None:
         """Wait for the first caller; then ``module``'s ``serve(socket, *arguments)`` takes over."""
@@ -65,8 +60,8 @@ class WebListener:
             start: Callable[..., Awaitable[Server]] = loaded.serve
             self._server = await start(self._socket, *arguments)
         except (ImportError, OSError) as error:
-            # The daemon has more to do than this: callers are turned away, and the log says why.
-            LOG.error("there is no web server: %s", error)
+            # The daemon goes on without it: callers are turned away, and the log says why.
+            LOG.error("the web server cannot start: %s", error)
             self._socket.close()
             return
         LOG.info("the web server serves %s", self.address)
@@ -87,8 +82,8 @@ def listen(
 ) -> WebListener:
     """Bind ``address``, the value of property ``name``, ``offset`` ports on.
 
-    With ``fallback`` a free port is taken where this one is not to be had, and the listener's warning says so.
-    Raises InvalidPropertyError for what is no address, YoppError for one that cannot be had.
+    With ``fallback`` a free port is taken where this one is in use, and the listener's warning says so.
+    Raises InvalidPropertyError for what is not an address, YoppError for one that cannot be bound.
     """
     host, ip, port = parse(address, name, loopback_only=loopback_only)
     wanted = port + offset if port else 0
@@ -121,7 +116,7 @@ def parse(address: str, name: str, *, loopback_only: bool) -> tuple[str, str, in
     host = host.strip("[]")
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise InvalidPropertyError(
-            f"{name} = {address!r} is no address", because="it looks like localhost:8088"
+            f"{name} = {address!r} is not an address", because="it must look like localhost:8088"
         )
     if host == "localhost":
         return host, "127.0.0.1", int(port)
@@ -145,13 +140,13 @@ def parse(address: str, name: str, *, loopback_only: bool) -> tuple[str, str, in
         found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
     except OSError as error:
         raise InvalidPropertyError(
-            f"{name} = {address!r} is no address", because=f"{host}: {_reason(error)}"
+            f"{name} = {address!r} is not an address", because=f"{host}: {_reason(error)}"
         ) from None
     return host, str(found[0][4][0]), int(port)
 
 
 def port_problem(ip: str, port: int) -> str:
-    """Why a port cannot be had now, "" if it can."""
+    """Why a port cannot be bound now, "" if it can."""
     try:
         _bind(ip, port).close()
     except OSError as error:
@@ -163,7 +158,7 @@ def _bind(ip: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
-        # A port whose last connections are still closing may be had again; one where somebody listens may not.
+        # Allows a port whose last connections are still closing, not one where somebody listens.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((ip, port))
         bound.listen(BACKLOG)

@@ -1,6 +1,6 @@
-"""Files of containers' output over HTTP: which there are, and what stands in them, from any byte on.
+"""Log files of containers over HTTP: their list, and their content from any byte on.
 
-Reads regular files directly in a container's own directory only, follows no link, and never more than is asked for.
+Reads only regular files directly in a container's own directory, follows no link, and reads no more than is asked for.
 """
 
 from __future__ import annotations
@@ -61,21 +61,23 @@ def open_file(directory: str, name: str) -> int:
     return descriptor
 
 
+def number_of_bytes(name: str, text: str) -> int:
+    """A parameter of a request. Raises 400 for one that is not a number of bytes."""
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise bad_request(f"{name} must be a number of bytes")
+    return int(text)
+
+
 def span(request: web.Request, size: int) -> tuple[int, int]:
     """Which bytes are wanted: ``size=N`` the first N, ``size=-N`` the last, ``start=N`` those from there on."""
     wanted, start = request.query.get("size", ""), request.query.get("start", "")
     if start:
-        if not start.isascii() or not start.isdigit() or len(start) > 18:
-            raise bad_request("start must be a number of bytes")
-        begin = int(start)
+        begin = number_of_bytes("start", start)
         # A file that is shorter than it was has been begun anew by its writer.
         return (0 if begin > size else begin), size
     if wanted:
-        digits = wanted.removeprefix("-")
-        if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
-            raise bad_request("size must be a number of bytes, negative for the last ones")
-        number = int(wanted)
-        return (0, min(size, number)) if number >= 0 else (max(0, size + number), size)
+        number = number_of_bytes("size", wanted.removeprefix("-"))
+        return (max(0, size - number), size) if wanted.startswith("-") else (0, min(size, number))
     return 0, size
 
 

@@ -1,6 +1,6 @@
 """Hadoop's REST APIs of a MapReduce ApplicationMaster, by the RM's proxy, and of the job history server.
 
-Masters of ours listen nowhere: the ResourceManager knows which container ran which task, and answers for them. The
+yopp's masters do not listen: the ResourceManager knows which container ran which task, and answers for them. The
 history server is what the RM has kept on disk, at the RM's own port.
 """
 
@@ -33,7 +33,7 @@ ATTEMPT_STATES = (
     "NEW", "STARTING", "RUNNING", "COMMIT_PENDING", "SUCCESS_CONTAINER_CLEANUP", "SUCCEEDED", "FAILED", "KILLED",
 )  # fmt: skip
 RECENT_MS = 600_000
-"""No container outlives its application by more than this."""
+"""No container outlives its application for longer."""
 Find = Callable[[web.Request], Awaitable[JobView]]
 
 
@@ -128,7 +128,7 @@ class MapReduceApi:
         raise web.HTTPFound(f"/cluster/app/{report.application_id}")
 
     async def nothing(self, request: web.Request) -> web.StreamResponse:
-        """404: a master listens nowhere, what is known of its job is at the paths above."""
+        """404: a master has no server; what is known of its job is at the paths above."""
         report = await self._data.application(request.match_info["app"])
         raise not_found(
             f"there is nothing at {request.path[:200]}: masters of yopp have no web server of their own, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from executor.linux.processes import read_stat
+from executor.linux.procfs import read_stat
 
 
 class Busy:

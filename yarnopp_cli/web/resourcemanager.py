@@ -16,9 +16,8 @@ from executor.records import ContainerState
 from ..cluster.inspection import cluster_document, inspect_cluster
 from ..cluster.rundir import RunDir
 from ..errors import NodeNotFoundError, NotYetSupportedError
-from ..records import application_updates as changes
+from ..masters.submission import resource_of
 from ..records import client_protocol as client
-from ..records.activities import GetActivitiesRequest
 from ..records.admin_protocol import UpdateNodeResourceRequest
 from ..records.container_protocol import (
     SignalContainerRequest,
@@ -32,7 +31,7 @@ from ..records.reports import (
     NodeState,
     YarnApplicationState,
 )
-from ..resourcemanager.apps.submission import resource_of
+from ..records.scheduler_protocol import GetActivitiesRequest
 from ..rpc.server import user_name
 from ..settings.applications import ApplicationSettings
 from ..settings.loading import Configuration
@@ -151,7 +150,7 @@ class ClusterApi:
         return cluster_view.scheduler(answer.queues)
 
     async def activities(self, request: web.Request) -> Document:
-        """What stands against what waits, queue by queue; at one node with ``nodeId``."""
+        """Why pending requests are not scheduled, by queue; at one node with ``nodeId``."""
         node_id = request.query.get("nodeId", "")
         if node_id:
             await self.data.node(node_id)
@@ -160,7 +159,7 @@ class ClusterApi:
         return activities_view.cluster(answer, node_id, java_date(answer.at_ms), grouped=grouped)
 
     async def application_activities(self, request: web.Request) -> Document:
-        """What stands against what one application waits for."""
+        """Why the pending requests of one application are not scheduled."""
         report = await self.data.application(request.match_info["app"])
         if number(request, "limit") == 0:
             raise bad_request("limit must be greater than 0!")
@@ -290,7 +289,7 @@ class ClusterApi:
             raise bad_request('the body must be {"timeout": {"type": "LIFETIME", "expiryTime": TIME}}')
         expires = iso_ms(str(body.get("expiryTime", "")))
         report = await self._application(request)
-        wish = changes.UpdateApplicationTimeoutsRequest(report.application_id, expires)
+        wish = client.UpdateApplicationTimeoutsRequest(report.application_id, expires)
         changed: ApplicationReport = (await self._write(request, wish)).application
         return {"timeout": cluster_view.timeout_document(changed, now_ms())}
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..cluster.launching import daemon_environment
+from ..masters.submission import Submission, read
 from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext
-from ..resourcemanager.apps.submission import Submission, read
 from ..rpc.plain import encode
 from ..settings.applications import ApplicationSettings
 

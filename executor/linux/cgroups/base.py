@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from ...errors import CgroupError, CgroupUnavailableError
 from ...records import CgroupLimits, ContainerUsage
-from ..processes import Traces, send
+from ..procfs import Traces, send
 from .weights import GroupWeights
 
 LOG = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 
 from ...records import CgroupLimits, ContainerUsage
-from ..processes import ProcessStat, Traces, members_of, scan
+from ..procfs import ProcessStat, Traces, members_of, scan
 from .base import CgroupDriver, CgroupReport, check_name, kill_until_empty
 
 WEAKER = (

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable
 
-from ...core.weights import SHARES
+from ...core.limits import SHARES
 from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError
 from ...records import CgroupLimits, ContainerUsage
 from .base import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from ...core.weights import WEIGHT
+from ...core.limits import WEIGHT
 from ...errors import CgroupError, CgroupWriteError
 from ...records import CgroupLimits, ContainerUsage
 from .base import (

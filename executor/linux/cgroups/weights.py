@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 
-from ...core.weights import WeightScale
+from ...core.limits import WeightScale
 from ...errors import CgroupWriteError
 from .files import KernelFiles, at
 

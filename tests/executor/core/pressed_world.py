@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from executor.core.commands import WatchHost
 from executor.core.events import NodeUtilizationSampled, UsageSampled
-from executor.core.weights import SHARES
+from executor.core.limits import SHARES
 from executor.records import ContainerState, ContainerUsage, ExecutionType, HostUtilization
 
 from .world import World

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from executor.core.commands import KillContainer, PauseContainer, SetLimits, WatchHost
 from executor.core.events import ContainerPauseRequested, ContainerResumeRequested
 from executor.core.pressure import CpuPressure, Demand, MemoryPressure
-from executor.core.yielding import overallocation
+from executor.core.pressure_actions import overallocation
 from executor.records import ContainerState, ExecutionType, HostUtilization, Resource
 from executor.settings import ExecutorSettings
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from executor.core.events import ContainerPauseRequested, ContainerResumeRequested, RecoveryCompleted
+from executor.core.limits import SHARES, WEIGHT
 from executor.core.recovery import Finding, reconcile
-from executor.core.weights import SHARES, WEIGHT
 from executor.records import ContainerState, ExecutionType
 
 from .test_recovery import a_record

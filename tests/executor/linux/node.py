@@ -16,7 +16,7 @@ from executor.core.commands import CleanUpContainer, KillContainer, LaunchContai
 from executor.core.events import ContainerExited, ContainerLaunched, ContainerLaunchFailed, Event
 from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.container_executor import LinuxContainerExecutor
-from executor.linux.processes import read_stat
+from executor.linux.procfs import read_stat
 from executor.records import CgroupLimits, ContainerSpec, ExecutionType, Resource
 from executor.settings import ExecutorSettings
 

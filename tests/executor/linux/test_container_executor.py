@@ -35,9 +35,8 @@ from executor.core.events import (
     UsageSampled,
 )
 from executor.linux.cgroups import CgroupDriver
-from executor.linux.pausing import standing
-from executor.linux.process import command_pid
-from executor.linux.processes import is_alive
+from executor.linux.procfs import is_alive, standing
+from executor.linux.shim import command_pid
 from executor.records import (
     CgroupLimits,
     ContainerRecord,

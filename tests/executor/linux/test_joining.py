@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from executor.linux.joining import place_of
-from executor.linux.processes import real_uid
+from executor.linux.procfs import real_uid
 
 NAME = "container_1_0001_01_000001"
 SETUID = """

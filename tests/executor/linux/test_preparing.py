@@ -16,8 +16,8 @@ import pytest
 from executor.core.commands import CleanUpContainer, ForgetContainer, StoreContainer
 from executor.core.events import ContainerExited
 from executor.linux.cgroups import CgroupDriver, discover
-from executor.linux.process import shims_of
-from executor.linux.processes import children
+from executor.linux.procfs import children
+from executor.linux.shim import shims_of
 from executor.records import CgroupLimits, ContainerRecord, ContainerSpec, ContainerState, ExecutionType
 from executor.settings import ExecutorSettings
 

@@ -29,7 +29,7 @@ from executor.driver import Driver
 from executor.linux.adoption import is_shim
 from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.container_executor import LinuxContainerExecutor
-from executor.linux.process import read_exit_file
+from executor.linux.shim import read_exit_file
 from executor.records import CgroupLimits, ContainerRecord, ContainerState, ContainerStatus
 from executor.settings import ExecutorSettings
 

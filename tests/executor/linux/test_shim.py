@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from executor.linux.process import (
+from executor.linux.procfs import children, is_alive, read_stat, start_time
+from executor.linux.shim import (
     CannotLaunchError,
     LaunchRequest,
     ShimLauncher,
@@ -19,7 +20,6 @@ from executor.linux.process import (
     read_exit_file,
     reap,
 )
-from executor.linux.processes import children, is_alive, read_stat, start_time
 
 from .node import until
 

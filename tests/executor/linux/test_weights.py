@@ -20,12 +20,12 @@ import psutil
 import pytest
 
 from executor import ContainerState, ExecutionType, Executor, ExecutorSettings, Job, Resource
-from executor.core.weights import SHARES, WEIGHT
+from executor.core.limits import SHARES, WEIGHT
 from executor.errors import CgroupError, CgroupWriteError
 from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.cgroups.files import KernelFiles
 from executor.linux.cgroups.weights import GroupWeights, weighed_groups
-from executor.linux.processes import runnable_threads
+from executor.linux.procfs import runnable_threads
 
 from .node import soon, until
 

@@ -13,10 +13,11 @@ from ...records import container_protocol as nm
 from ...records.reports import NodeReport, NodeState
 from ...views.rest.metrics import Bean, Figure, of_cluster, of_node, prometheus, query_beans
 from ...web.process import process_figures
-from ..frame.context import Context
+from ..frame.command import command
 from ..frame.naming import nodes
-from ..frame.options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, Verbose, examples
+from ..frame.options import Live
 from ..frame.output import Printer
+from ..frame.session import Session
 
 if TYPE_CHECKING:
     from ...client.local import YarnClient
@@ -28,46 +29,35 @@ NODE_SECONDS = 5.0
 _LIVE = (NodeState.RUNNING, NodeState.UNHEALTHY, NodeState.DECOMMISSIONING)
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``metrics``."""
-    app.command("metrics", epilog=examples("yopp metrics", "yopp metrics --json"))(metrics)
-
-
+@command("metrics", "yopp metrics", "yopp metrics --json")
 def metrics(
+    session: Session,
     named: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[NODE]...", help="These NodeManagers' own, `all` for each. [default: the RM's]"
         ),
+        Live(("node",)),
     ] = None,
     query: Annotated[
         str, typer.Option("--query", metavar="BEAN", help="With --json: only beans of that name; * fits any.")
     ] = "",
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
 ) -> None:
     """Print the figures of the ResourceManager, or of a NodeManager, in Prometheus' text format.
 
-    With --json they are Hadoop's beans, as at /jmx. No web server need run.
+    With --json they are Hadoop's beans, as at /jmx. It works without a web server.
     """
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     if (status := query_beans((), query, ""))[0] != 200:
         raise UsageError(
-            f"--query {query} is no name of beans", because=status[1]["message"], hint="--query 'Hadoop:*'"
+            f"--query {query} does not name beans", because=status[1]["message"], hint="--query 'Hadoop:*'"
         )
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        if named:
-            every = [one for one in client.nodes() if one.state in _LIVE or named != ["all"]]
-            chosen = nodes(every, named) if every else []
-            samples, beans = _of_nodes(client, chosen, printer if "all" in named else None)
-        else:
-            samples, beans = _of_cluster(client)
+    printer, client = session.printer, session.client
+    if named:
+        every = [one for one in client.nodes() if one.state in _LIVE or named != ["all"]]
+        chosen = nodes(every, named) if every else []
+        samples, beans = _of_nodes(client, chosen, printer if "all" in named else None)
+    else:
+        samples, beans = _of_cluster(client)
     if printer.is_json:
         printer.document(query_beans(beans, query, "")[1])
     else:

@@ -9,28 +9,15 @@ import typer
 
 from executor.records import Resource
 
-from ...errors import EXIT_CONFIGURATION, UsageError, YoppError
+from ...errors import EXIT_CONFIGURATION, UsageError, YoppError, reason_of
 from ...records.admin_protocol import QueueProperty
 from ...records.reports import NodeReport, NodeState
 from ...views import queues as queue_view
-from ..frame.context import Context
+from ..frame.command import Needs, command
 from ..frame.naming import nodes as named_nodes
 from ..frame.naming import one_of
-from ..frame.options import (
-    Color,
-    Conf,
-    Define,
-    DryRun,
-    Json,
-    Output,
-    Quiet,
-    RunDirOption,
-    Verbose,
-    duration,
-    examples,
-    new_typer,
-)
-from ..frame.output import Printer
+from ..frame.options import DryRun, Live, duration
+from ..frame.session import Session
 from ..looking.node_changes import size_document, size_text, tell
 
 if TYPE_CHECKING:
@@ -44,38 +31,11 @@ EXCLUDE_PATH = "yarn.resourcemanager.nodes.exclude-path"
 _OUT = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group ``rmadmin``."""
-    group = new_typer(
-        help="Tell the ResourceManager what administrators tell it.",
-        no_args_is_help=True,
-        epilog=examples("yopp rmadmin -getServiceState", "yopp rmadmin -refreshNodes -g"),
-    )
-    group.command(
-        "refresh-nodes",
-        epilog=examples("yopp rmadmin refresh-nodes --graceful", "yopp rmadmin -refreshNodes --dry-run"),
-    )(refresh_nodes)
-    group.command(
-        "update-node-resource",
-        epilog=examples(
-            "yopp rmadmin update-node-resource 45454 4096 8",
-            "yopp rmadmin -updateNodeResource host1:45454 4096 8",
-        ),
-    )(update_node_resource)
-    group.command(
-        "refresh-queues",
-        epilog=examples(
-            "yopp rmadmin refresh-queues --conf configs/queues.toml",
-            "yopp rmadmin -refreshQueues --dry-run",
-        ),
-    )(refresh_queues)
-    group.command(
-        "service-state", epilog=examples("yopp rmadmin service-state", "yopp rmadmin -getServiceState --json")
-    )(service_state)
-    app.add_typer(group, name="rmadmin")
-
-
+@command(
+    "rmadmin refresh-nodes", "yopp rmadmin refresh-nodes --graceful", "yopp rmadmin -refreshNodes --dry-run"
+)
 def refresh_nodes(
+    session: Session,
     graceful: Annotated[
         bool, typer.Option("-g", "--graceful", help="Let what runs on an excluded node end first.")
     ] = False,
@@ -85,7 +45,7 @@ def refresh_nodes(
             "--kill-after",
             metavar="DUR",
             parser=duration,
-            help="With -g: end what still lives after this time.",
+            help="With -g: end what is still running after this time.",
         ),
     ] = None,
     exclude: Annotated[
@@ -93,46 +53,37 @@ def refresh_nodes(
         typer.Option("--exclude", metavar="FILE", help=f"The list of nodes. [default: {EXCLUDE_PATH}]"),
     ] = None,
     dry_run: DryRun = False,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
 ) -> None:
     """Read the list of excluded nodes again: nodes in it are drained, drained nodes not in it are used again.
 
     The list names a node (host1:45454), a port, or a host with all its nodes, one a line; # begins a remark.
     Without -g the containers of an excluded node are ended at once.
     """
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    context = Context.looking(conf=conf, define=define, run_dir=run_dir)
-    with context.client(printer) as client:
-        path = exclude or _exclude_path(context, client.cluster_info().properties)
-        listed = _read(path)
-        every = [one for one in client.nodes() if one.state not in (NodeState.LOST, NodeState.SHUTDOWN)]
-        named = [one for one in every if _is_listed(one, listed)]
-        drain = tuple(one.node_id for one in named if one.state is not NodeState.DECOMMISSIONED)
-        resume = tuple(one.node_id for one in every if one.state in _OUT and one not in named)
-        unknown = [word for word in listed if not any(_is_listed(one, [word]) for one in every)]
-        if unknown:
-            printer.note(f"{path} names what is no node now: {', '.join(unknown)}")
-        changed: list[NodeReport] = []
-        if drain:
-            limit = 0 if not graceful else -1 if kill_after is None else round(kill_after * 1000)
-            changed += client.drain_nodes(drain, limit, dry_run=dry_run)[0]
-        if resume:
-            changed += client.resume_nodes(resume, dry_run=dry_run)
+    printer = session.printer
+    client = session.client
+    path = exclude or _exclude_path(session, client.cluster_info().properties)
+    listed = _read(path)
+    every = [one for one in client.nodes() if one.state not in (NodeState.LOST, NodeState.SHUTDOWN)]
+    named = [one for one in every if _is_listed(one, listed)]
+    drain = tuple(one.node_id for one in named if one.state is not NodeState.DECOMMISSIONED)
+    resume = tuple(one.node_id for one in every if one.state in _OUT and one not in named)
+    unknown = [word for word in listed if not any(_is_listed(one, [word]) for one in every)]
+    if unknown:
+        printer.note(f"{path} names nodes that do not exist: {', '.join(unknown)}")
+    changed: list[NodeReport] = []
+    if drain:
+        limit = 0 if not graceful else -1 if kill_after is None else round(kill_after * 1000)
+        changed += client.drain_nodes(drain, limit, dry_run=dry_run)[0]
+    if resume:
+        changed += client.resume_nodes(resume, dry_run=dry_run)
     if not changed:
         printer.note(f"{path}: nothing changes")
     tell(printer, changed, dry_run=dry_run)
 
 
-def _exclude_path(context: Context, running: dict[str, str]) -> str:
+def _exclude_path(session: Session, running: dict[str, str]) -> str:
     """The file that the configuration names: this command's, or else the cluster's. Raises YoppError."""
-    named = str(context.configuration.value(EXCLUDE_PATH)) or running.get(EXCLUDE_PATH, "")
+    named = str(session.configuration.value(EXCLUDE_PATH)) or running.get(EXCLUDE_PATH, "")
     if not named:
         raise YoppError(
             "there is no list of excluded nodes",
@@ -151,7 +102,7 @@ def _read(path: str) -> list[str]:
     except OSError as error:
         raise YoppError(
             f"cannot read {path}",
-            because=(error.strerror or str(error)).lower(),
+            because=reason_of(error),
             hint="name a file of node ids, one a line",
             exit_code=EXIT_CONFIGURATION,
         ) from None
@@ -163,34 +114,31 @@ def _is_listed(node: NodeReport, listed: Sequence[str]) -> bool:
     return any(word in (node.node_id, host, port) for word in listed)
 
 
+@command(
+    "rmadmin update-node-resource",
+    "yopp rmadmin update-node-resource 45454 4096 8",
+    "yopp rmadmin -updateNodeResource host1:45454 4096 8",
+)
 def update_node_resource(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="Full id, port, or `last`.")],
+    session: Session,
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Full id, port, or `last`."), Live(("node",))],
     memory: Annotated[int, typer.Argument(metavar="MB", help="Its memory.")],
     vcores: Annotated[int, typer.Argument(metavar="VCORES", help="Its vcores.")],
     overcommit: Annotated[
         int | None, typer.Argument(metavar="[MS]", help="YARN's overcommit timeout: refused but for -1.")
     ] = None,
     dry_run: DryRun = False,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
 ) -> None:
     """Give a node another size, until its NodeManager ends (as `yopp node resize`)."""
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
+    printer = session.printer
     if overcommit not in (None, -1):
         raise UsageError(
             f"an overcommit timeout of {overcommit} ms is not supported",
             because="guaranteed containers that have more than the node's new size keep it until they end",
-            hint="leave it away, or -1",
+            hint="leave it out, or give -1",
         )
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        found = one_of(named_nodes(client.nodes(), [node]), node)
-        changed = [client.resize_node(found.node_id, Resource(memory, vcores), dry_run=dry_run)]
+    found = one_of(named_nodes(session.client.nodes(), [node]), node)
+    changed = [session.client.resize_node(found.node_id, Resource(memory, vcores), dry_run=dry_run)]
     tell(
         printer,
         changed,
@@ -200,17 +148,13 @@ def update_node_resource(
     )
 
 
-def refresh_queues(
-    dry_run: DryRun = False,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
-) -> None:
+@command(
+    "rmadmin refresh-queues",
+    "yopp rmadmin refresh-queues --conf configs/queues.toml",
+    "yopp rmadmin -refreshQueues --dry-run",
+    needs=Needs.JOBS,
+)
+def refresh_queues(session: Session, dry_run: DryRun = False) -> None:
     """Read the configuration of the queues again: yarn.scheduler.capacity.* of the files that the cluster was started
     with, or of --conf; -D stands above both.
 
@@ -218,12 +162,10 @@ def refresh_queues(
     It is refused, and nothing changes, where a queue that is to go has applications. Other properties need
     `yopp down` and `yopp up`.
     """
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    context = Context.of(conf=conf, define=define, run_dir=run_dir)
-    with context.client(printer) as client:
-        found = _as_started(context) if not conf else context.configuration
-        properties = [QueueProperty(name, *rest) for name, rest in found.of_scheduler().items()]
-        answer = client.refresh_queues(properties, dry_run=dry_run)
+    printer = session.printer
+    found = session.configuration if session.context.conf else _as_started(session)
+    properties = [QueueProperty(name, *rest) for name, rest in found.of_scheduler().items()]
+    answer = session.client.refresh_queues(properties, dry_run=dry_run)
     if not printer.for_people:
         changes = {"added": answer.added, "removed": answer.removed, "changed": answer.changed}
         told = {name: list(paths) for name, paths in changes.items()} | ({"dryRun": True} if dry_run else {})
@@ -244,7 +186,7 @@ def refresh_queues(
         printer.note("nothing changes")
 
 
-def _as_started(context: Context) -> Configuration:
+def _as_started(session: Session) -> Configuration:
     """What the files that the cluster was started with say now, under the -D of that time and then of this command.
 
     Raises YoppError.
@@ -252,31 +194,25 @@ def _as_started(context: Context) -> Configuration:
     from ...cluster.state import running_configuration
     from ...settings.loading import load
 
-    site = running_configuration(context.run_dir)
+    site = running_configuration(session.run_dir)
     if site is None:
-        return context.configuration
+        return session.configuration
     defines = [
         f"{name}={text}" for name, (text, origin) in site.of_scheduler().items() if origin == COMMAND_LINE
     ]
     return load(
-        site.sources, [*defines, *context.define], environ=os.environ, state_dir=context.run_dir.state_dir
+        site.sources,
+        [*defines, *session.context.define],
+        environ=os.environ,
+        state_dir=session.run_dir.state_dir,
     )
 
 
-def service_state(
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
-) -> None:
+@command("rmadmin service-state", "yopp rmadmin service-state", "yopp rmadmin -getServiceState --json")
+def service_state(session: Session) -> None:
     """Print `active` if the ResourceManager answers; else exit code 69. There is no standby one."""
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        info = client.cluster_info()
+    printer = session.printer
+    info = session.client.cluster_info()
     if printer.is_json:
         printer.document({"serviceState": {"state": "active", "address": info.address, "pid": info.pid}})
     elif printer.form == "tsv":

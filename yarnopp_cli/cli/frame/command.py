@@ -4,7 +4,8 @@
     def list_nodes(session: Session, every: All = False) -> None:
         \"\"\"List the running nodes.\"\"\"
 
-The frame adds the options that all commands have, handles them, and gives the function a session made of them.
+The frame adds the options that all commands have, handles them, and gives the function a session made of them. Every
+command takes all of them, so that a script can give them everywhere; those that do nothing are not in its help.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import copy
 import enum
 import inspect
+import os
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
@@ -20,7 +22,6 @@ import typer
 
 from executor.light import dataclass
 
-from . import common
 from .context import Context
 from .options import (
     NEWEST,
@@ -50,6 +51,7 @@ from .options import (
 )
 from .output import FORMS, Printer
 from .session import Session
+from .timeout import bounded
 
 if TYPE_CHECKING:
     from ...client.choice import Choice as EngineChoice
@@ -64,9 +66,11 @@ class Needs(enum.Enum):
     NOTHING = "nothing"
     """No cluster and no property: -D, --conf and --run-dir are taken, and do nothing."""
     HOST = "host"
-    """This host's own cluster or its files, whatever the engine, and says so; its properties are read."""
+    """This host's own cluster, whatever the engine, and says so; what --conf and -D name is checked."""
     QUIET_HOST = "quiet host"
-    """The same, and does not say so: files and daemons are here, and nobody thinks otherwise."""
+    """This host's files and daemons, and nobody thinks otherwise. The command itself judges --conf and -D."""
+    EXAMINED_HOST = "examined host"
+    """This host, whatever the engine, and says so. The command itself judges --conf and -D."""
     ENGINE = "engine"
     """The choice of an engine itself: ``session.engine``."""
     CLUSTER = "cluster"
@@ -173,7 +177,7 @@ def _called(
     def call(**values: Any) -> int | None:
         options = {name: value for name, value in values.items() if name not in names}
         mine = {name: value for name, value in values.items() if name in names}
-        return _run(one, own, limits, mine, options)
+        return _run(one, limits, mine, options)
 
     call.__doc__ = one.function.__doc__
     changed = inspect.Signature([one_.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one_ in own])
@@ -184,7 +188,6 @@ def _called(
 
 def _run(
     one: Command,
-    own: Sequence[inspect.Parameter],
     limits: Sequence[_HereOnly],
     mine: dict[str, Any],
     options: dict[str, Any],
@@ -195,23 +198,21 @@ def _run(
     context: Context | None = None
     engine: EngineChoice | None = None
     if one.needs is not Needs.NOTHING:
-        from .engine_options import check_remote, choice_of, tell_that_it_is_here
+        from .engine_options import check_remote, choice_of, not_on_yarn, tell_that_it_is_here
 
-        if one.needs is Needs.HOST:
+        if one.needs in (Needs.HOST, Needs.EXAMINED_HOST):
             tell_that_it_is_here(one.path, values, printer)
         elif one.needs is not Needs.QUIET_HOST:
             engine = choice_of(values)
         if engine is not None and engine.name == "yarn" and one.needs is not Needs.ENGINE:
             if not one.yarn:
-                from ..remote import run
-
-                del values["engine"], values["rm"]
-                return run(one.path, engine, values, _whole(own))
+                raise not_on_yarn(one.path, engine)
             check_remote(
                 one.path, engine, options["run_dir"], ((limit, mine[limit.name]) for limit in limits)
             )
         named = {name: values[name] for name in ("conf", "define", "run_dir")}
-        context = Context.looking(**named) if one.needs is Needs.CLUSTER else Context.of(**named)
+        looks = one.needs in (Needs.CLUSTER, Needs.HOST)
+        context = Context.looking(**named) if looks else Context.of(**named)
     choice = None
     states: tuple[str, ...] = ()
     if one.lists is not None:
@@ -231,14 +232,6 @@ def _run(
         engine=engine,
     ) as session:
         return one.function(session, **mine)
-
-
-def _whole(own: Sequence[inspect.Parameter]) -> inspect.Signature:
-    """All parameters of a command, the frame's too, by their names."""
-    named = dict(inspect.signature(_declarations, eval_str=True).parameters)
-    named |= {parameter.name: parameter for parameter in own}
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Signature([parameter.replace(kind=keyword) for parameter in named.values()])
 
 
 # -- the options that all commands have --------------------------------------------------------------------------
@@ -302,14 +295,24 @@ def _added(one: Command) -> Iterator[Any]:
         elif name == "limit" and one.newest:
             option.help = NEWEST
         elif name == "timeout":
-            option.callback = common.bounded
+            option.callback = bounded
         elif name in ("no_progress", "yes"):
             option.hidden = max(option.opts, key=len) not in one.shows
         elif one.needs is Needs.NOTHING and name in ("conf", "define", "run_dir", "verbose"):
             option.hidden = True
             if name in ("conf", "define"):
-                option.callback = common.checked
+                option.callback = _checked
         yield option
+
+
+def _checked(context: Any, option: Any, value: Any) -> Any:
+    """What is named is checked, though this command reads no property. Raises ConfigurationError."""
+    if value:
+        from ...settings.loading import load
+
+        conf, defines = (value, ()) if option.name == "conf" else ((), value)
+        load(tuple(conf), tuple(defines), environ=os.environ, state_dir="/")
+    return value
 
 
 # -- groups ------------------------------------------------------------------------------------------------------

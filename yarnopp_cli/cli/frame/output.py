@@ -89,6 +89,8 @@ class Printer:
         self.form = form
         self.quiet = quiet
         self.verbose = verbose
+        self.color = color
+        """What --color says."""
         self.color_out = _colored(sys.stdout, color)
         self.color_err = _colored(sys.stderr, color)
         self.may_tell_progress = progress

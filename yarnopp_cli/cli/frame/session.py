@@ -86,6 +86,12 @@ class Session:
         """The configuration of this command line, read when first asked for. Raises ConfigurationError."""
         return self.context.configuration
 
+    def configured(self) -> Configuration:
+        """The configuration, its warnings printed: for commands that start something by it."""
+        for line in self.configuration.warnings:
+            self.printer.warn(line)
+        return self.configuration
+
     @cached_property
     def client(self) -> YarnClient:
         """This host's cluster, connected to when first asked for. Raises ConnectionFailedError (exit 69, hint

@@ -28,7 +28,9 @@ def _status() -> str:
             info = client.cluster_info()
     except ConnectionFailedError:
         if Context.of().run_dir.daemons():
-            return "yopp: a part of a cluster runs here, and its ResourceManager does not answer: see `yopp status`."
+            return (
+                "yopp: part of a cluster is running here, but no ResourceManager answers: see `yopp status`."
+            )
         return "yopp: no cluster is running here (a job starts one for itself)."
     except YoppError as problem:
         return f"yopp: {problem.message}."

@@ -11,55 +11,53 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...errors import EXIT_NO_SUCH, YoppError
-from ..frame.options import Json, Output, examples
+from ..frame.command import Needs, command
+from ..frame.options import Words
 from ..frame.output import WORDS, Printer, is_terminal
 from ..frame.paging import paged
+from ..frame.session import Session
 from ..table import ALIASES, COMMANDS
 
 if TYPE_CHECKING:
-    from ...roff import Page
+    from ...manual.roff import Page
 
 SITE_PAGES = frozenset({"yarn-site.toml", "yarn-site", "site"})
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command ``man``."""
-    app.command("man", epilog=examples("yopp man", "yopp man run", "yopp man yarn-site.toml"))(man)
-
-
+@command(
+    "man",
+    "yopp man",
+    "yopp man run",
+    "yopp man yarn-site.toml",
+    needs=Needs.NOTHING,
+    forms=WORDS,
+    bounded=False,
+)
 def man(
+    session: Session,
     page: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[COMMAND]...",
             help="A command, or one of a group's (container pause), or yarn-site.toml for the properties.",
         ),
+        Words(lambda: [*COMMANDS, "yarn-site.toml"]),
     ] = None,
-    json: Json = False,
-    output: Output = None,
 ) -> None:
     """Open the manual: of yopp, of one command, or of the configuration file. Plain text where it goes to a
     pipe."""
-    from ...roff import to_text
+    from ...manual.roff import to_text
 
-    printer = Printer.of(output=output, json=json, forms=WORDS)
     name, *below = page or ["yopp"]
     found = _page(name)
+    on_terminal = is_terminal(sys.stdout) and not session.printer.is_json
+    width = min(shutil.get_terminal_size().columns, 100) - 2 if on_terminal and not below else 78
+    text = to_text(found, width)
     if below:
-        text = _from_section(to_text(found), name, below)
-        if printer.is_json:
-            printer.document({"man": {"name": found.name, "section": found.section, "text": text}})
-        elif not (is_terminal(sys.stdout) and paged(text, _pager())):
-            Printer().text(text.rstrip("\n"))
-        return
-    if printer.is_json:
-        printer.document({"man": {"name": found.name, "section": found.section, "text": to_text(found)}})
-        return
-    if not is_terminal(sys.stdout):
-        Printer().text(to_text(found).rstrip("\n"))
-        return
-    text = to_text(found, min(shutil.get_terminal_size().columns, 100) - 2)
-    if not paged(text, _pager()):
+        text = _from_section(text, name, below)
+    if session.printer.is_json:
+        session.printer.document({"man": {"name": found.name, "section": found.section, "text": text}})
+    elif not (on_terminal and paged(text, _pager())):
         Printer().text(text.rstrip("\n"))
 
 
@@ -77,7 +75,7 @@ def _from_section(text: str, name: str, below: list[str]) -> str:
             return "".join(lines[number:])
     raise YoppError(
         f"no manual page for {name} {' '.join(below)}",
-        because=f"the page of {name} has no part of that name",
+        because=f"the page of {name} has no part with that name",
         hint=f"`yopp {group} --help` lists what it has",
         sought=" ".join(below),
         exit_code=EXIT_NO_SUCH,
@@ -85,19 +83,19 @@ def _from_section(text: str, name: str, below: list[str]) -> str:
 
 
 def _page(name: str) -> Page:
-    from ... import manual
+    from ...manual import pages
 
     if name in SITE_PAGES:
-        return manual.site_page()
+        return pages.site_page()
     if name == "yopp":
-        return manual.yopp_page()
+        return pages.yopp_page()
     wanted = ALIASES[name][0] if name in ALIASES else name.removeprefix("yopp-")
     if wanted not in COMMANDS:
         raise YoppError(
             f"no manual page for {name}",
-            because="no command is called that",
+            because="there is no command with that name",
             hint="name a command (`yopp --help` lists them), or yarn-site.toml",
             sought=name,
             exit_code=EXIT_NO_SUCH,
         )
-    return manual.named_page(wanted)
+    return pages.named_page(wanted)

@@ -36,7 +36,7 @@ from ..frame.options import (
     size_mb,
 )
 from ..frame.session import Session
-from .run import assignments, both_types, check_counts, tags
+from .run import WITHOUT_UPLOAD, Count, Detach, assignments, both_types, check_counts, tags
 
 HADOOP_EXIT = "YOPP_HADOOP_EXIT"
 HADOOP_FAILED = 2
@@ -128,7 +128,9 @@ ShellCommand = Annotated[
     str, typer.Option("--shell-command", metavar="LINE", help="What bash runs in each container.")
 ]
 ShellScript = Annotated[
-    str, typer.Option("--shell-script", metavar="FILE", help="A script that bash runs in each.")
+    str,
+    typer.Option("--shell-script", metavar="FILE", help="A script that bash runs in each."),
+    WITHOUT_UPLOAD,
 ]
 ShellArgs = Annotated[
     list[str] | None, typer.Option("--shell-args", metavar="ARG", help="Arguments for it (repeatable).")
@@ -158,7 +160,6 @@ ContainerVcores = Annotated[int, typer.Option("--container-vcores", metavar="V",
 ContainerResources = Annotated[
     str, typer.Option("--container-resources", metavar="R=N,...", help="Both at once.")
 ]
-Count = Annotated[int, typer.Option("-n", "--num-containers", metavar="N", help="How many containers.")]
 Promote = Annotated[
     bool,
     typer.Option(
@@ -193,9 +194,10 @@ NodeLabel = Annotated[
     str,
     typer.Option("--node-label-expression", metavar="LABEL", help="Run on nodes that have this label only."),
 ]
-Follow = Annotated[bool, typer.Option("-f", "--follow", help="Show here what the containers write.")]
-Detach = Annotated[
-    bool, typer.Option("-d", "--detach", help="Return at once; the job goes on in the cluster.")
+Follow = Annotated[
+    bool,
+    typer.Option("-f", "--follow", help="Show here what the containers write."),
+    WITHOUT_UPLOAD,
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Say more.")]
 Argv = Annotated[
@@ -235,6 +237,7 @@ def _with_options_that_mean_nothing(function: Callable[..., int]) -> Callable[..
             annotation=Annotated[
                 bool if name in FLAGS_WITHOUT_MEANING else str | None,
                 typer.Option("--" + name.replace("_", "-"), hidden=True, help=why or "Accepted, not needed."),
+                WITHOUT_UPLOAD if why else None,
             ],
         )
         for name, why in WITHOUT_MEANING.items()
@@ -285,7 +288,7 @@ def dshell(
     master_resources: MasterResources = "",
     keep_containers: Keep = False,
     node_label_expression: NodeLabel = "",
-    exit_code: ExitCode = ExitRule.highest,
+    exit_code: Annotated[ExitCode, WITHOUT_UPLOAD] = ExitRule.highest,
     follow: Follow = False,
     detach: Detach = False,
     dry_run: DryRun = False,
@@ -298,7 +301,8 @@ def dshell(
     log files (`yopp logs`), and is shown here with --follow. Hadoop's own spellings work too: -shell_command,
     -num_containers, -container_type.
     """
-    from .running import Outcome, Shown, client_of, command_line, start
+    from .console import Shown
+    from .running import Outcome, client_of, command_line, start
 
     printer = session.printer
     printer.verbose += debug
@@ -310,7 +314,8 @@ def dshell(
     check_counts(count, None, None)
     check_policy(container_retry_policy)
     environment, _ = portable_environment(assignments(shell_env or []))
-    if argv:
+    elsewhere = session.yarn is not None
+    if argv and not elsewhere:
         find_command(argv[0], {**os.environ, **environment}, os.getcwd())
     planned = shell.plan(
         TaskSpec(
@@ -335,7 +340,7 @@ def dshell(
         ),
         promote=promote,
         name=appname,
-        timeout_ms=max(0, timeout),
+        timeout_ms=0 if elsewhere and detach and timeout == DEFAULT_TIMEOUT_MS else max(0, timeout),
         exit_rule=exit_code.value,
     )
     master = master_size(master_memory, master_vcores, master_resources)
@@ -360,7 +365,17 @@ def dshell(
             printer.note(f"output: {told.log_directory}/ (`yopp logs {told.application_id}` shows it)")
         return {}
 
-    return start(session, client, job, submission, shown, detach=detach, dry_run=dry_run, ended=ended)
+    return start(
+        session,
+        client,
+        job,
+        submission,
+        shown,
+        detach=detach,
+        dry_run=dry_run,
+        debug=debug,
+        ended=ended,
+    )
 
 
 command(
@@ -369,6 +384,7 @@ command(
     "yopp dshell -n 10 -O -- sleep 10",
     needs=Needs.JOBS,
     progress=True,
+    yarn=True,
 )(_with_options_that_mean_nothing(dshell))
 
 

@@ -16,7 +16,7 @@ from ...views.columns import Column
 from ...views.text import harmless, timestamp
 from ..frame.command import command
 from ..frame.naming import words
-from ..frame.options import JobIds, moment
+from ..frame.options import HERE_ONLY, JobIds, moment
 from ..frame.output import Printer, is_terminal_out, json_line, paint
 from ..frame.session import Session
 from .logtarget import Target, find
@@ -40,7 +40,7 @@ class Style:
     since_ms: int
 
 
-@command("logs", "yopp logs -f last", "yopp logs 3.2 --stderr --tail 20")
+@command("logs", "yopp logs -f last", "yopp logs 3.2 --stderr --tail 20", yarn=True)
 def logs(
     session: Session,
     ids: JobIds,
@@ -49,6 +49,7 @@ def logs(
         typer.Option(
             "-f", "--follow", help="Go on until the end; wait for containers that are still queued."
         ),
+        HERE_ONLY,
     ] = False,
     tail: Annotated[
         int | None, typer.Option("--tail", metavar="N", min=0, help="Only the last N lines of each file.")
@@ -58,6 +59,7 @@ def logs(
         typer.Option(
             "--since", metavar="T", parser=moment, help="Only files written to since: 10m, 2026-01-31T12:00Z."
         ),
+        HERE_ONLY,
     ] = None,
     stdout: Annotated[bool, typer.Option("--stdout", help="Standard output only.")] = False,
     stderr: Annotated[bool, typer.Option("--stderr", help="Standard error only.")] = False,
@@ -69,20 +71,28 @@ def logs(
         typer.Option(
             "--timestamps", help="When each line was read (of old lines: when the file was last written)."
         ),
+        HERE_ONLY,
     ] = False,
     out: Annotated[
-        str | None, typer.Option("--out", metavar="DIR", help="Copy the files to DIR/<container>/ instead.")
+        str | None,
+        typer.Option("--out", metavar="DIR", help="Copy the files to DIR/<container>/ instead."),
+        HERE_ONLY,
     ] = None,
     size: Annotated[
         int | None,
         typer.Option("--bytes", metavar="N", help="The first N bytes of each file; with -N the last ones."),
+        HERE_ONLY,
     ] = None,
     files: Annotated[
-        bool, typer.Option("--files", help="List the log files, and how large they are.")
+        bool,
+        typer.Option("--files", help="List the log files, and how large they are."),
+        HERE_ONLY,
     ] = False,
     masters: Annotated[bool, typer.Option("--am", help="Only the application's master.")] = False,
     exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="End with the exit code of what is shown.")
+        bool,
+        typer.Option("--exit-code", help="End with the exit code of what is shown."),
+        HERE_ONLY,
     ] = False,
 ) -> int:
     """Print what containers wrote: of one container, or of all those of an application, numbered.
@@ -108,6 +118,14 @@ def logs(
         tail,
         since or 0,
     )
+    if session.yarn is not None:
+        from .yarn_logs import print_logs
+
+        only = names if style.chosen else ()
+        print_logs(
+            session.yarn, printer, words(ids), only=only, masters=masters, tail=tail, prefix=not no_prefix
+        )
+        return 0
     target = find(session, words(ids), masters_only=masters)
     if out is not None:
         _copy(printer, target, out, names)

@@ -14,9 +14,11 @@ import typer
 
 from ...errors import UsageError
 from ...masters import pi as masters_pi
+from ...masters.pi import PERCENT
 from ...records.requests import ApplicationSubmissionContext
 from ..frame.command import Needs, command
 from ..frame.options import (
+    HERE_ONLY,
     DryRun,
     ExitCode,
     ExitRule,
@@ -32,7 +34,10 @@ if TYPE_CHECKING:
     from ...settings.applications import ApplicationSettings
     from ...settings.loading import Configuration
 
-PERCENT = "mapreduce.job.num-opportunistic-maps-percent"
+_USED = ("mapreduce.", "yarn.app.mapreduce.", "yopp.pi.", "yopp.am.")
+"""Beginnings of the names of properties that every MapReduce job uses."""
+_SET_BY_THE_JOB = "programmatically"
+"""A property's source, in Hadoop's word."""
 
 Maps = Annotated[int, typer.Argument(metavar="NMAPS", help="How many maps.")]
 Samples = Annotated[int, typer.Argument(metavar="NSAMPLES", help="How many points in each.")]
@@ -49,18 +54,20 @@ Detach = Annotated[
 ]
 
 
-@command("pi", "yopp pi 10 1000", f"yopp pi -D{PERCENT}=40 50 100", needs=Needs.JOBS, progress=True)
+@command(
+    "pi", "yopp pi 10 1000", f"yopp pi -D{PERCENT}=40 50 100", needs=Needs.JOBS, progress=True, yarn=True
+)
 def pi(
     session: Session,
     maps: Maps,
     samples: Samples,
     percent: Percent = None,
-    detach: Detach = False,
-    exit_code: ExitCode = ExitRule.highest,
-    queue: Queue = "default",
-    tag: Tags = None,
+    detach: Annotated[Detach, HERE_ONLY] = False,
+    exit_code: Annotated[ExitCode, HERE_ONLY] = ExitRule.highest,
+    queue: Annotated[Queue, HERE_ONLY] = "default",
+    tag: Annotated[Tags, HERE_ONLY] = None,
     dry_run: DryRun = False,
-    timeout: JobTimeout = None,
+    timeout: Annotated[JobTimeout, HERE_ONLY] = None,
 ) -> int:
     """Estimate pi with NMAPS maps of NSAMPLES points each, exactly as Hadoop's example does.
 
@@ -69,11 +76,16 @@ def pi(
     NSAMPLES only.
     """
     from ...jobs.pifiles import PiDirectory, program, read_result
-    from .running import Outcome, Shown, client_of, start
+    from .console import Shown
+    from .running import Outcome, client_here, start
 
     printer = session.printer
     masters_pi.check_size(maps, samples)
-    client = client_of(session)
+    if session.yarn is not None:
+        from .hadoop_pi import pi as by_hadoop
+
+        return by_hadoop(session, maps, samples, percent, dry_run=dry_run)
+    client = client_here(session)
     settings = _with_share(client.settings, percent)
     silent = printer.is_json or printer.ids_only or detach or dry_run
     say: Callable[[str], None] = (lambda text: None) if silent else printer.text
@@ -97,14 +109,14 @@ def pi(
         began = time.time()
 
         def ended(outcome: Outcome) -> dict[str, Any]:
-            if not outcome.succeeded:
-                say(f"Job {masters_pi.job_id(outcome.response.application_id)} failed!")
+            seconds = time.time() - began
+            counted = read_result(directory) if outcome.succeeded else None
+            say(masters_pi.last_lines(outcome.response.application_id, seconds, counted))
+            if counted is None:
                 return {}
-            inside, outside = read_result(directory)
-            estimate = masters_pi.estimate(inside, inside + outside)
-            say(f"Job Finished in {round(time.time() - began, 3)} seconds")
-            say(f"Estimated value of Pi is {estimate}")
-            return {"pi": {"estimate": estimate, "inside": inside, "total": inside + outside}}
+            total = sum(counted)
+            told = {"estimate": masters_pi.estimate(counted[0], total), "inside": counted[0], "total": total}
+            return {"pi": told}
 
         say("Starting Job")
         return start(session, client, job, submission, shown, detach=detach, dry_run=dry_run, ended=ended)
@@ -131,8 +143,10 @@ def pi(
 def _properties(
     configuration: Configuration, maps: int, settings: ApplicationSettings, configured: ApplicationSettings
 ) -> tuple[JobProperty, ...]:
-    """The job's configuration as its REST documents show it."""
-    from ...jobs.jobconf import job_properties
+    """The job's configuration as its REST documents show it: what the job uses, and what is set besides, by name."""
+    from ...records.mapreduce import JobProperty
+    from ...settings.registry import PROPERTIES
+    from ...settings.values import to_text
 
     own = {
         "mapreduce.job.maps": str(maps),
@@ -141,7 +155,13 @@ def _properties(
     }
     if settings is not configured:
         own[PERCENT] = str(settings.num_opportunistic_maps_percent)
-    return job_properties(configuration, own)
+    used = {name: to_text(configuration.value(name)) for name in PROPERTIES if name.startswith(_USED)}
+    set_somewhere = configuration.non_default() | used
+    found = {
+        name: JobProperty(name, value, configuration.origin(name)) for name, value in set_somewhere.items()
+    }
+    found |= {name: JobProperty(name, value, _SET_BY_THE_JOB) for name, value in own.items()}
+    return tuple(found[name] for name in sorted(found))
 
 
 def _with_share(settings: ApplicationSettings, percent: int | None) -> ApplicationSettings:

@@ -22,6 +22,7 @@ from ..frame.options import (
     DryRun,
     ExitCode,
     ExitRule,
+    HereOnly,
     JobTimeout,
     Queue,
     Tags,
@@ -32,6 +33,7 @@ from ..frame.output import Printer
 from ..frame.session import Session
 
 MOST_CONTAINERS = 100_000
+WITHOUT_UPLOAD = HereOnly("it is nothing that Hadoop's distributed shell can do without an upload")
 
 CommandLine = Annotated[
     list[str], typer.Argument(metavar="COMMAND [ARG]...", help="What to run, and its arguments.")
@@ -56,7 +58,9 @@ Environment = Annotated[
     ),
 ]
 Directory = Annotated[
-    str | None, typer.Option("-C", "--cwd", metavar="DIR", help="Where it runs. [default: here]")
+    str | None,
+    typer.Option("-C", "--cwd", metavar="DIR", help="Where it runs. [default: here]"),
+    WITHOUT_UPLOAD,
 ]
 TimeLimit = Annotated[
     float | None,
@@ -66,6 +70,7 @@ TimeLimit = Annotated[
         parser=duration,
         help="End each container that has run for so long; the time it is paused does not count.",
     ),
+    WITHOUT_UPLOAD,
 ]
 Retries = Annotated[int, typer.Option("--retries", metavar="N", help="Run a failing container again.")]
 Detach = Annotated[
@@ -75,8 +80,12 @@ Promote = Annotated[
     bool, typer.Option("--promote", help="Promote opportunistic containers once they have started.")
 ]
 Enforce = Annotated[bool, typer.Option("--enforce", help="No other execution type than the one asked for.")]
-NoPrefix = Annotated[bool, typer.Option("--no-prefix", help="Do not mark lines with the container's number.")]
-Node = Annotated[str, typer.Option("--node", metavar="N", help="Run on this node only.")]
+NoPrefix = Annotated[
+    bool,
+    typer.Option("--no-prefix", help="Do not mark lines with the container's number."),
+    WITHOUT_UPLOAD,
+]
+Node = Annotated[str, typer.Option("--node", metavar="N", help="Run on this node only."), WITHOUT_UPLOAD]
 Priority = Annotated[
     int,
     typer.Option(
@@ -93,6 +102,7 @@ Expected = Annotated[
         parser=duration,
         help="How long each is expected to run, for shortest first.",
     ),
+    WITHOUT_UPLOAD,
 ]
 Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The application's name.")]
 
@@ -103,6 +113,7 @@ Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The applicati
     "yopp run --memory 2G --vcores 2 -- make -j2",
     needs=Needs.JOBS,
     progress=True,
+    yarn=True,
     context_settings={**SETTINGS, "allow_interspersed_args": False},
 )
 def run(
@@ -121,7 +132,7 @@ def run(
     timeout: JobTimeout = None,
     container_timeout: TimeLimit = None,
     retries: Retries = 0,
-    exit_code: ExitCode = ExitRule.highest,
+    exit_code: Annotated[ExitCode, WITHOUT_UPLOAD] = ExitRule.highest,
     detach: Detach = False,
     dry_run: DryRun = False,
     promote: Promote = False,
@@ -138,7 +149,8 @@ def run(
     application's id. With several containers the highest exit code of those that failed is the job's, or as
     --exit-code says.
     """
-    from .running import Shown, client_of, command_line, start
+    from .console import Shown
+    from .running import client_of, command_line, start
 
     if opportunistic and guaranteed:
         raise both_types()
@@ -149,10 +161,13 @@ def run(
             because="it says how often a failing container is run again",
             hint="--retries 3 runs a failing container up to four times",
         )
-    environment, directory = surroundings(env, cwd, session.printer)
+    elsewhere = session.yarn is not None
     check_text(command, "the argument")
     check_text([name], "the name")
-    find_command(command[0], environment, directory)
+    environment, directory = assignments(env or []), None
+    if not elsewhere:
+        environment, directory = surroundings(env, cwd, session.printer)
+        find_command(command[0], environment, directory)
 
     client = client_of(session)
     settings = client.settings
@@ -171,7 +186,7 @@ def run(
         tuple(command),
         task,
         count,
-        name=name,
+        name=name or (" ".join(command)[:60] if elsewhere else ""),
         environment=environment,
         working_directory=directory,
         node=node if dry_run else client.find_node(node),

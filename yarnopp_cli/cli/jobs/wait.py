@@ -21,7 +21,7 @@ from ..frame.output import Printer
 from ..frame.session import Session
 
 if TYPE_CHECKING:
-    from ...client.local import YarnClient
+    from ...client.protocol import Client
 
 HOLD_SECONDS = 30.0
 """How long one call lets the ResourceManager hold its answer."""
@@ -46,7 +46,7 @@ class Seen:
     ended_ms: int = 0
 
 
-@command("wait", "yopp wait last && echo all well", "yopp wait 3 4 --any --timeout 5m")
+@command("wait", "yopp wait last && echo all well", "yopp wait 3 4 --any --timeout 5m", yarn=True)
 def wait(
     session: Session,
     ids: JobIds,
@@ -76,13 +76,19 @@ def wait(
         )
     printer = session.printer
     target = target_of(state)
-    client = session.client
+    client = session.cluster
     named = words(ids)
     of_containers = [one for one in named if is_container(one)]
+    if session.yarn is not None and of_containers:
+        raise UsageError(
+            f"cannot wait for {of_containers[0]}",
+            because="YARN forgets containers as they end, and their exit codes with them",
+            hint="wait for its application",
+        )
     of_applications = [one for one in named if one not in of_containers]
     some_apps = applications(client, of_applications) if of_applications else []
     some_containers = containers(client, of_containers) if of_containers else []
-    waiting = _Waiting(client, some_apps, some_containers, any_of_them, target)
+    waiting = _Waiting(session, some_apps, some_containers, any_of_them, target)
     seen = waiting.until(None if timeout is None else time.monotonic() + timeout)
     missing = [one for one in seen if not one.reached]
     done = [one for one in seen if one.reached]
@@ -95,7 +101,7 @@ def wait(
         if not printer.for_people and not printer.quiet:  # how far they have come is an answer, too
             print_seen(printer, seen, EXIT_TIMEOUT)
         raise YoppError(
-            f"{', '.join(one.id for one in missing)} did not reach {target or 'their end'} within {timeout:g} s",
+            f"{', '.join(one.id for one in missing)} did not {_until(target)} within {timeout:g} s",
             because=", ".join(f"{one.id} is {one.state}" for one in missing),
             hint="killed, as --kill says: `yopp logs` shows how far it came"
             if kill
@@ -105,6 +111,10 @@ def wait(
     code = code_of(done, target, exit_code)
     print_seen(printer, seen, code)
     return code
+
+
+def _until(target: str) -> str:
+    return f"reach {target}" if target else "end"
 
 
 def target_of(state: str | None) -> str:
@@ -142,13 +152,14 @@ class _Waiting:
 
     def __init__(
         self,
-        client: YarnClient,
+        session: Session,
         app_ids: list[str],
         container_ids: list[str],
         any_of_them: bool,
         target: str,
     ) -> None:
-        self._client = client
+        self._session = session
+        self._client: Client = session.cluster
         self._apps = app_ids
         self._containers = container_ids
         self._any = any_of_them
@@ -180,7 +191,8 @@ class _Waiting:
             if one in self._apps:
                 self._client.kill_application(one, OUT_OF_TIME)
             else:
-                self._client.stop_container(self._client.container(one), OUT_OF_TIME)
+                client = self._session.client
+                client.stop_container(client.container(one), OUT_OF_TIME)
 
     def _see_apps(self, hold: float) -> list[Seen]:
         if not self._apps:

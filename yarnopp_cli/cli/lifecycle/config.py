@@ -1,5 +1,4 @@
-"""``yopp config``: which properties there are, what they are set to and where, and what is wrong with a
-file."""
+"""``yopp config``: which properties there are, what they are set to and where, and what is wrong with a file."""
 
 from __future__ import annotations
 
@@ -11,22 +10,31 @@ import typer
 
 from ...errors import EXIT_CONFIGURATION, YoppError
 from ..frame import output as out
-from ..frame.context import Context
-from ..frame.options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, examples, new_typer
-from ..frame.output import Printer
-from . import config_changes
+from ..frame.command import Needs, command
+from ..frame.options import Words
+from ..frame.session import Session
 
 if TYPE_CHECKING:
     from executor.settings import Property
 
     from ...settings.loading import Configuration, Findings
 
+
+def property_names() -> list[str]:
+    """The names of all declared properties, for completion."""
+    from ...settings.registry import PROPERTIES
+
+    return list(PROPERTIES)
+
+
+Key = Annotated[str, typer.Argument(metavar="KEY", help="The name of one property."), Words(property_names)]
 Keys = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[KEY]...",
         help="Names, the beginning of several (yarn.scheduler), or a word in them (queue).",
     ),
+    Words(property_names),
 ]
 Origin = Annotated[bool, typer.Option("--origin", help="Show where each value is from.")]
 All = Annotated[bool, typer.Option("-a", "--all", help="Show the properties that nobody set, too.")]
@@ -36,47 +44,20 @@ Files = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group ``config``."""
-    group = new_typer(help="Show, check and change the configuration.")
-    group.command("show", epilog=examples("yopp config show --origin", "yopp config show -a yarn.scheduler"))(
-        show
-    )
-    group.command(
-        "get",
-        epilog=examples(
-            "yopp config get yarn.scheduler.maximum-allocation-mb",
-            "yopp config get --conf configs/pause.toml yopp.run.memory-mb",
-        ),
-    )(get)
-    group.command(
-        "check", epilog=examples("yopp config check", "yopp config check /etc/hadoop/yarn-site.xml")
-    )(check)
-    group.command("path", epilog=examples("yopp config path", "yopp config path --json"))(path)
-    config_changes.add_to(group)
-    app.add_typer(group, name="config")
-
-
-def show(
-    keys: Keys = None,
-    origin: Origin = False,
-    all_: All = False,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    output: Output = None,
-    json: Json = False,
-    quiet: Quiet = False,
-    color: Color = None,
-) -> None:
+@command(
+    "config show",
+    "yopp config show --origin",
+    "yopp config show -a yarn.scheduler",
+    needs=Needs.QUIET_HOST,
+)
+def show(session: Session, keys: Keys = None, origin: Origin = False, all_: All = False) -> None:
     """Print properties with their values: those that are set, those that KEY names, or all of them."""
-    printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
-    configuration = Context.of(conf=conf, define=define, run_dir=run_dir).configuration
-    names = _named(configuration, keys, all_)
-    _warn(printer, configuration.warnings)
     from ...settings.values import to_text
     from ...views.columns import Column, default_columns
 
+    configuration, printer = session.configuration, session.printer
+    names = _named(configuration, keys, all_)
+    session.configured()
     columns: tuple[Column[str], ...] = (
         Column("name", "PROPERTY", lambda name: name),
         Column("value", "VALUE", lambda name: to_text(configuration.value(name)), flexible=True),
@@ -93,45 +74,37 @@ def show(
     )
 
 
-def get(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The name of one property.")],
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    output: Output = None,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+@command(
+    "config get",
+    "yopp config get yarn.scheduler.maximum-allocation-mb",
+    "yopp config get --conf configs/pause.toml yopp.run.memory-mb",
+    needs=Needs.QUIET_HOST,
+)
+def get(session: Session, key: Key) -> None:
     """Print the value of one property and nothing else."""
-    printer = Printer.of(output=output, json=json, quiet=quiet)
-    configuration = Context.of(conf=conf, define=define, run_dir=run_dir).configuration
     from ...settings.values import to_text
 
-    value = configuration.value(key)
+    printer, value = session.printer, session.configuration.value(key)
     if printer.is_json:
-        printer.document(document(configuration, key))
+        printer.document(document(session.configuration, key))
     elif printer.form == "tsv":
         printer.separated(("name", "value"), [(key, to_text(value))])
     else:
         printer.text(to_text(value))
 
 
-def check(
-    files: Files = None,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    output: Output = None,
-    json: Json = False,
-    quiet: Quiet = False,
-    color: Color = None,
-) -> int:
+@command(
+    "config check",
+    "yopp config check",
+    "yopp config check /etc/hadoop/yarn-site.xml",
+    needs=Needs.QUIET_HOST,
+)
+def check(session: Session, files: Files = None) -> int:
     """Read the configuration, or each FILE alone, and list everything that is wrong with it. Exits 78 if
     anything is."""
     from ...settings.loading import examine
 
-    printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
-    context = Context.of(conf=conf, define=define, run_dir=run_dir)
+    printer, context = session.printer, session.context
     checked: list[Findings] = [
         examine(chosen, context.define, environ=os.environ, state_dir=context.run_dir.state_dir)
         for chosen in ([[file] for file in files] if files else [list(context.conf)])
@@ -144,33 +117,30 @@ def check(
     for findings in checked:
         for problem in findings.problems:
             out.error(problem)
-        _warn(printer, findings.warnings)
-        if not findings.problems and printer.form == "name" and not quiet:
+        for warning in findings.warnings:
+            printer.warn(warning)
+        if not findings.problems and printer.form == "name" and not printer.quiet:
             printer.ids(findings.sources)
-        elif not findings.problems and not quiet:
+        elif not findings.problems and not printer.quiet:
             printer.text("\n".join(f"{source}: ok" for source in findings.sources))
     return code
 
 
-def path(
-    conf: Conf = None,
-    output: Output = None,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+@command("config path", "yopp config path", "yopp config path --json", needs=Needs.QUIET_HOST)
+def path(session: Session) -> None:
     """Print the configuration files that yopp reads, and on stderr those that it looks for."""
     from ...settings.files import candidate_sites, check_file, chosen_files
 
-    printer = Printer.of(output=output, json=json, quiet=quiet)
-    read = chosen_files(conf or (), os.environ)
-    if conf or os.environ.get("YOPP_CONF"):
+    printer, conf = session.printer, session.context.conf
+    read = chosen_files(conf, os.environ)
+    if session.context.names_files:
         for one in read:
             check_file(one)
     candidates = candidate_sites(os.environ)
     if printer.is_json:
         printer.document({"path": {"read": read, "candidates": list(candidates)}})
         return
-    if conf or os.environ.get("YOPP_CONF"):
+    if session.context.names_files:
         printer.note("named by --conf" if conf else "named by YOPP_CONF")
     else:
         printer.note("the first that exists of:\n" + "\n".join(f"  {candidate}" for candidate in candidates))
@@ -237,8 +207,3 @@ def _check_document(checked: Sequence[Findings], code: int) -> dict[str, Any]:
         ],
         "exit": code,
     }
-
-
-def _warn(printer: Printer, warnings: Sequence[str]) -> None:
-    for warning in warnings:
-        printer.warn(warning)

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...errors import ConfigurationError, InvalidPropertyError, UsageError, YoppError
+from ...errors import ConfigurationError, InvalidPropertyError, UsageError, YoppError, reason_of
+from ..frame.command import Needs, command
 from ..frame.context import Context
-from ..frame.options import SETTINGS, Color, Conf, Define, DryRun, Json, Output, Quiet, RunDirOption, examples
+from ..frame.options import SETTINGS, DryRun
 from ..frame.output import Printer
+from ..frame.session import Session
+from .config import Key, document
 
 if TYPE_CHECKING:
     from ...settings.entries import Entry
@@ -25,25 +28,6 @@ if TYPE_CHECKING:
     from ...settings.values import Value
 
 SITE = "yarn-site.toml"
-
-
-def add_to(group: typer.Typer) -> None:
-    """Add these commands to the group ``config``."""
-    group.command(
-        "set",
-        context_settings={**SETTINGS, "ignore_unknown_options": True},  # -1 is a value
-        epilog=examples(
-            "yopp config set yarn.nodemanager.opportunistic-containers-max-queue-length 20",
-            "yopp config set --dry-run yopp.run.memory-mb 256",
-        ),
-    )(set_)
-    group.command(
-        "import",
-        epilog=examples(
-            "yopp config import --dry-run /etc/hadoop/yarn-site.xml",
-            "yopp config import /etc/hadoop/yarn-site.xml --json",
-        ),
-    )(import_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,36 +39,36 @@ class _Site:
     copied: str = ""
 
 
+@command(
+    "config set",
+    "yopp config set yarn.nodemanager.opportunistic-containers-max-queue-length 20",
+    "yopp config set --dry-run yopp.run.memory-mb 256",
+    needs=Needs.QUIET_HOST,
+    context_settings={**SETTINGS, "ignore_unknown_options": True},  # -1 is a value
+)
 def set_(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The name of one property.")],
+    session: Session,
+    key: Key,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="Its new value.")],
     dry_run: DryRun = False,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    output: Output = None,
-    json: Json = False,
-    quiet: Quiet = False,
-    color: Color = None,
 ) -> None:
     """Set a property in your configuration file, or in the one that --conf names; the rest of it stays as it is.
 
-    Without a file of your own yet it begins as a copy of the one that yopp has read so far, so that nothing else
-    changes. Clusters that run go on with what they were started with.
+    If you have no file of your own yet, it begins as a copy of the one that yopp has read so far, so that nothing else
+    changes. Running clusters keep the settings that they were started with.
     """
     from ...settings.loading import unknown_property
     from ...settings.registry import declared
     from ...settings.values import Refused, from_text
 
-    printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
-    context = Context.of(conf=conf, define=define, run_dir=run_dir)
+    printer, context = session.printer, session.context
     known = declared(key)
     if known is None:
         raise unknown_property(key)
     if not value.isprintable() and any("\ud800" <= one <= "\udfff" for one in value):
         raise InvalidPropertyError(
             f"{key} cannot be set",
-            because="the value is not UTF-8, and a file of TOML is",
+            because="the value is not UTF-8, which TOML requires",
             hint="type it in UTF-8",
         )
     try:
@@ -96,10 +80,8 @@ def set_(
         ) from None
     configuration, path = change(printer, context, {key: wanted}, dry_run=dry_run)
     if printer.is_json:
-        from .config import document
-
         printer.document({**document(configuration, key), **({"dryRun": True} if dry_run else {})})
-    elif quiet or printer.form == "name":
+    elif printer.quiet or printer.form == "name":
         printer.text(key)
     else:
         from ...settings.values import to_text
@@ -109,25 +91,24 @@ def set_(
         _tell_running(printer, context, dry_run)
 
 
+@command(
+    "config import",
+    "yopp config import --dry-run /etc/hadoop/yarn-site.xml",
+    "yopp config import /etc/hadoop/yarn-site.xml --json",
+    needs=Needs.QUIET_HOST,
+)
 def import_(
+    session: Session,
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="yarn-site.xml and other files of Hadoop's.")
+        list[str], typer.Argument(metavar="FILE...", help="yarn-site.xml and other Hadoop site files.")
     ],
     dry_run: DryRun = False,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    output: Output = None,
-    json: Json = False,
-    quiet: Quiet = False,
-    color: Color = None,
 ) -> None:
     """Take the properties of a Hadoop site file into your configuration file, and say of each whether it was taken.
 
-    What means nothing on one host is left, with the reason. Where a value is wrong nothing is written at all.
+    What has no meaning on one host is left out, with the reason. If a value is wrong, nothing at all is written.
     """
-    printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
-    context = Context.of(conf=conf, define=define, run_dir=run_dir)
+    printer, context = session.printer, session.context
     lines = _judged(files, context, printer)
     taken = {one.name: one.value for one in lines if one.taken and one.value is not None}
     if taken:
@@ -159,7 +140,7 @@ def import_(
         what = (
             f"{len(taken)} of {len(lines)} properties {'would be taken' if dry_run else 'taken'} into {path}"
         )
-        printer.note(what if taken else f"nothing to take; {path} is as it was")
+        printer.note(what if taken else f"nothing to take; {path} is unchanged")
         if taken:
             _tell_running(printer, context, dry_run)
 
@@ -199,7 +180,9 @@ def _judged(files: Sequence[str], context: Context, printer: Printer) -> list[_J
             printer.warn(warning)
         if any(not entry.from_xml for entry in reading.entries):
             raise UsageError(
-                f"{path} is no file of Hadoop's", because="it is not XML", hint="use it as it is: --conf FILE"
+                f"{path} is not a Hadoop site file",
+                because="it is not XML",
+                hint="use it as it is: --conf FILE",
             )
     findings = examine(paths, (), environ=os.environ, state_dir=context.run_dir.state_dir)
     if findings.configuration is None:
@@ -238,7 +221,7 @@ def _judge(entry: Entry, configuration: Configuration) -> _Judged:
     if to_text(value) != text.strip():
         remarks.append(f"as {to_text(value)}")
     if entry.final:
-        remarks.append("not as final: your file is the last word here")
+        remarks.append("not as final: nothing overrides your file")
     why = "; ".join(remarks)
     return _Judged(entry.name, text, entry.origin, True, value, why)
 
@@ -268,7 +251,7 @@ def _site(context: Context) -> _Site:
     path = _target(context)
     source = path
     if not os.path.lexists(path):
-        if context.conf or os.environ.get("YOPP_CONF"):
+        if context.names_files:
             return _Site(path, "")
         [source] = chosen_files((), os.environ)
     reading = read_file(source)
@@ -294,7 +277,7 @@ def change(
         if text is None:
             raise ConfigurationError(
                 f"{site.path} was not changed",
-                because="it is written in a way that only a person can add to without touching the rest",
+                because="its form does not allow a change that leaves the rest untouched",
                 hint="edit it by hand; `yopp config check` reads it",
             )
         configuration = _tried(context, path, text)
@@ -312,7 +295,7 @@ def _tried(context: Context, path: str, text: str) -> Configuration:
     from ...settings.files import chosen_files
     from ...settings.loading import load
 
-    given = chosen_files(context.conf, os.environ) if context.conf or os.environ.get("YOPP_CONF") else [path]
+    given = chosen_files(context.conf, os.environ) if context.names_files else [path]
     read = [path if os.path.realpath(one) == path else one for one in given]
     try:
         return load(
@@ -339,11 +322,11 @@ def _check_place(path: str) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise YoppError(
             f"cannot write {path}",
-            because="it is no regular file",
+            because="it is not a regular file",
             hint="--conf names another file",
         )
     if not os.access(path, os.W_OK):
-        raise _cannot_write(path, PermissionError(errno.EACCES, "it may not be written to"))
+        raise _cannot_write(path, PermissionError(errno.EACCES, "it is not writable"))
 
 
 @contextmanager
@@ -391,11 +374,11 @@ def _write(path: str, text: str) -> None:
 def _cannot_write(path: str, error: OSError) -> YoppError:
     return YoppError(
         f"cannot write {path}",
-        because=(error.strerror or str(error)).lower(),
+        because=reason_of(error),
         hint="--conf names another file",
     )
 
 
 def _tell_running(printer: Printer, context: Context, dry_run: bool) -> None:
     if not dry_run and os.path.exists(context.run_dir.rm_socket):
-        printer.note("the cluster that runs goes on as it was started: `yopp down`, then `yopp up`")
+        printer.note("the running cluster keeps its settings: `yopp down`, then `yopp up`")

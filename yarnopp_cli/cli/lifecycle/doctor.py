@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..frame.context import Context
-from ..frame.options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, examples
+from ..frame.command import Needs, command
 from ..frame.output import Printer
+from ..frame.session import Session
 from .up import Ports, with_ports
 
 if TYPE_CHECKING:
     from ...cluster.doctor import Check
+
 CHECK_KEYS = ("name", "status", "found", "why", "fix")
 
 Fix = Annotated[
@@ -24,29 +25,14 @@ Fix = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``doctor``."""
-    app.command("doctor", epilog=examples("yopp doctor", "yopp doctor --fix"))(doctor)
-
-
-def doctor(
-    fix: Fix = False,
-    ports: Ports = None,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    color: Color = None,
-) -> int:
+@command("doctor", "yopp doctor", "yopp doctor --fix", needs=Needs.EXAMINED_HOST)
+def doctor(session: Session, fix: Fix = False, ports: Ports = None) -> int:
     """Check what this host can enforce: exit code 0 all is fine, 1 something is weaker, 2 something cannot
     work."""
     from ...cluster.doctor import Surroundings, examine_host, exit_code
 
-    printer = Printer.of(output=output, json=json, quiet=quiet, color=color)
-    context = Context.of(run_dir=run_dir)
-    place = Surroundings(context.run_dir, tuple(conf or ()), tuple(with_ports(ports, define)), os.environ)
+    printer, context = session.printer, with_ports(session.context, ports)
+    place = Surroundings(context.run_dir, context.conf, context.define, os.environ)
     checks = []
     if printer.form == "tsv":
         printer.separated(CHECK_KEYS)
@@ -54,9 +40,9 @@ def doctor(
         checks.append(check)
         if printer.form == "tsv":
             printer.separated((), [tuple(_document(check).values())])
-        elif printer.form == "name" and not quiet:
+        elif printer.form == "name" and not printer.quiet:
             printer.ids([check.name])
-        elif not printer.is_json and not (quiet and check.status == "ok"):
+        elif not printer.is_json and not (printer.quiet and check.status == "ok"):
             _print(printer, check)
     code = exit_code(checks)
     if printer.is_json:

@@ -8,27 +8,15 @@ import typer
 
 from ...errors import EXIT_FAILURE, YoppError
 from ...views.text import number_of
-from ..frame.context import Context
-from ..frame.options import (
-    Color,
-    Conf,
-    Define,
-    Json,
-    Output,
-    Quiet,
-    RunDirOption,
-    Timeout,
-    Verbose,
-    Yes,
-    examples,
-)
-from ..frame.output import Printer
+from ..frame.command import Needs, command
+from ..frame.options import Timeout
+from ..frame.session import Session
 
 KeepContainers = Annotated[
     bool,
     typer.Option(
         "--keep-containers",
-        help="Leave containers running. The next `yopp up` starts a ResourceManager that knows nothing of them, "
+        help="Leave containers running. The next `yopp up` starts a ResourceManager that does not know them, "
         "and ends them; so does `yopp down`.",
     ),
 ]
@@ -38,39 +26,22 @@ ANSWER_SECONDS = 3.0
 """How long the ResourceManager has to say what would be lost."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``down``."""
-    app.command("down", epilog=examples("yopp down", "yopp down -y --force"))(down)
-
-
+@command("down", "yopp down", "yopp down -y --force", needs=Needs.HOST, asks=True)
 def down(
-    keep_containers: KeepContainers = False,
-    force: Force = False,
-    yes: Yes = False,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    timeout: Timeout = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
+    session: Session, keep_containers: KeepContainers = False, force: Force = False, timeout: Timeout = None
 ) -> int:
     """End the cluster: its applications, its nodes and the ResourceManager.
 
-    It also clears up after daemons that were killed. With containers running it asks first. Nothing running
-    is fine.
+    It also removes what killed daemons left. With containers running it asks first. Succeeds if nothing is running.
     """
     from ...cluster.ending import STOP_SECONDS, take_down
 
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    context = Context.looking(conf=conf, define=define, run_dir=run_dir)
-    if not keep_containers and not _may_end(context, printer, yes):
+    printer = session.printer
+    if not keep_containers and not _may_end(session):
         printer.note("nothing was ended")
         return EXIT_FAILURE
     report = take_down(
-        context.run_dir,
+        session.run_dir,
         keep_containers=keep_containers,
         force=force,
         timeout=STOP_SECONDS if timeout is None else timeout,
@@ -80,7 +51,7 @@ def down(
     if printer.is_json:
         cleared = {"containers": list(report.cleared.containers), "cgroups": list(report.cleared.cgroups)}
         printer.document({"yopp": {"ended": list(report.ended), "cleared": cleared}})
-    elif quiet:
+    elif printer.quiet:
         pass
     elif printer.form == "name":
         printer.ids(report.ended)
@@ -91,20 +62,18 @@ def down(
     return EXIT_FAILURE if report.cleared.problems else 0
 
 
-def _may_end(context: Context, printer: Printer, yes: bool) -> bool:
+def _may_end(session: Session) -> bool:
     """Whether nothing would be lost, or the person agrees. Raises UsageError where nobody can be asked."""
-    if yes:
+    if session.yes:
         return True
     try:
-        with context.client() as client:
+        with session.context.client() as client:
             info = client.cluster_info(timeout=ANSWER_SECONDS)
     except YoppError:
-        return True  # what does not answer cannot be asked; its containers are its own no more
+        return True  # an RM that does not answer cannot say what would be lost
     live = info.containers_running + info.containers_queued + info.containers_paused
-    if not live:
-        return True
-    return printer.confirm(
-        f"End the cluster, and with it {live} container{'' if live == 1 else 's'}?", yes=False
+    return not live or session.printer.confirm(
+        f"End the cluster and its {number_of(live, 'container')}?", yes=False
     )
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
-
 from ...errors import EXIT_NOT_RUNNING
 from ...views.text import megabytes, timestamp
-from ..frame.context import Context
-from ..frame.options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, Verbose, examples
+from ..frame.command import command
 from ..frame.output import Printer
+from ..frame.session import Session
 
 if TYPE_CHECKING:
     from ...cluster.inspection import ClusterStatus, NodeStatus
@@ -18,28 +16,17 @@ if TYPE_CHECKING:
 EXIT_PARTLY = 4
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``status``."""
-    app.command("status", epilog=examples("yopp status", "yopp status --json"))(status)
-
-
-def status(
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
-) -> int:
+@command("status", "yopp status", "yopp status --json", yarn=True)
+def status(session: Session) -> int:
     """Say whether the cluster runs: exit code 0 if it does, 3 if it is stopped, 4 if it is neither."""
     from ...cluster.inspection import inspect_cluster
 
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    context = Context.looking(conf=conf, define=define, run_dir=run_dir)
-    context.warn_of_slips(printer)
-    return report(printer, inspect_cluster(context.run_dir))
+    if session.yarn is not None:
+        from . import yarn_status
+
+        return yarn_status.report(session.printer, session.yarn)
+    session.context.warn_of_slips(session.printer)
+    return report(session.printer, inspect_cluster(session.run_dir))
 
 
 def report(printer: Printer, seen: ClusterStatus) -> int:
@@ -94,7 +81,11 @@ def _lines(seen: ClusterStatus) -> list[str]:
         head += f" since {timestamp(info.started_at_ms)}, {stays}"
     lines = [head]
     web = f", http://{info.http_address}/cluster" if info is not None and info.http_address else ""
-    rm = f"process {seen.rm.process.pid}, {seen.run_dir.rm_socket}" if seen.rm is not None else "does not run"
+    rm = (
+        f"process {seen.rm.process.pid}, {seen.run_dir.rm_socket}"
+        if seen.rm is not None
+        else "is not running"
+    )
     lines.append(f"  rm {rm}{web}")
     lines += [f"  nm {node_line(seen, node)}" for node in seen.nodes]
     if info is not None:
@@ -109,15 +100,15 @@ def _lines(seen: ClusterStatus) -> list[str]:
 def node_line(seen: ClusterStatus, node: NodeStatus) -> str:
     """One node in words."""
     if node.daemon is None:
-        return f"{node.node_id} does not run"
+        return f"{node.node_id} is not running"
     from ...cluster.inspection import node_state
 
     state = node_state(node)
     words = {
-        "DISCONNECTED": "is alive, and cannot reach the ResourceManager since "
+        "DISCONNECTED": "has not reached the ResourceManager since "
         + timestamp(node.own.rm_lost_at_ms if node.own is not None else 0),
-        "UNRESPONSIVE": "is alive, and does not answer",
-        "NEW": "is alive, and registers with the ResourceManager",
+        "UNRESPONSIVE": "is running and does not answer",
+        "NEW": "is registering with the ResourceManager",
     }
     parts = [words.get(state, state), f"process {node.daemon.process.pid}"]
     size = node.report.total if node.report is not None else node.own.total if node.own is not None else None

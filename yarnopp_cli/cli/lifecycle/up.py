@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+import select
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...errors import UsageError
+from ...errors import EXIT_INTERRUPTED, InvalidStateError, UsageError, YoppError, reason_of
 from ...views.text import number_of
+from ..frame.command import Needs, command
 from ..frame.context import Context
-from ..frame.options import (
-    Color,
-    Conf,
-    Define,
-    Json,
-    Output,
-    Quiet,
-    RunDirOption,
-    Timeout,
-    Verbose,
-    examples,
-    size_mb,
-)
-from ..frame.output import Printer
+from ..frame.options import Timeout, size_mb
+from ..frame.output import Printer, flush
+from ..frame.session import Session
+from .status import daemons
+
+if TYPE_CHECKING:
+    from ...cluster.capacity import Wish
+    from ...cluster.inspection import ClusterHandle
 
 Nodes = Annotated[
     int | None,
@@ -41,8 +42,6 @@ Vcores = Annotated[
     int | None,
     typer.Option("--vcores", metavar="V", help="Vcores of each node. [default: the cores, divided]"),
 ]
-
-
 Ports = Annotated[
     str | None,
     typer.Option(
@@ -50,21 +49,19 @@ Ports = Annotated[
         metavar="auto",
         envvar="YOPP_PORTS",
         show_envvar=False,
-        help="auto: serve the REST API and the pages on free ports, and say which. [env: YOPP_PORTS]",
+        help="auto: serve the REST API and the pages on free ports, and print which. [env: YOPP_PORTS]",
     ),
 ]
 AUTO_PORTS = (
     "yarn.resourcemanager.webapp.address=localhost:0",
     "yarn.nodemanager.webapp.address=localhost:0",
 )
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``up``."""
-    app.command("up", epilog=examples("yopp up", "yopp up --nodes 2 --memory 1024"))(up)
-
-
+@command("up", "yopp up", "yopp up --nodes 2 --memory 1024", needs=Needs.HOST)
 def up(
+    session: Session,
     nodes: Nodes = None,
     memory: Memory = None,
     vcores: Vcores = None,
@@ -75,57 +72,42 @@ def up(
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Return at once; `yopp status` says when it is ready.")
     ] = False,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
     timeout: Timeout = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
 ) -> int:
     """Start the cluster: a ResourceManager and its NodeManagers.
 
     What runs already is joined, what is missing is started; a cluster that a job started for itself is made
-    to stay. A cluster that runs with other settings than those asked for is left alone, and the command
+    to stay. A cluster that runs with other settings than those asked for is not changed, and the command
     fails.
     """
     from ...cluster.capacity import Wish
     from ...cluster.inspection import cluster_document, inspect_cluster
     from ...cluster.starting import START_SECONDS, ensure_cluster
     from ...cluster.state import STAY
-    from ..frame.output import flush as output_flush
-    from . import up_ways
 
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    context = Context.of(conf=conf, define=with_ports(ports, define), run_dir=run_dir)
+    printer, context = session.printer, with_ports(session.context, ports)
     for line in context.configuration.warnings:
         printer.warn(line)
     if foreground and no_wait:
         raise UsageError(
             "--foreground and --no-wait exclude each other",
-            because="one stays and the other goes at once",
+            because="one stays and the other returns at once",
             hint="give one of them",
         )
     if foreground:
-        up_ways.refuse_running(context)
-    if no_wait:
-        again = _words(nodes, memory, vcores, ports, conf, define, run_dir, timeout)
-        log = up_ways.begin_behind(context, Wish(nodes, memory, vcores), again)
-        if log is not None:
-            if printer.is_json:
-                printer.document(cluster_document(inspect_cluster(context.run_dir)))
-            elif not quiet:
-                printer.text(
-                    f"starting: `yopp status` says when it is ready; {log} has the rest of the story"
-                )
-            return 0
+        _refuse_running(context)
+    wish = Wish(nodes, memory, vcores)
+    if no_wait and (log := _begin_behind(context, wish, timeout)) is not None:
+        if printer.is_json:
+            printer.document(cluster_document(inspect_cluster(context.run_dir)))
+        elif not printer.quiet:
+            printer.text(f"starting: `yopp status` says when it is ready; errors are logged to {log}")
+        return 0
     handle = ensure_cluster(
         context.configuration,
         context.run_dir,
         lifetime=STAY,
-        wish=Wish(nodes, memory, vcores),
+        wish=wish,
         timeout=START_SECONDS if timeout is None else timeout,
     )
     for line in handle.warnings:
@@ -133,55 +115,151 @@ def up(
     if printer.is_json:
         printer.document(cluster_document(inspect_cluster(context.run_dir)))
     elif not printer.for_people:
-        from .status import daemons
-
         daemons(printer, inspect_cluster(context.run_dir))
     else:
-        sizes = ", ".join(
-            f"nm {node.node_id} ({number_of(node.total.vcores, 'vcore')}, {node.total.memory} MB)"
-            for node in sorted(handle.nodes, key=lambda one: one.node_id)
-            if node.state.value == "RUNNING"
-        )
-        web = handle.info.http_address
-        pages = f", web http://{web}/cluster/nodes" if web else ""
-        printer.text(f"up: rm {context.run_dir.rm_socket}, {sizes}{pages}")
-        if verbose and handle.started:
+        printer.text(_sentence(handle))
+        if printer.verbose and handle.started:
             printer.note(f"started {', '.join(handle.started)}")
     if not foreground:
         return 0
-    output_flush()
-    return up_ways.stay(context, printer)
+    flush()
+    return _stay(context, printer)
 
 
-def _words(
-    nodes: int | None,
-    memory: int | None,
-    vcores: int | None,
-    ports: str | None,
-    conf: list[str] | None,
-    define: list[str] | None,
-    run_dir: str | None,
-    timeout: float | None,
-) -> list[str]:
-    """The arguments of this command, for the process that does it instead."""
-    sizes = (("--nodes", nodes), ("--memory", memory), ("--vcores", vcores), ("--ports", ports))
-    more = (("--run-dir", run_dir), ("--timeout", None if timeout is None else f"{timeout}s"))
-    words = [word for option, value in (*sizes, *more) if value is not None for word in (option, str(value))]
-    words += [word for path in conf or () for word in ("--conf", path)]
-    return words + [word for text in define or () for word in ("-D", text)]
-
-
-def with_ports(ports: str | None, define: list[str] | None) -> list[str]:
-    """The properties of the command line, and those that ``--ports auto`` stands for, which any of them overrides.
-
-    Raises UsageError.
-    """
+def with_ports(context: Context, ports: str | None) -> Context:
+    """The same with the properties that ``--ports auto`` stands for, which a -D overrides. Raises UsageError."""
     if not ports:
-        return list(define or ())
+        return context
     if ports != "auto":
         raise UsageError(
             f"--ports has no {ports}",
             because="it takes auto, for free ports",
             hint="-Dyarn.resourcemanager.webapp.address=localhost:18088 names one",
         )
-    return [*AUTO_PORTS, *(define or ())]
+    return replace(context, define=(*AUTO_PORTS, *context.define))
+
+
+def _sentence(handle: ClusterHandle) -> str:
+    sizes = ", ".join(
+        f"nm {node.node_id} ({number_of(node.total.vcores, 'vcore')}, {node.total.memory} MB)"
+        for node in sorted(handle.nodes, key=lambda one: one.node_id)
+        if node.state.value == "RUNNING"
+    )
+    web = handle.info.http_address
+    return f"up: rm {handle.run_dir.rm_socket}, {sizes}" + (
+        f", web http://{web}/cluster/nodes" if web else ""
+    )
+
+
+# -- --no-wait -----------------------------------------------------------------------------------------
+
+
+def _begin_behind(context: Context, wish: Wish, timeout: float | None) -> str | None:
+    """Have another process start the cluster; the file that it logs to, None where a cluster serves already.
+
+    What can be known to be wrong is refused here. Raises YoppError.
+    """
+    from ...cluster.capacity import plan_capacity
+    from ...cluster.inspection import join
+    from ...cluster.launching import daemon_environment
+
+    joined = join(context.run_dir) if context.run_dir.exists() else None
+    if joined is not None and joined.info.nodes_running:
+        return None
+    context.run_dir.prepare()
+    if joined is None:
+        plan_capacity(context.configuration, wish)
+    path = context.run_dir.log_file("up")
+    try:
+        log = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "yarnopp_cli", "up", *_words(context, wish, timeout)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=daemon_environment(os.environ),
+                start_new_session=True,
+            )
+        finally:
+            os.close(log)
+    except OSError as error:
+        raise YoppError(
+            "the cluster was not started",
+            because=reason_of(error),
+            hint="`yopp doctor` looks at what this host allows",
+        ) from None
+    process.returncode = 0  # it is not ours to wait for
+    return path
+
+
+def _words(context: Context, wish: Wish, timeout: float | None) -> list[str]:
+    """The arguments of this command, for the process that does it instead."""
+    options = (
+        ("--nodes", wish.nodes),
+        ("--memory", wish.memory_mb),
+        ("--vcores", wish.vcores),
+        ("--timeout", None if timeout is None else f"{timeout}s"),
+        ("--run-dir", context.run_dir.path),
+        *(("--conf", path) for path in context.conf),
+        *(("-D", text) for text in context.define),
+    )
+    return [word for option, value in options if value is not None for word in (option, str(value))]
+
+
+# -- --foreground --------------------------------------------------------------------------------------
+
+
+def _refuse_running(context: Context) -> None:
+    """Raise InvalidStateError where daemons are running already, which Ctrl-C would end."""
+    if context.run_dir.exists() and (daemons := context.run_dir.daemons()):
+        raise InvalidStateError(
+            "a cluster is already running here",
+            because=f"{daemons[0].name} is process {daemons[0].process.pid}, and --foreground ends what it started",
+            hint="`yopp down` first, or leave out --foreground",
+        )
+
+
+def _stay(context: Context, printer: Printer) -> int:
+    """Wait for a signal and end the cluster, or until it has been ended; the exit code."""
+    from ...cluster.ending import TERM_SECONDS, take_down
+
+    daemon = context.run_dir.daemon("rm")
+    try:
+        watched = -1 if daemon is None else os.pidfd_open(daemon.process.pid)
+    except ProcessLookupError:
+        watched = -1
+    received: list[int] = []
+    reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    previous = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    try:
+        for number in _ENDING:
+            signal.signal(number, lambda got, _: received.append(got))
+        if watched >= 0:
+            printer.note("in the foreground: Ctrl-C or SIGTERM ends the cluster")
+        poll = select.poll()
+        poll.register(reading, select.POLLIN)
+        if watched >= 0:
+            poll.register(watched, select.POLLIN)
+            while not received and not any(fd == watched for fd, _ in poll.poll()):
+                os.read(reading, 64)
+        if received:
+            name = signal.Signals(received[0]).name
+            printer.note(f"{name}: ending the cluster")
+            take_down(context.run_dir, force=True, timeout=TERM_SECONDS)
+            return EXIT_INTERRUPTED if received[0] == signal.SIGINT else 0
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+        signal.set_wakeup_fd(previous)
+        for descriptor in (reading, writing, *([watched] if watched >= 0 else [])):
+            os.close(descriptor)
+    if os.path.exists(context.run_dir.nodes_file) and context.run_dir.daemons():
+        raise YoppError(
+            "the ResourceManager has ended",
+            because="this command did not end it",
+            hint=f"its log is {context.run_dir.log_file('rm')}; `yopp up` starts it again, `yopp down` ends the nodes",
+        )
+    printer.note("the cluster has been ended")
+    return 0

@@ -11,6 +11,7 @@ import typer
 
 from executor.records import ExecutionType
 
+from ...client.limits import node_facts
 from ...errors import EXIT_FAILURE, InvalidStateError, UsageError
 from ...records.client_protocol import GetContainersRequest
 from ...records.ids import ApplicationAttemptId
@@ -32,7 +33,7 @@ from ..frame.listing import empty_text
 from ..frame.naming import application, containers, of_application, words
 from ..frame.options import ContainerIds, DryRun, NoWait, OfApplication, Timeout, Words
 from ..frame.session import Session
-from .container_details import await_containers, live, node_facts, show_details
+from .container_details import await_containers, live, show_details
 
 if TYPE_CHECKING:
     from ...client.local import YarnClient

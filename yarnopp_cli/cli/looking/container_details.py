@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from executor.settings import ExecutorSettings
-
-from ...errors import EXIT_TIMEOUT, ConnectionFailedError, InvalidStateError, YoppError
-from ...records.reports import ContainerReport, NodeReport
+from ...client.limits import node_facts
+from ...errors import EXIT_TIMEOUT, InvalidStateError, YoppError
+from ...records.reports import ContainerReport
 from ...views import containers as view
 from ...views.containers import CONTAINERS
 from ..frame.session import Session
@@ -18,9 +16,6 @@ from ..frame.session import Session
 if TYPE_CHECKING:
     from ...client.local import YarnClient
 
-_STRICT = "yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage"
-_ENFORCED = "yarn.nodemanager.resource.memory.enforced"
-_PIDS = "yopp.nodemanager.container.pids-max"
 _LIMITS_UNTOLD = "not known: YARN's REST API does not tell them"
 
 
@@ -55,36 +50,6 @@ def show_details(
 
 def _without_limits(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(name, _LIMITS_UNTOLD if name == "Limits" else value) for name, value in pairs]
-
-
-def node_facts(
-    client: YarnClient, all_nodes: Sequence[NodeReport], reports: Sequence[ContainerReport]
-) -> dict[str, view.NodeFacts]:
-    """How each node of these containers limits them; nodes that do not answer are left out."""
-    wanted = {report.node_id for report in reports}
-    settings = _executor_settings(client.cluster_info().properties) if wanted else ExecutorSettings()
-    facts = {}
-    for node in all_nodes:
-        if node.node_id not in wanted:
-            continue
-        try:
-            info = client.node_info(node)
-        except ConnectionFailedError:
-            continue
-        cores = len(os.sched_getaffinity(0))
-        facts[node.node_id] = view.NodeFacts(info.cgroups, info.total, cores, settings)
-    return facts
-
-
-def _executor_settings(properties: dict[str, str]) -> ExecutorSettings:
-    """Those settings that decide about limits, from what the cluster says it was started with."""
-    defaults = ExecutorSettings()
-    pids = properties.get(_PIDS, "")
-    return ExecutorSettings(
-        strict_resource_usage=properties.get(_STRICT, str(defaults.strict_resource_usage)).lower() == "true",
-        memory_enforced=properties.get(_ENFORCED, str(defaults.memory_enforced)).lower() == "true",
-        pids_max=int(pids) if pids.isdecimal() else defaults.pids_max,
-    )
 
 
 def live(report: ContainerReport) -> ContainerReport:

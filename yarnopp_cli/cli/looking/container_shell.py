@@ -65,7 +65,7 @@ def shell_into(
     report = session.client.container(one_of(containers(session.client, [id_]), id_))
     _check(report)
     from executor.linux.joining import run_in, shell_of
-    from executor.linux.process import CannotLaunchError
+    from executor.linux.shim import CannotLaunchError
 
     place = _place(report)
     if not report.cgroup:

@@ -138,11 +138,13 @@ class _Stream:
         since = self._request.since
         answer = self._client.events(replace(self._request, limit=BATCH, wait_ms=round(wait * 1000)))
         if answer.next < since:
-            self._printer.warn("this is another ResourceManager than before: the numbers begin anew")
+            self._printer.warn("this is another ResourceManager than before: sequence numbers start again")
             self._request = replace(self._request, since=0)
             return True
         if since and answer.oldest > since + 1:
-            self._printer.warn(f"{answer.oldest - since - 1} events before {answer.oldest} are forgotten")
+            self._printer.warn(
+                f"{answer.oldest - since - 1} events before {answer.oldest} are no longer remembered"
+            )
         self._print(answer.events)
         self._request = replace(self._request, since=answer.next)
         return len(answer.events) == BATCH
@@ -173,7 +175,7 @@ def _beginning(text: str | None) -> tuple[int, int]:
             return 0, round(datetime.fromisoformat(text).timestamp() * 1000)
         except ValueError as error:
             raise UsageError(
-                f"--since {text} is no time", because=str(error), hint="--since 2026-01-31T12:00:00Z"
+                f"--since {text} is not a time", because=str(error), hint="--since 2026-01-31T12:00:00Z"
             ) from None
     try:
         return 0, round((time.time() - duration(text)) * 1000)
@@ -201,8 +203,8 @@ def _kinds(text: str | None) -> tuple[EventKind, ...]:
         matching = exact or [kind for kind in EventKind if _begins(kind.value, wanted)]
         if not matching:
             raise UsageError(
-                f"--kind has no {word.strip()}",
-                because="no kind of event is called so",
+                f"--kind {word.strip()} matches no kind of event",
+                because="no kind has a word that begins so",
                 hint="choose from " + ", ".join(kind.value for kind in EventKind),
             )
         found.update(dict.fromkeys(matching))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json as jsonlib
 import os
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,10 +14,10 @@ from ...records.history import ApplicationHistory, GetEventsRequest, HistoryEven
 from ...records.reports import FINAL_STATES
 from ...report import timeline
 from ...rpc.plain import decode
-from ..frame.context import Context
+from ..frame.command import command
 from ..frame.naming import application
-from ..frame.options import Color, Conf, Define, Json, Output, Quiet, RunDirOption, Verbose, examples
-from ..frame.output import Printer
+from ..frame.options import Live
+from ..frame.session import Session
 
 if TYPE_CHECKING:
     from ...client.local import YarnClient
@@ -26,41 +25,33 @@ if TYPE_CHECKING:
 BATCH = 10_000
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``report``."""
-    app.command("report", epilog=examples("yopp report last", "yopp report 3 --out report.html"))(report)
-
-
+@command("report", "yopp report last", "yopp report 3 --out report.html")
 def report(
-    app: Annotated[str, typer.Argument(metavar="APPLICATION", help="Full id, `last`, or unique suffix.")],
+    session: Session,
+    app: Annotated[
+        str,
+        typer.Argument(metavar="APPLICATION", help="Full id, `last`, or unique suffix."),
+        Live(("app",)),
+    ],
     out: Annotated[
         str,
         typer.Option(
             "--out", metavar="FILE", help="Where to write it; - is standard output. [default: <id>.html]"
         ),
     ] = "",
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
 ) -> None:
-    """Write one self-contained HTML file about a job: who ran, queued and stood still, when and where.
+    """Write one self-contained HTML file about a job: when and where its containers ran, queued and were paused.
 
-    It shows the use of the nodes and how long containers waited, too. It needs Matplotlib (the extra `report`);
+    It also shows the use of the nodes and how long containers waited. It needs Matplotlib (the extra `report`);
     with --json the figures are printed instead. Jobs of clusters that have ended are found too.
     """
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    context = Context.looking(conf=conf, define=define, run_dir=run_dir)
+    printer = session.printer
     if not printer.is_json:
         from ...report.plots import available
 
         available()
-    history = find(context, app, printer)
-    now = history.kept_at_ms or time.time_ns() // 1_000_000
+    history = find(session, app)
+    now = history.kept_at_ms or session.now_ms
     found = timeline.lines(history.events, now)
     vcores = sum(node.total.vcores for node in history.nodes)
     numbers = timeline.figures(found, vcores)
@@ -72,8 +63,8 @@ def report(
         return
     if not found:
         raise YoppError(
-            f"nothing is known of the containers of {history.application.application_id}",
-            because="it has had none, or its events have been forgotten",
+            f"no containers of {history.application.application_id} are known",
+            because="it has had none, or its events are no longer kept",
             hint="yopp.resourcemanager.event-history.size says how many are remembered",
         )
     page = _page(history, found, numbers, vcores)
@@ -125,40 +116,39 @@ def _page(
 
 def _unstarted(found: list[timeline.Line]) -> str:
     number = sum(1 for one in found if not one.has_run)
-    return f" {number} did not come to run." if number else ""
+    return f" {number} never ran." if number else ""
 
 
-def find(context: Context, word: str, printer: Printer | None = None) -> ApplicationHistory:
+def find(session: Session, word: str) -> ApplicationHistory:
     """The history of the job that ``word`` means: asked of the cluster, or read from what was kept.
 
     Raises ApplicationNotFoundError; ConnectionFailedError where there is neither.
     """
-    kept = kept_histories(context)
+    kept = kept_histories(session)
     try:
-        client = context.client(printer)
+        client = session.client
     except ConnectionFailedError:
         if not kept:
             raise
-        return _read(context, application(kept, word))
-    with client:
-        known = [one.application_id for one in client.applications()]
-        # A number or suffix means one of this cluster's jobs first: ids of earlier clusters end the same way.
-        try:
-            named = application(known, word)
-        except ApplicationNotFoundError:
-            named = application(kept, word)
-        if named not in known:
-            return _read(context, named)
-        if client.application(named).state in FINAL_STATES and named in kept:
-            with contextlib.suppress(ApplicationNotFoundError):
-                return _read(context, named)
-        return _ask(client, named)
+        return _read(session, application(kept, word))
+    known = [one.application_id for one in client.applications()]
+    # A number or suffix means one of this cluster's jobs first: ids of earlier clusters end the same way.
+    try:
+        named = application(known, word)
+    except ApplicationNotFoundError:
+        named = application(kept, word)
+    if named not in known:
+        return _read(session, named)
+    if client.application(named).state in FINAL_STATES and named in kept:
+        with contextlib.suppress(ApplicationNotFoundError):
+            return _read(session, named)
+    return _ask(client, named)
 
 
-def kept_histories(context: Context) -> list[str]:
+def kept_histories(session: Session) -> list[str]:
     """Ids of applications whose history was kept, the oldest first."""
     try:
-        names = os.listdir(context.run_dir.history_dir)
+        names = os.listdir(session.run_dir.history_dir)
     except OSError:
         return []
     found = [
@@ -169,8 +159,8 @@ def kept_histories(context: Context) -> list[str]:
     return sorted(found, key=lambda name: (len(name), name))
 
 
-def _read(context: Context, application_id: str) -> ApplicationHistory:
-    path = os.path.join(context.run_dir.history_dir, f"{application_id}.json")
+def _read(session: Session, application_id: str) -> ApplicationHistory:
+    path = os.path.join(session.run_dir.history_dir, f"{application_id}.json")
     try:
         with open(path, "rb") as file:
             return decode(ApplicationHistory, jsonlib.load(file))

@@ -13,21 +13,11 @@ from ...records.client_protocol import GetContainersRequest
 from ...records.reports import ContainerReport, NodeReport, NodeState
 from ...views import stats as view
 from ...views.containers import is_live, shown_state
-from ..frame.context import Context
+from ..frame.command import command
 from ..frame.naming import applications, containers, is_container, nodes, spread, words
-from ..frame.options import (
-    Color,
-    Conf,
-    Define,
-    Json,
-    Output,
-    Quiet,
-    RunDirOption,
-    Verbose,
-    duration,
-    examples,
-)
+from ..frame.options import Live, duration
 from ..frame.output import Printer, is_terminal_out
+from ..frame.session import Session
 
 if TYPE_CHECKING:
     from ...client.local import YarnClient
@@ -35,55 +25,41 @@ if TYPE_CHECKING:
 LEAST_DELAY = 0.1
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``stats``."""
-    app.command("stats", epilog=examples("yopp stats", "yopp stats -n 10 -d 5 --json last"))(stats)
-
-
+@command("stats", "yopp stats", "yopp stats -n 10 -d 5 --json last")
 def stats(
+    session: Session,
     ids: Annotated[
         list[str] | None,
         typer.Argument(metavar="[ID]...", help="Only these nodes, applications or containers; - for stdin."),
+        Live(("app", "container", "node")),
     ] = None,
     count: Annotated[
-        int, typer.Option("-n", "--count", metavar="N", min=0, help="So many samples; 0 until Ctrl-C.")
+        int, typer.Option("-n", "--count", metavar="N", min=0, help="How many samples; 0 until Ctrl-C.")
     ] = 1,
     delay: Annotated[
         float, typer.Option("-d", "--delay", metavar="DUR", parser=duration, help="The time between them.")
     ] = 1.0,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
 ) -> None:
     """Print measured CPU and memory of nodes and live containers beside what they were allocated.
 
     CPU is in percent of one core, between two measurements of the node. With --json one object a line and node.
-    Of what was named and has ended, the last figures are shown: mean CPU, and memory at most.
+    For what has ended, the last figures are shown: mean CPU and peak memory.
     """
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
     if delay < LEAST_DELAY:
         raise UsageError(
-            f"--delay {delay:g} makes no sense",
-            because=f"it takes at least {LEAST_DELAY} seconds",
-            hint="-d 1",
+            f"--delay must be at least {LEAST_DELAY} s", because=f"it is {delay:g} s", hint="-d 1"
         )
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        sampler = _Sampler(client, _chosen(client, ids))
-        sampler.sample()  # rates need two
-        taken = 0
-        while count == 0 or taken < count:
-            time.sleep(delay)
-            samples = sampler.sample()
-            if taken == 0:
-                for line in sampler.remarks:
-                    printer.note(line)
-            _show(printer, samples, first=taken == 0)
-            taken += 1
+    sampler = _Sampler(session.client, _chosen(session.client, ids))
+    sampler.sample()  # rates need two
+    taken = 0
+    while count == 0 or taken < count:
+        time.sleep(delay)
+        samples = sampler.sample()
+        if taken == 0:
+            for line in sampler.remarks:
+                session.printer.note(line)
+        _show(session.printer, samples, first=taken == 0)
+        taken += 1
 
 
 _Samples = list[tuple[NodeReport, view.Stat, list[view.Stat]]]
@@ -115,7 +91,7 @@ class _Sampler:
         self.remarks: list[str] = []
 
     def sample(self) -> _Samples:
-        """Each node with its containers, now; ``remarks`` say of what was named and has none."""
+        """Each node with its containers, now; ``remarks`` name what has none of them."""
         every = self._client.nodes()
         reports = [one for one in self._client.containers(nodes=every) if is_live(one)]
         ended = self._last_known(every, reports)
@@ -125,29 +101,23 @@ class _Sampler:
             if node.state in (NodeState.LOST, NodeState.SHUTDOWN):
                 continue
             here = [
-                view.container_stat(one, self._rates.cpu(one, t), t, shown_state(one))
+                (one, view.container_stat(one, self._rates.cpu(one, t), t, shown_state(one)))
                 for one in reports
                 if one.node_id == node.node_id
             ]
-            shown = [
-                stat
-                for stat, one in zip(
-                    here, (one for one in reports if one.node_id == node.node_id), strict=True
-                )
-                if self._wants(one)
-            ]
+            shown = [stat for one, stat in here if self._wants(one)]
             shown += [
                 view.ended_stat(one, t, shown_state(one)) for one in ended if one.node_id == node.node_id
             ]
             if self._chosen is None or shown or node.node_id in self._chosen:
-                found.append((node, view.node_stat(node, here, t), shown))
+                found.append((node, view.node_stat(node, [stat for _, stat in here], t), shown))
         self._rates.forget_others(one.container_id for one in reports)
         return found
 
     def _last_known(
         self, every: Sequence[NodeReport], live: Sequence[ContainerReport]
     ) -> list[ContainerReport]:
-        """The ended containers of what was named and has none that lives."""
+        """The ended containers of what was named and has no live ones."""
         there = {name for one in live for name in (one.container_id, one.application_id)}
         there.update(node.node_id for node in every)
         missing = sorted((self._chosen or set()) - there)
@@ -162,7 +132,7 @@ class _Sampler:
         ]
         known = {name for one in found for name in (one.container_id, one.application_id)}
         self.remarks = [
-            f"{name} has no container that lives: these are the last figures of those that have ended"
+            f"{name} has no live containers: these are the last figures of its ended ones"
             if name in known and not is_container(name)
             else f"{name} has ended: these are its last figures"
             if name in known

@@ -10,38 +10,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...errors import UsageError
-from ..frame.context import Context
-from ..frame.options import (
-    Color,
-    ColorMode,
-    Conf,
-    Define,
-    Json,
-    Output,
-    RunDirOption,
-    Verbose,
-    duration,
-    examples,
-)
+from ..frame.command import command
+from ..frame.options import duration
 from ..frame.output import WORDS, Printer, is_terminal
+from ..frame.session import Session
 
 if TYPE_CHECKING:
-    from ...tui.source import ClusterSource
+    from ...tui.source import Source
 
 _SHORTEST = 0.1
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``top``."""
-    app.command("top", epilog=examples("yopp top --readonly", "yopp top --batch -n 3 -d 5"))(top)
-
-
+@command("top", "yopp top --readonly", "yopp top --batch -n 3 -d 5", forms=WORDS)
 def top(
+    session: Session,
     readonly: Annotated[
         bool | None,
         typer.Option(
             "--readonly/--no-readonly",
-            help="No keys that change anything. [default: only in other people's clusters]",
+            help="Disable all keys that change anything. [default: only in other users' clusters]",
             show_default=False,
         ),
     ] = None,
@@ -69,33 +56,25 @@ def top(
     theme: Annotated[
         str | None, typer.Option("--theme", metavar="NAME", help="Textual's theme, such as ansi-dark.")
     ] = None,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    verbose: Verbose = 0,
-    color: Color = None,
 ) -> int | None:
     """Watch the cluster live: nodes, containers, applications, the queue, events, logs; kill, pause, promote.
 
     Keys are in the last line, all of them under `?`, and everything can be found by name under `:`. Without a
-    terminal, with --batch or with --json it prints frames and ends. It goes on while the cluster is away.
+    terminal, with --batch or with --json it prints frames and ends. It keeps running while the cluster is away.
     docs/top.md has a picture of every screen.
     """
-    printer = Printer.of(output=output, json=json, verbose=verbose, color=color, forms=WORDS)
     if interval < _SHORTEST:
         raise UsageError(
-            f"--interval {interval:g} makes no sense", because="it takes at least 0.1 seconds", hint="-d 1"
+            f"--interval must be at least {_SHORTEST} s", because=f"it is {interval:g} s", hint="-d 1"
         )
-    context = Context.looking(conf=conf, define=define, run_dir=run_dir)
+    printer, place = session.printer, session.run_dir
     from ...client.local import YarnClient
-    from ...tui.source import ClusterSource
+    from ...tui.source import Source
 
-    context.run_dir.check(guest=True)  # root may look at anybody's
-    YarnClient(context.run_dir.rm_socket).close()  # no cluster, no screens: exit 69 with the hint
+    place.check(guest=True)  # root may look at anybody's
+    YarnClient(place.rm_socket).close()  # no cluster, no screens: exit 69 with the hint
 
-    source = ClusterSource(context.run_dir.rm_socket, context.run_dir.path)
+    source = Source(place.rm_socket, place.path)
     plain = batch or count is not None or printer.is_json or not _has_terminal()
     try:
         if plain:
@@ -106,9 +85,7 @@ def top(
         with unechoed(sys.stdin):
             printer.status_line("yopp top: connecting …")
             try:
-                return _screens(
-                    source, _readonly(readonly, context.run_dir.path), interval, theme or "", color
-                )
+                return _screens(source, _readonly(readonly, place.path), interval, theme or "", printer.color)
             finally:
                 printer.status_line("")
     finally:
@@ -131,7 +108,7 @@ def _readonly(wanted: bool | None, run_dir: str) -> bool:
         return False
 
 
-def _frames(printer: Printer, source: ClusterSource, count: int, interval: float, rows: int | None) -> None:
+def _frames(printer: Printer, source: Source, count: int, interval: float, rows: int | None) -> None:
     """Print frames. Rates need two looks, so there is one before the first frame."""
     from ...views.top import frame
     from ...views.top.sampling import History
@@ -152,20 +129,18 @@ def _frames(printer: Printer, source: ClusterSource, count: int, interval: float
             printer.text("\n".join(["", *told] if number else told))
 
 
-def _screens(
-    source: ClusterSource, readonly: bool, interval: float, theme: str, color: ColorMode | None
-) -> int:
-    if not os.environ.get("NO_COLOR", "1") or (color is not None and color.value == "always"):
+def _screens(source: Source, readonly: bool, interval: float, theme: str, color: str | None) -> int:
+    if not os.environ.get("NO_COLOR", "1") or (color == "always"):
         os.environ.pop("NO_COLOR", None)  # Textual takes an empty one for a wish
-    if color is not None and color.value == "never":
+    if color == "never":
         os.environ["NO_COLOR"] = "1"
     from ...tui.app import THEMES, YoppTop
     from ...tui.terminal import fleeting
 
     if theme and theme not in THEMES:
         raise UsageError(
-            f"there is no theme {theme!r}",
-            because="--theme takes one of Textual's",
+            f"unknown theme {theme!r}",
+            because="--theme takes the name of one of Textual's themes",
             hint="choose from " + ", ".join(sorted(THEMES)),
         )
     app = YoppTop(source, readonly=readonly, interval=interval, theme=theme)

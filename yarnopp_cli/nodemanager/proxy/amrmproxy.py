@@ -15,7 +15,7 @@ from typing import Final
 
 from ...errors import InvalidTokenError, NotYetSupportedError, YoppError
 from ...machine.calls import CallReceived, ConnectionLost, ReplyError
-from ...machine.tokens import AMRM_PROXY_TOKEN, sign, verify
+from ...machine.tokens import AM_TOKEN_FILE, AMRM_PROXY_TOKEN, sign, verify
 from ...records.distributed_protocol import RemoteNode
 from ...records.ids import ApplicationAttemptId
 from ...records.master_protocol import (
@@ -25,7 +25,6 @@ from ...records.master_protocol import (
     RegisterApplicationMasterRequest,
 )
 from ...records.requests import ContainerLaunchContext, Token
-from ...resourcemanager.apps.manager import AM_TOKEN_FILE
 from ...settings.nodemanager import NodeManagerSettings
 from ...settings.resourcemanager import ResourceManagerSettings
 from .distributed_scheduler import DistributedScheduler, NodeDirectory

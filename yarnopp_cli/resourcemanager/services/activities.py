@@ -7,18 +7,16 @@ that can be allocated, so what stands against an ask is the same until the next 
 from __future__ import annotations
 
 from ...allocation.asks import Ask
-from ...errors import ApplicationNotFoundError, NodeNotFoundError
 from ...machine.calls import CallReceived
-from ...records.activities import (
+from ...records.scheduler_protocol import (
     ApplicationActivity,
     GetActivitiesRequest,
     GetActivitiesResponse,
     NodeActivity,
     RequestActivity,
 )
-from ..apps.applications import RMApp, RMAppAttempt
 from ..context import RMContext
-from ..nodes.nodes import RMNode
+from ..entities import RMApp, RMAppAttempt, RMNode
 from .explain_asks import AskReasons, is_gone
 
 MOST_REQUESTS = 100
@@ -35,12 +33,10 @@ class ActivitiesService:
     def get(self, call: CallReceived, request: GetActivitiesRequest, now: float) -> None:
         """Raises ApplicationNotFoundError, NodeNotFoundError."""
         context = self._context
-        if request.application_id and request.application_id not in context.applications:
-            raise ApplicationNotFoundError(
-                f"Application with id '{request.application_id}' doesn't exist in RM."
-            )
-        if request.node_id and request.node_id not in context.nodes:
-            raise NodeNotFoundError(f"Node {request.node_id} doesn't exist", hint="yopp node list")
+        if request.application_id:
+            context.application(request.application_id)
+        if request.node_id:
+            context.node(request.node_id)
         nodes = [
             node
             for name, node in context.nodes.items()
@@ -54,12 +50,7 @@ class ActivitiesService:
 
     def _application(self, app: RMApp, nodes: list[RMNode]) -> ApplicationActivity:
         attempt = app.attempt
-        asks = [
-            ask
-            for table in (attempt.guaranteed_asks, attempt.opportunistic_asks)
-            for ask in table
-            if ask.outstanding
-        ]
+        asks = [ask for table in attempt.tables for ask in table if ask.outstanding]
         return ApplicationActivity(
             app.id,
             tuple(queue.settings.name for queue in reversed(list(app.leaf.line()))),

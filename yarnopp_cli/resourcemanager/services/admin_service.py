@@ -11,44 +11,39 @@ from dataclasses import replace
 from executor.causes import Cause, CauseKind
 from executor.records import Resource
 
-from ...errors import InvalidResourceRequestError, InvalidStateError, NodeNotFoundError
+from ...errors import InvalidResourceRequestError, InvalidStateError
 from ...machine.calls import CallReceived
 from ...records.admin_protocol import (
     DrainNodesRequest,
-    DrainNodesResponse,
+    NodesResponse,
     ResumeNodesRequest,
-    ResumeNodesResponse,
     UpdateNodeResourceRequest,
     UpdateNodeResourceResponse,
 )
 from ...records.history import EventKind
 from ...records.reports import NodeReport, NodeState
+from ..container_ledger import ContainerLedger
 from ..context import RMContext
-from ..nodes.nodes import RMNode
+from ..due import Due, DueKind
+from ..entities import DRAINED, GONE, RMNode
+from ..lives import NodeEvent
+from ..reports import node_report
 
 LARGEST_NODE = Resource(2**31 - 1, 2**31 - 1)
 DRAINED_TEXT = "its node is being drained"
-_OUT = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
-_GONE = (NodeState.LOST, NodeState.SHUTDOWN)
 
 
 class AdminService:
     """Answers administrators; ``check`` at the end of each step notices nodes that are empty now."""
 
-    def __init__(self, context: RMContext) -> None:
+    def __init__(self, context: RMContext, ledger: ContainerLedger) -> None:
         self._context = context
+        self._ledger = ledger
 
     def drain(self, call: CallReceived, request: DrainNodesRequest, now: float) -> None:
         """Begin to drain nodes; draining one again only sets its time anew."""
         context = self._context
-        nodes = [self._node(node_id) for node_id in request.node_ids]
-        for node in nodes:
-            if node.state in _GONE:
-                raise InvalidStateError(
-                    f"{node.node_id} cannot be drained",
-                    because=f"it is {node.state.value}",
-                    hint="`yopp node list` shows those that run",
-                )
+        nodes = [self._present(node_id, "cannot be drained") for node_id in request.node_ids]
         containers = sum(len(node.containers) for node in nodes)
         if not request.dry_run:
             for node in nodes:
@@ -56,89 +51,74 @@ class AdminService:
         reports = self._reports(nodes)
         if request.dry_run:
             reports = tuple(replace(one, state=NodeState.DECOMMISSIONING) for one in reports)
-        context.reply(call.call_id, DrainNodesResponse(reports, containers))
+        context.reply(call.call_id, NodesResponse(reports, containers))
 
     def _drain(self, node: RMNode, timeout_ms: int, now: float) -> None:
         context = self._context
         if node.state is NodeState.DECOMMISSIONED:
             return
         if node.state is not NodeState.DECOMMISSIONING:
-            node.enter(NodeState.DECOMMISSIONING, now)
+            context.move(node, NodeEvent.DRAIN, now)
             context.draining[node.node_id] = node
             context.monitor.remove(node.node_id)
             numbers = {"containers": len(node.containers)}
             context.history.add(EventKind.NODE_DRAINING, node=node.node_id, numbers=numbers)
-            context.waiters_dirty = True
             context.nodes_changed(now, node)
-        context.deadlines.clear(("drain", node.node_id))
+        context.deadlines.clear(Due(DueKind.DRAIN, node.node_id))
         if timeout_ms >= 0:
-            context.deadlines.set(("drain", node.node_id), now + timeout_ms / 1000)
+            context.deadlines.set(Due(DueKind.DRAIN, node.node_id), now + timeout_ms / 1000)
 
     def drain_is_over(self, node_id: str, now: float) -> None:
         """A draining node's containers have had their time."""
         if (node := self._context.draining.get(node_id)) is not None:
             for container in list(node.containers.values()):
-                self._context.containers.end_at_node(
-                    container, now, Cause(CauseKind.NODE_DRAINED), f"Container ended: {DRAINED_TEXT}"
-                )
+                cause = Cause(CauseKind.NODE_DRAINED)
+                self._ledger.end_at_node(container, now, cause, f"Container ended: {DRAINED_TEXT}")
 
     def check(self, now: float) -> None:
         """Nodes that were to be drained and have nothing left are DECOMMISSIONED."""
         context = self._context
         for node in [one for one in context.draining.values() if not one.containers]:
             del context.draining[node.node_id]
-            context.deadlines.clear(("drain", node.node_id))
+            context.deadlines.clear(Due(DueKind.DRAIN, node.node_id))
             if node.state is NodeState.DECOMMISSIONING:
-                node.enter(NodeState.DECOMMISSIONED, now)
+                context.move(node, NodeEvent.DRAINED, now)
                 context.scheduler.remove_node(node)
                 context.history.add(EventKind.NODE_DRAINED, node=node.node_id)
-                context.waiters_dirty = True
                 context.nodes_changed(now, node)
 
     def resume(self, call: CallReceived, request: ResumeNodesRequest, now: float) -> None:
         """Use drained nodes again; one that is in use is left as it is."""
         context = self._context
-        nodes = [self._node(node_id) for node_id in request.node_ids]
-        for node in nodes:
-            if node.state in _GONE:
-                raise InvalidStateError(
-                    f"{node.node_id} cannot be resumed",
-                    because=f"it is {node.state.value}",
-                    hint=f"yopp nm start {node.node_id.rpartition(':')[2]}",
-                )
+        start = "yopp nm start {port}"
+        nodes = [self._present(node_id, "cannot be resumed", start) for node_id in request.node_ids]
         if not request.dry_run:
             for node in nodes:
                 self._resume(node, now)
         reports = self._reports(nodes)
         if request.dry_run:
             reports = tuple(replace(one, state=NodeState.RUNNING) for one in reports)
-        context.reply(call.call_id, ResumeNodesResponse(reports))
+        context.reply(call.call_id, NodesResponse(reports))
 
     def _resume(self, node: RMNode, now: float) -> None:
         context = self._context
-        if node.state not in _OUT:
+        if node.state not in DRAINED:
             return
         if node.state is NodeState.DECOMMISSIONED:
             context.scheduler.add_node(node)
         context.draining.pop(node.node_id, None)
-        context.deadlines.clear(("drain", node.node_id))
-        node.enter(NodeState.RUNNING, now)
+        context.deadlines.clear(Due(DueKind.DRAIN, node.node_id))
+        context.move(node, NodeEvent.RECOMMISSION, now)
         if node.usable:
             context.monitor.update(node.load)
-        context.scheduler.dirty = context.waiters_dirty = True
+        context.changes.guaranteed = True
         context.history.add(EventKind.NODE_RESUMED, node=node.node_id)
         context.nodes_changed(now, node)
 
     def resize(self, call: CallReceived, request: UpdateNodeResourceRequest, now: float) -> None:
         """Give a node another size."""
-        context, node, size = self._context, self._node(request.node_id), request.resource
+        context, node, size = self._context, self._present(request.node_id, "has no size"), request.resource
         settings = context.settings
-        if node.state in _GONE:
-            raise InvalidStateError(
-                f"{node.node_id} has no size",
-                because=f"it is {node.state.value}",
-                hint="`yopp node list` shows those that run",
-            )
         least = Resource(settings.minimum_allocation_mb, max(1, settings.minimum_allocation_vcores))
         if not least.fits_in(size):
             raise InvalidResourceRequestError(
@@ -153,7 +133,7 @@ class AdminService:
                 hint="`yopp doctor` says what this host has",
             )
         was = node.total
-        report = node.report(context.identity.wall_offset)
+        report = node_report(node, context.identity.wall_offset)
         if not request.dry_run and size != was:
             self._resize(node, size, now)
             numbers = {"memoryMB": size.memory, "vcores": size.vcores}
@@ -170,21 +150,25 @@ class AdminService:
         node.load.recompute()
         if counted:
             context.scheduler.add_node(node)
+            context.changes.guaranteed = True
         node.resized = True
         node.answer_due = node.held is not None  # else the next heartbeat's answer says it
         context.monitor.refresh(node.load)
-        context.touch_node(node)
+        context.news_for_node(node)
         context.nodes_changed(now, node)
 
     def _reports(self, nodes: list[RMNode]) -> tuple[NodeReport, ...]:
-        return tuple(node.report(self._context.identity.wall_offset) for node in nodes)
+        return tuple(node_report(node, self._context.identity.wall_offset) for node in nodes)
 
-    def _node(self, node_id: str) -> RMNode:
-        if (node := self._context.nodes.get(node_id)) is not None:
-            return node
-        raise NodeNotFoundError(
-            f"Node {node_id} doesn't exist",
-            because="none of that id has registered",
-            hint="yopp node list",
-            sought=node_id,
-        )
+    def _present(
+        self, node_id: str, refusal: str, hint: str = "`yopp node list` shows those that run"
+    ) -> RMNode:
+        """A node that is part of the cluster. Raises NodeNotFoundError, InvalidStateError."""
+        node = self._context.node(node_id)
+        if node.state in GONE:
+            raise InvalidStateError(
+                f"{node_id} {refusal}",
+                because=f"it is {node.state.value}",
+                hint=hint.format(port=node_id.rpartition(":")[2]),
+            )
+        return node

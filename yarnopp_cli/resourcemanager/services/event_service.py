@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from ...machine.calls import CallReceived
 from ...records.history import GetEventsRequest, GetEventsResponse
 from ..context import RMContext
+from ..due import Due, DueKind
 
 MAX_LIMIT = 10_000
 """Events in one answer, at most."""
@@ -38,7 +39,7 @@ class EventService:
         if self._answer(follower, even_without=request.wait_ms <= 0 or context.ending):
             return
         self._followers[call.call_id] = follower
-        context.deadlines.set(("events", str(call.call_id)), now + request.wait_ms / 1000)
+        context.deadlines.set(Due(DueKind.EVENTS, str(call.call_id)), now + request.wait_ms / 1000)
 
     def check(self) -> None:
         """Answer those whose event has come; all of them where the cluster ends."""
@@ -64,7 +65,7 @@ class EventService:
 
     def _forget(self, follower: _Follower) -> None:
         self._followers.pop(follower.call_id, None)
-        self._context.deadlines.clear(("events", str(follower.call_id)))
+        self._context.deadlines.clear(Due(DueKind.EVENTS, str(follower.call_id)))
 
     def _answer(self, follower: _Follower, *, even_without: bool) -> bool:
         """Answer if there is something to tell, or ``even_without``; whether that was so."""

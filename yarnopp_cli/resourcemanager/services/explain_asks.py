@@ -15,10 +15,10 @@ from ...explain.reasons import MOST_NAMED, beside_master, lacking, promised, too
 from ...explain.snapshot import queue_limit
 from ...records.explanation import CONTAINERS, Reason, ReasonCode, ReasonKind
 from ...records.reports import ContainerReport, NodeState
-from ..apps.applications import RMAppAttempt
 from ..context import RMContext
-from ..guaranteed import queues
-from ..nodes.nodes import RMNode
+from ..entities import RMAppAttempt, RMNode
+from ..reports import container_report, node_report
+from ..scheduler import queues
 
 MOST_TOLD = 3
 """So many nodes that take nothing new are told of."""
@@ -61,7 +61,7 @@ class AskReasons:
             return [one for one in beside[:1] if one is not None]
         usable = [node for node in large if node.usable]
         if not usable:
-            every = [one for node in large for one in unusable(node.report(0.0))]
+            every = [one for node in large for one in unusable(node_report(node, 0.0))]
             draining = [one for one in every if one.code is ReasonCode.NODE_DRAINING]
             return (draining or every)[:MOST_TOLD]
         if _is_opportunistic(ask):
@@ -75,7 +75,7 @@ class AskReasons:
         if not ask.resource.fits_in(node.total):
             return _too_big(ask, [node], ReasonKind.TOO_BIG_HERE)
         if not node.usable:
-            return next(iter(unusable(node.report(0.0))), None)
+            return next(iter(unusable(node_report(node, 0.0))), None)
         if not _is_opportunistic(ask):
             return None if node.fits_guaranteed(ask.resource) else next(iter(_promised(ask, node, ())), None)
         return _full_queues(ask, [node])
@@ -114,7 +114,7 @@ class AskReasons:
             (one for one in node.containers.values() if one.execution_type is ExecutionType.GUARANTEED),
             key=lambda one: one.allocated_at,
         )
-        reports = [one.report(offset) for one in holders]
+        reports = [container_report(one, offset) for one in holders]
         return _promised(ask, node, reports) or [Reason(ReasonKind.NEXT)]
 
 
@@ -166,7 +166,7 @@ def is_gone(node: RMNode) -> bool:
 
 def _full_queues(ask: Ask, nodes: Sequence[RMNode]) -> Reason:
     """Opportunistic containers find neither room nor a place in a queue."""
-    reports = [node.report(0.0) for node in nodes]
+    reports = [node_report(node, 0.0) for node in nodes]
     room = sum(queue_limit(report) for report in reports)
     queued = sum(report.opportunistic.queued for report in reports)
     kind = ReasonKind.QUEUES_FULL if room else ReasonKind.QUEUES_OFF

@@ -8,7 +8,6 @@ from __future__ import annotations
 from itertools import islice
 
 from ...allocation.asks import Ask
-from ...errors import ApplicationNotFoundError, ContainerNotFoundError, NodeNotFoundError
 from ...explain.estimates import Durations
 from ...explain.explanations import (
     ApplicationSnapshot,
@@ -21,9 +20,9 @@ from ...explain.snapshot import NodeSnapshot
 from ...machine.calls import CallReceived
 from ...records.explanation import Expected, ExplainRequest, ExplainResponse, Explanation, Reason, ReasonKind
 from ...records.reports import ContainerReport, YarnApplicationState
-from ..apps.applications import RMApp, RMAppAttempt
 from ..context import RMContext
-from ..nodes.nodes import RMNode
+from ..entities import RMApp, RMAppAttempt, RMNode
+from ..reports import container_report, node_report
 from .explain_asks import AskReasons, is_gone
 
 MOST_FINISHED = 500
@@ -43,60 +42,38 @@ class ExplainService:
         if name.startswith("container_"):
             explanation = self._container(name, now)
         elif name.startswith(("application_", "appattempt_")):
-            app = context.applications.get(name)
-            if app is None:
-                raise ApplicationNotFoundError(
-                    f"Application with id '{name}' doesn't exist in RM.",
-                    because=context.why_unknown(name),
-                    hint="yopp app list -a",
-                    sought=name,
-                )
+            app = context.application(name)
             explanation = self._application(app, now)
         else:
-            node = context.nodes.get(name)
-            if node is None:
-                raise NodeNotFoundError(
-                    f"Node {name} doesn't exist",
-                    because="none of that id has registered",
-                    hint="yopp node list",
-                    sought=name,
-                )
+            node = context.node(name)
             explanation = explain_node(self._snapshot(node, self._finished()), context.ms(now))
         context.reply(call.call_id, ExplainResponse(explanation))
 
     def _finished(self, app: RMApp | None = None) -> list[ContainerReport]:
         """Ended containers that estimates learn from: the latest, and the latest of ``app``."""
         offset = self._context.identity.wall_offset
-        finished = self._context.containers.finished
+        finished = self._context.finished_containers
         latest = list(islice(reversed(finished.values()), MOST_FINISHED))
         if app is not None and not any(one.app is app for one in latest):
             own = (one for one in reversed(finished.values()) if one.app is app)
             latest += islice(own, MOST_FINISHED)
-        return [one.report(offset) for one in latest]
+        return [container_report(one, offset) for one in latest]
 
     def _snapshot(self, node: RMNode, finished: list[ContainerReport]) -> NodeSnapshot:
         offset = self._context.identity.wall_offset
         return NodeSnapshot(
-            node.report(offset),
-            [one.report(offset) for one in node.containers.values()],
+            node_report(node, offset),
+            [container_report(one, offset) for one in node.containers.values()],
             finished,
             fresh=False,
         )
 
     def _container(self, container_id: str, now: float) -> Explanation:
         context = self._context
-        ledger = context.containers
-        found = ledger.live.get(container_id) or ledger.finished.get(container_id)
-        if found is None:
-            raise ContainerNotFoundError(
-                f"Container with id '{container_id}' doesn't exist in RM.",
-                because=context.why_unknown(container_id),
-                hint="yopp ps -a",
-                sought=container_id,
-            )
+        found = context.container(container_id)
         node = context.nodes.get(found.node.node_id)
         here = None if node is None else self._snapshot(node, self._finished(found.app))
-        return explain_container(found.report(context.identity.wall_offset), here, context.ms(now))
+        return explain_container(container_report(found, context.identity.wall_offset), here, context.ms(now))
 
     # -- applications ----------------------------------------------------------------------------------------
 
@@ -110,7 +87,7 @@ class ExplainService:
         finished = self._finished(app)
         durations = Durations(finished)
         asked = self._asked(attempt, durations, why=True)
-        containers = [one.report(offset) for one in attempt.containers.values()]
+        containers = [container_report(one, offset) for one in attempt.containers.values()]
         outstanding = sum(one.number for one in asked) - (
             attempt.am_ask.outstanding if attempt.am_ask is not None else 0
         )

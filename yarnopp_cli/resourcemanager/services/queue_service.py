@@ -7,18 +7,29 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from executor.records import ExecutionType, Resource
 
-from ...errors import EXIT_NO_SUCH, AccessDeniedError, InvalidStateError, RemoteError
+from ...errors import EXIT_NO_SUCH, AccessDeniedError, InvalidStateError, NotYetSupportedError, RemoteError
+from ...machine.calls import CallReceived
+from ...records.admin_protocol import RefreshQueuesRequest, RefreshQueuesResponse
+from ...records.history import EventKind
 from ...records.reports import QueueAcl, QueueReport, QueueUserReport, YarnApplicationState
 from ...records.requests import ApplicationSubmissionContext
 from ...settings.queues import DEFAULT_QUEUE, CapacitySchedulerSettings, QueueSettings, mappings_of
-from ..apps.applications import RMApp
 from ..context import RMContext
-from ..guaranteed.queues import LeafQueue, Queue, QueueTree
+from ..entities import RMApp, RMAppAttempt
+from ..scheduler.queues import LeafQueue, Queue, QueueTree, total_of
+
+QueueReader = Callable[
+    [Mapping[str, str], CapacitySchedulerSettings],
+    tuple[QueueSettings, CapacitySchedulerSettings, dict[str, str]],
+]
+"""Makes settings of properties: the queues, what holds for all of them, and the properties that are not default."""
+
+_PREFIX = "yarn.scheduler.capacity."
 
 EVERYBODY = "%user"
 MOST_PRIORITY = 1_000_000
@@ -27,15 +38,16 @@ MOST_PRIORITY = 1_000_000
 class QueueService:
     """Changes which queue applications are in, and which queues there are; reports both."""
 
-    def __init__(self, context: RMContext) -> None:
+    def __init__(self, context: RMContext, read: QueueReader | None = None) -> None:
         self._context = context
+        self._read = read
         self._mappings = mappings_of(context.capacity.queue_mappings)[0]
 
     # -- submission ------------------------------------------------------------------------------------------
 
     def place(
         self, submission: ApplicationSubmissionContext, user: str, *, privileged: bool
-    ) -> tuple[LeafQueue, ApplicationSubmissionContext]:
+    ) -> tuple[LeafQueue[RMAppAttempt], ApplicationSubmissionContext]:
         """The queue an application goes to, and what it asked for with that queue's name and defaults.
 
         ``privileged`` callers are under no ACL. Raises RemoteError for a queue that does not exist, is not a
@@ -76,7 +88,7 @@ class QueueService:
             exit_code=EXIT_NO_SUCH,
         )
 
-    def leaf(self, name: str) -> LeafQueue:
+    def leaf(self, name: str) -> LeafQueue[RMAppAttempt]:
         """The queue of that name, if applications may be in it. Raises RemoteError."""
         found = self.queue(name)
         if isinstance(found, LeafQueue):
@@ -91,7 +103,7 @@ class QueueService:
             exit_code=EXIT_NO_SUCH,
         )
 
-    def _check_entry(self, leaf: LeafQueue, user: str, *, privileged: bool) -> None:
+    def _check_entry(self, leaf: LeafQueue[RMAppAttempt], user: str, *, privileged: bool) -> None:
         """Raise what stands against one more application of ``user`` in a queue."""
         context = self._context
         if leaf.settings.state == "STOPPED":
@@ -119,12 +131,12 @@ class QueueService:
                 hint="wait for one to end",
             )
 
-    def maximum_applications(self, leaf: LeafQueue) -> int:
+    def maximum_applications(self, leaf: LeafQueue[RMAppAttempt]) -> int:
         """How many applications may live in a queue: its own number, or its share of the scheduler's."""
         own = leaf.settings.maximum_applications
         return own if own >= 0 else max(1, int(self._context.capacity.maximum_applications * leaf.share))
 
-    def _allowed(self, leaf: LeafQueue, user: str, *, administer: bool) -> bool:
+    def _allowed(self, leaf: LeafQueue[RMAppAttempt], user: str, *, administer: bool) -> bool:
         """Whether the ACL of the queue or of one above it names a user."""
         if not self._context.capacity.acl_enable:
             return True
@@ -149,7 +161,7 @@ class QueueService:
             return
         self._rehome(app, leaf)
         app.context = replace(app.context, queue=leaf.label)
-        self._context.scheduler.dirty = True
+        self._context.changes.guaranteed = True
 
     def capped(self, priority: int) -> int:
         """A priority as it is taken: no higher than the cluster's highest."""
@@ -170,8 +182,27 @@ class QueueService:
         if dry_run:
             return
         app.context = replace(app.context, priority=self.capped(priority))
-        self._context.scheduler.dirty = True
-        self._context.opportunistic_dirty = True
+        self._context.changes.guaranteed = True
+        self._context.changes.opportunistic = True
+
+    def refresh(self, call: CallReceived, request: RefreshQueuesRequest) -> None:
+        """Take other queues. Raises RemoteError, and changes nothing, where they cannot be."""
+        context = self._context
+        if self._read is None:
+            raise NotYetSupportedError("this ResourceManager was given no reader of queues")
+        given = {one.name: one.value for one in request.properties}
+        root, capacity, told = self._read(given, context.capacity)
+        added, removed, changed = _differences(context.scheduler.queues.settings, root)
+        self.replace_queues(root, capacity, dry_run=request.dry_run)
+        if not request.dry_run:
+            properties = context.identity.properties
+            for name in [name for name in properties if name.startswith(_PREFIX)]:
+                del properties[name]
+            properties.update(told)
+            paths = {"added": added, "removed": removed, "changed": changed}
+            if words := {name: ", ".join(some) for name, some in paths.items() if some}:
+                context.history.add(EventKind.QUEUES_REFRESHED, words=words)
+        context.reply(call.call_id, RefreshQueuesResponse(self.reports(), added, removed, changed, request))
 
     def replace_queues(
         self,
@@ -186,7 +217,7 @@ class QueueService:
         changes nothing, where a queue that is gone still has applications.
         """
         context = self._context
-        tree = QueueTree(settings, capacity or context.capacity)
+        tree: QueueTree[RMAppAttempt] = QueueTree(settings, capacity or context.capacity)
         homes = {app.id: tree.leaves.get(app.leaf.path) for app in context.live.values()}
         for app in context.live.values():
             if homes[app.id] is None:
@@ -207,9 +238,9 @@ class QueueService:
             assert home is not None, "checked above"
             self._rehome(app, home)
             app.context = replace(app.context, queue=home.label)
-        context.scheduler.dirty = True
+        context.changes.guaranteed = True
 
-    def _rehome(self, app: RMApp, leaf: LeafQueue) -> None:
+    def _rehome(self, app: RMApp, leaf: LeafQueue[RMAppAttempt]) -> None:
         """Take an application's attempt and guaranteed containers from its queue to another."""
         held = [
             container
@@ -238,7 +269,8 @@ class QueueService:
             return
         raise AccessDeniedError(
             f"User {user} cannot perform operation MODIFY_APP on {app.id}",
-            because=f"it is {app.user}'s, and acl_administer_queue of {app.leaf.path} does not name him",
+            because=f"it belongs to {app.user}, and acl_administer_queue of {app.leaf.path} does not name {user}",
+            hint=f"ask {app.user}, or an administrator of the queue",
         )
 
     # -- reports ---------------------------------------------------------------------------------------------
@@ -294,7 +326,7 @@ class QueueService:
             users=_users(leaves),
             containers=sum(use.workers + use.masters for one in leaves for use in one.users.values()),
             masters_limit=leaf.am_limit() if leaf else Resource(),
-            masters_used=_total(one.masters_used for one in leaves),
+            masters_used=total_of(one.masters_used for one in leaves),
             default_priority=settings.default_application_priority,
             maximum_lifetime=settings.maximum_application_lifetime,
             default_lifetime=settings.default_application_lifetime,
@@ -308,13 +340,6 @@ class QueueService:
         )
 
 
-def _total(sizes: Iterable[Resource]) -> Resource:
-    found = Resource()
-    for size in sizes:
-        found = found + size
-    return found
-
-
 def _acl(users: frozenset[str] | None) -> str:
     """As YARN writes it: all, or names; a space for nobody."""
     return "*" if users is None else ",".join(sorted(users)) or " "
@@ -324,7 +349,7 @@ def _below(queue: Queue, top: Queue) -> bool:
     return any(one is top for one in queue.line())
 
 
-def _users(leaves: list[LeafQueue]) -> tuple[QueueUserReport, ...]:
+def _users(leaves: list[LeafQueue[RMAppAttempt]]) -> tuple[QueueUserReport, ...]:
     """Who has applications or containers in these queues, by name."""
     names = sorted(
         {attempt.app.user for leaf in leaves for attempt in leaf.attempts.values()}
@@ -342,3 +367,19 @@ def _users(leaves: list[LeafQueue]) -> tuple[QueueUserReport, ...]:
                     opportunistic = opportunistic + attempt.app.opportunistic_held
         reports.append(QueueUserReport(name, used, applications[name], opportunistic))
     return tuple(reports)
+
+
+def _differences(
+    old: QueueSettings, new: QueueSettings
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The paths of queues that come, that go, and that are other than they were."""
+
+    def alone(root: QueueSettings) -> Iterator[tuple[str, QueueSettings]]:
+        return ((queue.path, replace(queue, children=())) for queue in root)
+
+    before, after = dict(alone(old)), dict(alone(new))
+    return (
+        tuple(path for path in after if path not in before),
+        tuple(path for path in before if path not in after),
+        tuple(path for path in after if path in before and after[path] != before[path]),
+    )

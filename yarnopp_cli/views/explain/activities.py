@@ -9,8 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...records.activities import ApplicationActivity, GetActivitiesResponse, NodeActivity, RequestActivity
 from ...records.reports import FINAL_STATES, ApplicationReport
+from ...records.scheduler_protocol import (
+    ApplicationActivity,
+    GetActivitiesResponse,
+    NodeActivity,
+    RequestActivity,
+)
 from .reasons import text
 
 GROUPS = ("DIAGNOSTIC",)

@@ -126,14 +126,14 @@ class JobView:
     # -- states and times ------------------------------------------------------------------------------------
 
     def attempt_state(self, one: TaskAttempt) -> str:
-        """Hadoop's word for where an attempt stands; one in a node's queue is STARTING."""
+        """Hadoop's state of an attempt; one in a node's queue is STARTING."""
         if one.state is not ContainerState.DONE:
             return RUNNING if one.state in _RUNNING else STARTING if one.state is not None else NEW
         if one.exit_status == 0:
             return SUCCEEDED
         if one.exit_status in _KILLED_BY_OTHERS:
             return KILLED
-        # The master ends its containers where the whole job ends; who ends one before makes it fail.
+        # The master stops its containers when the whole job ends; one that it stops earlier has failed.
         if one.exit_status == ContainerExitStatus.KILLED_BY_APPMASTER and self.state in (FAILED, KILLED):
             return KILLED
         return FAILED
@@ -196,10 +196,7 @@ class JobView:
             "name": app.name,
             "user": app.user,
             "state": self.state,
-            "mapsTotal": self.report.job.maps,
-            "mapsCompleted": self.done(False),
-            "reducesTotal": self.report.job.reduces,
-            "reducesCompleted": self.done(True),
+            **self._tasks(),
             "mapProgress": _percent(self.done(False), self.report.job.maps),
             "reduceProgress": _percent(self.done(True), self.report.job.reduces),
         }
@@ -213,6 +210,15 @@ class JobView:
             found[f"running{name}Attempts"] = counts[is_reduce][RUNNING]
             found |= self._ended(is_reduce, name, counts[is_reduce])
         return {**found, "acls": []}
+
+    def _tasks(self) -> dict[str, int]:
+        job = self.report.job
+        return {
+            "mapsTotal": job.maps,
+            "mapsCompleted": self.done(False),
+            "reducesTotal": job.reduces,
+            "reducesCompleted": self.done(True),
+        }
 
     @staticmethod
     def _ended(is_reduce: bool, name: str, counts: dict[str, int]) -> dict[str, int]:
@@ -234,10 +240,7 @@ class JobView:
             "queue": app.queue,
             "user": app.user,
             "state": self.state,
-            "mapsTotal": self.report.job.maps,
-            "mapsCompleted": self.done(False),
-            "reducesTotal": self.report.job.reduces,
-            "reducesCompleted": self.done(True),
+            **self._tasks(),
             "uberized": False,
             "diagnostics": app.diagnostics,
         }
@@ -355,7 +358,7 @@ class JobView:
     # -- counters --------------------------------------------------------------------------------------------
 
     def attempt_counters(self, one: TaskAttempt) -> Counters:
-        """What was measured of an attempt, and the records of one that succeeded: nobody counted the others'."""
+        """What was measured of an attempt, and the records of one that succeeded: those of others are not counted."""
         kind = "REDUCE" if one.is_reduce else "MAP"
         found: Counters = {}
         if one.exit_status == 0:
@@ -471,7 +474,7 @@ def with_usage(report: MapReduceReport, usages: Mapping[str, ContainerUsage]) ->
 
 
 def job_state(app: ApplicationReport) -> str:
-    """Hadoop's word for where a job stands."""
+    """Hadoop's state of a job."""
     if app.state not in FINAL_STATES:
         return RUNNING if app.state is YarnApplicationState.RUNNING else NEW
     if app.state is YarnApplicationState.KILLED or app.final_status is FinalApplicationStatus.KILLED:

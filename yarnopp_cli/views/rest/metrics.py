@@ -13,8 +13,8 @@ from typing import Any
 from executor.records import ContainerState, ContainerStatus, ExecutionType
 
 from ...records.container_protocol import GetNodeInfoResponse
-from ...records.figures import GetSchedulerFiguresResponse
 from ...records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
+from ...records.scheduler_protocol import GetSchedulerFiguresResponse
 from ..cluster import metrics
 
 Bean = dict[str, Any]
@@ -96,111 +96,94 @@ def of_cluster(
     )
 
 
+_CLUSTER: tuple[tuple[str, ...], ...] = (
+    ("NumActiveNMs", "activeNodes"),
+    ("NumDecommissioningNMs", "decommissioningNodes"),
+    ("NumDecommissionedNMs", "decommissionedNodes"),
+    ("NumLostNMs", "lostNodes"),
+    ("NumUnhealthyNMs", "unhealthyNodes"),
+    ("NumRebootedNMs", "rebootedNodes"),
+    ("NumShutdownNMs", "shutdownNodes"),
+    ("CapabilityMB", "totalMB", "yopp_memory_capacity_bytes", "Memory of all running nodes."),
+    ("CapabilityVirtualCores", "totalVirtualCores", "yopp_vcores_capacity", "Vcores of all running nodes."),
+)
+_QUEUE: tuple[tuple[str, ...], ...] = (
+    ("AppsSubmitted", "appsSubmitted", "yopp_applications_submitted_total", "Applications ever submitted."),
+    ("AllocatedMB", "allocatedMB", "yopp_memory_allocated_bytes", "Memory of guaranteed containers."),
+    ("AllocatedVCores", "allocatedVirtualCores", "yopp_vcores_allocated", "Vcores of guaranteed containers."),
+    ("AllocatedContainers", "containersAllocated"),
+    ("AvailableMB", "availableMB"),
+    ("AvailableVCores", "availableVirtualCores"),
+    ("PendingMB", "pendingMB"),
+    ("PendingVCores", "pendingVirtualCores"),
+    ("PendingContainers", "containersPending", "yopp_containers_pending", "Containers asked for, not allocated."),
+)  # fmt: skip
+"""Attribute of the bean, key in ClusterMetricsInfo, name and help in Prometheus, "" where it is not there."""
+
+
+def _told(told: Mapping[str, Any], rows: Sequence[tuple[str, ...]]) -> list[Figure]:
+    """The figures of a table. Counters are called so, and what is told in MB is in bytes in Prometheus."""
+    found = []
+    for attribute, key, *named in rows:
+        name, text = named or ("", "")
+        kind = "counter" if name.endswith("_total") else "gauge"
+        factor = _MB if name.endswith("_bytes") else 1
+        found.append(Figure(attribute, told[key], name, text, kind, factor=factor))
+    return found
+
+
 def _cluster(told: Mapping[str, Any], nodes: Sequence[NodeReport]) -> list[Figure]:
     measured = [node.node_utilization for node in nodes]
-    found = [
-        Figure("NumActiveNMs", told["activeNodes"]),
-        Figure("NumDecommissioningNMs", told["decommissioningNodes"]),
-        Figure("NumDecommissionedNMs", told["decommissionedNodes"]),
-        Figure("NumLostNMs", told["lostNodes"]),
-        Figure("NumUnhealthyNMs", told["unhealthyNodes"]),
-        Figure("NumRebootedNMs", told["rebootedNodes"]),
-        Figure("NumShutdownNMs", told["shutdownNodes"]),
-        Figure("UtilizedMB", sum(one.memory_bytes for one in measured) // _MB),
-        Figure("UtilizedVirtualCores", round(sum(one.cpu for one in measured))),
-        _memory("CapabilityMB", told["totalMB"], "yopp_memory_capacity_bytes", "Memory of all running nodes."),
-        Figure(
-            "CapabilityVirtualCores",
-            told["totalVirtualCores"],
-            "yopp_vcores_capacity",
-            "Vcores of all running nodes.",
-        ),
-    ]  # fmt: skip
+    found = _told(told, _CLUSTER)
+    found.append(Figure("UtilizedMB", sum(one.memory_bytes for one in measured) // _MB))
+    found.append(Figure("UtilizedVirtualCores", round(sum(one.cpu for one in measured))))
     for state in ("Running", "Queued", "Paused"):
-        number = told["yopp"][f"containers{state}"]
-        labels = {"state": state.upper()}
+        number, labels = told["yopp"][f"containers{state}"], {"state": state.upper()}
         found.append(Figure("", number, "yopp_containers", "Live containers by state.", labels=labels))
     return found
 
 
-def _memory(attribute: str, megabytes: float, name: str, text: str) -> Figure:
-    """Memory: in MB in a bean, in bytes in Prometheus."""
-    return Figure(attribute, megabytes, name, text, factor=_MB)
-
-
 def _queue(told: Mapping[str, Any]) -> list[Figure]:
-    def by_state(attribute: str, key: str, state: str) -> Figure:
-        labels = {"state": state}
-        return Figure(attribute, told[key], "yopp_applications", "Applications by state.", labels=labels)
-
-    return [
-        Figure(
-            "AppsSubmitted",
-            told["appsSubmitted"],
-            "yopp_applications_submitted_total",
-            "Applications ever submitted.",
-            "counter",
-        ),
-        by_state("AppsPending", "appsPending", "PENDING"),
-        by_state("AppsRunning", "appsRunning", "RUNNING"),
-        by_state("AppsCompleted", "appsCompleted", "FINISHED"),
-        by_state("AppsFailed", "appsFailed", "FAILED"),
-        by_state("AppsKilled", "appsKilled", "KILLED"),
-        _memory("AllocatedMB", told["allocatedMB"], "yopp_memory_allocated_bytes", "Memory of guaranteed containers."),
-        Figure(
-            "AllocatedVCores",
-            told["allocatedVirtualCores"],
-            "yopp_vcores_allocated",
-            "Vcores of guaranteed containers.",
-        ),
-        Figure("AllocatedContainers", told["containersAllocated"]),
-        Figure("AvailableMB", told["availableMB"]),
-        Figure("AvailableVCores", told["availableVirtualCores"]),
-        Figure("PendingMB", told["pendingMB"]),
-        Figure("PendingVCores", told["pendingVirtualCores"]),
-        Figure(
-            "PendingContainers",
-            told["containersPending"],
-            "yopp_containers_pending",
-            "Containers asked for, not allocated.",
-        ),
-    ]  # fmt: skip
+    found = _told(told, _QUEUE)
+    for word, state in (
+        ("Pending", "PENDING"),
+        ("Running", "RUNNING"),
+        ("Completed", "FINISHED"),
+        ("Failed", "FAILED"),
+        ("Killed", "KILLED"),
+    ):
+        number, labels = told[f"apps{word}"], {"state": state}
+        found.append(
+            Figure(f"Apps{word}", number, "yopp_applications", "Applications by state.", labels=labels)
+        )
+    return found
 
 
 def _opportunistic(counted: GetSchedulerFiguresResponse) -> list[Figure]:
-    def by_level(attribute: str, number: int, level: str) -> Figure:
-        name, text = "yopp_opportunistic_allocations_total", "Opportunistic allocations by locality."
-        return Figure(attribute, number, name, text, "counter", {"level": level})
-
-    def quantile(percent: int, milliseconds: int) -> Figure:
+    found = [Figure("AllocatedOContainers", counted.live, _O, "Allocated and not ended.")]
+    for attribute, number, name, text in (
+        ("Allocated", counted.allocated, "allocated", "Opportunistic ones ever allocated."),
+        ("Released", counted.released, "released", "Opportunistic ones that ended."),
+    ):
+        found.append(
+            Figure(f"AggregateOContainers{attribute}", number, f"{_O}_{name}_total", text, "counter")
+        )
+    for level, number, label in (
+        ("NodeLocal", counted.node_local, "node"),
+        ("RackLocal", counted.rack_local, "rack"),
+        ("OffSwitch", counted.off_switch, "any"),
+    ):
+        attribute, text = f"Aggregate{level}OContainersAllocated", "Opportunistic allocations by locality."
+        name = "yopp_opportunistic_allocations_total"
+        found.append(Figure(attribute, number, name, text, "counter", {"level": label}))
+    for percent, waited in counted.percentiles().items():
         attribute = f"AllocateLatencyOQuantiles{percent}thPercentileTime"
         text = "From an opportunistic ask to its allocation; quantiles of the last 1000."
         labels = {"quantile": str(percent / 100)}
-        return Figure(attribute, milliseconds, _WAIT, text, "summary", labels, factor=1 / 1000)
-
-    return [
-        Figure("AllocatedOContainers", counted.live, _O, "Allocated and not ended."),
-        Figure(
-            "AggregateOContainersAllocated",
-            counted.allocated,
-            f"{_O}_allocated_total",
-            "Opportunistic ones ever allocated.",
-            "counter",
-        ),
-        Figure(
-            "AggregateOContainersReleased",
-            counted.released,
-            f"{_O}_released_total",
-            "Opportunistic ones that ended.",
-            "counter",
-        ),
-        by_level("AggregateNodeLocalOContainersAllocated", counted.node_local, "node"),
-        by_level("AggregateRackLocalOContainersAllocated", counted.rack_local, "rack"),
-        by_level("AggregateOffSwitchOContainersAllocated", counted.off_switch, "any"),
-        *(quantile(percent, waited) for percent, waited in counted.percentiles().items()),
-        Figure("", counted.waited_ms, f"{_WAIT}_sum", "", "summary", factor=1 / 1000),
-        Figure("AllocateLatencyOQuantilesNumOps", counted.waits, f"{_WAIT}_count", "", "summary"),
-    ]
+        found.append(Figure(attribute, waited, _WAIT, text, "summary", labels, factor=1 / 1000))
+    found.append(Figure("", counted.waited_ms, f"{_WAIT}_sum", "", "summary", factor=1 / 1000))
+    found.append(Figure("AllocateLatencyOQuantilesNumOps", counted.waits, f"{_WAIT}_count", "", "summary"))
+    return found
 
 
 def _nodes(nodes: Sequence[NodeReport]) -> list[Figure]:
@@ -213,23 +196,12 @@ def _nodes(nodes: Sequence[NodeReport]) -> list[Figure]:
     for node in nodes:
         if node.state is NodeState.RUNNING:
             told, labels = node.opportunistic, {"node": node.node_id}
-            found += [
-                Figure("", told.queued, "yopp_node_queue_length", "Opportunistic containers queued.", labels=labels),
-                Figure(
-                    "",
-                    told.queue_capacity,
-                    "yopp_node_queue_capacity",
-                    "Opportunistic containers that may queue.",
-                    labels=labels,
-                ),
-                Figure(
-                    "",
-                    node.queue_limit,
-                    "yopp_node_queue_limit",
-                    "The queue length the RM asks for, -1 for none.",
-                    labels=labels,
-                ),
-            ]  # fmt: skip
+            for name, number, text in (
+                ("length", told.queued, "Opportunistic containers queued."),
+                ("capacity", told.queue_capacity, "Opportunistic containers that may queue."),
+                ("limit", node.queue_limit, "The queue length the RM asks for, -1 for none."),
+            ):
+                found.append(Figure("", number, f"yopp_node_queue_{name}", text, labels=labels))
     return found
 
 
@@ -386,7 +358,7 @@ def _number(value: float) -> str:
 def query_beans(beans: Sequence[Bean], query: str, get: str) -> tuple[int, dict[str, Any]]:
     """Those whose name matches ``qry`` (``Hadoop:*``); with ``get`` (``NAME::ATTRIBUTE``) one attribute alone.
 
-    With the status that Hadoop's servlet gives: 400 for a ``get`` that is none, 404 for an attribute that is not there.
+    With the status that Hadoop's servlet gives: 400 for a malformed ``get``, 404 for an attribute that does not exist.
     """
     if not get:
         if query and ":" not in query:

@@ -1,4 +1,4 @@
-"""What a NodeManager tells of itself, as YARN's documents: NodeInfo, its applications, the files of a container."""
+"""A NodeManager's own YARN documents: NodeInfo, its applications, the log files of a container."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands above and below the tables of ``yopp top``: the cluster and the machine, a row in full. Pure."""
+"""The lines above and below the tables of ``yopp top``: the cluster and the machine, a row in full. Pure."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def of_node(node: NodeReport, picture: Picture) -> Told:
         told.append(Cell(", drained: `n` uses it again", DIM))
     if not node.connected and node.state is NodeState.RUNNING:
         age = short_span(picture.taken_at_ms - node.last_heartbeat_ms)
-        told.append(Cell(f" for {age}: what is shown is from then", WARN))
+        told.append(Cell(f" for {age}: this data is stale", WARN))
     if node.health_report:
         told.append(Cell(f"  {node.health_report}", WARN))
     if node.state in (NodeState.RUNNING, NodeState.DECOMMISSIONING):

@@ -27,7 +27,7 @@ class _Trace:
 
 
 class History:
-    """Told of each picture, it knows rates: a container's report has only the CPU seconds since its start.
+    """Computes rates from successive pictures: a container's report has only the CPU seconds since its start.
 
     A step lies between two measurements of the node (``sampled_at``), so its clock counts, not ours. Containers
     that have ended are forgotten.
@@ -59,8 +59,9 @@ class History:
         self._traces = live
 
     def remember(self, traces: Mapping[str, Sequence[float]], machine: Sequence[float], cores: int) -> None:
-        """Take in what nodes measured before anybody looked (numbers as in GetUsageTracesResponse), where nothing is
-        known yet. ``cores`` is how many the machine has.
+        """Take in what nodes measured earlier (numbers as in GetUsageTracesResponse), where nothing is known yet.
+
+        ``cores`` is how many the machine has.
         """
         for name, numbers in traces.items():
             trace = self._traces.get(name)

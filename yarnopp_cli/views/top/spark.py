@@ -10,7 +10,7 @@ LEVELS = "▁▂▃▄▅▆▇█"
 def sparkline(values: Sequence[float], cells: int, highest: float) -> str:
     """The last ``cells`` values, one character each, ``highest`` the full height; blank where there are none.
 
-    The newest stands at the right. What is above ``highest`` is shown as ``highest``.
+    The newest is at the right. Values above ``highest`` are shown as ``highest``.
     """
     shown = list(values)[-cells:] if cells > 0 else []
     top = len(LEVELS) - 1
@@ -22,7 +22,7 @@ def sparkline(values: Sequence[float], cells: int, highest: float) -> str:
 
 
 def shares(counts: Sequence[int], cells: int) -> list[int]:
-    """``cells`` cells divided among ``counts`` in proportion: whoever has any has one cell at least, if there
+    """``cells`` cells divided among ``counts`` in proportion: each count above 0 has at least one cell, if there
     are enough, and the sum is exact (largest remainder).
     """
     total = sum(counts)
@@ -34,7 +34,7 @@ def shares(counts: Sequence[int], cells: int) -> list[int]:
         if count > 0 and given[index] == 0:
             given[index] = 1
     while sum(given) > cells:
-        # from who has more than its one cell, if anybody has
+        # taken from a part with more than one cell, if there is any
         widest = max(
             range(len(given)), key=lambda index: (given[index] > 1, given[index] - exact[index], given[index])
         )

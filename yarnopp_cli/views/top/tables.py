@@ -94,7 +94,7 @@ _NODE_WIDTHS = {"rack": 14, "state": 15, "node": 18, "http": 18, "health": 16, "
 def yarn_node_columns(now_ms: int) -> tuple[TopColumn[NodeReport], ...]:
     """YARN's Nodes page: its titles, in its order.
 
-    The node's own id stands before them, since it stays in place while the others are scrolled.
+    The node's id comes first, since the first column stays in place while the others are scrolled.
     """
 
     def cell(column: Column[NodeReport]) -> TopColumn[NodeReport]:
@@ -154,7 +154,7 @@ def _widths(rows: Sequence[ApplicationReport], cells: int) -> tuple[int, int, in
     id_width = max((len(suffix(app.application_id)) for app in rows), default=5)
     words = max((len(counts_cell(app).text) for app in rows), default=0)
     room = max(36, cells - _STEADY - id_width)
-    if words > room - _LEAST:  # then their marks stand for words, and leave room for names
+    if words > room - _LEAST:  # then the bar's marks replace the words, and leave room for names
         words = max((len(counts_cell(app, 0).text) for app in rows), default=0)
     counts = min(max(words, 14), room - _LEAST)
     name = min(max([10, *(width(app.name) for app in rows)]), max(10, room - counts - 10))
@@ -406,7 +406,7 @@ _TONES = {
 
 
 def kind_cell(text: str, event: HistoryEvent) -> Cell:
-    """What stands for an event's kind, in the tone of that."""
+    """A text in the tone of an event's kind."""
     return Cell(text, _TONES.get(event.kind, PLAIN))
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from aiohttp import web
 
+from executor.records import Resource
+
 from ...records.client_protocol import (
     GetApplicationAttemptsRequest,
     GetContainersRequest,
@@ -17,12 +19,12 @@ from ...records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeS
 from ...views import applications as application_view
 from ...views import cluster as cluster_view
 from ...views.columns import or_dash
-from ...views.text import megabytes, number_of, of_megabytes, span
+from ...views.text import number_of, span
 from ..data import ClusterData, now_ms
 from ..http import not_found
 from ..queries import words
 from .frame import page, static_routes
-from .html import Html, facts, join, meter, moment, path, section, shares, stacked, state, table, tag, tiles
+from .html import Html, facts, join, meter, moment, path, section, stacked, state, table, tag, tiles
 from .mapreduce import MAP_REDUCE, map_reduce_section
 from .tables import (
     MOST_ROWS,
@@ -33,6 +35,7 @@ from .tables import (
     nodes_table,
     progress,
     queue_limits_table,
+    resource_tiles,
 )
 
 NAVIGATION = (
@@ -68,7 +71,7 @@ class ClusterPages:
         return cluster_tiles(info, nodes)
 
     async def about(self, request: web.Request) -> web.StreamResponse:
-        """The cluster in short."""
+        """A summary of the cluster."""
         info = await self._data.info()
         rows = [
             ("Cluster ID", info.cluster_timestamp),
@@ -179,7 +182,6 @@ _HIDDEN = frozenset({NodeState.UNHEALTHY, NodeState.LOST, NodeState.SHUTDOWN, No
 def cluster_tiles(info: ClusterInfo, nodes: Sequence[NodeReport]) -> Html:
     """The cluster's figures."""
     told = cluster_view.opportunistic_totals([one for one in nodes if one.state is NodeState.RUNNING])
-    total, used = info.total, info.used
     return tiles(
         [
             ("Nodes", info.nodes_running, f"{info.nodes_lost} lost" if info.nodes_lost else "running"),
@@ -193,21 +195,7 @@ def cluster_tiles(info: ClusterInfo, nodes: Sequence[NodeReport]) -> Html:
                 info.containers_running,
                 f"running · {info.containers_queued} queued · {info.containers_paused} paused",
             ),
-            (
-                "Memory",
-                shares(
-                    used.memory,
-                    told["memoryMB"],
-                    total.memory,
-                    of_megabytes(used.memory, total.memory),
-                ),
-                f"guaranteed · {megabytes(told['memoryMB'])} opportunistic",
-            ),
-            (
-                "VCores",
-                shares(used.vcores, told["vcores"], total.vcores, f"{used.vcores} of {total.vcores}"),
-                f"guaranteed · {told['vcores']} opportunistic",
-            ),
+            *resource_tiles(info.used, Resource(told["memoryMB"], told["vcores"]), info.total),
         ]
     )
 

@@ -12,7 +12,7 @@ from ...errors import YoppError
 from .html import Html, esc, join, link, tag
 
 FRAGMENT = "X-Fragment"
-"""The script asks for a page's fresh part alone by this header."""
+"""With this header the script asks for the refreshed part of a page alone."""
 REFRESH_MS = 1000
 _TYPES = {"yopp.css": "text/css", "yopp.js": "text/javascript"}
 

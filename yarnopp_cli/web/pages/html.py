@@ -1,4 +1,4 @@
-"""Small pieces of HTML. Whatever is not ``Html`` is escaped; control characters are shown, never sent. Pure."""
+"""Small pieces of HTML. Whatever is not ``Html`` is escaped; control characters are shown as escapes. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import quote
 from ...views.text import harmless, timestamp
 
 LONG = 24
-"""Text longer than this may be cut in a table, and is shown whole where one points at it."""
+"""Longer text may be cut in a table; its tooltip has all of it."""
 DENSE = 14
 """Tables of more columns than this are set closer."""
 
@@ -21,7 +21,7 @@ class Html(str):
 
 
 def esc(value: object) -> Html:
-    """``value`` as it may stand between tags and in quoted attributes."""
+    """``value`` escaped for text and quoted attributes."""
     if isinstance(value, Html):
         return value
     return Html(escape(harmless(str(value), keep="\n"), quote=True))
@@ -66,7 +66,7 @@ def meter(used: float, total: float, text: object) -> Html:
 
 
 def moment(epoch_ms: int, now_ms: int = 0) -> Html:
-    """A time (UTC), to the second; to the millisecond where one points at it. Without its date if that is today's."""
+    """A time (UTC), to the second; to the millisecond in its tooltip. Without its date if that is today's."""
     if not epoch_ms:
         return Html("-")
     full, today = timestamp(epoch_ms), timestamp(now_ms)[:10]

@@ -8,7 +8,7 @@ import time
 
 from aiohttp import web
 
-from executor.records import ContainerExitStatus
+from executor.records import ContainerExitStatus, Resource
 
 from ...errors import YoppError
 from ...records.client_protocol import GetClusterInfoRequest
@@ -16,14 +16,14 @@ from ...records.container_protocol import GetNodeInfoResponse
 from ...records.ids import ContainerId
 from ...views import containers as container_view
 from ...views.rest.node import by_application
-from ...views.text import harmless, megabytes, of_megabytes, span
+from ...views.text import harmless, megabytes, span
 from .. import logs
 from ..calls import call_daemon
 from ..data import RM_SECONDS, NodeData, now_ms
 from ..http import bad_request, not_found, require_owner
 from .frame import page, static_routes
-from .html import Html, facts, join, link, moment, path, section, shares, state, table, tag, tiles
-from .tables import containers_table, kind
+from .html import Html, facts, join, link, moment, path, section, state, table, tag, tiles
+from .tables import containers_table, kind, resource_tiles
 
 NAVIGATION = (
     ("Node", "/node"),
@@ -31,9 +31,9 @@ NAVIGATION = (
     ("Applications", "/node/allApplications"),
 )
 TAIL_BYTES = 64 * 1024
-"""So much of a log's end is shown at first."""
+"""How much of a log's end is shown at first."""
 CHUNK_BYTES = 256 * 1024
-"""So much of it is sent at once, so that a line of 50 MB comes in pieces."""
+"""How much of it is sent at once: a line of 50 MB comes in pieces."""
 ENDED = "X-Log-Ended"
 CACHE_SECONDS = 10.0
 
@@ -98,7 +98,7 @@ class NodePages:
 
     async def _list(self) -> Html:
         live = [one for one in await self._data.containers() if container_view.is_live(one)]
-        return section(f"Live containers ({len(live)})", containers_table(live, "Nothing runs here."))
+        return section(f"Live containers ({len(live)})", containers_table(live, "No live containers."))
 
     async def containers(self, request: web.Request) -> web.StreamResponse:
         """All containers that the node knows, the newest first."""
@@ -217,12 +217,11 @@ class NodePages:
 
 def _read_from(directory: str, name: str, start: str) -> tuple[str, int, int]:
     """Text from byte ``start`` on, the byte after it, and the file's size. Cut where a character ends."""
-    if not start.isascii() or not start.isdigit() or len(start) > 18:
-        raise bad_request("start must be a number of bytes")
+    first = logs.number_of_bytes("start", start)
     descriptor = logs.open_file(directory, name)
     try:
         size = os.fstat(descriptor).st_size
-        begin = int(start) if int(start) <= size else 0
+        begin = first if first <= size else 0
         data = os.pread(descriptor, CHUNK_BYTES, begin)
     finally:
         os.close(descriptor)
@@ -240,9 +239,9 @@ def _read_from(directory: str, name: str, start: str) -> tuple[str, int, int]:
 
 def node_tiles(info: GetNodeInfoResponse) -> Html:
     """The node's figures."""
-    told, total, held = info.opportunistic, info.total, info.allocated
-    memory = max(0, held.memory - told.memory_used)
-    vcores = max(0, held.vcores - told.vcores_used)
+    told = info.opportunistic
+    opportunistic = Resource(told.memory_used, told.vcores_used)
+    guaranteed = (info.allocated - opportunistic).at_least_zero()
     cpu, used = info.node_utilization.cpu, info.node_utilization.memory_bytes >> 20
     return tiles(
         [
@@ -251,21 +250,7 @@ def node_tiles(info: GetNodeInfoResponse) -> Html:
                 told.running,
                 f"running · {told.queued} of {told.queue_capacity} queued · {told.paused} paused",
             ),
-            (
-                "Memory",
-                shares(
-                    memory,
-                    told.memory_used,
-                    total.memory,
-                    of_megabytes(memory, total.memory),
-                ),
-                f"guaranteed · {megabytes(told.memory_used)} opportunistic",
-            ),
-            (
-                "VCores",
-                shares(vcores, told.vcores_used, total.vcores, f"{vcores} of {total.vcores}"),
-                f"guaranteed · {told.vcores_used} opportunistic",
-            ),
+            *resource_tiles(guaranteed, opportunistic, info.total),
             ("Measured CPU", f"{cpu:.1f} cores", "of the whole machine"),
             ("Measured memory", megabytes(used), "of the whole machine"),
             ("Estimated wait", span(told.estimated_queue_wait_ms), "in the queue"),

@@ -1,6 +1,7 @@
-"""The tables of the pages: nodes, applications, containers, queues. Columns are those that ``views`` declares.
+"""Nodes, applications, containers and queues as tables, and the tiles that both daemons have.
 
-A cell is drawn as its column's kind wants it, but for the few that are links or bars.
+Columns are those that ``views`` declares. A cell is drawn as its column's kind wants it, but for the few that are links
+or bars.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from executor.records import ExecutionType
+from executor.records import ExecutionType, Resource
 
 from ...records.reports import (
     ApplicationAttemptReport,
@@ -19,8 +20,9 @@ from ...records.reports import (
 )
 from ...views import applications, containers, nodes
 from ...views.columns import STATE, TIME, Column
+from ...views.text import megabytes, of_megabytes
 from ..data import now_ms
-from .html import Html, join, link, meter, moment, path, state, table, tag
+from .html import Html, join, link, meter, moment, path, shares, state, table, tag
 
 T = TypeVar("T")
 MOST_ROWS = 500
@@ -82,7 +84,7 @@ def applications_table(rows: Sequence[ApplicationReport]) -> Html:
         "progress": progress,
     }
     columns = applications.by_key(now)
-    columns["progress"] = Column("progress", "", lambda app: app.progress)  # its bar stands at the left
+    columns["progress"] = Column("progress", "", lambda app: app.progress)  # its bar is aligned to the left
     return listed(applications.PAGE, columns, rows, empty="No applications.", now=now, drawn=drawn)
 
 
@@ -102,7 +104,7 @@ def attempts_table(rows: Sequence[ApplicationAttemptReport]) -> Html:
 def master(container_id: str) -> object:
     """A master's container, whose page its node has."""
     if not container_id:
-        return "in its client"
+        return "runs in its client"
     return link(path("cluster", "container", container_id), container_id)
 
 
@@ -184,3 +186,23 @@ def queue_limits_table(rows: Sequence[NodeReport]) -> Html:
     running = [node for node in rows if node.state is NodeState.RUNNING]
     drawn: dict[str, Callable[[NodeReport], Any]] = {"limit": nodes.limit_text}
     return listed(_QUEUES, nodes.BY_KEY, running, empty="No nodes.", drawn=drawn)
+
+
+def resource_tiles(
+    guaranteed: Resource, opportunistic: Resource, total: Resource
+) -> list[tuple[str, Html, str]]:
+    """What containers of both types have of memory and vcores, as tiles."""
+    memory = of_megabytes(guaranteed.memory, total.memory)
+    vcores = f"{guaranteed.vcores} of {total.vcores}"
+    return [
+        (
+            "Memory",
+            shares(guaranteed.memory, opportunistic.memory, total.memory, memory),
+            f"guaranteed · {megabytes(opportunistic.memory)} opportunistic",
+        ),
+        (
+            "VCores",
+            shares(guaranteed.vcores, opportunistic.vcores, total.vcores, vcores),
+            f"guaranteed · {opportunistic.vcores} opportunistic",
+        ),
+    ]

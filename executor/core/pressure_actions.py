@@ -1,0 +1,352 @@
+"""Who gives way to real pressure, and what may start on what is idle (YARN-1011).
+
+The part of the ContainerScheduler that looks at measurements: opportunistic containers are paused while processes
+outside yopp, or guaranteed containers whose vcores they have on loan, want the CPU; where memory runs out they are
+killed one at a time, or paused and their memory taken back where there is swap for it. When pressure has come and
+what it amounts to, ``pressure.py`` says. A guaranteed container is never touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..causes import CPU_PRESSURE, MEMORY_PRESSURE, PRESSURE, Cause, CauseKind
+from ..records import ContainerUsage, HostUtilization, Resource
+from ..settings import ExecutorSettings
+from .actions import BY_SCHEDULER, ContainerActions
+from .commands import WatchHost
+from .container import KILLING, PAUSED, PAUSING, RUNNING, Container
+from .events import NodeUtilizationSampled
+from .pressure import MIB, ROUNDING, TOLERANCE, CpuPressure, Demand, MemoryPressure
+from .victims import fewest
+
+HALF_LIFE_SECONDS = 5.0
+"""A container's appetite for CPU is what it was seen to use; that fades so fast while it uses less."""
+
+LEAST_CORES = 0.05
+"""Pausing a container that uses less gives nothing."""
+
+LEAST_MEMORY = 4 * MIB
+"""Ending a container that uses less gives nothing."""
+
+VERIFY_SECONDS = 0.5
+"""How long after one victim is gone the next may be chosen: there has to be a reading that knows of it."""
+
+UNITS = 20
+"""Parts of a core in which victims are chosen."""
+
+MAXIMUM_THRESHOLD = 0.95
+"""YARN-1011's bound on the thresholds of overallocation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Cores that a container used when last measured, its appetite for them, and its memory in bytes. ``settled``: it
+    has run for long enough to count with what it uses."""
+
+    cores: float
+    appetite: float
+    memory_bytes: int
+    settled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Overallocation:
+    """Up to which utilization resources are lent; 0 for not at all."""
+
+    memory: float
+    cpu: float
+
+
+def overallocation(settings: ExecutorSettings) -> Overallocation:
+    """The thresholds by YARN-1011's rules: capped, and nothing lent of what has none, or one not below that of
+    preemption. There, either dimension switched off both; here each stands for itself."""
+    general = settings.overallocation_general
+    if general < 0:
+        general = MAXIMUM_THRESHOLD
+
+    def threshold(own: float) -> float:
+        chosen = min(general if own < 0 else own, MAXIMUM_THRESHOLD)
+        return chosen if chosen < settings.overallocation_preemption else 0.0
+
+    return Overallocation(threshold(settings.overallocation_memory), threshold(settings.overallocation_cpu))
+
+
+class PressureActions(ContainerActions):
+    """The layer between what can be done with containers and what happened: what measurements lead to."""
+
+    def __init__(self, total: Resource, settings: ExecutorSettings, **rest: Any) -> None:
+        super().__init__(total, settings, **rest)
+        self._watches = settings.pressure_enabled or self._lends
+        self._watching = False
+        self._thresholds = overallocation(settings)
+        self._cpu = CpuPressure(
+            outside=settings.pressure_outside_cpu,
+            saturated=settings.overallocation_preemption,
+            sustained=settings.pressure_sustained_ms / 1000,
+            quiet=settings.pressure_quiet_ms / 1000,
+            lends=self._lends,
+        )
+        available = settings.pressure_memory_available_mb
+        self._memory = MemoryPressure(
+            available=None if available < 0 else available * MIB,
+            stalled=settings.pressure_memory_stall / 100,
+            quiet=settings.pressure_quiet_ms / 1000,
+        )
+        #: the last reading, None while nobody measures
+        self._host: HostUtilization | None = None
+        self._demand = Demand()
+        self._cores = 0
+        #: what containers used at the last reading; what was measured since waits for the machine's own figures
+        self._use: dict[str, Use] = {}
+        self._measured: dict[str, Use] = {}
+        self._memory_given_at = float("-inf")
+
+    # -- what is measured
+
+    def _settle_watch(self) -> None:
+        """After each step: have the machine measured while somebody is there whom that could concern."""
+        wanted = self._watches and (
+            len(self._opportunistic) > 0
+            or any(container.is_opportunistic for container in self._active.values())
+        )
+        if wanted == self._watching:
+            return
+        self._watching = wanted
+        if not wanted:
+            self._host = None  # what was idle then says nothing about later
+        self._emit(WatchHost(self._settings.pressure_sampling_ms if wanted else 0))
+
+    def _measure(self, container: Container, usage: ContainerUsage) -> None:
+        """A container was measured; ``container.usage`` is still the measurement before."""
+        seconds = usage.sampled_at - container.usage.sampled_at
+        if not self._watches or container.usage.sampled_at <= 0 or seconds <= 0:
+            return
+        cores = max(0.0, usage.cpu_seconds - container.usage.cpu_seconds) / seconds
+        known = self._use.get(container.container_id)
+        stands = container.state in (PAUSED, PAUSING)
+        if stands and known is None:
+            return  # nobody has seen yet what it would use
+        appetite = known.appetite if known is not None else 0.0
+        if not stands:
+            appetite *= 0.5 ** (seconds / HALF_LIFE_SECONDS)
+        if not stands:
+            # Who gets next to nothing, because all that it weighs is the least, uses nothing: it waits. One that
+            # does so twice running does not only happen to.
+            waits = min(usage.runnable, container.usage.runnable, self._physical_cores)
+            appetite = max(appetite, float(waits))
+        settled = container.ran_seconds(self._now) >= self._settings.overallocation_ramp_ms / 1000
+        self._measured[container.container_id] = Use(
+            cores, max(cores, appetite), usage.memory_bytes, settled or (known is not None and known.settled)
+        )
+
+    def _take_measurements(self) -> None:
+        self._use = {
+            container_id: use
+            for container_id, use in (self._use | self._measured).items()
+            if container_id in self._active
+        }
+        self._measured.clear()
+
+    def _appetite(self, container: Container) -> float:
+        """Cores that it wants: what was measured, else what it was promised."""
+        known = self._use.get(container.container_id)
+        return known.appetite if known is not None else self._promised(container)
+
+    def _promised(self, container: Container) -> float:
+        return container.resource.vcores * self._physical_cores / max(self.total.vcores, 1)
+
+    def _counted_cores(self, container: Container) -> float:
+        if container.state is PAUSED:
+            return 0.0
+        use = self._use.get(container.container_id)
+        return use.appetite if use is not None and use.settled else self._promised(container)
+
+    def _counted_memory(self, container: Container) -> int:
+        """MiB that it is taken to use."""
+        use = self._use.get(container.container_id)
+        return -(-use.memory_bytes // MIB) if use is not None and use.settled else container.allocated.memory
+
+    def _on_host_sampled(self, event: NodeUtilizationSampled) -> None:
+        if not self._watching:
+            return  # it was under way when nobody wanted it any more
+        self._host = host = event.host
+        self._cores = host.cores
+        self._take_measurements()
+        mine = [c for c in self._active.values() if c.is_opportunistic]
+        used = sum(use.cores for c in mine if (use := self._use.get(c.container_id)) is not None)
+        wanted = sum(self._appetite(c) for c in mine if c.state is not PAUSED)
+        self._demand = Demand(max(0.0, host.yopp_cpu - used), wanted)
+        surplus = self._cpu.sampled(host, self._demand, self._now)
+        if surplus > 0:
+            self._give_cpu(surplus)
+        else:
+            self._take_cpu()
+        self._balance_memory(host)
+        self._start_pending()
+
+    # -- who gives way
+
+    def _give_cpu(self, surplus: float) -> None:
+        """Pause the fewest, the newest of those, that give so many cores; all that use CPU where they do not."""
+        at_least = self._settings.pressure_sustained_ms / 1000  # what ends sooner is a short burst itself
+        candidates = [
+            container
+            for container in reversed(self._active.values())
+            if container.is_opportunistic
+            and container.state is RUNNING
+            and not container.unpausable
+            and container.ran_seconds(self._now) >= at_least
+            and self._appetite(container) >= LEAST_CORES
+        ]
+        gains = [Resource(0, max(1, round(self._appetite(c) * UNITS))) for c in candidates]
+        short = Resource(0, max(1, int(surplus * UNITS)))
+        chosen = fewest(gains, short) or range(len(candidates))
+        outside = self._cpu.wanted_outside
+        cause = Cause(CauseKind.OUTSIDE_CPU, cores=outside) if outside else Cause(CauseKind.LENT_CPU)
+        for index in chosen:
+            self._give_way(candidates[index], cause)
+
+    def _take_cpu(self) -> None:
+        """Let those come back for whom there is room again, the first to arrive first."""
+        room = self._room_in_cores()
+        for container in self._giving_way_to(CPU_PRESSURE):
+            appetite = self._appetite(container)
+            if not self._cpu.is_on or appetite <= room + TOLERANCE:
+                self._come_back(container)
+                room -= appetite
+
+    def _room_in_cores(self) -> float:
+        """Cores that are left for opportunistic containers, with what processes outside want kept for them."""
+        running = (c for c in self._active.values() if c.is_opportunistic and c.state is not PAUSED)
+        wanted = sum(self._appetite(container) for container in running)
+        return self._cores - self._cpu.wanted_outside - self._demand.rest - wanted
+
+    def _giving_way_to(self, kinds: frozenset[CauseKind]) -> list[Container]:
+        """Those that stand still for pressure of these kinds, or are about to, in order of arrival."""
+        found = (container for container in self._active.values() if container.gives_way_to(kinds))
+        return sorted(found, key=lambda container: container.sequence)
+
+    def _come_back(self, container: Container) -> None:
+        """What it gave way to is over: from now on it waits for room."""
+        if container.pause is not None:
+            container.pause = replace(container.pause, gives_way_to=None)
+            if container.pause.held_by is None:
+                container.cause = Cause(CauseKind.RESUMED)
+        self._enqueue(container)
+
+    def _balance_memory(self, host: HostUtilization) -> None:
+        missing, floor = self._memory.sampled(host, self._now), self._memory.floor(host)
+        cause = Cause(CauseKind.MACHINE_MEMORY, measured=host.memory_available, limit=floor)
+        if missing <= 0:
+            missing = self._lent_memory_in_use()
+            cause = Cause(CauseKind.LENT_MEMORY)
+        if missing > 0:
+            self._give_memory(missing, host, cause)
+        elif not self._memory.is_on:
+            for container in self._giving_way_to(MEMORY_PRESSURE):
+                self._come_back(container)
+
+    def _lent_memory_in_use(self) -> int:
+        """Bytes of the node's memory that containers use beyond the threshold of preemption; 0 where none is
+        lent."""
+        if not self._lends or self.allocated.memory <= self.total.memory:
+            return 0
+        used = sum(container.usage.memory_bytes for container in self._active.values())
+        return max(0, used - int(self.total.memory * MIB * self._settings.overallocation_preemption))
+
+    def _give_memory(self, missing: int, host: HostUtilization, cause: Cause) -> None:
+        """One at a time, and the next only when the machine was measured without it: the newest that is enough,
+        else the largest."""
+        mine = [c for c in self._active.values() if c.is_opportunistic]
+        if any(c.state is KILLING or (c.state is PAUSING and c.gives_way_to(MEMORY_PRESSURE)) for c in mine):
+            self._memory_given_at = self._now
+            return
+        candidates = [c for c in reversed(mine) if c.usage.memory_bytes >= LEAST_MEMORY]
+        if not candidates or self._now - self._memory_given_at < VERIFY_SECONDS:
+            return
+        self._memory_given_at = self._now
+        enough = (c for c in candidates if c.usage.memory_bytes >= missing)
+        victim = next(enough, max(candidates, key=lambda c: c.usage.memory_bytes))
+        if self._can_swap_out(victim, host):
+            self._give_way(victim, cause, victim.usage.memory_bytes // MIB)
+        else:
+            self._kill(victim, BY_SCHEDULER, cause, force=True)
+
+    def _can_swap_out(self, container: Container, host: HostUtilization) -> bool:
+        """Whether the kernel can put its memory elsewhere while it stands still."""
+        return (
+            self._paused_memory.takes_back
+            and container.state is RUNNING
+            and not container.unpausable
+            and not container.unreclaimable
+            and host.swap_free >= container.usage.memory_bytes
+        )
+
+    # -- what may start
+
+    def _room_for_opportunistic(self) -> Resource | None:
+        if self._memory.is_on:
+            return None
+        room = super()._room_for_opportunistic()
+        if room is None:
+            return None
+        if self._lends:
+            lendable = self._lendable()
+            room = Resource(max(room.memory, lendable.memory), max(room.vcores, lendable.vcores))
+        if self._cpu.wanted_outside:
+            cores = self._room_in_cores()
+            if cores < ROUNDING:
+                return room if self._may_try_one() else None
+            vcores = int((cores + TOLERANCE) * self.total.vcores / self._physical_cores)
+            room = Resource(room.memory, min(room.vcores, vcores))
+        return room
+
+    def _may_try_one(self) -> bool:
+        """Whether one may start although others want all cores: what uses little, or ends soon, gets on also where
+        that lasts for ever. The next has to wait until this one was measured, or for good if it had to give way."""
+        active = [c for c in self._active.values() if c.is_opportunistic and c.state is not KILLING]
+        if any(container.gives_way_to(PRESSURE) for container in active):
+            return False
+        running = [container for container in active if container.state is not PAUSED]
+        if any(container.container_id not in self._use for container in running):
+            return False
+        return sum(map(self._appetite, running)) < TOLERANCE
+
+    def _lendable(self) -> Resource:
+        """What is idle by measurement, up to the thresholds and the factor. Whoever started since counts with
+        what it was promised, so that not everything starts on one reading."""
+        host = self._host
+        if host is None:
+            return Resource()
+        active = self._active.values()
+        bound = self._settings.overallocation_factor
+        vcores = 0
+        if not self._cpu.is_on:
+            own = sum(self._counted_cores(container) for container in active)
+            measured = sum(use.cores for use in self._use.values())
+            others = self._cpu.mean_outside + max(0.0, host.yopp_cpu - measured)
+            idle = min(
+                self._thresholds.cpu * host.cores - others - own,
+                self._thresholds.cpu * self._physical_cores - own,
+            )
+            # to the nearest: the threshold of a small machine is less than a vcore below it
+            vcores = int(idle * self.total.vcores / self._physical_cores + 0.5) if idle > 0 else 0
+            vcores = min(vcores, int(bound * self.total.vcores) - self.allocated.vcores)
+        memory = int(self._thresholds.memory * self.total.memory) - sum(map(self._counted_memory, active))
+        if host.memory_total > 0:
+            unmeasured = sum(c.allocated.memory for c in active if c.container_id not in self._use)
+            free = host.memory_available - self._memory.floor(host) * 3 // 2
+            memory = min(memory, free // MIB - unmeasured)
+        memory = min(memory, int(bound * self.total.memory) - self.allocated.memory)
+        return Resource(memory, vcores).at_least_zero()
+
+    @property
+    def _lent(self) -> Resource:
+        if not self._watches:
+            return Resource()
+        room = self._room_for_opportunistic()
+        if room == self._tracker.available:
+            return Resource()
+        return (room or Resource()) - self._tracker.unallocated

@@ -1,0 +1,185 @@
+"""What dead nodes left is cleared: processes, groups, records and directories, theirs and nobody else's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from executor.linux.cgroups import CgroupDriver, discover
+from executor.linux.store import StateStore
+from executor.records import CgroupLimits, ContainerRecord, ContainerSpec, ContainerState, Resource
+from executor.settings import ExecutorSettings
+from yarnopp_cli.cluster import cleanup
+from yarnopp_cli.cluster.processes import ProcessId
+from yarnopp_cli.cluster.rundir import RunDir
+
+HIERARCHY = f"/yopp-test-{os.getpid()}"
+ENDED = (0, -9)
+"""A shim ends by itself if it sees the end of what it leads before its own turn comes (SIGKILL)."""
+Leave = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> RunDir:
+    made = RunDir.of(str(tmp_path / "run"))
+    made.prepare()
+    return made
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> cleanup.Places:
+    return cleanup.Places(HIERARCHY, str(tmp_path / "run" / "state" / "nm-local-dir"))
+
+
+@pytest.fixture
+def leave(run_dir: RunDir, where: cleanup.Places) -> Iterator[Leave]:
+    """Leaves a container as a dead node does: a process with a child, a record, a private directory."""
+    left: list[subprocess.Popen[str]] = []
+
+    def make(container_id: str, port: int = 45454, *, start: int = 0) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", "sleep 60 & echo $!; wait"],
+            start_new_session=True, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        left.append(process)
+        identity = ProcessId.of(process.pid)
+        assert identity is not None
+        spec = ContainerSpec(container_id, ("sleep", "60"), Resource(64, 1))
+        store = StateStore(os.path.join(run_dir.nm_state_dir(port), "containers"))
+        store.store(ContainerRecord(spec, ContainerState.RUNNING, process.pid, start or identity.start))
+        os.makedirs(os.path.join(where.local_dirs, f"{run_dir.key}-nm-{port}", container_id))
+        return process
+
+    try:
+        yield make
+    finally:
+        for process in left:
+            if process.poll() is None:
+                os.killpg(process.pid, 9)
+            process.communicate()
+
+
+def child_of(process: subprocess.Popen[str]) -> ProcessId:
+    assert process.stdout is not None
+    found = ProcessId.of(int(process.stdout.readline()))
+    assert found is not None
+    return found
+
+
+def test_a_container_and_all_that_it_started(run_dir: RunDir, where: cleanup.Places, leave: Leave) -> None:
+    process = leave("container_1_0001_01_000002")
+    child = child_of(process)
+    assert [item.record.spec.container_id for item in cleanup.records(run_dir)] == [
+        "container_1_0001_01_000002"
+    ]
+    assert cleanup.known_ports(run_dir, where) == {45454}
+    cleared = cleanup.clear(run_dir, where)
+    assert cleared == cleanup.Cleared(("container_1_0001_01_000002",))
+    assert process.wait(timeout=10) in ENDED
+    assert not child.alive()
+    assert os.listdir(run_dir.state_dir) == []
+    assert cleanup.clear(run_dir, where) == cleanup.Cleared()
+
+
+def test_a_pid_that_is_somebody_elses_by_now_is_left_alone(
+    run_dir: RunDir, where: cleanup.Places, leave: Leave
+) -> None:
+    process = leave("container_1_0001_01_000002", start=1)
+    assert cleanup.clear(run_dir, where).containers == ()
+    assert process.poll() is None
+    assert os.listdir(run_dir.state_dir) == []
+
+
+def test_only_the_nodes_that_are_named(run_dir: RunDir, where: cleanup.Places, leave: Leave) -> None:
+    first, second = leave("container_1_0001_01_000002"), leave("container_1_0001_01_000003", 45455)
+    cleared = cleanup.clear(run_dir, where, ports=frozenset({45455}))
+    assert cleared.containers == ("container_1_0001_01_000003",)
+    assert second.wait(timeout=10) in ENDED
+    assert first.poll() is None
+    assert cleanup.known_ports(run_dir, where) == {45454}
+
+
+def test_records_that_cannot_be_read_stop_nothing(
+    run_dir: RunDir, where: cleanup.Places, leave: Leave
+) -> None:
+    process = leave("container_1_0001_01_000002")
+    Path(run_dir.nm_state_dir(45454), "containers", "container_x.json").write_text("{")
+    assert cleanup.clear(run_dir, where).containers == ("container_1_0001_01_000002",)
+    assert process.wait(timeout=10) in ENDED
+    assert os.listdir(run_dir.state_dir) == []
+
+
+def test_output_and_what_others_keep_in_the_same_place_stays(
+    run_dir: RunDir, where: cleanup.Places, leave: Leave
+) -> None:
+    leave("container_1_0001_01_000002")
+    logs = Path(run_dir.state_dir, "logs", "application_1_0001")
+    logs.mkdir(parents=True)
+    other = Path(where.local_dirs, "0badcafe-nm-45454")
+    other.mkdir()
+    cleanup.clear(run_dir, where)
+    assert logs.is_dir()
+    assert other.is_dir()
+
+
+@pytest.mark.parametrize(
+    "noted", ['{"cpu": "/etc"}', "[]", "{", '{"cpu": "/sys/fs/cgroup/../../../tmp"}', '{"cpu": 7}']
+)
+def test_noted_places_outside_of_cgroups_are_not_believed(run_dir: RunDir, noted: str) -> None:
+    state = Path(run_dir.nm_state_dir(45454))
+    state.mkdir(parents=True)
+    (state / "cgroups.json").write_text(noted)
+    assert cleanup.groups(run_dir, HIERARCHY) == ()
+
+
+@pytest.fixture
+def driver(run_dir: RunDir) -> Iterator[CgroupDriver]:
+    settings = ExecutorSettings(cgroups_hierarchy=HIERARCHY)
+    remember = Path(run_dir.nm_state_dir(45454), "cgroups.json")
+    remember.parent.mkdir(parents=True)
+    chosen = discover(settings, group=run_dir.nm_group(45454), remember=remember)
+    if chosen.mode == "none":
+        pytest.skip("no writable cgroups here")
+    chosen.create_parent()
+    try:
+        yield chosen
+    finally:
+        for container_id in chosen.stale_groups():
+            chosen.kill(container_id)
+            chosen.remove(container_id, 2.0)
+        chosen.remove_parent()
+
+
+@pytest.mark.cgroup
+def test_groups_go_with_all_that_runs_in_them(
+    run_dir: RunDir, where: cleanup.Places, driver: CgroupDriver
+) -> None:
+    joined = driver.create("container_1_0001_01_000002", CgroupLimits())
+    script = 'for file do echo 0 > "$file"; done; setsid sleep 60 </dev/null >/dev/null 2>&1 & echo $!; wait'
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", script, "sh", *joined], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        orphan = child_of(process)
+        if driver.can_freeze:
+            driver.freeze("container_1_0001_01_000002")
+        # No record at all: the node died before it wrote one down, or it was lost.
+        assert cleanup.known_ports(run_dir, where) == {45454}
+        assert not cleanup.groups(RunDir.of(run_dir.path + "2"), HIERARCHY)
+        cleared = cleanup.clear(run_dir, where)
+        assert cleared.problems == ()
+        assert {os.path.basename(group) for group in cleared.cgroups} == {"nm-45454"}
+        assert process.wait(timeout=10) in ENDED
+        assert not orphan.alive()
+        assert cleanup.groups(run_dir, HIERARCHY) == ()
+        for base in set(driver.bases.values()):
+            assert not os.path.exists(base + HIERARCHY)
+    finally:
+        if process.poll() is None:
+            driver.thaw("container_1_0001_01_000002")
+            process.kill()
+        process.communicate()

@@ -1,0 +1,154 @@
+"""Jobs on a YARN cluster: planned as everywhere, and submitted over REST to Hadoop's own distributed shell."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from ...client.shell import body
+from ...client.yarn import YarnRestClient, polls
+from ...errors import EXIT_INTERRUPTED, EXIT_TIMEOUT, YoppError
+from ...records.jobs import JobSpec
+from ...records.reports import FINAL_STATES, ApplicationReport
+from ...records.requests import ApplicationSubmissionContext
+from ...settings.applications import ApplicationSettings
+from ...views import applications as view
+from ..frame.output import Printer
+from ..frame.session import print_raw
+from ..looking.application import KILL_SECONDS
+
+_NO_ID = "application_0_0000"
+
+
+class YarnJobs:
+    """What a command that submits a job needs of a YARN cluster, as ``jobs.client.JobClient`` is it of this host's.
+
+    No property of this host has a say there: ``settings`` are what Hadoop's client and yopp take where nothing is said.
+    """
+
+    settings = ApplicationSettings(am_memory_mb=256, am_vcores=1, retry_minimum_interval_ms=0)
+
+    def __init__(self, client: YarnRestClient, printer: Printer) -> None:
+        self._client = client
+        self._printer = printer
+
+    def find_node(self, name: str) -> str:
+        """Nodes cannot be chosen there."""
+        return name
+
+    def start(
+        self,
+        job: JobSpec,
+        submission: ApplicationSubmissionContext,
+        *,
+        detach: bool,
+        dry_run: bool,
+        debug: bool,
+    ) -> int:
+        """Submit a job and see it through, or only the first with ``detach``, or neither; the exit code."""
+        client, printer = self._client, self._printer
+        if dry_run:
+            document = body(job, submission, _NO_ID, debug=debug)
+            if printer.is_json:
+                printer.document(document)
+            else:
+                printer.text(json.dumps(document, ensure_ascii=False, indent=2))
+            printer.note("this would be submitted; YARN's REST API does not tell whether it would wait")
+            return 0
+        timeout = job.timeout_ms / 1000 or None
+        application_id = client.submit(lambda given: body(job, submission, given, debug=debug))
+        if detach:
+            if timeout is not None:
+                client.limit_lifetime(application_id, round((time.time() + timeout) * 1000))
+            if printer.is_json:
+                _print(client, printer, client.application(application_id))
+            else:
+                printer.text(application_id)
+                printer.note(f"detached: `yopp wait {application_id}` waits for its end")
+            return 0
+        (phase,) = job.phases
+        kind = phase.tasks[0].execution_type.value.lower()
+        printer.note(
+            f"{application_id}  {len(phase.tasks)} {kind} at {client.rest.address}: "
+            f"`yopp logs {application_id}` shows what its containers write, while it runs"
+        )
+        return _see_through(client, printer, application_id, timeout)
+
+
+def _see_through(client: YarnRestClient, printer: Printer, application_id: str, timeout: float | None) -> int:
+    """Wait for an application's end, and show it; Ctrl-C ends the application."""
+    begin = time.monotonic()
+    teller = _Teller(printer)
+
+    until = None if timeout is None else begin + timeout
+    try:
+        for _ in polls(until):
+            report = client.application(application_id)
+            teller.tell(report)
+            if report.state in FINAL_STATES:
+                break
+    except KeyboardInterrupt:
+        return _interrupted(client, printer, application_id)
+    finally:
+        printer.status_line("")
+    if report.state not in FINAL_STATES:
+        client.kill_application(application_id)
+        client.wait_for_applications([application_id], wait=KILL_SECONDS)
+        raise YoppError(
+            f"{application_id} did not end within {timeout:g} s, and was killed",
+            because=f"it was {report.state.value}",
+            hint="a longer --timeout gives it more time",
+            exit_code=EXIT_TIMEOUT,
+        )
+    code = view.exit_code(report) or 0
+    if printer.is_json:
+        _print(client, printer, report)
+    elif printer.quiet:
+        printer.text(application_id)
+    else:
+        elapsed = time.monotonic() - begin
+        printer.note(
+            f"done in {elapsed:.1f} s: {report.state.value} {report.final_status.value}, exit {code}"
+        )
+        if code and report.diagnostics:
+            printer.note(" ".join(report.diagnostics.split()))
+    return code
+
+
+def _print(client: YarnRestClient, printer: Printer, report: ApplicationReport) -> None:
+    """An application as its cluster told of it."""
+    body = client.body_of([report], single=True)
+    assert body is not None, "it has just been asked for"
+    print_raw(printer, body)
+
+
+def _interrupted(client: YarnRestClient, printer: Printer, application_id: str) -> int:
+    """Ctrl-C: the application ends, too; a second one leaves it to itself."""
+    try:
+        printer.status_line("")
+        printer.note(f"ending {application_id}; Ctrl-C again leaves it running")
+        client.kill_application(application_id)
+        client.wait_for_applications([application_id], wait=KILL_SECONDS)
+    except KeyboardInterrupt:
+        printer.note(f"left: `yopp app status {application_id}` says how it gets on")
+    return EXIT_INTERRUPTED
+
+
+class _Teller:
+    """Progress on stderr: a line that changes at a terminal, a line for each change of state elsewhere."""
+
+    def __init__(self, printer: Printer) -> None:
+        self._printer = printer
+        self._state = ""
+
+    def tell(self, report: ApplicationReport) -> None:
+        """Tell of an application as it is now."""
+        state = report.state.value
+        text = f"{report.application_id} {state}"
+        if state == "RUNNING":
+            text += f", {report.containers_running} containers, {100 * report.progress:.0f}%"
+        if self._printer.progress:
+            self._printer.status_line(text)
+        elif state != self._state and report.state not in FINAL_STATES:
+            self._printer.note(text)
+        self._state = state

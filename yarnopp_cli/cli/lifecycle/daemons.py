@@ -1,0 +1,300 @@
+"""``yopp rm`` and ``yopp nm``: start, stop, run and look at the ResourceManager alone, or one NodeManager."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ...errors import EXIT_NOT_RUNNING, NodeNotFoundError, UsageError
+from ...records.reports import NodeState
+from ..frame.command import Needs, command
+from ..frame.options import DryRun, Live, NoWait, Timeout
+from ..frame.output import WORDS
+from ..frame.session import Session
+from ..looking import node_changes
+from .down import Force
+from .status import EXIT_PARTLY, daemons, node_line
+from .up import Memory, Vcores
+
+Node = Annotated[
+    str | None,
+    typer.Argument(metavar="[NODE]", help="Its port or its id in `yopp node list`. [default: the only one]"),
+    Live(("node",)),
+]
+NewNode = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[NODE]", help="Its port or its id in `yopp node list`. [default: all that are missing]"
+    ),
+    Live(("node",)),
+]
+_DRAINED = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
+
+
+# -- the ResourceManager -------------------------------------------------------------------------------
+
+
+@command("rm start", "yopp rm start", "yopp rm start -q", needs=Needs.HOST)
+def start_rm(session: Session, timeout: Timeout = None) -> None:
+    """Start the ResourceManager alone.
+
+    `yopp nm start` gives it nodes. Succeeds if it is already running.
+    """
+    from ...cluster import starting
+
+    configuration = session.configured()
+    limit = timeout or starting.START_SECONDS
+    started = starting.start_rm(configuration, session.run_dir, timeout=limit)
+    session.printer.note(f"rm {'started' if started else 'is already running'}: {session.run_dir.rm_socket}")
+    _answer(session)
+
+
+@command("rm stop", "yopp rm stop", "yopp rm stop --force", needs=Needs.HOST)
+def stop_rm(session: Session, force: Force = False, timeout: Timeout = None) -> None:
+    """End the ResourceManager alone.
+
+    Its nodes go on, and join the next one. Succeeds if it is already stopped.
+    """
+    _stop(session, "rm", force, timeout)
+    _answer(session)
+
+
+@command("rm restart", "yopp rm restart", "yopp rm restart --force", needs=Needs.HOST)
+def restart_rm(session: Session, force: Force = False, timeout: Timeout = None) -> None:
+    """Stop and start the ResourceManager.
+
+    It does not remember the applications that were running.
+    """
+    _stop(session, "rm", force, timeout)
+    start_rm(session, timeout)
+
+
+@command("rm status", "yopp rm status", "yopp rm status --json", needs=Needs.HOST)
+def status_of_rm(session: Session) -> int:
+    """Say whether the ResourceManager runs.
+
+    Exit code 0 if it answers, 3 if it is stopped, 4 if it does not answer.
+    """
+    from ...cluster.inspection import cluster_document, inspect_cluster
+
+    seen, printer = inspect_cluster(session.run_dir), session.printer
+    code = EXIT_NOT_RUNNING if seen.rm is None else 0 if seen.info is not None else EXIT_PARTLY
+    if printer.is_json:
+        printer.document(cluster_document(seen))
+    elif printer.ids_only:
+        printer.ids(["rm"] if seen.rm is not None else [])
+    elif not printer.for_people:
+        daemons(printer, seen, port=0)
+    elif seen.rm is None:
+        printer.text("rm stopped")
+    else:
+        words = "running" if code == 0 else "does not answer"
+        printer.text(f"rm {words}: process {seen.rm.process.pid}, {seen.run_dir.rm_socket}")
+    return code
+
+
+@command(
+    "rm run",
+    "yopp rm run",
+    "exec yopp rm run --run-dir /run/yopp",
+    needs=Needs.QUIET_HOST,
+    forms=WORDS,
+    bounded=False,
+)
+def run_rm(session: Session) -> None:
+    """Run the ResourceManager in the foreground.
+
+    For systemd, or to watch it. It ends with SIGTERM or Ctrl-C. With --json it prints one object when it serves.
+    """
+    from ...cluster import starting
+
+    starting.run_rm(session.configured(), session.run_dir, announce=session.printer.is_json)
+
+
+# -- one NodeManager -----------------------------------------------------------------------------------
+
+
+@command("nm start", "yopp nm start", "yopp nm start --memory 512 --vcores 1", needs=Needs.HOST)
+def start_nm(
+    session: Session,
+    node: NewNode = None,
+    memory: Memory = None,
+    vcores: Vcores = None,
+    timeout: Timeout = None,
+) -> None:
+    """Start the missing nodes, NODE, or a new one.
+
+    A size (--memory, --vcores) asks for a new node, beside those that there are. The ResourceManager must be
+    running.
+    """
+    from ...cluster import starting
+    from ...cluster.capacity import Wish
+
+    started = starting.start_nms(
+        session.configured(),
+        session.run_dir,
+        port=_port(node),
+        wish=Wish(None, memory, vcores),
+        timeout=timeout or starting.START_SECONDS,
+    )
+    for one in started:
+        session.printer.note(f"{one.name} started: {one.vcores} vcores, {one.memory} MB")
+    if not started:
+        session.printer.note("every node is already running")
+    _answer(session)
+
+
+@command("nm stop", "yopp nm stop", "yopp nm stop 45455", needs=Needs.HOST)
+def stop_nm(session: Session, node: Node = None, force: Force = False, timeout: Timeout = None) -> None:
+    """End one NodeManager.
+
+    Its containers go on if yarn.nodemanager.recovery.enabled is on, and its next life finds them. Succeeds if it is
+    already stopped.
+    """
+    _stop(session, _running(session, node), force, timeout)
+    _answer(session)
+
+
+@command("nm restart", "yopp nm restart", "yopp nm restart 45455", needs=Needs.HOST)
+def restart_nm(session: Session, node: Node = None, force: Force = False, timeout: Timeout = None) -> None:
+    """Stop and start one NodeManager, of the same size."""
+    name = _running(session, node)
+    _stop(session, name, force, timeout)
+    start_nm(session, name or node, timeout=timeout)
+
+
+@command("nm status", "yopp nm status", "yopp nm status 45455 --json", needs=Needs.HOST)
+def status_of_nm(session: Session, node: Node = None) -> int:
+    """Say whether NODE, or every node, runs.
+
+    Exit code 0 if it does, 3 if it is stopped, 4 if it is not ready.
+    """
+    from ...cluster.inspection import cluster_document, inspect_cluster
+
+    port = _port(node)
+    seen, printer = inspect_cluster(session.run_dir), session.printer
+    chosen = [one for one in seen.nodes if port is None or one.port == port]
+    if port is not None and seen.nodes and not chosen:
+        raise NodeNotFoundError(
+            f"no node {node}",
+            because="no NodeManager of this run directory has that port",
+            hint="`yopp nm status` lists those of this cluster",
+            sought=node or "",
+        )
+    if printer.is_json:
+        printer.document(cluster_document(seen))
+    elif not printer.for_people:
+        daemons(printer, seen, rm=False, port=port)
+    elif not chosen:
+        printer.text("nm stopped")
+    else:
+        printer.text("\n".join(f"nm {node_line(seen, one)}" for one in chosen))
+    if all(one.daemon is None for one in chosen):
+        return EXIT_NOT_RUNNING
+    return 0 if all(one.ready for one in chosen) else EXIT_PARTLY
+
+
+@command(
+    "nm run",
+    "yopp nm run",
+    "yopp nm run 45454 --memory 2G --vcores 2",
+    needs=Needs.QUIET_HOST,
+    forms=WORDS,
+    bounded=False,
+)
+def run_nm(session: Session, node: Node = None, memory: Memory = None, vcores: Vcores = None) -> None:
+    """Run one NodeManager in the foreground.
+
+    For systemd, or to watch it. It ends with SIGTERM or Ctrl-C. With --json it prints one object when it serves.
+    """
+    from ...cluster import starting
+    from ...cluster.capacity import Wish
+
+    starting.run_nm(
+        session.configured(),
+        session.run_dir,
+        port=_port(node),
+        wish=Wish(None, memory, vcores),
+        announce=session.printer.is_json,
+    )
+
+
+@command("nm drain", "yopp nm drain 45455", "yopp nm drain 45455 --kill-after 10m", needs=Needs.HOST)
+def drain(
+    session: Session,
+    node: Node = None,
+    kill_after: node_changes.KillAfter = None,
+    no_wait: NoWait = False,
+    timeout: Timeout = None,
+    dry_run: DryRun = False,
+) -> int:
+    """Stop scheduling on NODE and wait for its containers to end, as `yopp node drain` does."""
+    session.yes = True
+    chosen = _the_node(node, session, "drain")
+    return node_changes.drain(session, chosen, kill_after, no_wait, timeout, dry_run)
+
+
+@command("nm resume", "yopp nm resume", "yopp nm resume 45455", needs=Needs.HOST)
+def resume(session: Session, node: Node = None, dry_run: DryRun = False) -> int:
+    """Use a drained (or draining) NODE again, as `yopp node resume` does."""
+    session.yes = True
+    return node_changes.resume(session, _the_node(node, session, "resume"), dry_run)
+
+
+# -- what they share -----------------------------------------------------------------------------------
+
+
+def _port(node: str | None) -> int | None:
+    from ...cluster.starting import port_of
+
+    return None if node is None else port_of(node)
+
+
+def _running(session: Session, node: str | None) -> str:
+    """The name of the NM that is meant, "" where it is not running. UsageError where several could be."""
+    from ...cluster.starting import running_nm
+
+    daemon = running_nm(session.run_dir, _port(node))
+    return daemon.name if daemon is not None else ""
+
+
+def _stop(session: Session, name: str, force: bool, timeout: float | None) -> None:
+    from ...cluster import ending
+
+    limit = timeout or ending.STOP_SECONDS
+    if name and ending.stop_daemon(session.run_dir, name, force=force, timeout=limit):
+        session.printer.note(f"{name} stopped")
+    else:
+        session.printer.note(f"{name or 'the node'} was not running")
+
+
+def _answer(session: Session) -> None:
+    """The cluster as it is afterwards, for programs: people have been told what was done."""
+    from ...cluster.inspection import cluster_document, inspect_cluster
+
+    if session.printer.is_json:
+        session.printer.document(cluster_document(inspect_cluster(session.run_dir)))
+    elif session.printer.form == "tsv":
+        daemons(session.printer, inspect_cluster(session.run_dir))
+
+
+def _the_node(node: str | None, session: Session, verb: str) -> list[str]:
+    """The node that was named, or the only one that is meant: to ``resume``, of several, the drained one.
+
+    Raises UsageError.
+    """
+    if node is not None:
+        return [node]
+    there = [one for one in session.client.nodes() if one.state not in (NodeState.LOST, NodeState.SHUTDOWN)]
+    known = [one.node_id for one in there]
+    drained = [one.node_id for one in there if one.state in _DRAINED]
+    if verb == "resume" and drained:
+        known = drained
+    if len(known) != 1:
+        raise UsageError(
+            "which node?",
+            because=f"there are {len(known)}: {', '.join(known)}" if known else "there is none",
+            hint=f"yopp nm {verb} {known[0]}" if known else "yopp nm start",
+        )
+    return known

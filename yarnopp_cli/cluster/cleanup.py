@@ -1,0 +1,259 @@
+"""Remove what a cluster's dead nodes left on this host: containers' processes, cgroups, directories and records.
+
+Only what bears this run directory's name is touched: cgroups below ``<hierarchy>/<key of the run directory>``, and the
+processes that the nodes' own records name by pid and start time. Nothing is found by a program's name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from executor.errors import CgroupError
+from executor.linux.cgroups.base import kill_until_empty, remove_groups, remove_upwards
+from executor.linux.cgroups.files import group_processes
+from executor.linux.cgroups.mounts import read_mounts, read_own_paths
+from executor.linux.procfs import belonging_to, is_alive, scan
+from executor.linux.store import StateStore
+from executor.records import ContainerRecord, ContainerState
+from executor.settings import ExecutorSettings
+
+from .rundir import RunDir
+
+if TYPE_CHECKING:
+    from ..settings.loading import Configuration
+
+CGROUP_ROOT = "/sys/fs/cgroup"
+REMOVE_SECONDS = 2.0
+_NODE = re.compile(r"nm-(\d{1,5})")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where nodes of a run directory put things: their cgroups' ``hierarchy`` and their ``local_dirs``."""
+
+    hierarchy: str
+    local_dirs: str
+
+
+def places(run_dir: RunDir, configuration: Configuration | None) -> Places:
+    """By the configuration that the nodes ran with, or by the defaults if that is lost."""
+    if configuration is None:
+        return Places(ExecutorSettings().cgroups_hierarchy, os.path.join(run_dir.state_dir, "nm-local-dir"))
+    from ..settings.nodemanager import NodeManagerSettings
+
+    hierarchy = configuration.settings(ExecutorSettings).cgroups_hierarchy
+    return Places(hierarchy, configuration.settings(NodeManagerSettings).local_dirs)
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A container that a dead node left: its record, and the port of the node."""
+
+    port: int
+    record: ContainerRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """The ids of containers that were ended, the cgroups that were removed, and what could not be, a line each."""
+
+    containers: tuple[str, ...] = ()
+    cgroups: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def records(run_dir: RunDir, ports: frozenset[int] | None = None) -> tuple[Leftover, ...]:
+    """The records that nodes keep of containers that have not ended; of ``ports``, or of all."""
+    found = []
+    for port, store in _stores(run_dir, ports):
+        stored = store.load_all(tidy=False)
+        found += [Leftover(port, record) for record in stored if record.state is not ContainerState.DONE]
+    return tuple(found)
+
+
+def live_records(run_dir: RunDir) -> tuple[Leftover, ...]:
+    """Those records whose container is still running."""
+    return tuple(item for item in records(run_dir) if is_alive(item.record.pid, item.record.process_start))
+
+
+def known_ports(run_dir: RunDir, where: Places, *, root: str = CGROUP_ROOT, proc: str = "/proc") -> set[int]:
+    """The ports of all nodes, running or not, that have records or cgroups of this run directory."""
+    ports = {port for port, _ in _stores(run_dir, None) if has_records(run_dir, port)}
+    found = groups(run_dir, where.hierarchy, root=root, proc=proc)
+    return ports | {int(os.path.basename(group).removeprefix("nm-")) for group in found}
+
+
+def has_records(run_dir: RunDir, port: int) -> bool:
+    """Whether a node of that port has left records; reads names only."""
+    directory = _records_directory(run_dir, port)
+    try:
+        return any(name.endswith(".json") for name in os.listdir(directory))
+    except OSError:
+        return False
+
+
+def _records_directory(run_dir: RunDir, port: int) -> str:
+    return os.path.join(run_dir.nm_state_dir(port), "containers")
+
+
+def _node_ports(run_dir: RunDir) -> list[int]:
+    """The ports of all nodes that have a state directory."""
+    try:
+        names = os.listdir(run_dir.state_dir)
+    except OSError:
+        return []
+    return sorted(int(match[1]) for match in map(_NODE.fullmatch, names) if match)
+
+
+def _stores(run_dir: RunDir, ports: frozenset[int] | None) -> Iterator[tuple[int, StateStore]]:
+    for port in _node_ports(run_dir):
+        directory = _records_directory(run_dir, port)
+        if (ports is None or port in ports) and os.path.isdir(directory):
+            yield port, StateStore(directory)
+
+
+def groups(
+    run_dir: RunDir, hierarchy: str, *, root: str = CGROUP_ROOT, proc: str = "/proc"
+) -> tuple[str, ...]:
+    """The cgroups of this run directory's nodes: ``<base>/<hierarchy>/<key>/nm-<port>`` in every mounted
+    hierarchy.
+
+    The bases are those that a node chooses from: the mount's own directory, the group this process is in, and
+    what nodes wrote down of theirs.
+    """
+    found: dict[str, None] = {}
+    for base in _bases(run_dir, root, proc):
+        parent = os.path.join(base, hierarchy.strip("/"), run_dir.key)
+        with contextlib.suppress(OSError):
+            found.update(
+                (os.path.join(parent, entry), None)
+                for entry in sorted(os.listdir(parent))
+                if _NODE.fullmatch(entry)
+            )
+    return tuple(found)
+
+
+def _bases(run_dir: RunDir, root: str, proc: str) -> Iterator[str]:
+    """Directories below which nodes may have made their groups, each within a mounted hierarchy."""
+    try:
+        mounts, own = read_mounts(proc, root), read_own_paths(proc)
+    except OSError:
+        return
+    noted = set(_noted_bases(run_dir))
+    for mount in mounts:
+        name = "" if mount.version == 2 else next((item for item in mount.controllers if item in own), "")
+        here = mount.directory_of(own[name]) if name in own else None
+        # A process that had to move to a leaf (v2) made its groups beside that.
+        candidates = [mount.point, here, None if here is None else os.path.dirname(here), *sorted(noted)]
+        for base in candidates:
+            if base is not None and (base == mount.point or base.startswith(mount.point + "/")):
+                yield base
+
+
+def _noted_bases(run_dir: RunDir) -> Iterator[str]:
+    """What nodes remember of the place of their groups (``cgroups.json``)."""
+    for port in _node_ports(run_dir):
+        try:
+            with open(os.path.join(run_dir.nm_state_dir(port), "cgroups.json"), encoding="utf-8") as file:
+                noted = json.load(file)
+        except (OSError, ValueError):
+            continue
+        if isinstance(noted, dict):
+            yield from (os.path.normpath(str(path)) for path in noted.values())
+
+
+def clear(
+    run_dir: RunDir,
+    where: Places,
+    *,
+    ports: frozenset[int] | None = None,
+    root: str = CGROUP_ROOT,
+    proc: str = "/proc",
+) -> Cleared:
+    """End the containers that dead nodes left, and remove their cgroups, records and private directories.
+
+    ``ports`` names the nodes, None means all of them: the caller has made sure, under the run directory's lock, that
+    none of them is running. The output of containers stays.
+    """
+    ended: list[str] = []
+    problems: list[str] = []
+    removed = [
+        group
+        for group in groups(run_dir, where.hierarchy, root=root, proc=proc)
+        if ports is None or int(os.path.basename(group).removeprefix("nm-")) in ports
+    ]
+    for leftover in records(run_dir, ports):
+        if _end(leftover.record, removed, problems):
+            ended.append(leftover.record.spec.container_id)
+    for group in removed:
+        _remove_group(group, removed, where.hierarchy, problems)
+    for port in _node_ports(run_dir):
+        if ports is None or port in ports:
+            _remove_directory(run_dir.nm_state_dir(port), problems)
+            _remove_directory(os.path.join(where.local_dirs, f"{run_dir.key}-nm-{port}"), problems)
+    with contextlib.suppress(OSError):  # others may use it
+        os.rmdir(where.local_dirs)
+    return Cleared(tuple(ended), tuple(removed), tuple(problems))
+
+
+def _remove_directory(path: str, problems: list[str]) -> None:
+    try:
+        shutil.rmtree(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        problems.append(f"{error.filename or path} cannot be removed: {error.strerror}")
+
+
+def _end(record: ContainerRecord, groups: Sequence[str], problems: list[str]) -> bool:
+    """SIGKILL a recorded container: the processes below its shim, then the shim. False if it had ended already.
+
+    ``groups`` are all cgroups that may hold it frozen.
+    """
+    if not record.pid or not is_alive(record.pid, record.process_start):
+        return False
+    container_id, shim = record.spec.container_id, record.pid
+
+    def members() -> list[int]:
+        found = [entry.pid for entry in belonging_to(shim, container_id, scan())]
+        # The shim comes last: while it lives, its session names the container's processes.
+        return found or ([shim] if is_alive(shim, record.process_start) else [])
+
+    try:
+        kill_until_empty(container_id, members, after=lambda: _thaw(groups))
+    except CgroupError as error:
+        problems.append(str(error))
+    return True
+
+
+def _remove_group(group: str, groups: Sequence[str], hierarchy: str, problems: list[str]) -> None:
+    def members() -> list[int]:
+        return [pid for directory, _, _ in os.walk(group) for pid in group_processes(directory)]
+
+    try:
+        kill_until_empty(group, members, after=lambda: _thaw(groups))
+    except CgroupError as error:
+        problems.append(str(error))
+        return
+    if not remove_groups((group,), REMOVE_SECONDS):
+        problems.append(f"the cgroup {group} cannot be removed")
+        return
+    key = os.path.dirname(group)
+    relative = os.path.join(hierarchy.strip("/"), os.path.basename(key))
+    remove_upwards(key[: -len(relative) - 1], relative)
+
+
+def _thaw(groups: Sequence[str]) -> None:
+    """Thaw frozen cgroups: under v1, SIGKILL reaches a frozen process only then, and the freezer may be a hierarchy of
+    its own."""
+    for directory in (directory for group in groups for directory, _, _ in os.walk(group)):
+        for name, value in (("freezer.state", "THAWED"), ("cgroup.freeze", "0")):
+            with contextlib.suppress(OSError), open(os.path.join(directory, name), "r+") as file:
+                file.write(value)

@@ -1,0 +1,365 @@
+"""What ``POST /ws/v1/cluster/apps`` asks for, read from its body (YARN's ApplicationSubmissionContextInfo).
+
+Hadoop's own distributed shell is recognised by its ApplicationMaster's command line, and becomes a job of our
+distributed shell. Pure; raises UsageError for what makes no sense.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from executor.records import ExecutionType, Resource
+
+from ..errors import UsageError
+from ..records.jobs import JobSpec, TaskSpec
+from . import distributedshell as shell
+
+SHELL_MASTER = "org.apache.hadoop.yarn.applications.distributedshell.ApplicationMaster"
+LARGEST = 2**31 - 1
+_VARIABLE = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}", re.ASCII)
+"""What `yopp run` writes for the characters that a shell would change on their way to a cluster."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A submitted application: ``command`` for a shell, or ``job`` where it is a distributed shell's."""
+
+    application_id: str
+    name: str
+    queue: str = "default"
+    priority: int = 0
+    application_type: str = "YARN"
+    resource: Resource = Resource(1024, 1)
+    max_attempts: int = 0
+    tags: tuple[str, ...] = ()
+    timeout_ms: int = 0
+    keep_containers: bool = False
+    node_label: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+    command: str = ""
+    job: JobSpec | None = None
+
+
+def read(body: Mapping[str, Any], *, shell_program: str, max_preemptions: int) -> Submission:
+    """A submission from its JSON. Raises UsageError."""
+    application_id = _text(body, "application-id")
+    if not application_id:
+        raise UsageError(
+            "the body names no application-id", hint="POST /ws/v1/cluster/apps/new-application gives one"
+        )
+    if _flag(body, "unmanaged-AM"):
+        raise UsageError(
+            "an unmanaged application cannot be submitted here",
+            because="it lives as long as the connection of its client, and HTTP has none that lasts",
+        )
+    if body.get("reservation-id"):
+        raise UsageError("there are no reservations in this version")
+    spec = _table(body, "am-container-spec")
+    if spec.get("local-resources"):
+        resources = _table(spec, "local-resources")
+        if resources.get("entry"):
+            raise UsageError(
+                "local resources cannot be fetched",
+                because="there is no distributed file system on one host; files are read where they are",
+                hint="leave local-resources empty",
+            )
+    environment = _environment(spec)
+    command = _command(spec)
+    resource = _resource(_table(body, "resource")) if body.get("resource") else Resource(1024, 1)
+    name = _text(body, "application-name")
+    job = None
+    if SHELL_MASTER in command:
+        job = _shell_job(command, environment, name, shell_program, max_preemptions)
+    return Submission(
+        application_id=application_id,
+        name=name or "N/A",
+        queue=_text(body, "queue") or "default",
+        priority=_whole(body, "priority", 0),
+        application_type=_text(body, "application-type") or "YARN",
+        resource=resource,
+        max_attempts=max(0, _whole(body, "max-app-attempts", 0)),
+        tags=_tags(body),
+        timeout_ms=_timeout_ms(body),
+        keep_containers=_flag(body, "keep-containers-across-application-attempts"),
+        node_label=_text(body, "am-container-node-label-expression")
+        or _text(body, "app-node-label-expression"),
+        environment=environment,
+        command="" if job is not None else expand(command),
+        job=job,
+    )
+
+
+def expand(command: str) -> str:
+    """Hadoop's placeholders as a shell of this host writes them."""
+    text = command.replace("<LOG_DIR>", "$LOG_DIRS").replace("<CPS>", ":")
+    return _VARIABLE.sub(r"$\1", text)
+
+
+def _shell_job(
+    command: str, environment: dict[str, str], name: str, shell_program: str, max_preemptions: int
+) -> JobSpec:
+    """The job that Hadoop's ApplicationMaster is told to run, from its options as its client writes them."""
+    files, words = _master_line(command)
+    given: dict[str, list[str]] = {}
+    at = 0
+    while at < len(words):
+        key = words[at]
+        at += 1
+        if not key.startswith("-"):
+            raise UsageError(f"{key!r} is no option of the distributed shell's master")
+        following = at
+        while following < len(words) and not _is_option(words[following]):
+            following += 1
+        given.setdefault(key.lstrip("-"), []).extend(words[at:following])
+        at = following
+    _refuse_unknown(given)
+    shell_command = files.get("shellCommands", "").strip()
+    if not shell_command:
+        raise UsageError(
+            "no shell command in environment to execute by Application Master",
+            because="the command is read from a file shellCommands in its directory, and nothing writes it",
+            hint="begin with: printf '%s' 'sleep 10' > shellCommands;",
+        )
+    kind = (given.get("container_type") or ["GUARANTEED"])[-1].upper()
+    if kind not in ExecutionType.__members__:
+        raise UsageError(f"Invalid container_type: {kind}")
+    return shell.plan(
+        TaskSpec(
+            1,
+            Resource(_number(given, "container_memory", 10), _number(given, "container_vcores", 1, 0)),
+            ExecutionType[kind],
+            _number(given, "priority", 0, -LARGEST),
+            "enforce_execution_type" in given,
+        ),
+        _number(given, "num_containers", 1),
+        shell_command=shell_command,
+        shell_args=(files["shellArgs"],) if files.get("shellArgs") else (),
+        shell=shell_program,
+        environment={**_assignments(given.get("shell_env", [])), **_portable(environment)},
+        retry=shell.ContainerRetryContext(
+            _number(given, "container_retry_policy", 0, 0),
+            tuple(
+                int(code)
+                for word in given.get("container_retry_error_codes", [])
+                for code in word.split(",")
+                if code.isdigit()
+            ),
+            _number(given, "container_max_retries", 0, -1),
+            _number(given, "container_retry_interval", 0, 0),
+        ),
+        promote="promote_opportunistic_after_start" in given,
+        name=name or (given.get("appname") or [shell.NAME])[-1],
+        max_preemptions=max_preemptions,
+    )
+
+
+_OPTIONS = frozenset(
+    {
+        "container_memory", "container_vcores", "num_containers", "priority", "container_type", "shell_env",
+        "promote_opportunistic_after_start", "enforce_execution_type", "container_retry_policy", "appname",
+        "container_retry_error_codes", "container_max_retries", "container_retry_interval", "debug",
+        "container_failures_validity_interval", "homedir", "user", "keep_containers_across_application_attempts",
+    }
+)  # fmt: skip
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("--") or word.lstrip("-") in _OPTIONS
+
+
+def _refuse_unknown(given: Mapping[str, list[str]]) -> None:
+    unknown = [key for key in given if key not in _OPTIONS]
+    if unknown:
+        raise UsageError(
+            f"the distributed shell's master has no option {unknown[0]}",
+            hint="it takes " + ", ".join(sorted(_OPTIONS)),
+        )
+
+
+def _master_line(command: str) -> tuple[dict[str, str], list[str]]:
+    """Texts that are written to files before the master, and the words after its class up to the first redirection."""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=";<>|&")
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    try:
+        words = list(lexer)
+    except ValueError as error:
+        raise UsageError("the master's command cannot be read", because=str(error).lower()) from None
+    files: dict[str, str] = {}
+    statements: list[list[str]] = [[]]
+    for word in words:
+        if word and set(word) <= set(";|&"):
+            statements.append([])
+        else:
+            statements[-1].append(word)
+    for statement in statements:
+        if SHELL_MASTER in statement:
+            after = statement[statement.index(SHELL_MASTER) + 1 :]
+            for at, word in enumerate(after):
+                if word and set(word) <= set("<>"):
+                    # A descriptor's number stands before its redirection.
+                    after = after[: at - 1 if at and after[at - 1].isdigit() else at]
+                    break
+            return files, after
+        if len(statement) == 5 and statement[0] == "printf" and statement[3] == ">":
+            if statement[1] == "%s":
+                files[statement[4]] = statement[2]
+            elif statement[1] == "%b":
+                files[statement[4]] = _printed(statement[2])
+        elif len(statement) == 4 and statement[0] == "echo" and statement[2] == ">":
+            files[statement[3]] = statement[1]
+    raise UsageError("the master's command does not start it")
+
+
+def _printed(text: str) -> str:
+    """What ``printf %b`` writes, read as Hadoop's master reads it (Java's ``readUTF``) where it is of that form."""
+    octal = rb"\\0([0-7]{1,3})"
+    data = re.sub(octal, lambda found: bytes([int(found[1], 8) & 255]), text.encode("utf-8", "replace"))
+    if int.from_bytes(data[:2], "big") != len(data) - 2:
+        return data.decode("utf-8", "replace")
+    units = data[2:].replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
+    return units.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _assignments(words: list[str]) -> dict[str, str]:
+    found = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not _NAME.fullmatch(key):
+            raise UsageError(f"shell_env {key!r} is no NAME=VALUE", because="shell_env takes assignments")
+        found[key] = value
+    return found
+
+
+def _portable(environment: Mapping[str, str]) -> dict[str, str]:
+    """What the containers get of the master's environment: nothing that only a JVM reads."""
+    return {key: value for key, value in environment.items() if key not in ("CLASSPATH", "JAVA_HOME")}
+
+
+def _number(given: Mapping[str, list[str]], key: str, default: int, least: int = 1) -> int:
+    words = given.get(key)
+    if not words:
+        return default
+    try:
+        number = int(words[-1])
+    except ValueError:
+        raise UsageError(f"{key} takes a whole number, not {words[-1]!r}") from None
+    if not least <= number <= LARGEST:
+        raise UsageError(f"{key} cannot be {number}", because=f"it is at least {least}")
+    return number
+
+
+# -- the body's fields ----------------------------------------------------------------------------------------------
+
+
+def _table(body: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = body.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise UsageError(f"{key} must be an object", because=f"it is {type(value).__name__}")
+    return value
+
+
+def _text(body: Mapping[str, Any], key: str) -> str:
+    value = body.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise UsageError(f"{key} must be a text", because=f"it is {type(value).__name__}")
+    if "\0" in value or len(value) > 65536:
+        raise UsageError(f"{key} must be a text without NUL bytes, of 65536 characters at most")
+    return value
+
+
+def _flag(body: Mapping[str, Any], key: str) -> bool:
+    value = body.get(key)
+    if isinstance(value, bool) or value is None:
+        return bool(value)
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    raise UsageError(f"{key} must be true or false")
+
+
+def _whole(body: Mapping[str, Any], key: str, default: int, least: int = -LARGEST) -> int:
+    value = body.get(key, default)
+    if isinstance(value, str) and value.strip().lstrip("-").isdigit() and len(value) < 12:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UsageError(f"{key} must be a whole number", because=f"it is {type(value).__name__}")
+    if not least <= value <= LARGEST:
+        raise UsageError(f"{key} cannot be {value}", because=f"it is {least} to {LARGEST}")
+    return value
+
+
+def _resource(table: Mapping[str, Any]) -> Resource:
+    return Resource(_whole(table, "memory", 1024, 1), _whole(table, "vCores", 1, 0))
+
+
+def resource_of(body: Mapping[str, Any]) -> Resource:
+    """The ``resource`` of a body, both figures given. Raises UsageError."""
+    table = _table(body, "resource") if "resource" in body else dict(body)
+    if "memory" not in table or "vCores" not in table:
+        raise UsageError("the body must say resource.memory (MB) and resource.vCores")
+    return _resource(table)
+
+
+def _environment(spec: Mapping[str, Any]) -> dict[str, str]:
+    entries = _table(spec, "environment").get("entry") or []
+    if isinstance(entries, dict):
+        entries = [entries]
+    found: dict[str, str] = {}
+    for entry in entries if isinstance(entries, list) else [None]:
+        if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
+            raise UsageError("environment must be {entry: [{key, value}, …]}")
+        value = entry.get("value", "")
+        if not isinstance(value, str | int | float) or not _NAME.fullmatch(entry["key"]):
+            raise UsageError(f"environment: {entry['key'][:80]!r} is no variable, or its value no text")
+        found[entry["key"]] = str(value)
+    return found
+
+
+def _command(spec: Mapping[str, Any]) -> str:
+    commands = _table(spec, "commands").get("command") if spec.get("commands") else None
+    if isinstance(commands, list) and all(isinstance(one, str) for one in commands):
+        commands = " && ".join(commands)
+    if not isinstance(commands, str) or not commands.strip():
+        raise UsageError("am-container-spec.commands.command must name a command")
+    if "\0" in commands:
+        raise UsageError("the command has a NUL byte, which no shell can take")
+    return commands
+
+
+def _tags(body: Mapping[str, Any]) -> tuple[str, ...]:
+    tags = body.get("application-tags")
+    if isinstance(tags, dict):
+        tags = tags.get("tag")
+    if not tags:
+        return ()
+    if isinstance(tags, str):
+        tags = [tags]
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise UsageError("application-tags must be {tag: [texts]}")
+    return tuple(dict.fromkeys(tags))
+
+
+def _timeout_ms(body: Mapping[str, Any]) -> int:
+    timeouts = body.get("application-timeouts")
+    if not timeouts:
+        return 0
+    listed = timeouts.get("timeout") if isinstance(timeouts, dict) else timeouts
+    if isinstance(listed, dict):
+        listed = [listed]
+    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+        raise UsageError("application-timeouts must be {timeout: [{type, value}]}")
+    seconds = 0
+    for one in listed:
+        if str(one.get("type", "LIFETIME")).upper() != "LIFETIME":
+            raise UsageError("an application has one kind of timeout: LIFETIME")
+        seconds = _whole(one, "value", 0, 1)
+    return seconds * 1000

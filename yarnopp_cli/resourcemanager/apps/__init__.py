@@ -1,1 +1,0 @@
-"""Applications and their attempts, from submission to the end. Pure."""

@@ -1,0 +1,570 @@
+"""What the ResourceManager keeps: applications, attempts, containers, nodes.
+
+YARN's ``RMAppImpl``, ``RMAppAttemptImpl``, ``RMContainerImpl``, ``RMNodeImpl``.
+
+They refer to each other, so they are one module. Each keeps its own books; what follows from a change is decided
+elsewhere. Their states are changed by ``RMContext.move`` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from executor.causes import Cause
+from executor.core.transitions import StoryEntry
+from executor.records import (
+    ContainerExitStatus,
+    ContainerQueuingLimit,
+    ContainerStatus,
+    ExecutionType,
+    Resource,
+    ResourceUtilization,
+)
+
+from ..allocation.asks import Ask, AskKey, AskTable, Place
+from ..allocation.cluster_node import ClusterNode
+from ..errors import YoppError
+from ..machine.mailbox import Mailbox
+from ..records.ids import ApplicationAttemptId, NodeId
+from ..records.reports import (
+    FINAL_STATES,
+    FinalApplicationStatus,
+    JobSummary,
+    NodeReport,
+    NodeState,
+    YarnApplicationState,
+)
+from ..records.requests import (
+    ApplicationSubmissionContext,
+    Container,
+    ContainerUpdateType,
+    Token,
+    UpdateContainerError,
+    UpdatedContainer,
+)
+from ..records.tracker_protocol import (
+    ContainerToStart,
+    ContainerToUpdate,
+    NodeHeartbeatResponse,
+    RegisterNodeManagerRequest,
+)
+from .lives import (
+    APPLICATIONS,
+    ATTEMPTS,
+    CONTAINERS,
+    NODES,
+    AppEvent,
+    AttemptEvent,
+    AttemptState,
+    ContainerEvent,
+    NodeEvent,
+    Phase,
+)
+from .scheduler.queues import LeafQueue
+
+ENDED_ATTEMPT_STATES = frozenset({AttemptState.FINISHED, AttemptState.FAILED, AttemptState.KILLED})
+GONE = frozenset({NodeState.LOST, NodeState.SHUTDOWN})
+"""Nodes in these states are no part of the cluster any more."""
+DRAINED = frozenset({NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED})
+_LISTENING = frozenset({AttemptState.ALLOCATED, AttemptState.LAUNCHED, AttemptState.RUNNING})
+_IDLE = ResourceUtilization()
+
+
+@dataclass(frozen=True, slots=True)
+class HeldCall:
+    """A call that waits for news, and the number of the last answer that its caller had.
+
+    ``distributed``: the caller is a node's DistributedScheduler, which is told the least loaded nodes too.
+    """
+
+    call_id: int
+    response_id: int
+    distributed: bool = False
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Listener:
+    """A node or a master: it calls again and again, and its call is held until there is news for it.
+
+    ``connection_id`` is the connection over which it spoke last, -1 for none; ``last_contact`` in seconds, monotonic.
+    ``response_id`` numbers the answers, ``sent_here`` is the last one on this connection. ``held`` is the call that
+    waits for an answer; ``answer_due`` says that it need not wait.
+    """
+
+    connection_id: int = -1
+    last_contact: float = 0.0
+    response_id: int = 0
+    sent_here: int = 0
+    held: HeldCall | None = None
+    answer_due: bool = False
+    story: list[StoryEntry] = field(default_factory=list)
+
+    def mailboxes(self) -> tuple[Mailbox[Any], ...]:
+        """All its news, box by box."""
+        raise NotImplementedError
+
+    def has_news(self) -> bool:
+        """Whether a held call is to be answered now."""
+        return any(box.fresh for box in self.mailboxes())
+
+    def next_number(self) -> int:
+        """The number of the answer that is about to be sent."""
+        self.response_id += 1
+        self.sent_here = self.response_id
+        return self.response_id
+
+    def last_number(self, held: HeldCall) -> int:
+        """The number of an answer without news: that of the last answer that it has."""
+        return max(held.response_id, self.sent_here)
+
+    def send_again(self) -> None:
+        """Everything that was sent and not acknowledged may be lost."""
+        for box in self.mailboxes():
+            box.send_again()
+
+    def forget_news(self) -> None:
+        """Nobody will fetch the news any more."""
+        for box in self.mailboxes():
+            box.clear()
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class RMNode(Listener):
+    """One registered node. ``load`` is its opportunistic side, ``used`` what guaranteed containers have of it.
+
+    ``state_since``: when it came into its state, in seconds, monotonic. ``unregistered`` nodes will not come back by
+    themselves. ``resized``: its size is the RM's word, and no longer its own.
+    """
+
+    node_id: str
+    secret: str
+    place: Place
+    registration: RegisterNodeManagerRequest
+    load: ClusterNode
+    state: NodeState = NodeState.NEW
+    state_since: float = 0.0
+    connected: bool = True
+    unregistered: bool = False
+    shutdown_told: bool = False
+    resized: bool = False
+    used: Resource = field(default_factory=Resource)
+    guaranteed_containers: int = 0
+    containers: dict[str, RMContainer] = field(default_factory=dict)
+    node_utilization: ResourceUtilization = _IDLE
+    containers_utilization: ResourceUtilization = _IDLE
+    health_report: str = ""
+    queue_limit: int = -1
+    guaranteed_awaited: bool = False
+    awaited_told: bool = False
+    acknowledged: tuple[str, ...] = ()
+    to_start: Mailbox[ContainerToStart] = field(default_factory=Mailbox)
+    to_cleanup: Mailbox[str] = field(default_factory=Mailbox)
+    to_update: Mailbox[ContainerToUpdate] = field(default_factory=Mailbox)
+    applications_to_cleanup: Mailbox[str] = field(default_factory=Mailbox)
+
+    def move(self, event: NodeEvent, now: float) -> None:
+        """Take a transition. Raises InvalidTransitionError for one that is not in the table: a bug."""
+        state = NODES.follow(self.node_id, self.state, event, now, self.story)
+        if state is not self.state:
+            self.state, self.state_since = state, now
+
+    @property
+    def total(self) -> Resource:
+        """What the node has for containers."""
+        return self.load.total
+
+    @property
+    def usable(self) -> bool:
+        """Whether containers may be allocated here now."""
+        return self.connected and self.state is NodeState.RUNNING
+
+    def fits_guaranteed(self, resource: Resource) -> bool:
+        """Whether a guaranteed container fits beside the guaranteed ones."""
+        total, used = self.load.total, self.used
+        return used.memory + resource.memory <= total.memory and used.vcores + resource.vcores <= total.vcores
+
+    def take(self, container: RMContainer) -> None:
+        """A container was allocated here."""
+        self.containers[container.id] = container
+        if container.execution_type is ExecutionType.GUARANTEED:
+            self.change_used(container.resource, 1)
+
+    def give_back(self, container: RMContainer) -> None:
+        """A container of this node has ended."""
+        del self.containers[container.id]
+        if container.execution_type is ExecutionType.GUARANTEED:
+            self.change_used(container.resource, -1)
+        self.load.release_claim(container.id)
+
+    def change_used(self, resource: Resource, sign: int) -> None:
+        """Guaranteed containers take (1) or give back (-1) ``resource``."""
+        self.used = self.used + resource if sign > 0 else self.used - resource
+        self.guaranteed_containers += sign
+        self.load.guaranteed = self.used
+        self.load.recompute()
+
+    def mailboxes(self) -> tuple[Mailbox[Any], ...]:
+        """All its news, box by box."""
+        return (self.to_start, self.to_cleanup, self.to_update, self.applications_to_cleanup)
+
+    def has_news(self) -> bool:
+        """Whether a held heartbeat is to be answered now."""
+        # That nobody waits for room any more can wait.
+        return (self.guaranteed_awaited and not self.awaited_told) or Listener.has_news(self)
+
+    def connect(self, connection_id: int) -> None:
+        """The node speaks over this connection; what was sent over another may be lost."""
+        if connection_id != self.connection_id or not self.connected:
+            self.send_again()
+            self.sent_here = 0
+            self.awaited_told = False
+        self.connection_id = connection_id
+        self.connected = True
+
+    def restart(self) -> None:
+        """It has registered again: the numbers of the answers begin anew."""
+        self.response_id = self.sent_here = 0
+        self.awaited_told = False
+        for box in self.mailboxes():
+            box.restart()
+
+    def acknowledge(self, response_id: int, running_applications: tuple[str, ...]) -> None:
+        """The node has received answers up to ``response_id``.
+
+        What it is to start is told until it speaks of the container; that an application ended, until it
+        lists it no longer.
+        """
+        self.to_cleanup.acknowledge(response_id)
+        self.to_update.acknowledge(response_id)
+        if len(self.applications_to_cleanup):
+            running = set(running_applications)
+            for application_id in self.applications_to_cleanup.keys_received(response_id):
+                if application_id not in running:
+                    self.applications_to_cleanup.drop(application_id)
+
+    def response(self, limit: ContainerQueuingLimit, lifetime: str) -> NodeHeartbeatResponse:
+        """The next answer, with everything that is not acknowledged."""
+        number = self.next_number()
+        self.awaited_told = self.guaranteed_awaited
+        return NodeHeartbeatResponse(
+            number,
+            containers_to_start=self.to_start.take(number),
+            containers_to_cleanup=self.to_cleanup.take(number),
+            containers_to_update=self.to_update.take(number),
+            applications_to_cleanup=self.applications_to_cleanup.take(number),
+            completed_acknowledged=self.acknowledged,
+            queuing_limit=limit,
+            lifetime=lifetime,
+            resource=self.total if self.resized else None,
+            guaranteed_awaited=self.guaranteed_awaited,
+        )
+
+
+def new_node(request: RegisterNodeManagerRequest, secret: str, connection_id: int, now: float) -> RMNode:
+    """The node that a registration describes. Raises InvalidIdError for a malformed node id."""
+    node_id = NodeId.parse(request.node_id)
+    return RMNode(
+        node_id=request.node_id,
+        secret=secret,
+        place=Place(request.node_id, node_id.host, request.rack, request.labels),
+        registration=request,
+        load=ClusterNode(
+            node_id=request.node_id,
+            host=node_id.host,
+            rack=request.rack,
+            labels=request.labels,
+            total=request.resource,
+            status=request.opportunistic,
+        ),
+        connection_id=connection_id,
+        last_contact=now,
+    )
+
+
+@dataclass(slots=True, eq=False)
+class RMContainer:
+    """One container. ``allocated_at`` in seconds, monotonic, ``sequence`` the order of allocation;
+    ``status`` is what its node said last.
+
+    ``ask_key`` is the ask it answered, ``asked_type`` that ask's type, ``counted`` whether the metrics of
+    opportunistic containers know it. ``released`` ones are ended at their master's wish; ``preempted_for`` is why the
+    RM has taken one from its application, ``preempted_as`` the exit status of that; ``ended_for`` is why it has told
+    the node to end one. ``delivers``: the RM itself tells
+    the node what it has become. ``waiting_since_ms``: when its work began to wait, as another container. ``strict``:
+    the ask named the only places that will do. ``acquired``: its master has been given it. ``preemptions`` counts how
+    often it had to make room, paused or killed. ``eligible_ms``: when it was asked for, or its work first was.
+    """
+
+    id: str
+    app: RMApp
+    attempt: RMAppAttempt
+    node: RMNode
+    resource: Resource
+    execution_type: ExecutionType
+    priority: int
+    allocation_request_id: int
+    token: Token
+    ask_key: AskKey
+    allocated_at: float
+    sequence: int
+    is_am: bool = False
+    version: int = 0
+    phase: Phase = Phase.ALLOCATED
+    status: ContainerStatus | None = None
+    asked_type: ExecutionType = ExecutionType.GUARANTEED
+    counted: bool = False
+    released: bool = False
+    preempted_for: str = ""
+    preempted_as: ContainerExitStatus = ContainerExitStatus.PREEMPTED
+    ended_for: Cause | None = None
+    delivers: bool = False
+    started_told: bool = False
+    finished_ms: int = 0
+    waiting_since_ms: int = 0
+    strict: bool = False
+    acquired: bool = False
+    promoted_ms: int = 0
+    preemptions: int = 0
+    eligible_ms: int = 0
+    story: list[StoryEntry] = field(default_factory=list)
+
+    def move(self, event: ContainerEvent, now: float) -> None:
+        """Take a transition, and count it with its application. Raises InvalidTransitionError: a bug."""
+        was, app = self.phase, self.app
+        phase = CONTAINERS.follow(self.id, was, event, now, self.story)
+        if phase is Phase.PAUSED or phase is Phase.PREEMPTED:
+            self.preemptions += 1
+        if was is Phase.RUNNING:
+            app.change_running(self, now, -1)
+        if phase is Phase.RUNNING:
+            app.change_running(self, now, 1)
+        app.counts[was] -= 1
+        app.counts[phase] += 1
+        self.phase = phase
+
+    def container(self) -> Container:
+        """As its master and its node know it."""
+        registration = self.node.registration
+        return Container(
+            id=self.id,
+            node_id=self.node.node_id,
+            node_address=registration.address,
+            resource=self.resource,
+            token=self.token,
+            priority=self.priority,
+            execution_type=self.execution_type,
+            allocation_request_id=self.allocation_request_id,
+            version=self.version,
+            node_http_address=registration.http_address,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PendingUpdate:
+    """A granted wish that waits for room: what the container is to become."""
+
+    container: RMContainer
+    update_type: ContainerUpdateType
+    execution_type: ExecutionType
+    resource: Resource
+    by_person: bool = False
+
+    def needs(self) -> Resource:
+        """What its node must have free beyond what guaranteed containers have of it."""
+        if self.execution_type is ExecutionType.OPPORTUNISTIC:
+            return Resource()
+        if self.container.execution_type is ExecutionType.OPPORTUNISTIC:
+            return self.resource
+        return (self.resource - self.container.resource).at_least_zero()
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class RMAppAttempt(Listener):
+    """One run of an application's master, and all that is between it and the RM.
+
+    ``since_call`` counts the opportunistic containers that were allocated since its master last called. ``refusal`` is
+    what is wrong with asks that were taken and no node can serve: the answer to its master's next call.
+    ``paused_told`` is how many paused containers its master knows of.
+    """
+
+    id: str
+    record: ApplicationAttemptId
+    app: RMApp
+    token: Token
+    state: AttemptState = AttemptState.NEW
+    am_ask: Ask | None = None
+    am_container: RMContainer | None = None
+    since_call: int = 0
+    last_container: int = 0
+    diagnostics: str = ""
+    started_ms: int = 0
+    finished_ms: int = 0
+    blacklist: set[str] = field(default_factory=set)
+    guaranteed_asks: AskTable = field(default_factory=AskTable)
+    opportunistic_asks: AskTable = field(default_factory=AskTable)
+    containers: dict[str, RMContainer] = field(default_factory=dict)
+    updates: dict[str, PendingUpdate] = field(default_factory=dict)
+    allocated: Mailbox[tuple[RMContainer, Container]] = field(default_factory=Mailbox)
+    completed: Mailbox[ContainerStatus] = field(default_factory=Mailbox)
+    started: Mailbox[str] = field(default_factory=Mailbox)
+    queued: Mailbox[str] = field(default_factory=Mailbox)
+    updated: Mailbox[UpdatedContainer] = field(default_factory=Mailbox)
+    update_errors: Mailbox[UpdateContainerError] = field(default_factory=Mailbox)
+    preempting: Mailbox[str] = field(default_factory=Mailbox)
+    updated_nodes: Mailbox[NodeReport] = field(default_factory=Mailbox)
+    refusal: YoppError | None = None
+    paused_told: int = 0
+
+    def move(self, event: AttemptEvent, now: float) -> None:
+        """Take a transition. Raises InvalidTransitionError for one that is not in the table: a bug."""
+        self.state = ATTEMPTS.follow(self.id, self.state, event, now, self.story)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will come of this attempt."""
+        return self.state in ENDED_ATTEMPT_STATES
+
+    @property
+    def awaits_master(self) -> bool:
+        """Whether a master is (or should be) there and is expected to speak."""
+        return self.state in _LISTENING
+
+    @property
+    def tables(self) -> tuple[AskTable, AskTable]:
+        """Its outstanding asks: the guaranteed ones, the opportunistic ones."""
+        return (self.guaranteed_asks, self.opportunistic_asks)
+
+    @property
+    def outstanding(self) -> int:
+        """How many containers it still wants."""
+        return self.guaranteed_asks.outstanding + self.opportunistic_asks.outstanding
+
+    def asks(self, execution_type: ExecutionType) -> AskTable:
+        """Its outstanding asks of one type."""
+        return self.tables[execution_type is ExecutionType.OPPORTUNISTIC]
+
+    def mailboxes(self) -> tuple[Mailbox[Any], ...]:
+        """All its news, box by box."""
+        return (
+            self.allocated,
+            self.completed,
+            self.started,
+            self.queued,
+            self.updated,
+            self.update_errors,
+            self.preempting,
+            self.updated_nodes,
+        )
+
+    def has_news(self) -> bool:
+        """Whether a held allocate is to be answered now."""
+        return self.paused_told != self.app.counts[Phase.PAUSED] or Listener.has_news(self)
+
+
+@dataclass(slots=True, eq=False)
+class RMApp:
+    """One application.
+
+    ``leaf`` is its queue. ``opportunistic_held`` is what its live opportunistic containers come to, of
+    which there are ``opportunistic_live``. ``nodes`` are those that ever had a container of it.
+    ``failures`` counts the attempts that failed by their own fault. ``finishing`` is true while its master
+    has unregistered and its master's container has not ended yet. ``proxy_url`` leads to its page.
+    """
+
+    id: str
+    number: int
+    context: ApplicationSubmissionContext
+    user: str
+    log_directory: str
+    max_attempts: int
+    submitted_ms: int
+    leaf: LeafQueue[RMAppAttempt]
+    state: YarnApplicationState = YarnApplicationState.NEW
+    final_status: FinalApplicationStatus = FinalApplicationStatus.UNDEFINED
+    attempts: list[RMAppAttempt] = field(default_factory=list)
+    failures: int = 0
+    finishing: bool = False
+    started_ms: int = 0
+    finished_ms: int = 0
+    progress: float = 0.0
+    diagnostics: str = ""
+    tracking_url: str = ""
+    proxy_url: str = ""
+    summary: JobSummary | None = None
+    nodes: set[str] = field(default_factory=set)
+    counts: dict[Phase, int] = field(default_factory=lambda: dict.fromkeys(Phase, 0))
+    guaranteed: Resource = field(default_factory=Resource)
+    opportunistic_running: Resource = field(default_factory=Resource)
+    opportunistic_held: Resource = field(default_factory=Resource)
+    opportunistic_live: int = 0
+    running: Resource = field(default_factory=Resource)
+    opportunistic_total: int = 0
+    guaranteed_total: int = 0
+    promoted_total: int = 0
+    memory_seconds: float = 0.0
+    vcore_seconds: float = 0.0
+    counted_until: float = 0.0
+    preempted: Resource = field(default_factory=Resource)
+    preempted_masters: int = 0
+    shed: int = 0
+    preempted_memory_seconds: float = 0.0
+    preempted_vcore_seconds: float = 0.0
+    story: list[StoryEntry] = field(default_factory=list)
+
+    def move(self, event: AppEvent, now: float) -> None:
+        """Take a transition. Raises InvalidTransitionError for one that is not in the table: a bug."""
+        self.state = APPLICATIONS.follow(self.id, self.state, event, now, self.story)
+
+    @property
+    def attempt(self) -> RMAppAttempt:
+        """The current (last) attempt."""
+        return self.attempts[-1]
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended as people see it; its master's container may yet run (``finishing``)."""
+        return self.state in FINAL_STATES
+
+    @property
+    def unmanaged(self) -> bool:
+        """Whether its master is the client."""
+        return self.context.unmanaged
+
+    def containers(self) -> Iterable[RMContainer]:
+        """The live containers of all its attempts."""
+        return (container for attempt in self.attempts for container in attempt.containers.values())
+
+    def count_granted(self, execution_type: ExecutionType) -> None:
+        """One more container was allocated to its master."""
+        if execution_type is ExecutionType.OPPORTUNISTIC:
+            self.opportunistic_total += 1
+        else:
+            self.guaranteed_total += 1
+
+    def change_running(self, container: RMContainer, now: float, sign: int) -> None:
+        """A container began (1) or ceased (-1) to run; what ran until now is added to the seconds."""
+        self.accrue(now)
+        size = container.resource if sign > 0 else Resource() - container.resource
+        self.running = self.running + size
+        if container.execution_type is ExecutionType.OPPORTUNISTIC:
+            self.opportunistic_running = self.opportunistic_running + size
+
+    def accrue(self, now: float) -> None:
+        """Add what has been running since last time to the memory and vcore seconds."""
+        self.add_seconds(self.running, now - self.counted_until)
+        self.counted_until = now
+
+    def add_seconds(self, resource: Resource, seconds: float) -> None:
+        """``resource`` was in use for so long."""
+        self.memory_seconds += resource.memory * max(0.0, seconds)
+        self.vcore_seconds += resource.vcores * max(0.0, seconds)
+
+    def count_preempted(self, container: RMContainer, seconds: float) -> None:
+        """A container that ran for ``seconds`` was taken from it."""
+        size = container.resource
+        self.preempted = self.preempted + size
+        self.preempted_masters += container.is_am
+        self.preempted_memory_seconds += size.memory * max(0.0, seconds)
+        self.preempted_vcore_seconds += size.vcores * max(0.0, seconds)

@@ -1,0 +1,250 @@
+"""The last events of the cluster: a ring, filled by the ResourceManager's own transitions.
+
+``EventHistory`` costs a few microseconds an event and forgets the oldest when it is full. What it holds of one
+application is at hand by a queue of its own, which the ring empties with itself. It decides nothing and keeps no time:
+``now_ms`` is set by the step that fills it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from executor.causes import Cause
+from executor.records import ContainerExitStatus, ContainerState, ContainerStatus, ExecutionType, Resource
+
+from ..records.history import EventKind, GetEventsRequest, HistoryEvent
+
+_ENDS = {
+    ContainerExitStatus.PREEMPTED: EventKind.CONTAINER_PREEMPTED,
+    ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER: EventKind.CONTAINER_SHED,
+    ContainerExitStatus.ABORTED: EventKind.CONTAINER_ABORTED,
+}
+_STOPPED = (ContainerState.PAUSED, ContainerState.RESUMING)
+
+
+class EventHistory:
+    """``size`` is how many events are remembered; 0 remembers none (they are numbered all the same)."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._ring: deque[HistoryEvent] = deque()
+        self._by_application: dict[str, deque[HistoryEvent]] = {}
+        self.last = 0
+        self.now_ms = 0
+
+    def __len__(self) -> int:
+        return len(self._ring)
+
+    @property
+    def oldest(self) -> int:
+        """The number of the oldest event remembered, 0 for none."""
+        return self._ring[0].seq if self._ring else 0
+
+    # -- what happened ---------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        kind: EventKind,
+        *,
+        node: str = "",
+        app: str = "",
+        container: str = "",
+        why: str = "",
+        words: dict[str, str] | None = None,
+        numbers: dict[str, int] | None = None,
+        cause: Cause | None = None,
+    ) -> None:
+        """This happened now."""
+        self.last += 1
+        if self._size <= 0:
+            return
+        event = HistoryEvent(
+            self.last, self.now_ms, kind, node, app, container, why, words or {}, numbers or {}, cause
+        )
+        self._ring.append(event)
+        if app:
+            found = self._by_application.get(app)
+            if found is None:
+                found = self._by_application[app] = deque()
+            found.append(event)
+        if len(self._ring) > self._size:
+            self._forget(self._ring.popleft())
+
+    def _forget(self, event: HistoryEvent) -> None:
+        if event.app:
+            events = self._by_application[event.app]
+            events.popleft()
+            if not events:
+                del self._by_application[event.app]
+
+    def allocated(
+        self,
+        container: str,
+        app: str,
+        node: str,
+        execution_type: ExecutionType,
+        resource: Resource,
+        why: str,
+        *,
+        submitted_ms: int = 0,
+        eligible_ms: int = 0,
+    ) -> None:
+        """A container was granted; ``why`` says by whom where that is not the RM's own scheduler. Its application was
+        submitted, and it was asked for, at these times.
+        """
+        self.add(
+            EventKind.CONTAINER_ALLOCATED,
+            node=node,
+            app=app,
+            container=container,
+            why=why,
+            words={"executionType": execution_type.value},
+            numbers={
+                "memoryMB": resource.memory,
+                "vcores": resource.vcores,
+                "submittedAt": submitted_ms,
+                "eligibleAt": eligible_ms,
+            },
+        )
+
+    def observed(self, app: str, node: str, before: ContainerStatus | None, status: ContainerStatus) -> None:
+        """Its node says what has become of a container that has not ended."""
+        state, container = status.state, status.container_id
+        known = before.state if before is not None else None
+        if known is state:
+            return
+        if state is ContainerState.SCHEDULED:
+            self.add(
+                EventKind.CONTAINER_QUEUED,
+                node=node,
+                app=app,
+                container=container,
+                numbers={"at": status.queued_at_ms, "position": status.position},
+            )
+        elif state is ContainerState.RUNNING:
+            if known in _STOPPED:
+                self.add(EventKind.CONTAINER_RESUMED, node=node, app=app, container=container)
+            elif before is None or not before.started_at_ms:
+                self._started(app, node, status)
+        elif state is ContainerState.PAUSED and known is not ContainerState.RESUMING:
+            if before is None or not before.started_at_ms:
+                self._started(app, node, status)
+            self.add(
+                EventKind.CONTAINER_PAUSED,
+                node=node,
+                app=app,
+                container=container,
+                why=_line(status.diagnostics),
+                numbers={"at": status.paused_at_ms},
+                cause=status.cause,
+            )
+
+    def ended(self, app: str, node: str, before: ContainerStatus | None, status: ContainerStatus) -> None:
+        """A container has ended, whatever the reason."""
+        if status.started_at_ms and (before is None or not before.started_at_ms):
+            self._started(app, node, status)
+        numbers = {"exitStatus": status.exit_status, "at": status.finished_at_ms}
+        if status.exit_code is not None:
+            numbers["exitCode"] = status.exit_code
+        if status.started_at_ms:
+            usage = status.usage
+            numbers["ranMs"] = max(0, status.finished_at_ms - status.started_at_ms - status.stood_ms)
+            if status.stood_ms:
+                numbers["pausedMs"] = status.stood_ms
+            numbers["cpuMs"] = round(usage.cpu_seconds * 1000)
+            numbers["peakMB"] = usage.memory_peak_bytes >> 20
+        kind = EventKind.CONTAINER_COMPLETED
+        if status.exit_status < 0:
+            kind = _ENDS.get(ContainerExitStatus(status.exit_status), kind)
+        if kind is EventKind.CONTAINER_SHED and not status.was_shed:
+            kind = EventKind.CONTAINER_PREEMPTED
+        self.add(
+            kind,
+            node=node,
+            app=app,
+            container=status.container_id,
+            why=_line(status.diagnostics),
+            numbers=numbers,
+            cause=status.cause,
+        )
+
+    def _started(self, app: str, node: str, status: ContainerStatus) -> None:
+        waited = status.started_at_ms - status.queued_at_ms if status.queued_at_ms else 0
+        self.add(
+            EventKind.CONTAINER_STARTED,
+            node=node,
+            app=app,
+            container=status.container_id,
+            words={"executionType": status.execution_type.value},
+            numbers={"at": status.started_at_ms, "waitedMs": max(0, waited), "pid": status.pid},
+        )
+
+    def changed(
+        self,
+        container: str,
+        app: str,
+        node: str,
+        before: tuple[ExecutionType, Resource],
+        after: tuple[ExecutionType, Resource],
+    ) -> None:
+        """A container has another type or size."""
+        kind = EventKind.CONTAINER_RESIZED
+        if before[0] is not after[0]:
+            promoted = after[0] is ExecutionType.GUARANTEED
+            kind = EventKind.CONTAINER_PROMOTED if promoted else EventKind.CONTAINER_DEMOTED
+        self.add(
+            kind,
+            node=node,
+            app=app,
+            container=container,
+            words={"executionType": after[0].value},
+            numbers={"memoryMB": after[1].memory, "vcores": after[1].vcores},
+        )
+
+    # -- what is asked ---------------------------------------------------------------------------------------
+
+    def of_application(self, application_id: str) -> tuple[HistoryEvent, ...]:
+        """What is remembered of one application."""
+        return tuple(self._by_application.get(application_id, ()))
+
+    def select(self, request: GetEventsRequest) -> tuple[tuple[HistoryEvent, ...], int]:
+        """The events that a request wants, and the number to go on from."""
+        matching = (event for event in self._candidates(request) if _matches(event, request))
+        limit = max(1, request.limit)
+        if request.newest:
+            return tuple(deque(matching, maxlen=limit)), self.last
+        found = tuple(islice(matching, limit))
+        # All up to the last one have been looked at, unless the limit cut them short.
+        return found, found[-1].seq if len(found) == limit else self.last
+
+    def _candidates(self, request: GetEventsRequest) -> Iterable[HistoryEvent]:
+        if request.application_id:
+            return self._by_application.get(request.application_id, ())
+        return self._after(request.since)
+
+    def _after(self, since: int) -> Iterator[HistoryEvent]:
+        """The events after number ``since``; from the ring's nearer end, as a follower asks for the newest."""
+        missing = self.last - since
+        if 0 <= missing < len(self._ring) // 2:
+            newest = list(islice(reversed(self._ring), missing))
+            return reversed(newest)
+        return islice(self._ring, max(0, since + 1 - self.oldest), None)
+
+
+def _matches(event: HistoryEvent, request: GetEventsRequest) -> bool:
+    return (
+        event.seq > request.since
+        and event.t >= request.since_ms
+        and (not request.kinds or event.kind in request.kinds)
+        and (not request.application_id or event.app == request.application_id)
+        and (not request.container_id or event.container == request.container_id)
+        and (not request.node_id or event.node == request.node_id)
+    )
+
+
+def _line(text: str) -> str:
+    """The first line of a text, bounded: history is not the place for stories."""
+    first = text.strip().partition("\n")[0]
+    return first if len(first) <= 500 else first[:499] + "…"

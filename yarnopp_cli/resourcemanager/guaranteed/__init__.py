@@ -1,1 +1,0 @@
-"""Guaranteed containers: queues, the scheduler, preemption between queues. Pure."""

@@ -1,1 +1,0 @@
-"""What happened in the cluster, and what is kept of ended applications. Pure."""

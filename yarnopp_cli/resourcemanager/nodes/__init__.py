@@ -1,1 +1,0 @@
-"""Nodes as the RM keeps them. Pure."""

@@ -1,1 +1,0 @@
-"""Opportunistic containers: whose turn it is, and who gives places back. Pure."""

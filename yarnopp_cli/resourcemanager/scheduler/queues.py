@@ -1,0 +1,435 @@
+"""The queues of guaranteed containers: who is guaranteed what, who uses what of it, and who is next.
+
+YARN's ``ParentQueue``, ``LeafQueue``, ``UsersManager`` and ``FairOrderingPolicy``. Opportunistic containers are not
+charged here. Books and order only: nodes are ``scheduler``'s, what is preempted ``preemption``'s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from executor.records import Resource
+
+from ...allocation.asks import Ask, AskKey, AskTable
+from ...errors import InvalidResourceRequestError
+from ...records.requests import ApplicationSubmissionContext
+from ...settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings
+
+QUEUE_CAPACITY = "QUEUE_CAPACITY"
+USER_LIMIT = "USER_LIMIT"
+AM_LIMIT = "AM_LIMIT"
+_NOTHING = Resource()
+_EPSILON = 1e-9
+
+Group = dict[AskKey, Ask]
+
+
+class QueuedApplication(Protocol):
+    """An application, as far as its place among others depends on it."""
+
+    user: str
+    number: int
+    context: ApplicationSubmissionContext
+    guaranteed: Resource
+
+
+class QueuedAttempt(Protocol):
+    """An attempt that wants guaranteed containers."""
+
+    id: str
+    guaranteed_asks: AskTable
+
+    @property
+    def app(self) -> QueuedApplication:
+        """Whose attempt it is."""
+
+
+AttemptT = TypeVar("AttemptT", bound=QueuedAttempt)
+
+
+def apportion(total: int, percents: Sequence[float]) -> list[int]:
+    """``total`` in whole parts by percentage, summing to it where the percentages sum to 100 (largest remainder).
+
+    So queues are promised whole vcores, and never more than there are: 70 and 30 percent of 2 are 1 and 1.
+    """
+    exact = [total * percent / 100 for percent in percents]
+    parts = [math.floor(one + _EPSILON) for one in exact]
+    left = round(sum(exact)) - sum(parts)
+    by_remainder = sorted(range(len(parts)), key=lambda index: (parts[index] - exact[index], index))
+    for index in by_remainder[:left]:
+        parts[index] += 1
+    return parts
+
+
+def dominant_share(used: Resource, total: Resource) -> float:
+    """The larger of the two parts that ``used`` is of ``total`` (Ghodsi et al., NSDI 2011)."""
+    memory = used.memory / total.memory if total.memory else 0.0
+    vcores = used.vcores / total.vcores if total.vcores else 0.0
+    return max(memory, vcores)
+
+
+def total_of(resources: Iterable[Resource]) -> Resource:
+    """All of them together."""
+    memory = vcores = 0
+    for one in resources:
+        memory, vcores = memory + one.memory, vcores + one.vcores
+    return Resource(memory, vcores)
+
+
+def _ceil(part: float, total: Resource) -> Resource:
+    return Resource(math.ceil(total.memory * part - _EPSILON), math.ceil(total.vcores * part - _EPSILON))
+
+
+class Queue:
+    """One queue. ``guaranteed`` and ``maximum`` are what its percentages come to on the cluster there is.
+
+    ``share`` and ``maximum_share`` are parts of the cluster, from 0 to 1. ``owed``: others were preempted for what it
+    waits for.
+    """
+
+    __slots__ = (
+        "children",
+        "guaranteed",
+        "maximum",
+        "maximum_share",
+        "owed",
+        "parent",
+        "settings",
+        "share",
+        "used",
+    )
+
+    def __init__(self, settings: QueueSettings, parent: Queue | None) -> None:
+        self.settings = settings
+        self.parent = parent
+        self.share: float = (parent.share if parent else 1.0) * settings.capacity / 100
+        self.maximum_share: float = (
+            (parent.maximum_share if parent else 1.0) * settings.maximum_capacity / 100
+        )
+        self.children: tuple[Queue, ...] = ()
+        self.owed = False
+        self.used = self.guaranteed = self.maximum = _NOTHING
+
+    @property
+    def path(self) -> str:
+        """Its name from the root down."""
+        return self.settings.path
+
+    def resize(self, guaranteed: Resource, total: Resource) -> None:
+        """The cluster has ``total`` now, of which ``guaranteed`` is this queue's."""
+        self.guaranteed = guaranteed
+        at_most = _ceil(self.maximum_share, total)
+        # What is promised in whole vcores may be a little more than the percentage.
+        self.maximum = Resource(
+            max(at_most.memory, guaranteed.memory), max(at_most.vcores, guaranteed.vcores)
+        )
+        percents = [child.settings.capacity for child in self.children]
+        memory, vcores = apportion(guaranteed.memory, percents), apportion(guaranteed.vcores, percents)
+        for child, *size in zip(self.children, memory, vcores, strict=True):
+            child.resize(Resource(*size), total)
+
+    def usage(self, total: Resource) -> float:
+        """How much of its share it uses, in the dimension of which it uses most: 1.0 is all of it."""
+        used = dominant_share(self.used, total)
+        if self.share <= 0:
+            return math.inf
+        return used / self.share
+
+    def is_full_for(self, need: Resource) -> bool:
+        """Whether its maximum stands against ``need`` more. What may have everything is bounded by nodes alone."""
+        return self.maximum_share < 1 and not (self.used + need).fits_in(self.maximum)
+
+    def line(self) -> Iterator[Queue]:
+        """This queue and those above it."""
+        queue: Queue | None = self
+        while queue is not None:
+            yield queue
+            queue = queue.parent
+
+
+@dataclass(slots=True)
+class UserUse:
+    """What one user has in one queue; ``workers`` are containers other than masters."""
+
+    used: Resource = _NOTHING
+    workers: int = 0
+    masters: int = 0
+
+
+class LeafQueue(Queue, Generic[AttemptT]):
+    """A queue that takes applications.
+
+    ``label`` is what people call it: its own name where only one queue has it, else its path.
+    """
+
+    __slots__ = ("_am_percent", "attempts", "label", "masters", "masters_used", "users")
+
+    def __init__(
+        self, settings: QueueSettings, parent: Queue | None, scheduler: CapacitySchedulerSettings
+    ) -> None:
+        super().__init__(settings, parent)
+        percent = settings.maximum_am_resource_percent
+        self._am_percent = scheduler.maximum_am_resource_percent if percent < 0 else percent
+        self.label = settings.name
+        self.attempts: dict[str, AttemptT] = {}
+        self.users: dict[str, UserUse] = {}
+        self.masters = 0
+        self.masters_used = _NOTHING
+
+    @property
+    def unlimited(self) -> bool:
+        """Whether nothing but room on nodes bounds what applications here get, were it the only queue."""
+        settings = self.settings
+        factor = settings.user_limit_factor
+        return (
+            all(queue.settings.maximum_capacity >= 100 for queue in self.line())
+            and (factor < 0 or factor >= 1)
+            and settings.minimum_user_limit_percent == 100
+            and self._am_percent >= 1
+            and settings.ordering_policy == "fifo"
+        )
+
+    def charge(self, user: str, resource: Resource, sign: int, *, master: bool) -> None:
+        """A guaranteed container takes (1) or gives back (-1) ``resource``."""
+        change = resource if sign > 0 else _NOTHING - resource
+        for queue in self.line():
+            queue.used = queue.used + change
+        use = self.users.get(user)
+        if use is None:
+            use = self.users[user] = UserUse()
+        use.used = use.used + change
+        if master:
+            use.masters += sign
+            self.masters += sign
+            self.masters_used = self.masters_used + change
+        else:
+            use.workers += sign
+        if not use.workers and not use.masters:
+            del self.users[user]
+
+    def active_users(self) -> int:
+        """How many users wait for guaranteed containers."""
+        return len({one.app.user for one in self.attempts.values() if one.guaranteed_asks.outstanding})
+
+    def user_limit(self, need: Resource, active: int) -> Resource:
+        """What one user may have here while ``active`` users want containers, of which one is of size ``need``.
+
+        YARN's formula in each dimension: an even share of what the queue would have (all it is guaranteed, or more
+        where it has more), at least the minimum percentage of it, at most the factor times its capacity.
+        """
+        settings, guaranteed, used = self.settings, self.guaranteed, self.used
+        part = max(1 / max(1, active), settings.minimum_user_limit_percent / 100)
+        factor = settings.user_limit_factor
+
+        def limit(capacity: int, taken: int, wanted: int) -> int:
+            current = max(capacity, taken + wanted)
+            even = math.ceil(current * part - _EPSILON)
+            return even if factor < 0 else min(even, math.ceil(capacity * factor - _EPSILON))
+
+        return Resource(
+            limit(guaranteed.memory, used.memory, need.memory),
+            limit(guaranteed.vcores, used.vcores, need.vcores),
+        )
+
+    def am_limit(self) -> Resource:
+        """What masters may take of the queue."""
+        return _ceil(self._am_percent, self.maximum)
+
+    def refuses(self, user: str, need: Resource, *, master: bool, active: int | None = None) -> str:
+        """Which limit stands against another guaranteed container of ``need`` for ``user``; "" for none.
+
+        A user always may have one container and a queue one master, or a small cluster would run nothing.
+        """
+        if any(queue.is_full_for(need) for queue in self.line()):
+            return QUEUE_CAPACITY
+        if master:
+            full = self.masters and not (self.masters_used + need).fits_in(self.am_limit())
+            return AM_LIMIT if full and self._am_percent < 1 else ""
+        use = self.users.get(user)
+        if use is not None and use.workers:
+            limit = self.user_limit(need, self.active_users() if active is None else active)
+            if not (use.used + need).fits_in(limit):
+                return USER_LIMIT
+        return ""
+
+    def check_size(self, size: Resource) -> None:
+        """Raise InvalidResourceRequestError for a guaranteed container that is more than the queue may ever have."""
+        for queue in self.line():
+            if queue.maximum_share < 1 and queue.maximum != _NOTHING and not size.fits_in(queue.maximum):
+                raise InvalidResourceRequestError(
+                    f"a container of {size} is larger than queue {queue.path} may ever be",
+                    because=f"its maximum-capacity comes to {queue.maximum} on this cluster",
+                    hint="ask for less, or use another queue: yopp queue list",
+                )
+
+    def waiting(self) -> list[AttemptT]:
+        """Attempts with outstanding guaranteed asks, by priority (a larger number first), then submission."""
+        asking = [attempt for attempt in self.attempts.values() if attempt.guaranteed_asks.outstanding]
+        return sorted(asking, key=_by_submission)
+
+
+def _by_submission(attempt: QueuedAttempt) -> tuple[int, int]:
+    return (-attempt.app.context.priority, attempt.app.number)
+
+
+class QueueTree(Generic[AttemptT]):
+    """All queues. ``plain`` where there is one leaf and no limit: then order alone decides."""
+
+    def __init__(
+        self, root: QueueSettings = DEFAULT_QUEUES, scheduler: CapacitySchedulerSettings | None = None
+    ) -> None:
+        self.settings = root
+        self.scheduler = scheduler or CapacitySchedulerSettings()
+        self.leaves: dict[str, LeafQueue[AttemptT]] = {}
+        self.by_path: dict[str, Queue] = {}
+        self.total = _NOTHING
+        self.root = self._made(root, None)
+        names = [leaf.settings.name for leaf in self.leaves.values()]
+        for leaf in self.leaves.values():
+            if names.count(leaf.settings.name) > 1:
+                leaf.label = leaf.path
+        self.plain = len(self.leaves) == 1 and next(iter(self.leaves.values())).unlimited
+
+    def _made(self, settings: QueueSettings, parent: Queue | None) -> Queue:
+        if not settings.children:
+            leaf: LeafQueue[AttemptT] = LeafQueue(settings, parent, self.scheduler)
+            self.leaves[settings.path] = self.by_path[settings.path] = leaf
+            return leaf
+        queue = self.by_path[settings.path] = Queue(settings, parent)
+        queue.children = tuple(self._made(child, queue) for child in settings.children)
+        return queue
+
+    def resize(self, total: Resource) -> None:
+        """The cluster has ``total`` now."""
+        self.total = total
+        self.root.resize(total, total)
+
+    def find(self, name: str) -> Queue | None:
+        """The queue of that path, or of that name if only one has it."""
+        if (found := self.by_path.get(name)) is not None:
+            return found
+        named = [queue for queue in self.by_path.values() if queue.settings.name == name]
+        return named[0] if len(named) == 1 else None
+
+    def wanting(self) -> bool:
+        """Whether anybody waits for guaranteed containers."""
+        return any(
+            attempt.guaranteed_asks.outstanding
+            for leaf in self.leaves.values()
+            for attempt in leaf.attempts.values()
+        )
+
+
+@dataclass(slots=True)
+class Turn(Generic[AttemptT]):
+    """One attempt's asks of one shape, which are next. ``active`` users wait in its queue."""
+
+    leaf: LeafQueue[AttemptT]
+    attempt: AttemptT
+    group: Group
+    active: int
+
+
+@dataclass(slots=True)
+class _Entry(Generic[AttemptT]):
+    attempt: AttemptT
+    groups: deque[Group]
+
+
+@dataclass(slots=True)
+class _Waiting(Generic[AttemptT]):
+    """A leaf's attempts that have not been passed over with all their asks yet, in order of submission.
+
+    ``passed`` are asks that the queue's own limit keeps waiting.
+    """
+
+    leaf: LeafQueue[AttemptT]
+    entries: list[_Entry[AttemptT]]
+    active: int
+    passed: list[Ask] = field(default_factory=list)
+
+
+class Turns(Generic[AttemptT]):
+    """One round of assignment: whose asks are looked at next, until each was served or passed over.
+
+    At every level queues go first whose next container stays within their capacity (of these, those for which others
+    were preempted), then the one that uses the least of its share; then the next application of its order.
+    """
+
+    def __init__(self, tree: QueueTree[AttemptT]) -> None:
+        self._tree = tree
+        self._waiting: dict[str, _Waiting[AttemptT]] = {}
+        for leaf in tree.leaves.values():
+            entries = [_Entry(one, deque(one.guaranteed_asks.groups())) for one in leaf.waiting()]
+            if not entries:
+                leaf.owed = False
+            else:
+                self._waiting[leaf.path] = _Waiting(leaf, entries, leaf.active_users())
+        for queue in reversed(tree.by_path.values()):
+            if queue.children:
+                queue.owed = any(child.owed for child in queue.children)
+        self._current: _Entry[AttemptT] | None = None
+
+    def next(self) -> Turn[AttemptT] | None:
+        """Whose turn it is; None when all were served or passed over."""
+        while (waiting := self._pick(self._tree.root)) is not None:
+            entry = self._first(waiting)
+            while entry.groups and not entry.groups[0]:
+                entry.groups.popleft()
+            if entry.groups:
+                self._current = entry
+                return Turn(waiting.leaf, entry.attempt, entry.groups[0], waiting.active)
+            waiting.entries.remove(entry)
+            if not waiting.entries:
+                del self._waiting[waiting.leaf.path]
+        return None
+
+    def pass_over(self) -> None:
+        """What ``next`` gave last cannot be served in this round."""
+        if self._current is not None:
+            self._current.groups.popleft()
+
+    def limited(self, turn: Turn[AttemptT], ask: Ask, patience: int) -> None:
+        """Its queue is full for it. Once ``patience`` later asks were served before it, its queue waits for it."""
+        self.pass_over()
+        if ask.overtaken >= patience:
+            self._waiting.pop(turn.leaf.path, None)
+        elif (waiting := self._waiting.get(turn.leaf.path)) is not None:
+            waiting.passed.append(ask)
+
+    def served(self, turn: Turn[AttemptT]) -> None:
+        """One of its asks was served: it overtook those that the queue's limit keeps waiting."""
+        if (waiting := self._waiting.get(turn.leaf.path)) is not None:
+            for ask in waiting.passed:
+                ask.overtaken += 1
+
+    def _pick(self, queue: Queue) -> _Waiting[AttemptT] | None:
+        if not queue.children:
+            return self._waiting.get(queue.path)
+        found = [(child, waiting) for child in queue.children if (waiting := self._pick(child)) is not None]
+        if len(found) < 2:
+            return found[0][1] if found else None
+        return min(found, key=lambda pair: self._standing(*pair))[1]
+
+    def _standing(self, queue: Queue, waiting: _Waiting[AttemptT]) -> tuple[bool, bool, float]:
+        entry = self._first(waiting)
+        need = next((next(iter(group.values())).resource for group in entry.groups if group), _NOTHING)
+        within = (queue.used + need).fits_in(queue.guaranteed)
+        return (not within, not queue.owed, queue.usage(self._tree.total))
+
+    def _first(self, waiting: _Waiting[AttemptT]) -> _Entry[AttemptT]:
+        if waiting.leaf.settings.ordering_policy == "fifo" or len(waiting.entries) == 1:
+            return waiting.entries[0]
+        total = self._tree.total
+        return min(
+            waiting.entries,
+            key=lambda entry: (
+                -entry.attempt.app.context.priority,
+                dominant_share(entry.attempt.app.guaranteed, total),
+                entry.attempt.app.number,
+            ),
+        )

@@ -1,0 +1,454 @@
+"""What applications' masters ask: registration, allocation, the end (YARN's ``ApplicationMasterService``).
+
+An allocate call is a master's heartbeat and its asks. It may be held until there is news; a newer one of
+the same master answers the older at once, without news.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from executor.causes import Cause, CauseKind
+from executor.records import ExecutionType, Resource
+
+from ...allocation.asks import Ask, AskKey, AskTable, check_label, check_request, check_size, key_of
+from ...errors import (
+    ApplicationNotFoundError,
+    InvalidResourceRequestError,
+    InvalidStateError,
+    InvalidTokenError,
+    NodeNotFoundError,
+    YoppError,
+)
+from ...machine.calls import CallReceived
+from ...machine.tokens import AMRM_TOKEN, verify
+from ...records.distributed_protocol import (
+    DistributedSchedulingAllocateRequest,
+    RegisterDistributedSchedulingAMRequest,
+    RegisterDistributedSchedulingAMResponse,
+)
+from ...records.history import EventKind
+from ...records.ids import ApplicationAttemptId
+from ...records.master_protocol import (
+    AllocateRequest,
+    AllocateResponse,
+    FinishApplicationMasterRequest,
+    FinishApplicationMasterResponse,
+    RegisterApplicationMasterRequest,
+    RegisterApplicationMasterResponse,
+)
+from ...records.requests import ANY, Container, ResourceRequest, Token
+from ..app_manager import AM_SHUTDOWN, RMAppManager
+from ..container_ledger import RELEASED, ContainerLedger
+from ..container_updates import ContainerUpdates
+from ..context import RMContext
+from ..due import Due, DueKind
+from ..entities import HeldCall, RMAppAttempt
+from ..lives import AttemptState, Phase
+from ..remotely_allocated import REMOTE_ID_START, RemotelyAllocated
+
+
+class ApplicationMasterService:
+    """Answers masters; the RM's step calls ``answer`` for those who may have news."""
+
+    def __init__(
+        self,
+        context: RMContext,
+        ledger: ContainerLedger,
+        manager: RMAppManager,
+        updates: ContainerUpdates,
+        remote: RemotelyAllocated,
+    ) -> None:
+        self._context = context
+        self._ledger = ledger
+        self._remote = remote
+        self._manager = manager
+        self._updates = updates
+
+    def register(
+        self,
+        call: CallReceived,
+        request: RegisterApplicationMasterRequest,
+        now: float,
+        *,
+        distributed: bool = False,
+    ) -> None:
+        """The master of an attempt is there."""
+        context = self._context
+        attempt = self._attempt(request.attempt_id, request.token, now)
+        if attempt.state is AttemptState.RUNNING:
+            raise InvalidStateError(f"the master of {attempt.app.id} is registered already")
+        if not attempt.awaits_master:
+            raise InvalidStateError(
+                f"{attempt.id} has ended", because=attempt.diagnostics or f"it is {attempt.state.value}"
+            )
+        self._spoke(attempt, call.connection_id, now)
+        self._manager.registered(attempt, now)
+        settings, scheduler = context.settings, context.scheduler
+        response = RegisterApplicationMasterResponse(
+            minimum=Resource(settings.minimum_allocation_mb, settings.minimum_allocation_vcores),
+            maximum=Resource(settings.maximum_allocation_mb, settings.maximum_allocation_vcores),
+            largest_node=scheduler.largest,
+            queue=attempt.app.leaf.label,
+            opportunistic_enabled=settings.opportunistic_enabled,
+            containers_from_previous_attempts=tuple(
+                container.container() for container in attempt.containers.values() if not container.is_am
+            ),
+        )
+        if not distributed:
+            context.reply(call.call_id, response)
+            return
+        context.reply(
+            call.call_id,
+            RegisterDistributedSchedulingAMResponse(
+                response,
+                minimum=response.minimum,
+                maximum=response.maximum,
+                increment=response.minimum,
+                container_token_expiry_ms=settings.allocation_expiry_interval_ms,
+                container_id_start=REMOTE_ID_START,
+                user=attempt.app.user,
+                nodes_for_scheduling=context.nodes_for_scheduling(),
+            ),
+        )
+
+    def register_distributed(
+        self, call: CallReceived, request: RegisterDistributedSchedulingAMRequest, now: float
+    ) -> None:
+        """The same by way of its node's DistributedScheduler."""
+        self._check_distributed()
+        self.register(call, request.request, now, distributed=True)
+
+    def allocate_distributed(
+        self, call: CallReceived, request: DistributedSchedulingAllocateRequest, now: float
+    ) -> None:
+        """An allocate call by way of a DistributedScheduler, with what that has allocated itself."""
+        self._check_distributed()
+        self.allocate(call, request.request, now, remote=request.allocated_containers)
+
+    def _check_distributed(self) -> None:
+        if not self._context.distributed:
+            raise InvalidStateError(
+                "Distributed Scheduling is not enabled.",
+                because="yarn.nodemanager.distributed-scheduling.enabled is false at the ResourceManager",
+            )
+
+    def allocate(
+        self,
+        call: CallReceived,
+        request: AllocateRequest,
+        now: float,
+        *,
+        remote: tuple[Container, ...] | None = None,
+    ) -> None:
+        """A master's heartbeat and asks. All asks are checked before any is taken.
+
+        ``remote`` are containers that its node's DistributedScheduler allocated; None where it has none.
+        """
+        context = self._context
+        attempt = self._attempt(request.attempt_id, request.token, now)
+        held = HeldCall(call.call_id, request.response_id, remote is not None)
+        self._supersede(attempt)
+        if attempt.ended or attempt.state is AttemptState.FINISHING:
+            context.reply_to_master(held, AllocateResponse(attempt.response_id, command=AM_SHUTDOWN))
+            return
+        if attempt.state is not AttemptState.RUNNING:
+            raise InvalidStateError(f"the master of {attempt.app.id} has not registered yet")
+        self._spoke(attempt, call.connection_id, now)
+        for box in attempt.mailboxes():
+            box.acknowledge(request.response_id)
+        for container in remote or ():
+            self._remote.adopt_reported(attempt, container, now)
+        if attempt.refusal is not None:
+            refusal, attempt.refusal = attempt.refusal, None
+            raise refusal
+        app = attempt.app
+        if label := app.context.node_label_expression:
+            request = replace(request, asks=tuple(_labelled(ask, label) for ask in request.asks))
+        sizes = self._check(request, attempt)
+        if math.isfinite(request.progress):
+            app.progress = min(1.0, max(0.0, request.progress))
+        if request.summary is not None:
+            app.summary = request.summary
+        if request.tasks and (tasks := context.task_books.get(app.id)) is not None:
+            tasks.assign(request.tasks, context.find_container, app.id, context.identity.wall_offset)
+        if request.blacklist_removals:
+            attempt.blacklist.difference_update(request.blacklist_removals)
+            context.changes.guaranteed = True
+        attempt.blacklist.update(request.blacklist_additions)
+        attempt.since_call = 0
+        self._take_asks(attempt, request.asks, sizes, now)
+        for container_id in request.releases:
+            self._release(attempt, container_id, now)
+        if request.updates:
+            self._updates.request(attempt, request.updates, now)
+        if attempt.opportunistic_asks.outstanding:
+            context.opportunistic_waiting.setdefault(attempt.id, attempt)
+            context.changes.opportunistic = True
+        attempt.held = held
+        if request.wait_ms > 0:
+            wait_ms = min(request.wait_ms, context.settings.am_expiry_interval_ms)
+            context.deadlines.set(Due(DueKind.HELD_ALLOCATE, attempt.id), now + wait_ms / 1000)
+        else:
+            attempt.answer_due = True
+        context.news_for_master(attempt)
+
+    def finish(self, call: CallReceived, request: FinishApplicationMasterRequest, now: float) -> None:
+        """The job has ended. Saying so again does no harm."""
+        attempt = self._attempt(request.attempt_id, request.token, now)
+        if not attempt.app.ended:
+            if attempt.state is not AttemptState.RUNNING:
+                raise InvalidStateError(
+                    f"the master of {attempt.id} is not registered", because=f"it is {attempt.state.value}"
+                )
+            self._manager.unregistered(attempt, request, now)
+        self._context.reply(call.call_id, FinishApplicationMasterResponse(is_unregistered=True))
+
+    # -- liveness --------------------------------------------------------------------------------------------
+
+    def connection_lost(self, connection_id: int, now: float) -> None:
+        """A client that hosts its master has gone, or will come again within the grace."""
+        context = self._context
+        for app in list(context.live.values()):
+            attempt = app.attempt
+            if attempt.connection_id != connection_id:
+                continue
+            attempt.connection_id = -1
+            self._forget_held(attempt, now)
+            attempt.send_again()
+            if app.unmanaged and not app.ended:
+                grace = context.settings.client_am_grace_ms / 1000
+                context.deadlines.set(Due(DueKind.CLIENT_GONE, app.id), now + grace)
+
+    def client_gone(self, application_id: str, now: float) -> None:
+        """The grace of a lost client has passed."""
+        app = self._context.live.get(application_id)
+        if app is not None and not app.ended:
+            self._manager.fail_attempt(
+                app.attempt, f"its client is gone: the master of {app.id} ran in it", now
+            )
+
+    def expired(self, attempt_id: str, now: float) -> None:
+        """A master's liveness deadline has come: it has failed if it has really been silent so long."""
+        context = self._context
+        app = context.live.get(str(ApplicationAttemptId.parse(attempt_id).application_id))
+        if app is None or app.attempt.id != attempt_id or not app.attempt.awaits_master:
+            return
+        attempt = app.attempt
+        interval = context.settings.am_expiry_interval_ms / 1000
+        due = (now if attempt.held else attempt.last_contact) + interval
+        if due > now:
+            context.deadlines.set(Due(DueKind.MASTER_LIVENESS, attempt_id), due)
+        else:
+            self._manager.fail_attempt(attempt, f"ApplicationMaster for attempt {attempt_id} timed out", now)
+
+    # -- answers ---------------------------------------------------------------------------------------------
+
+    def answer(self, attempt: RMAppAttempt, now: float) -> None:
+        """Answer the held call of ``attempt`` if there is a reason to."""
+        held = attempt.held
+        if held is None or not (attempt.answer_due or attempt.has_news()):
+            return
+        number = attempt.next_number()
+        scheduler, history = self._context.scheduler, self._context.history
+        allocated = attempt.allocated.take(number)
+        attempt.paused_told = attempt.app.counts[Phase.PAUSED]
+        for granted, _ in allocated:
+            if not granted.acquired:
+                granted.acquired = True
+                history.add(
+                    EventKind.CONTAINER_ACQUIRED,
+                    node=granted.node.node_id,
+                    app=attempt.app.id,
+                    container=granted.id,
+                )
+        self._context.reply_to_master(
+            held,
+            AllocateResponse(
+                number,
+                allocated=tuple(container for _, container in allocated),
+                completed=attempt.completed.take(number),
+                started=attempt.started.take(number),
+                queued=attempt.queued.take(number),
+                updated=attempt.updated.take(number),
+                update_errors=attempt.update_errors.take(number),
+                preempting=attempt.preempting.take(number),
+                updated_nodes=attempt.updated_nodes.take(number),
+                paused=attempt.app.counts[Phase.PAUSED],
+                available=scheduler.available(),
+                num_nodes=len(scheduler.nodes),
+            ),
+        )
+        self._forget_held(attempt, now)
+
+    def hold_is_over(self, attempt_id: str, now: float) -> None:
+        """The time for which an allocate call may be held has passed."""
+        app = self._context.live.get(str(ApplicationAttemptId.parse(attempt_id).application_id))
+        if app is not None and app.attempt.id == attempt_id:
+            app.attempt.answer_due = True
+            self.answer(app.attempt, now)
+
+    def _supersede(self, attempt: RMAppAttempt) -> None:
+        """Answer the held call without news: its number is that of the last answer the master has."""
+        if attempt.held is not None:
+            number = attempt.last_number(attempt.held)
+            self._context.reply_to_master(attempt.held, AllocateResponse(number))
+            self._forget_held(attempt, attempt.last_contact)
+
+    def _forget_held(self, attempt: RMAppAttempt, now: float) -> None:
+        """No call of this master waits any more; while one did it counted as alive."""
+        if attempt.held is not None:
+            attempt.last_contact = max(attempt.last_contact, now)
+        attempt.held = None
+        attempt.answer_due = False
+        self._context.deadlines.clear(Due(DueKind.HELD_ALLOCATE, attempt.id))
+
+    # -- asks ------------------------------------------------------------------------------------------------
+
+    def _check(self, request: AllocateRequest, attempt: RMAppAttempt) -> list[Resource]:
+        """The normalised size of each ask. Raises what is wrong with any of them."""
+        context = self._context
+        node_sizes = context.scheduler.node_sizes.keys()
+        sizes = [check_request(ask, context.settings, node_sizes) for ask in request.asks]
+        places = [node.place for node in context.scheduler.nodes.values()]
+        for label in {ask.node_label_expression for ask in request.asks if ask.num_containers > 0}:
+            check_label(label, places)
+        strict = {key_of(ask) for ask in request.asks if not ask.relax_locality}
+        for ask, size in zip(request.asks, sizes, strict=True):
+            wanted = ask.execution_type_request.execution_type
+            if wanted is ExecutionType.GUARANTEED and ask.num_containers > 0:
+                attempt.app.leaf.check_size(size)
+            if ask.resource_name != ANY and ask.num_containers > 0 and key_of(ask) in strict:
+                self._check_place([ask.resource_name], size)
+        return sizes
+
+    def _check_place(self, names: Sequence[str], size: Resource) -> None:
+        """An ask that only these places will do for is refused if none exists or all are too small."""
+        nodes = self._context.scheduler.nodes.values()
+        if not nodes:
+            return
+        name = " or ".join(names)
+        totals = [node.total for node in nodes if any(map(node.place.names, names))]
+        if not totals:
+            raise NodeNotFoundError(
+                f"no node is called {name}",
+                because=f"there are {', '.join(sorted(node.node_id for node in nodes))}",
+                hint="yopp node list",
+            )
+        if not any(size.fits_in(total) for total in totals):
+            raise InvalidResourceRequestError(
+                f"a container of {size} is larger than {name}",
+                because=f"it has {max(totals)}",
+                hint="ask for less, or let it run on any node",
+            )
+
+    def refuse_hopeless(self, now: float) -> None:
+        """Asks that were taken while there were other nodes, or none, and that no node can ever serve: their
+        masters are told, who would wait for ever else.
+        """
+        if not self._context.scheduler.nodes:
+            return
+        for app in list(self._context.live.values()):
+            attempt = app.attempt
+            faults = [
+                fault
+                for table in attempt.tables
+                for group in table.groups()
+                if (fault := self._drop_hopeless(attempt, table, list(group.values()))) is not None
+            ]
+            if not faults:
+                continue
+            if attempt.am_ask is not None:
+                self._manager.refuse(app, str(faults[0]), now)
+                continue
+            if not attempt.opportunistic_asks.outstanding:
+                self._context.opportunistic_waiting.pop(attempt.id, None)
+            if attempt.held is None:
+                attempt.refusal = faults[0]
+            else:
+                self._context.refuse(attempt.held.call_id, faults[0])
+                self._forget_held(attempt, now)
+
+    def _drop_hopeless(
+        self, attempt: RMAppAttempt, table: AskTable, group: Sequence[Ask]
+    ) -> YoppError | None:
+        """What is wrong with asks of one shape, which are dropped then; None if a node could serve them."""
+        ask, context = group[0], self._context
+        try:
+            check_size(ask.resource, context.settings, context.scheduler.node_sizes.keys())
+            places = (node.place for node in context.scheduler.nodes.values())
+            check_label(ask.request.node_label_expression, places)
+            if table is attempt.guaranteed_asks:
+                attempt.app.leaf.check_size(ask.resource)
+            if not ask.relax and ask.locations:
+                self._check_place(sorted(ask.locations), ask.resource)
+        except YoppError as fault:
+            for hopeless in group:
+                table.drop(hopeless)
+            return fault
+        return None
+
+    def _take_asks(
+        self, attempt: RMAppAttempt, asks: tuple[ResourceRequest, ...], sizes: list[Resource], now: float
+    ) -> None:
+        """Take asks in, less what was allocated for them in answers that the master had not received."""
+        if not asks:
+            return
+        unknown: Counter[tuple[ExecutionType, AskKey]] = Counter(
+            (container.asked_type, container.ask_key) for container, _ in attempt.allocated.items()
+        )
+        for ask, size in zip(asks, sizes, strict=True):
+            execution_type = ask.execution_type_request.execution_type
+            missed = unknown[execution_type, key_of(ask)]
+            attempt.asks(execution_type).put(ask, size, missed, self._context.ms(now))
+            if execution_type is ExecutionType.OPPORTUNISTIC and ask.num_containers > 0:
+                self._context.metrics.asked(attempt.id, key_of(ask), now)
+            if execution_type is ExecutionType.GUARANTEED:
+                self._context.changes.guaranteed = True
+        if not attempt.opportunistic_asks.outstanding:
+            self._context.opportunistic_waiting.pop(attempt.id, None)
+
+    def _release(self, attempt: RMAppAttempt, container_id: str, now: float) -> None:
+        """The master does not want a container (any more)."""
+        container = attempt.containers.get(container_id)
+        if container is not None and not container.is_am:
+            container.released = True
+            self._ledger.end_at_node(container, now, Cause(CauseKind.RELEASED), RELEASED)
+
+    # -- who speaks ------------------------------------------------------------------------------------------
+
+    def _attempt(self, attempt_id: str, token: Token, now: float) -> RMAppAttempt:
+        """The attempt that a genuine token speaks for."""
+        context = self._context
+        application_id = ApplicationAttemptId.parse(attempt_id).application_id
+        if application_id.cluster_timestamp != context.identity.cluster_timestamp:
+            raise ApplicationNotFoundError(
+                f"Application attempt {attempt_id} doesn't exist in the RM",
+                because="the ResourceManager was started anew, and knows no application of its earlier life",
+                hint="submit the job again",
+            )
+        payload = verify(context.am_key, token, AMRM_TOKEN, now_ms=context.ms(now))
+        if payload.get("attempt_id") != attempt_id:
+            raise InvalidTokenError(f"this AMRMToken does not speak for {attempt_id}")
+        app = context.applications.get(str(application_id))
+        if app is not None:
+            for attempt in reversed(app.attempts):
+                if attempt.id == attempt_id:
+                    return attempt
+        raise ApplicationNotFoundError(f"Application attempt {attempt_id} doesn't exist in the RM")
+
+    def _spoke(self, attempt: RMAppAttempt, connection_id: int, now: float) -> None:
+        if attempt.connection_id != connection_id:
+            attempt.send_again()
+            attempt.connection_id = connection_id
+            attempt.sent_here = 0
+        self._context.deadlines.clear(Due(DueKind.CLIENT_GONE, attempt.app.id))
+        self._manager.expect_master(attempt, now)
+
+
+def _labelled(ask: ResourceRequest, label: str) -> ResourceRequest:
+    """The ask, with its application's node label if it names none (as in YARN)."""
+    return ask if ask.node_label_expression else replace(ask, node_label_expression=label)
