@@ -9,7 +9,6 @@ from __future__ import annotations
 from executor.records import ExecutionType
 
 from ...allocation.asks import Ask, admits
-from ...machine.calls import CallReceived
 from ...records.reports import NodeState
 from ...records.scheduler_protocol import (
     ApplicationActivity,
@@ -39,7 +38,7 @@ class ActivitiesService:
     def __init__(self, context: RMContext) -> None:
         self._context = context
 
-    def get(self, call: CallReceived, request: GetActivitiesRequest, now: float) -> None:
+    def get(self, request: GetActivitiesRequest, now: float) -> GetActivitiesResponse:
         """Raises ApplicationNotFoundError, NodeNotFoundError."""
         context = self._context
         if request.application_id:
@@ -55,7 +54,7 @@ class ActivitiesService:
         if request.application_id:
             wanted = [app for app in wanted if app.id == request.application_id]
         found = tuple(self._application(app, nodes) for app in wanted)
-        context.reply(call.call_id, GetActivitiesResponse(found, context.ms(now)))
+        return GetActivitiesResponse(found, context.ms(now))
 
     def _application(self, app: RMApp, nodes: list[RMNode]) -> ApplicationActivity:
         attempt = app.attempt
