@@ -115,6 +115,7 @@ class QueueService:
             raise AccessDeniedError(
                 f"User {user} does not have permission to submit to queue {leaf.label}",
                 because=f"acl_submit_applications of {leaf.path} and of its parents do not name him",
+                hint="name another queue (--queue), or ask who administers the cluster",
             )
         limit = self.maximum_applications(leaf)
         in_all = context.capacity.maximum_applications
