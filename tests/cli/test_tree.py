@@ -188,11 +188,11 @@ def test_filters_by_what_is_behind_a_row(cli: Cli, cluster: Cluster) -> None:
 def test_watched_in_a_pipe_each_table_has_its_time(
     cli: Cli, cluster: Cluster, words: tuple[str, ...]
 ) -> None:
-    lines = cli(*words, "-w", "0.1", "--timeout", "0.35").out.splitlines()
+    lines = cli(*words, "-w", "0.1", "--timeout", "1.5").out.splitlines()
     times = [line for line in lines if line[:2] == "20" and line.endswith("Z")]
     assert len(times) >= 2
     assert times == sorted(set(times))
-    documents = cli(*words, "-w", "0.1", "--timeout", "0.25", "--json").out.splitlines()
+    documents = cli(*words, "-w", "0.1", "--timeout", "1.5", "--json").out.splitlines()
     assert len(documents) >= 2
     assert all(isinstance(json.loads(one), dict) for one in documents)
     assert cli(*words, "-w", "0.01").code == 2

@@ -91,12 +91,12 @@ def test_a_queue_with_applications_does_not_go_and_nothing_changes() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("yarn.nodemanager.resource.memory-mb", "5", "is not a property of the queues"),
+        ("yarn.nodemanager.resource.memory-mb", "5", "not a property of the queues"),
         (f"{PREFIX}root.a.capacity", "many", "wrong value"),
         (f"{PREFIX}root.a.capacity", "60", "sum to 110"),
         (f"{PREFIX}root.nobody.state", "STOPPED", "no queue root.nobody"),
         (f"{PREFIX}queue-mappings", "x:y", "queue-mappings"),
-        (f"{PREFIX}nonsense" + "x" * 5000, "1", "is not a property of the queues"),
+        (f"{PREFIX}nonsense" + "x" * 5000, "1", "not a property of the queues"),
     ],
 )
 def test_what_cannot_be_read_is_refused_whole(name: str, value: str, said: str) -> None:

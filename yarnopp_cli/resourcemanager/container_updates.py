@@ -15,7 +15,6 @@ from executor.records import ExecutionType, Resource
 
 from ..allocation.asks import normalise
 from ..errors import InvalidStateError
-from ..machine.calls import CallReceived
 from ..records.client_protocol import ChangeContainerRequest, ChangeContainerResponse
 from ..records.requests import (
     ContainerUpdateType,
@@ -78,7 +77,7 @@ class ContainerUpdates:
                 attempt.updates[request.container_id] = update
                 self._context.changes.guaranteed = True
 
-    def change(self, call: CallReceived, request: ChangeContainerRequest, now: float) -> None:
+    def change(self, request: ChangeContainerRequest, now: float) -> ChangeContainerResponse:
         """A person's update: the same rules, an error instead of a refusal, and the RM delivers it.
 
         Its master is told as of its own updates. Raises InvalidStateError, ContainerNotFoundError.
@@ -114,13 +113,10 @@ class ContainerUpdates:
                 pending = True
                 attempt.updates[container.id] = update
                 context.changes.guaranteed = True
-        context.reply(
-            call.call_id,
-            ChangeContainerResponse(
-                container_report(container, context.identity.wall_offset),
-                version=container.version + 1 if pending else container.version,
-                pending=pending,
-            ),
+        return ChangeContainerResponse(
+            container_report(container, context.identity.wall_offset),
+            version=container.version + 1 if pending else container.version,
+            pending=pending,
         )
 
     def _has_room(self, update: PendingUpdate) -> bool:

@@ -47,7 +47,7 @@ class Lifetime:
         if context.lifetime == ON_DEMAND:
             context.deadlines.set(_IDLE, context.identity.started_at + FIRST_JOB_WITHIN)
 
-    def set_lifetime(self, call: CallReceived, request: SetLifetimeRequest, now: float) -> None:
+    def set_lifetime(self, request: SetLifetimeRequest, now: float) -> SetLifetimeResponse:
         """Make the cluster stay, or end with its last job."""
         if request.lifetime not in (STAY, ON_DEMAND):
             raise InvalidStateError(
@@ -59,7 +59,7 @@ class Lifetime:
         self._context.deadlines.clear(_IDLE)
         if request.lifetime == ON_DEMAND and not self._context.applications_started:
             self._context.deadlines.set(_IDLE, now + FIRST_JOB_WITHIN)
-        self._context.reply(call.call_id, SetLifetimeResponse(self._clients.info(now)))
+        return SetLifetimeResponse(self._clients.info(now))
 
     def shutdown(self, call: CallReceived, request: ShutdownClusterRequest, now: float) -> None:
         """End everything. A second call only tells again who is ending."""

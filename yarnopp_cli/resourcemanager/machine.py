@@ -7,7 +7,7 @@ one ``_settle`` does everything that may follow from what it changed. The RM nev
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Any, assert_never
 
 from ..errors import NotYetSupportedError, YoppError
 from ..machine.calls import CallReceived, ConnectionLost, PagesServed, StopDaemon
@@ -74,7 +74,8 @@ class ResourceManager:
         match event:
             case CallReceived():
                 try:
-                    self._call(event, now)
+                    if (response := self._call(event, now)) is not None:
+                        self._context.reply(event.call_id, response)
                 except YoppError as error:
                     self._context.refuse(event.call_id, error)
             case ConnectionLost(connection_id):
@@ -108,14 +109,15 @@ class ResourceManager:
 
     # -- dispatch --------------------------------------------------------------------------------------------
 
-    def _call(self, call: CallReceived, now: float) -> None:
+    def _call(self, call: CallReceived, now: float) -> Any:
+        """The answer to a call; None where it comes later, or has been given."""
         match call.request:
             case tracker.NodeHeartbeatRequest() as request:
                 self._tracker.heartbeat(call, request, now)
             case master.AllocateRequest() as request:
                 self._masters.allocate(call, request, now)
             case client.SubmitApplicationRequest() as request:
-                self._clients.submit(call, request, now)
+                return self._clients.submit(call, request, now)
             case master.RegisterApplicationMasterRequest() as request:
                 self._masters.register(call, request, now)
             case distributed.DistributedSchedulingAllocateRequest() as request:
@@ -123,7 +125,7 @@ class ResourceManager:
             case distributed.RegisterDistributedSchedulingAMRequest() as request:
                 self._masters.register_distributed(call, request, now)
             case master.FinishApplicationMasterRequest() as request:
-                self._masters.finish(call, request, now)
+                return self._masters.finish(request, now)
             case tracker.RegisterNodeManagerRequest() as request:
                 self._tracker.register(call, request, now)
             case tracker.UnRegisterNodeManagerRequest() as request:
@@ -135,51 +137,52 @@ class ResourceManager:
             case explanation.ExplainRequest() as request:
                 self._explain.get(call, request, now)
             case scheduling.GetActivitiesRequest() as request:
-                self._activities.get(call, request, now)
+                return self._activities.get(request, now)
             case admin.DrainNodesRequest() as request:
-                self._admin.drain(call, request, now)
+                return self._admin.drain(request, now)
             case admin.ResumeNodesRequest() as request:
-                self._admin.resume(call, request, now)
+                return self._admin.resume(request, now)
             case admin.UpdateNodeResourceRequest() as request:
-                self._admin.resize(call, request, now)
+                return self._admin.resize(request, now)
             case admin.RefreshQueuesRequest() as request:
-                self._queues.refresh(call, request)
+                return self._queues.refresh(request)
             case client.GetNewApplicationRequest():
-                self._clients.get_new_application(call, now)
+                return self._clients.get_new_application(now)
             case client.KillApplicationRequest() as request:
-                self._clients.kill(call, request, now)
+                return self._clients.kill(call, request, now)
             case client.GetApplicationsRequest() as request:
-                self._clients.get_applications(call, request, now)
+                return self._clients.get_applications(request, now)
             case client.GetApplicationAttemptsRequest() as request:
-                self._clients.get_attempts(call, request)
+                return self._clients.get_attempts(request)
             case mapreduce.GetMapReduceJobRequest() as request:
-                self._clients.get_map_reduce(call, request, now)
+                return self._clients.get_map_reduce(request, now)
             case client.GetClusterNodesRequest() as request:
-                self._clients.get_nodes(call, request)
+                return self._clients.get_nodes(request)
             case client.GetContainersRequest() as request:
-                self._clients.get_containers(call, request)
+                return self._clients.get_containers(request)
             case client.ChangeContainerRequest() as request:
-                self._updates.change(call, request, now)
+                return self._updates.change(request, now)
             case client.MoveApplicationRequest() as request:
-                self._clients.move(call, request, now)
+                return self._clients.move(call, request, now)
             case client.UpdateApplicationPriorityRequest() as request:
-                self._clients.prioritise(call, request, now)
+                return self._clients.prioritise(call, request, now)
             case client.UpdateApplicationTimeoutsRequest() as request:
-                self._clients.limit_lifetime(call, request, now)
+                return self._clients.limit_lifetime(request, now)
             case client.UpdateApplicationTagsRequest() as request:
-                self._clients.set_tags(call, request, now)
+                return self._clients.set_tags(request, now)
             case client.GetQueueInfoRequest() as request:
-                self._clients.get_queues(call, request)
+                return self._clients.get_queues(request)
             case client.GetClusterInfoRequest():
-                self._clients.get_info(call, now)
+                return self._clients.get_info(now)
             case scheduling.GetSchedulerFiguresRequest():
                 self._clients.get_figures(call, now)
             case client.SetLifetimeRequest() as request:
-                self._lifetime.set_lifetime(call, request, now)
+                return self._lifetime.set_lifetime(request, now)
             case client.ShutdownClusterRequest() as request:
                 self._lifetime.shutdown(call, request, now)
             case _:
                 raise NotYetSupportedError(f"the ResourceManager has no method {call.method}")
+        return None
 
     def _due(self, due: Due, now: float) -> None:
         name = due.of

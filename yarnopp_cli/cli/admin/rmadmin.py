@@ -78,7 +78,7 @@ def refresh_nodes(
         changed += client.resume_nodes(resume, dry_run=dry_run)
     if not changed:
         printer.note(f"{path}: nothing changes")
-    tell(printer, changed, dry_run=dry_run)
+    tell(session, changed, dry_run=dry_run)
 
 
 def _exclude_path(session: Session, running: dict[str, str]) -> str:
@@ -130,7 +130,6 @@ def update_node_resource(
     dry_run: DryRun = False,
 ) -> None:
     """Give a node another size, until its NodeManager ends (as `yopp node resize`)."""
-    printer = session.printer
     if overcommit not in (None, -1):
         raise UsageError(
             f"an overcommit timeout of {overcommit} ms is not supported",
@@ -140,7 +139,7 @@ def update_node_resource(
     found = one_of(named_nodes(session.client.nodes(), [node]), node)
     changed = [session.client.resize_node(found.node_id, Resource(memory, vcores), dry_run=dry_run)]
     tell(
-        printer,
+        session,
         changed,
         dry_run=dry_run,
         text=size_text,

@@ -18,7 +18,6 @@ from ..frame.command import command
 from ..frame.naming import nodes as named_nodes
 from ..frame.naming import words
 from ..frame.options import DryRun, NodeIds, NoWait, Timeout, duration, size_mb
-from ..frame.output import Printer
 from ..frame.session import Session
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def drain(
         session.printer.note(f"{what} for {number_of(containers, 'container')} to end{ends}")
     if not (no_wait or dry_run):
         found = _drained(session.client, named, timeout)
-    tell(session.printer, found, dry_run=dry_run)
+    tell(session, found, dry_run=dry_run)
     return 0
 
 
@@ -97,7 +96,7 @@ def resume(
     named = _named(session, ids, "Use again", dry_run)
     if named is None:
         return EXIT_FAILURE
-    tell(session.printer, session.client.resume_nodes(named, dry_run=dry_run), dry_run=dry_run)
+    tell(session, session.client.resume_nodes(named, dry_run=dry_run), dry_run=dry_run)
     return 0
 
 
@@ -145,7 +144,7 @@ def resize(
         if not node.used.fits_in(size) and size.memory > 0 and size.vcores > 0:
             session.printer.note(f"{node.node_id}: guaranteed containers have {node.used}, and keep it")
         found.append(client.resize_node(node.node_id, size, dry_run=dry_run))
-    tell(session.printer, found, dry_run=dry_run, text=size_text, answer=size_document)
+    tell(session, found, dry_run=dry_run, text=size_text, answer=size_document)
     return 0
 
 
@@ -160,7 +159,7 @@ def size_document(node: NodeReport) -> dict[str, Any]:
 
 
 def tell(
-    printer: Printer,
+    session: Session,
     found: Sequence[NodeReport],
     *,
     dry_run: bool,
@@ -168,16 +167,14 @@ def tell(
     answer: Callable[[NodeReport], Mapping[str, Any]] | None = None,
 ) -> None:
     """What became of the nodes, or would have."""
-    if printer.for_people:
+    if session.printer.for_people:
         for node in found:
-            printer.text(f"{node.node_id} {'would be ' if dry_run else ''}{text(node)}")
+            session.printer.text(f"{node.node_id} {'would be ' if dry_run else ''}{text(node)}")
         return
-    printer.details(
+    tried = {"dryRun": True} if dry_run else {}
+    session.details(
+        NODES,
         found,
-        key=NODES.singular,
-        document=lambda node: {**NODES.document(node, 0), **({"dryRun": True} if dry_run else {})},
-        fields=lambda node: NODES.fields(node, 0),
-        columns=NODES.columns(0),
-        identity=NODES.identity,
+        document=lambda node: {**NODES.document(node, session.now_ms), **tried},
         answer=None if dry_run else answer,
     )

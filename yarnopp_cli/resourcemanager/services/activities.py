@@ -7,7 +7,6 @@ that can be allocated, so what stands against an ask is the same until the next 
 from __future__ import annotations
 
 from ...allocation.asks import Ask
-from ...machine.calls import CallReceived
 from ...records.scheduler_protocol import (
     ApplicationActivity,
     GetActivitiesRequest,
@@ -30,7 +29,7 @@ class ActivitiesService:
         self._context = context
         self._asks = AskReasons(context)
 
-    def get(self, call: CallReceived, request: GetActivitiesRequest, now: float) -> None:
+    def get(self, request: GetActivitiesRequest, now: float) -> GetActivitiesResponse:
         """Raises ApplicationNotFoundError, NodeNotFoundError."""
         context = self._context
         if request.application_id:
@@ -46,7 +45,7 @@ class ActivitiesService:
         if request.application_id:
             wanted = [app for app in wanted if app.id == request.application_id]
         found = tuple(self._application(app, nodes) for app in wanted)
-        context.reply(call.call_id, GetActivitiesResponse(found, context.ms(now)))
+        return GetActivitiesResponse(found, context.ms(now))
 
     def _application(self, app: RMApp, nodes: list[RMNode]) -> ApplicationActivity:
         attempt = app.attempt

@@ -12,7 +12,6 @@ from executor.causes import Cause, CauseKind
 from executor.records import Resource
 
 from ...errors import InvalidResourceRequestError, InvalidStateError
-from ...machine.calls import CallReceived
 from ...records.admin_protocol import (
     DrainNodesRequest,
     NodesResponse,
@@ -40,9 +39,8 @@ class AdminService:
         self._context = context
         self._ledger = ledger
 
-    def drain(self, call: CallReceived, request: DrainNodesRequest, now: float) -> None:
+    def drain(self, request: DrainNodesRequest, now: float) -> NodesResponse:
         """Begin to drain nodes; draining one again only sets its time anew."""
-        context = self._context
         nodes = [self._present(node_id, "cannot be drained") for node_id in request.node_ids]
         containers = sum(len(node.containers) for node in nodes)
         if not request.dry_run:
@@ -51,7 +49,7 @@ class AdminService:
         reports = self._reports(nodes)
         if request.dry_run:
             reports = tuple(replace(one, state=NodeState.DECOMMISSIONING) for one in reports)
-        context.reply(call.call_id, NodesResponse(reports, containers))
+        return NodesResponse(reports, containers)
 
     def _drain(self, node: RMNode, timeout_ms: int, now: float) -> None:
         context = self._context
@@ -87,9 +85,8 @@ class AdminService:
                 context.history.add(EventKind.NODE_DRAINED, node=node.node_id)
                 context.nodes_changed(now, node)
 
-    def resume(self, call: CallReceived, request: ResumeNodesRequest, now: float) -> None:
+    def resume(self, request: ResumeNodesRequest, now: float) -> NodesResponse:
         """Use drained nodes again; one that is in use is left as it is."""
-        context = self._context
         start = "yopp nm start {port}"
         nodes = [self._present(node_id, "cannot be resumed", start) for node_id in request.node_ids]
         if not request.dry_run:
@@ -98,7 +95,7 @@ class AdminService:
         reports = self._reports(nodes)
         if request.dry_run:
             reports = tuple(replace(one, state=NodeState.RUNNING) for one in reports)
-        context.reply(call.call_id, NodesResponse(reports))
+        return NodesResponse(reports)
 
     def _resume(self, node: RMNode, now: float) -> None:
         context = self._context
@@ -115,7 +112,7 @@ class AdminService:
         context.history.add(EventKind.NODE_RESUMED, node=node.node_id)
         context.nodes_changed(now, node)
 
-    def resize(self, call: CallReceived, request: UpdateNodeResourceRequest, now: float) -> None:
+    def resize(self, request: UpdateNodeResourceRequest, now: float) -> UpdateNodeResourceResponse:
         """Give a node another size."""
         context, node, size = self._context, self._present(request.node_id, "has no size"), request.resource
         settings = context.settings
@@ -139,7 +136,7 @@ class AdminService:
             numbers = {"memoryMB": size.memory, "vcores": size.vcores}
             words = {"was": f"{was.memory} MB, {was.vcores} vcores"}
             context.history.add(EventKind.NODE_RESIZED, node=node.node_id, words=words, numbers=numbers)
-        context.reply(call.call_id, UpdateNodeResourceResponse(replace(report, total=size)))
+        return UpdateNodeResourceResponse(replace(report, total=size))
 
     def _resize(self, node: RMNode, size: Resource, now: float) -> None:
         context = self._context

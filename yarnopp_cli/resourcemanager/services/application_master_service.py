@@ -196,7 +196,7 @@ class ApplicationMasterService:
             attempt.answer_due = True
         context.news_for_master(attempt)
 
-    def finish(self, call: CallReceived, request: FinishApplicationMasterRequest, now: float) -> None:
+    def finish(self, request: FinishApplicationMasterRequest, now: float) -> FinishApplicationMasterResponse:
         """The job has ended. Saying so again does no harm."""
         attempt = self._attempt(request.attempt_id, request.token, now)
         if not attempt.app.ended:
@@ -205,7 +205,7 @@ class ApplicationMasterService:
                     f"the master of {attempt.id} is not registered", because=f"it is {attempt.state.value}"
                 )
             self._manager.unregistered(attempt, request, now)
-        self._context.reply(call.call_id, FinishApplicationMasterResponse(is_unregistered=True))
+        return FinishApplicationMasterResponse(is_unregistered=True)
 
     # -- liveness --------------------------------------------------------------------------------------------
 

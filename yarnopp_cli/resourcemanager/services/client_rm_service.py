@@ -88,16 +88,18 @@ class ClientRMService:
 
     # -- submission and kill ---------------------------------------------------------------------------------
 
-    def get_new_application(self, call: CallReceived, now: float) -> None:
+    def get_new_application(self, now: float) -> GetNewApplicationResponse:
         """A fresh id, and the cluster in short."""
         self._refuse_if_ending()
         application_id = str(self._next_id())
         self._promised[application_id] = None
         if len(self._promised) > MAX_PROMISED:
             del self._promised[next(iter(self._promised))]
-        self._context.reply(call.call_id, GetNewApplicationResponse(application_id, self.info(now)))
+        return GetNewApplicationResponse(application_id, self.info(now))
 
-    def submit(self, call: CallReceived, request: SubmitApplicationRequest, now: float) -> None:
+    def submit(
+        self, call: CallReceived, request: SubmitApplicationRequest, now: float
+    ) -> SubmitApplicationResponse:
         """Take an application in. Submitting the same one twice (a repeated call) gives the same answer."""
         self._refuse_if_ending()
         context = self._context
@@ -129,15 +131,12 @@ class ClientRMService:
                 application_id = self._next_id()
             app = self._manager.submit(application_id, submission, user, call.connection_id, now, leaf)
         unmanaged = app.unmanaged
-        context.reply(
-            call.call_id,
-            SubmitApplicationResponse(
-                application_id=app.id,
-                info=self.info(now),
-                attempt_id=app.attempt.id if unmanaged else "",
-                am_token=app.attempt.token if unmanaged else None,
-                log_directory=app.log_directory,
-            ),
+        return SubmitApplicationResponse(
+            application_id=app.id,
+            info=self.info(now),
+            attempt_id=app.attempt.id if unmanaged else "",
+            am_token=app.attempt.token if unmanaged else None,
+            log_directory=app.log_directory,
         )
 
     def _check_submission(self, submission: ApplicationSubmissionContext) -> None:
@@ -160,16 +159,16 @@ class ClientRMService:
         places = [node.place for node in context.scheduler.nodes.values()]
         check_label(submission.node_label_expression, places, what="a master's container")
 
-    def kill(self, call: CallReceived, request: KillApplicationRequest, now: float) -> None:
+    def kill(self, call: CallReceived, request: KillApplicationRequest, now: float) -> ApplicationResponse:
         """End an application; one that has ended stays as it is."""
         app = self._context.application(request.application_id)
         who = call.user or "a user"
         self._manager.kill(app, request.diagnostics or f"Application killed by {who}.", now)
-        self._context.reply(call.call_id, ApplicationResponse(application_report(app, now)))
+        return ApplicationResponse(application_report(app, now))
 
     # -- looking ---------------------------------------------------------------------------------------------
 
-    def get_applications(self, call: CallReceived, request: GetApplicationsRequest, now: float) -> None:
+    def get_applications(self, request: GetApplicationsRequest, now: float) -> GetApplicationsResponse:
         """Applications by filter, in order of submission; ``limit`` keeps the latest."""
         context = self._context
         apps: list[RMApp]
@@ -180,26 +179,21 @@ class ClientRMService:
         found = [app for app in apps if _matches(app, request)]
         if request.limit > 0:
             found = found[-request.limit :]
-        context.reply(
-            call.call_id, GetApplicationsResponse(tuple(application_report(app, now) for app in found))
-        )
+        return GetApplicationsResponse(tuple(application_report(app, now) for app in found))
 
-    def get_attempts(self, call: CallReceived, request: GetApplicationAttemptsRequest) -> None:
+    def get_attempts(self, request: GetApplicationAttemptsRequest) -> GetApplicationAttemptsResponse:
         """The attempts of one application, oldest first."""
         app = self._context.application(request.application_id)
-        self._context.reply(
-            call.call_id,
-            GetApplicationAttemptsResponse(tuple(attempt_report(attempt) for attempt in app.attempts)),
-        )
+        return GetApplicationAttemptsResponse(tuple(attempt_report(attempt) for attempt in app.attempts))
 
-    def get_map_reduce(self, call: CallReceived, request: GetMapReduceJobRequest, now: float) -> None:
+    def get_map_reduce(self, request: GetMapReduceJobRequest, now: float) -> GetMapReduceJobResponse:
         """The tasks of one application that is a MapReduce job."""
         app = self._context.application(request.application_id)
         tasks, offset = self._context.task_books.get(app.id), self._context.identity.wall_offset
         found = map_reduce_report(app, tasks, offset)
-        self._context.reply(call.call_id, GetMapReduceJobResponse(application_report(app, now), found))
+        return GetMapReduceJobResponse(application_report(app, now), found)
 
-    def get_nodes(self, call: CallReceived, request: GetClusterNodesRequest) -> None:
+    def get_nodes(self, request: GetClusterNodesRequest) -> GetClusterNodesResponse:
         """The nodes, in order of their names and ports: daemons that start together register in any order."""
         offset = self._context.identity.wall_offset
         nodes = tuple(
@@ -207,9 +201,9 @@ class ClientRMService:
             for node in sorted(self._context.nodes.values(), key=lambda node: NodeId.parse(node.node_id))
             if node.state is NodeState.RUNNING or not request.running_only
         )
-        self._context.reply(call.call_id, GetClusterNodesResponse(nodes))
+        return GetClusterNodesResponse(nodes)
 
-    def get_containers(self, call: CallReceived, request: GetContainersRequest) -> None:
+    def get_containers(self, request: GetContainersRequest) -> GetContainersResponse:
         """Containers by filter, in order of allocation; those asked for by id are shown even if ended."""
         context = self._context
         if request.container_ids:
@@ -226,36 +220,33 @@ class ClientRMService:
             found = [container for container in found if container.node.node_id == request.node_id]
         found.sort(key=lambda container: container.sequence)
         offset = context.identity.wall_offset
-        context.reply(
-            call.call_id,
-            GetContainersResponse(tuple(container_report(container, offset) for container in found)),
-        )
+        return GetContainersResponse(tuple(container_report(container, offset) for container in found))
 
-    def get_queues(self, call: CallReceived, request: GetQueueInfoRequest) -> None:
+    def get_queues(self, request: GetQueueInfoRequest) -> GetQueueInfoResponse:
         """The queues of guaranteed containers."""
-        self._context.reply(call.call_id, GetQueueInfoResponse(self._queues.reports(request.queue)))
+        return GetQueueInfoResponse(self._queues.reports(request.queue))
 
-    def move(self, call: CallReceived, request: MoveApplicationRequest, now: float) -> None:
+    def move(self, call: CallReceived, request: MoveApplicationRequest, now: float) -> ApplicationResponse:
         """Put an application into another queue, with what it has."""
         app = self._context.application(request.application_id)
         self._queues.move(app, request.queue, call.user, privileged=call.uid == 0, dry_run=request.dry_run)
         report = application_report(app, now)
         if request.dry_run:
             report = replace(report, queue=self._queues.leaf(request.queue).label)
-        self._context.reply(call.call_id, ApplicationResponse(report))
+        return ApplicationResponse(report)
 
-    def prioritise(self, call: CallReceived, request: UpdateApplicationPriorityRequest, now: float) -> None:
+    def prioritise(
+        self, call: CallReceived, request: UpdateApplicationPriorityRequest, now: float
+    ) -> ApplicationResponse:
         """Give an application another priority."""
         app = self._context.application(request.application_id)
         self._queues.prioritise(
             app, request.priority, call.user, privileged=call.uid == 0, dry_run=request.dry_run
         )
         report = replace(application_report(app, now), priority=self._queues.capped(request.priority))
-        self._context.reply(call.call_id, ApplicationResponse(report))
+        return ApplicationResponse(report)
 
-    def limit_lifetime(
-        self, call: CallReceived, request: UpdateApplicationTimeoutsRequest, now: float
-    ) -> None:
+    def limit_lifetime(self, request: UpdateApplicationTimeoutsRequest, now: float) -> ApplicationResponse:
         """Another end of its lifetime."""
         context = self._context
         app = self._living(request.application_id)
@@ -274,9 +265,9 @@ class ClientRMService:
         elif not request.dry_run:
             context.deadlines.set(key, moment)
             app.context = replace(app.context, timeout_ms=request.expires_at_ms - app.submitted_ms)
-        context.reply(call.call_id, ApplicationResponse(report))
+        return ApplicationResponse(report)
 
-    def set_tags(self, call: CallReceived, request: UpdateApplicationTagsRequest, now: float) -> None:
+    def set_tags(self, request: UpdateApplicationTagsRequest, now: float) -> ApplicationResponse:
         """Other tags (no call of YARN's, which takes them at submission only)."""
         app = self._living(request.application_id)
         tags = tuple(dict.fromkeys(request.tags))
@@ -284,7 +275,7 @@ class ClientRMService:
         report = replace(application_report(app, now), tags=tags)
         if not request.dry_run:
             app.context = replace(app.context, tags=tags)
-        self._context.reply(call.call_id, ApplicationResponse(report))
+        return ApplicationResponse(report)
 
     def get_figures(self, call: CallReceived, now: float) -> None:
         """What is counted beside the reports."""
@@ -305,9 +296,9 @@ class ClientRMService:
         for app in context.applications.values():
             app.proxy_url = context.proxy_url(app.id)
 
-    def get_info(self, call: CallReceived, now: float) -> None:
+    def get_info(self, now: float) -> GetClusterInfoResponse:
         """The cluster in short."""
-        self._context.reply(call.call_id, GetClusterInfoResponse(self.info(now)))
+        return GetClusterInfoResponse(self.info(now))
 
     def info(self, now: float) -> ClusterInfo:
         """The cluster in short."""

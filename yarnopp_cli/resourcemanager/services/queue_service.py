@@ -13,7 +13,6 @@ from dataclasses import replace
 from executor.records import ExecutionType, Resource
 
 from ...errors import EXIT_NO_SUCH, AccessDeniedError, InvalidStateError, NotYetSupportedError, RemoteError
-from ...machine.calls import CallReceived
 from ...records.admin_protocol import RefreshQueuesRequest, RefreshQueuesResponse
 from ...records.history import EventKind
 from ...records.reports import QueueAcl, QueueReport, QueueUserReport, YarnApplicationState
@@ -116,6 +115,7 @@ class QueueService:
             raise AccessDeniedError(
                 f"User {user} does not have permission to submit to queue {leaf.label}",
                 because=f"acl_submit_applications of {leaf.path} and of its parents do not name him",
+                hint="name another queue (--queue), or ask who administers the cluster",
             )
         limit = self.maximum_applications(leaf)
         in_all = context.capacity.maximum_applications
@@ -185,7 +185,7 @@ class QueueService:
         self._context.changes.guaranteed = True
         self._context.changes.opportunistic = True
 
-    def refresh(self, call: CallReceived, request: RefreshQueuesRequest) -> None:
+    def refresh(self, request: RefreshQueuesRequest) -> RefreshQueuesResponse:
         """Take other queues. Raises RemoteError, and changes nothing, where they cannot be."""
         context = self._context
         if self._read is None:
@@ -202,7 +202,7 @@ class QueueService:
             paths = {"added": added, "removed": removed, "changed": changed}
             if words := {name: ", ".join(some) for name, some in paths.items() if some}:
                 context.history.add(EventKind.QUEUES_REFRESHED, words=words)
-        context.reply(call.call_id, RefreshQueuesResponse(self.reports(), added, removed, changed, request))
+        return RefreshQueuesResponse(self.reports(), added, removed, changed, request)
 
     def replace_queues(
         self,
