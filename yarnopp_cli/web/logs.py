@@ -29,7 +29,7 @@ class LogFile:
 
 
 def files_of(directory: str) -> list[LogFile]:
-    """The regular files in a container's log directory, by name; none where there is no such directory."""
+    """The regular files in a container's log directory, by name; none if there is no such directory."""
     found = []
     try:
         with os.scandir(directory) as entries:

@@ -389,7 +389,7 @@ class ClusterApi:
     # -- nodes -----------------------------------------------------------------------------------------------
 
     async def nodes(self, request: web.Request) -> Document:
-        """``yopp node list --json``; without a filter, as in YARN, those that are not UNHEALTHY or gone."""
+        """``yopp node list --json``; without a filter, as in YARN, those whose state is not in UNLISTED."""
         states = words(request, "states", NodeState, "node state")
         found = await self.data.nodes()
         if "states" in request.query:
