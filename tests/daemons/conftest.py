@@ -320,4 +320,4 @@ def started_at(connection: Connection) -> int:
     return int(connection.call("getClusterInfo", GetClusterInfoRequest()).info.started_at_ms)
 
 
-assert ExecutorSettings().cgroups_hierarchy == "/hadoop-yarn"  # where ``leftovers`` looks
+assert ExecutorSettings().cgroups_hierarchy == "/hadoop-yarn"  # where ``cleanup`` looks

@@ -246,12 +246,12 @@ def test_a_daemon_lives_while_it_holds_its_pid_file(run_dir: RunDir, holder: sub
     assert daemon.process == ProcessId.of(holder.pid)
     assert run_dir.daemons() == (daemon,)
     Path(run_dir.rm_socket).touch()
-    assert run_dir.remove_leftovers() == ()
+    assert run_dir.remove_stale_files() == ()
     holder.kill()
     holder.wait()
     assert run_dir.daemon("rm") is None
     assert run_dir.daemons() == ()
-    assert run_dir.remove_leftovers() == (run_dir.pid_file("rm"), run_dir.rm_socket)
+    assert run_dir.remove_stale_files() == (run_dir.pid_file("rm"), run_dir.rm_socket)
     assert os.listdir(run_dir.path) == ["state"]
 
 
@@ -270,7 +270,7 @@ def test_only_files_of_daemons_are_leftovers(run_dir: RunDir) -> None:
     kept = ["rm.log", "nm-1.pid.old", "other.sock", "nm-x.pid"]
     for name in [*kept, "nm-45454.pid", "nm-45454.sock"]:
         Path(run_dir.path, name).touch()
-    run_dir.remove_leftovers()
+    run_dir.remove_stale_files()
     assert sorted(os.listdir(run_dir.path)) == sorted([*kept, "state"])
 
 

@@ -295,7 +295,7 @@ def test_unanswered_calls_are_bounded(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_other_users_are_turned_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "_uid_of", lambda transport: 12345)
+    monkeypatch.setattr(server_module, "_credentials", lambda connection: (1, 12345))
 
     async def test() -> None:
         async with serving(tmp_path) as world, calling(world.path) as caller:

@@ -13,7 +13,7 @@ from executor.light import dataclass
 from ..errors import ShuttingDownError, YoppError
 from ..records.client_protocol import ShutdownClusterRequest
 from ..rpc.blocking import Connection
-from . import leftovers
+from . import cleanup
 from .processes import ProcessId, end_processes, wait_for_end
 from .rundir import Daemon, RunDir
 from .state import forget_cluster, running_configuration
@@ -28,7 +28,7 @@ class DownReport:
     """What ``take_down`` did: the names of the daemons that it ended, and what it removed of dead ones."""
 
     ended: tuple[str, ...]
-    cleared: leftovers.Cleared
+    cleared: cleanup.Cleared
 
 
 def take_down(
@@ -46,7 +46,7 @@ def take_down(
     not end.
     """
     if not run_dir.exists():
-        return DownReport((), leftovers.Cleared())
+        return DownReport((), cleanup.Cleared())
     run_dir.check()
     with run_dir.lock(timeout):
         daemons = run_dir.daemons()
@@ -56,10 +56,10 @@ def take_down(
         if daemons and daemons[0].name == "rm" and _ask_to_end(run_dir, keep_containers):
             left = wait_for_end(left, timeout)
         _end(daemons, left, grace=min(TERM_SECONDS, timeout), force=force)
-        cleared = leftovers.Cleared()
+        cleared = cleanup.Cleared()
         if not keep_containers:
-            cleared = leftovers.clear(run_dir, leftovers.places(run_dir, running_configuration(run_dir)))
-        run_dir.remove_leftovers()
+            cleared = cleanup.clear(run_dir, cleanup.places(run_dir, running_configuration(run_dir)))
+        run_dir.remove_stale_files()
         forget_cluster(run_dir, keep_plan=keep_containers)
     return DownReport(tuple(daemon.name for daemon in daemons), cleared)
 
@@ -75,7 +75,7 @@ def stop_daemon(run_dir: RunDir, name: str, *, force: bool = False, timeout: flo
         daemon = run_dir.daemon(name)
         if daemon is not None:
             _end([daemon], [daemon.process], grace=timeout, force=force)
-            run_dir.remove_leftovers()
+            run_dir.remove_stale_files()
         return daemon is not None
 
 

@@ -198,12 +198,12 @@ def _node_warning(node: NodeStatus, rm_answers: bool) -> str:
 def _leftover_warnings(run_dir: RunDir) -> tuple[str, ...]:
     """What a stopped cluster left behind: a daemon that ends in order removes its pid file and its socket."""
     warnings = []
-    if run_dir.leftovers():
+    if run_dir.stale_files():
         warnings.append(
             "its daemons did not end in order: `yopp up` starts them again, `yopp down` removes what they left"
         )
     if os.path.isdir(run_dir.state_dir):
-        from .leftovers import live_records
+        from .cleanup import live_records
 
         if count := len(live_records(run_dir)):
             running = "1 container is" if count == 1 else f"{count} containers are"

@@ -213,4 +213,4 @@ def _take_back(run_dir: RunDir, starting: Sequence[_Starting]) -> None:
     for one in starting:
         with contextlib.suppress(subprocess.TimeoutExpired):
             one.process.wait(timeout=0.1)
-    run_dir.remove_leftovers()
+    run_dir.remove_stale_files()

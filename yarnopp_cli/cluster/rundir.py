@@ -218,7 +218,7 @@ class RunDir:
         """Wait until no daemon runs any more, ``timeout`` seconds at most; whether that is so."""
         return not wait_for_end([daemon.process for daemon in self.daemons()], timeout)
 
-    def leftovers(self) -> tuple[str, ...]:
+    def stale_files(self) -> tuple[str, ...]:
         """The paths of pid files, web addresses and sockets of daemons that have ended."""
         found = []
         for directory, ending in ((self.path, ".pid"), (self.path, ".http"), (self.socket_dir, ".sock")):
@@ -234,9 +234,9 @@ class RunDir:
                 found.append(os.path.join(directory, name))
         return tuple(found)
 
-    def remove_leftovers(self) -> tuple[str, ...]:
+    def remove_stale_files(self) -> tuple[str, ...]:
         """Remove pid files and sockets of daemons that have ended; their paths. Call it under the lock."""
-        found = self.leftovers()
+        found = self.stale_files()
         for path in found:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)

@@ -100,7 +100,7 @@ class _Start:
             self._refuse_differences(plan)
         present = {daemon.port for daemon in nms}
         missing = [node for node in plan.nodes if node.port not in present]
-        self.run_dir.remove_leftovers()
+        self.run_dir.remove_stale_files()
         self._clear_forgotten_nodes(plan, present)
         started = self._start(plan, alive, rm_runs, missing)
         return self._result(plan, started)
@@ -152,7 +152,7 @@ class _Start:
 
     def _outlived(self, plan: Plan) -> bool:
         """Whether containers may have outlived their nodes, which find them only if they come back as they were."""
-        from .leftovers import has_records
+        from .cleanup import has_records
 
         return any(has_records(self.run_dir, node.port) for node in plan.nodes)
 
@@ -170,13 +170,13 @@ class _Start:
 
     def _clear_forgotten_nodes(self, plan: Plan, present: set[int]) -> None:
         """Remove what dead nodes left that no node of the plan will find again."""
-        from . import leftovers
+        from . import cleanup
 
-        where = leftovers.places(self.run_dir, running_configuration(self.run_dir) or self.configuration)
-        ports = leftovers.known_ports(self.run_dir, where)
+        where = cleanup.places(self.run_dir, running_configuration(self.run_dir) or self.configuration)
+        ports = cleanup.known_ports(self.run_dir, where)
         orphaned = frozenset(ports - present - {node.port for node in plan.nodes})
         if orphaned:
-            cleared = leftovers.clear(self.run_dir, where, ports=orphaned)
+            cleared = cleanup.clear(self.run_dir, where, ports=orphaned)
             self.warnings += cleared.problems
 
     def _start(
@@ -339,7 +339,7 @@ def _prepared(configuration: Configuration, run_dir: RunDir, timeout: float) -> 
 
 def _cleaned(configuration: Configuration, run_dir: RunDir) -> Plan:
     """Remove files of dead daemons, write down what a cluster has not written yet, and read its plan."""
-    run_dir.remove_leftovers()
+    run_dir.remove_stale_files()
     if not run_dir.daemons() or run_dir.read("site.json") is None:
         run_dir.write("site.json", configuration.to_json())
     plan = read_plan(run_dir)

@@ -1,9 +1,9 @@
-"""The daemons' end of the wire: JSON lines on a Unix socket (and, where configured, loopback TCP) to a
-machine's calls.
+"""The daemons' end of the wire: JSON lines on a Unix socket (and, where configured, loopback TCP) become a machine's
+calls.
 
-Each line that is a proper call becomes a CallReceived; Reply and ReplyError become lines again, in whatever
-order they come. What is no proper call is answered here and never reaches the machine. Only the daemon's own
-user and root are served. It decides nothing and knows no method's meaning.
+Each line that is a proper call becomes a CallReceived; Reply and ReplyError become lines again, in whatever order
+they come. A line that is not a call is answered here and never reaches the machine. Only the daemon's own user and
+root are served. Nothing here knows what a method means.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from ..errors import RemoteError, YoppError
+from ..errors import RemoteError, YoppError, reason_of
 from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
 from .codec import Codec
 from .tcp import TcpCaller, any_address, loopback_address
@@ -83,7 +83,7 @@ class RpcServer:
             inode = os.stat(path).st_ino
         except OSError as error:
             listener.close()
-            raise YoppError(f"cannot listen on {path}", because=_reason(error)) from None
+            raise YoppError(f"cannot listen on {path}", because=reason_of(error)) from None
         server = await asyncio.get_running_loop().create_unix_server(
             self._accept, sock=listener, backlog=1024
         )
@@ -209,10 +209,15 @@ class _Connection(asyncio.Protocol):
         self._transport = transport
         self._server._opened(self)
         transport.set_write_buffer_limits(high=1024 * 1024)
-        self._tcp = _tcp_caller_of(transport)
-        if pid := _pid_of(transport):
-            self._server._identified(self, pid)
-        if self._identify(_uid_of(transport) if self._tcp is None else self._tcp.accepted_uid):
+        connection: socket.socket = transport.get_extra_info("socket")
+        if connection.family == socket.AF_UNIX:
+            pid, uid = _credentials(connection)
+            if pid:
+                self._server._identified(self, pid)
+        else:
+            self._tcp = TcpCaller(connection, transport.get_extra_info("peername"))
+            uid = self._tcp.accepted_uid
+        if self._identify(uid):
             self.user = user_name(self.uid)
 
     def _identify(self, uid: int) -> bool:
@@ -241,7 +246,7 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        # What has come is acted on only if it is still his who opened the connection.
+        # The data is acted on only if the connection still belongs to the user who opened it.
         if self._tcp is not None and not self._identify(self._tcp.uid()):
             return
         for line in self._lines.add(data):
@@ -327,7 +332,7 @@ def remove_stale_socket(path: str) -> None:
             return
         raise YoppError(f"cannot listen on {path}", because="it exists but is not a socket") from None
     except OSError as error:
-        raise YoppError(f"cannot listen on {path}", because=_reason(error)) from None
+        raise YoppError(f"cannot listen on {path}", because=reason_of(error)) from None
     finally:
         probe.close()
     raise YoppError(f"cannot listen on {path}", because="another daemon listens there already")
@@ -344,30 +349,11 @@ def user_name(uid: int) -> str:
         return str(uid)
 
 
-def _uid_of(transport: asyncio.Transport) -> int:
-    """The user at the other end of a Unix socket, as it was when he connected."""
-    peer: socket.socket = transport.get_extra_info("socket")
-    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size)
-    _, uid, _ = _PEERCRED.unpack(credentials)
-    return int(uid)
-
-
-def _tcp_caller_of(transport: asyncio.Transport) -> TcpCaller | None:
-    """The other end of a TCP connection; None for a Unix socket's."""
-    connection: socket.socket = transport.get_extra_info("socket")
-    if connection.family == socket.AF_UNIX:
-        return None
-    return TcpCaller(connection, transport.get_extra_info("peername"))
-
-
-def _pid_of(transport: asyncio.Transport) -> int:
-    """The process at the other end; 0 where nobody tells."""
-    peer: socket.socket = transport.get_extra_info("socket")
-    if peer.family != socket.AF_UNIX:
-        return 0
-    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size)
-    pid, _, _ = _PEERCRED.unpack(credentials)
-    return int(pid)
+def _credentials(connection: socket.socket) -> tuple[int, int]:
+    """The process (0 where it is not known) and the user at the other end of a Unix socket when it was connected."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size)
+    pid, uid, _ = _PEERCRED.unpack(credentials)
+    return int(pid), int(uid)
 
 
 def _unlink_own(path: str, inode: int) -> None:
@@ -377,7 +363,3 @@ def _unlink_own(path: str, inode: int) -> None:
             os.unlink(path)
     except OSError:
         return
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

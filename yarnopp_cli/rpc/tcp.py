@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from ..errors import InvalidPropertyError, YoppError
+from ..errors import InvalidPropertyError, YoppError, reason_of
 
 _PROPERTY = "yarn.resourcemanager.address"
 _ESTABLISHED: Final = 1
@@ -43,8 +43,7 @@ class LoopbackAddress:
                     because=holder_of(self.ip, self.port),
                     hint=f"name another one with -D{_PROPERTY}={self.host}:<port>, or empty it to use no TCP",
                 ) from None
-            reason = (error.strerror or str(error)).lower()
-            raise YoppError(f"cannot listen on {self.host}:{self.port}", because=reason) from None
+            raise YoppError(f"cannot listen on {self.host}:{self.port}", because=reason_of(error)) from None
 
 
 def loopback_address(address: str) -> LoopbackAddress:

@@ -301,7 +301,8 @@ def dshell(
     log files (`yopp logs`), and is shown here with --follow. Hadoop's own spellings work too: -shell_command,
     -num_containers, -container_type.
     """
-    from .running import Outcome, Shown, client_of, command_line, start
+    from .console import Shown
+    from .running import Outcome, client_of, command_line, start
 
     printer = session.printer
     printer.verbose += debug

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from ...settings.applications import ApplicationSettings
     from ...settings.loading import Configuration
 
+_USED = ("mapreduce.", "yarn.app.mapreduce.", "yopp.pi.", "yopp.am.")
+"""Beginnings of the names of properties that every MapReduce job uses."""
+_SET_BY_THE_JOB = "programmatically"
+"""A property's source, in Hadoop's word."""
+
 Maps = Annotated[int, typer.Argument(metavar="NMAPS", help="How many maps.")]
 Samples = Annotated[int, typer.Argument(metavar="NSAMPLES", help="How many points in each.")]
 Percent = Annotated[
@@ -71,7 +76,8 @@ def pi(
     NSAMPLES only.
     """
     from ...jobs.pifiles import PiDirectory, program, read_result
-    from .running import Outcome, Shown, client_here, start
+    from .console import Shown
+    from .running import Outcome, client_here, start
 
     printer = session.printer
     masters_pi.check_size(maps, samples)
@@ -137,8 +143,10 @@ def pi(
 def _properties(
     configuration: Configuration, maps: int, settings: ApplicationSettings, configured: ApplicationSettings
 ) -> tuple[JobProperty, ...]:
-    """The job's configuration as its REST documents show it."""
-    from ...jobs.jobconf import job_properties
+    """The job's configuration as its REST documents show it: what the job uses, and what is set besides, by name."""
+    from ...records.mapreduce import JobProperty
+    from ...settings.registry import PROPERTIES
+    from ...settings.values import to_text
 
     own = {
         "mapreduce.job.maps": str(maps),
@@ -147,7 +155,13 @@ def _properties(
     }
     if settings is not configured:
         own[PERCENT] = str(settings.num_opportunistic_maps_percent)
-    return job_properties(configuration, own)
+    used = {name: to_text(configuration.value(name)) for name in PROPERTIES if name.startswith(_USED)}
+    set_somewhere = configuration.non_default() | used
+    found = {
+        name: JobProperty(name, value, configuration.origin(name)) for name, value in set_somewhere.items()
+    }
+    found |= {name: JobProperty(name, value, _SET_BY_THE_JOB) for name, value in own.items()}
+    return tuple(found[name] for name in sorted(found))
 
 
 def _with_share(settings: ApplicationSettings, percent: int | None) -> ApplicationSettings:

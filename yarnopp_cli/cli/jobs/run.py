@@ -149,7 +149,8 @@ def run(
     application's id. With several containers the highest exit code of those that failed is the job's, or as
     --exit-code says.
     """
-    from .running import Shown, client_of, command_line, start
+    from .console import Shown
+    from .running import client_of, command_line, start
 
     if opportunistic and guaranteed:
         raise both_types()

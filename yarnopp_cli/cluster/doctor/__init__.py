@@ -28,7 +28,7 @@ CHECKS: tuple[Callable[[Examined], Iterator[Check]], ...] = (
     cluster.rm_address,
     cluster.pages,
     cluster.proxy,
-    cluster.leftovers_of_daemons,
+    cluster.stale_daemons,
 )
 """All checks, in the order in which people read them. Each yields a line for each thing that it looks at."""
 

@@ -13,7 +13,7 @@ from ...errors import YoppError
 from ...settings.nodemanager import NodeManagerSettings
 from ...settings.resourcemanager import ResourceManagerSettings
 from ...settings.web import WebSettings
-from .. import leftovers
+from .. import cleanup
 from ..state import running_configuration
 from .check import FAIL, OK, WARN, Check, Examined
 
@@ -172,14 +172,14 @@ def proxy(examined: Examined) -> Iterator[Check]:
 # -- leftovers -----------------------------------------------------------------------------------------
 
 
-def leftovers_of_daemons(examined: Examined) -> Iterator[Check]:
+def stale_daemons(examined: Examined) -> Iterator[Check]:
     """What dead daemons of this run directory left; with ``fix`` it is removed."""
     run_dir = examined.run_dir
     if not run_dir.exists():
         return
-    where = leftovers.places(run_dir, running_configuration(run_dir) or examined.configuration)
-    ports = frozenset(leftovers.known_ports(run_dir, where) - {daemon.port for daemon in run_dir.daemons()})
-    files = [os.path.basename(path) for path in run_dir.leftovers()]
+    where = cleanup.places(run_dir, running_configuration(run_dir) or examined.configuration)
+    ports = frozenset(cleanup.known_ports(run_dir, where) - {daemon.port for daemon in run_dir.daemons()})
+    files = [os.path.basename(path) for path in run_dir.stale_files()]
     found = ", ".join([f"containers or cgroups of nm-{port}" for port in sorted(ports)] + files)
     if not found:
         yield Check("leftovers", OK, "none")
@@ -190,8 +190,8 @@ def leftovers_of_daemons(examined: Examined) -> Iterator[Check]:
         return
     with run_dir.lock():
         running = {daemon.port for daemon in run_dir.daemons()}
-        cleared = leftovers.clear(run_dir, where, ports=ports - running)
-        run_dir.remove_leftovers()
+        cleared = cleanup.clear(run_dir, where, ports=ports - running)
+        run_dir.remove_stale_files()
     if cleared.problems:
         yield Check("leftovers", WARN, found, "; ".join(cleared.problems))
     else:

@@ -269,7 +269,8 @@ class QueueService:
             return
         raise AccessDeniedError(
             f"User {user} cannot perform operation MODIFY_APP on {app.id}",
-            because=f"it is {app.user}'s, and acl_administer_queue of {app.leaf.path} does not name him",
+            because=f"it belongs to {app.user}, and acl_administer_queue of {app.leaf.path} does not name {user}",
+            hint=f"ask {app.user}, or an administrator of the queue",
         )
 
     # -- reports ---------------------------------------------------------------------------------------------

@@ -1,9 +1,7 @@
-"""Clear away what a cluster's dead nodes left on this host: containers' processes, cgroups, directories,
-records.
+"""Remove what a cluster's dead nodes left on this host: containers' processes, cgroups, directories and records.
 
-Only what bears this run directory's name is touched: groups below ``<hierarchy>/<key of the run
-directory>``, and the processes that the nodes' own records name by pid and start time. Nothing is looked
-for by a program's name.
+Only what bears this run directory's name is touched: cgroups below ``<hierarchy>/<key of the run directory>``, and the
+processes that the nodes' own records name by pid and start time. Nothing is found by a program's name.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ class Places:
 
 
 def places(run_dir: RunDir, configuration: Configuration | None) -> Places:
-    """By the configuration that the nodes ran with, or by the defaults where that is lost."""
+    """By the configuration that the nodes ran with, or by the defaults if that is lost."""
     if configuration is None:
         return Places(ExecutorSettings().cgroups_hierarchy, os.path.join(run_dir.state_dir, "nm-local-dir"))
     from ..settings.nodemanager import NodeManagerSettings
@@ -64,8 +62,7 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """What was cleared: ids of containers that were ended, cgroups removed, and what resisted, a line
-    each."""
+    """The ids of containers that were ended, the cgroups that were removed, and what could not be, a line each."""
 
     containers: tuple[str, ...] = ()
     cgroups: tuple[str, ...] = ()
@@ -82,12 +79,12 @@ def records(run_dir: RunDir, ports: frozenset[int] | None = None) -> tuple[Lefto
 
 
 def live_records(run_dir: RunDir) -> tuple[Leftover, ...]:
-    """Those records whose container still runs."""
+    """Those records whose container is still running."""
     return tuple(item for item in records(run_dir) if is_alive(item.record.pid, item.record.process_start))
 
 
 def known_ports(run_dir: RunDir, where: Places, *, root: str = CGROUP_ROOT, proc: str = "/proc") -> set[int]:
-    """The ports of all nodes, dead or alive, that have records or cgroups of this run directory."""
+    """The ports of all nodes, running or not, that have records or cgroups of this run directory."""
     ports = {port for port, _ in _stores(run_dir, None) if has_records(run_dir, port)}
     found = groups(run_dir, where.hierarchy, root=root, proc=proc)
     return ports | {int(os.path.basename(group).removeprefix("nm-")) for group in found}
@@ -180,10 +177,10 @@ def clear(
     root: str = CGROUP_ROOT,
     proc: str = "/proc",
 ) -> Cleared:
-    """End the containers that dead nodes left, and remove their groups, records and private directories.
+    """End the containers that dead nodes left, and remove their cgroups, records and private directories.
 
-    ``ports`` names the nodes, None all of them: the caller has made sure, under the run directory's lock,
-    that none of them lives. Output of containers stays.
+    ``ports`` names the nodes, None means all of them: the caller has made sure, under the run directory's lock, that
+    none of them is running. The output of containers stays.
     """
     ended: list[str] = []
     problems: list[str] = []
@@ -216,9 +213,9 @@ def _remove_directory(path: str, problems: list[str]) -> None:
 
 
 def _end(record: ContainerRecord, groups: Sequence[str], problems: list[str]) -> bool:
-    """SIGKILL a recorded container: what its shim leads, then the shim. False if it had ended already.
+    """SIGKILL a recorded container: the processes below its shim, then the shim. False if it had ended already.
 
-    ``groups`` are all those that may hold it frozen.
+    ``groups`` are all cgroups that may hold it frozen.
     """
     if not record.pid or not is_alive(record.pid, record.process_start):
         return False
@@ -254,8 +251,8 @@ def _remove_group(group: str, groups: Sequence[str], hierarchy: str, problems: l
 
 
 def _thaw(groups: Sequence[str]) -> None:
-    """Let frozen groups go on: under v1, SIGKILL reaches a frozen process only then, and the freezer may be a
-    hierarchy of its own."""
+    """Thaw frozen cgroups: under v1, SIGKILL reaches a frozen process only then, and the freezer may be a hierarchy of
+    its own."""
     for directory in (directory for group in groups for directory, _, _ in os.walk(group)):
         for name, value in (("freezer.state", "THAWED"), ("cgroup.freeze", "0")):
             with contextlib.suppress(OSError), open(os.path.join(directory, name), "r+") as file:

@@ -13,7 +13,7 @@ from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.store import StateStore
 from executor.records import CgroupLimits, ContainerRecord, ContainerSpec, ContainerState, Resource
 from executor.settings import ExecutorSettings
-from yarnopp_cli.cluster import leftovers
+from yarnopp_cli.cluster import cleanup
 from yarnopp_cli.cluster.processes import ProcessId
 from yarnopp_cli.cluster.rundir import RunDir
 
@@ -31,12 +31,12 @@ def run_dir(tmp_path: Path) -> RunDir:
 
 
 @pytest.fixture
-def where(tmp_path: Path) -> leftovers.Places:
-    return leftovers.Places(HIERARCHY, str(tmp_path / "run" / "state" / "nm-local-dir"))
+def where(tmp_path: Path) -> cleanup.Places:
+    return cleanup.Places(HIERARCHY, str(tmp_path / "run" / "state" / "nm-local-dir"))
 
 
 @pytest.fixture
-def leave(run_dir: RunDir, where: leftovers.Places) -> Iterator[Leave]:
+def leave(run_dir: RunDir, where: cleanup.Places) -> Iterator[Leave]:
     """Leaves a container as a dead node does: a process with a child, a record, a private directory."""
     left: list[subprocess.Popen[str]] = []
 
@@ -70,58 +70,58 @@ def child_of(process: subprocess.Popen[str]) -> ProcessId:
     return found
 
 
-def test_a_container_and_all_that_it_started(run_dir: RunDir, where: leftovers.Places, leave: Leave) -> None:
+def test_a_container_and_all_that_it_started(run_dir: RunDir, where: cleanup.Places, leave: Leave) -> None:
     process = leave("container_1_0001_01_000002")
     child = child_of(process)
-    assert [item.record.spec.container_id for item in leftovers.records(run_dir)] == [
+    assert [item.record.spec.container_id for item in cleanup.records(run_dir)] == [
         "container_1_0001_01_000002"
     ]
-    assert leftovers.known_ports(run_dir, where) == {45454}
-    cleared = leftovers.clear(run_dir, where)
-    assert cleared == leftovers.Cleared(("container_1_0001_01_000002",))
+    assert cleanup.known_ports(run_dir, where) == {45454}
+    cleared = cleanup.clear(run_dir, where)
+    assert cleared == cleanup.Cleared(("container_1_0001_01_000002",))
     assert process.wait(timeout=10) in ENDED
     assert not child.alive()
     assert os.listdir(run_dir.state_dir) == []
-    assert leftovers.clear(run_dir, where) == leftovers.Cleared()
+    assert cleanup.clear(run_dir, where) == cleanup.Cleared()
 
 
 def test_a_pid_that_is_somebody_elses_by_now_is_left_alone(
-    run_dir: RunDir, where: leftovers.Places, leave: Leave
+    run_dir: RunDir, where: cleanup.Places, leave: Leave
 ) -> None:
     process = leave("container_1_0001_01_000002", start=1)
-    assert leftovers.clear(run_dir, where).containers == ()
+    assert cleanup.clear(run_dir, where).containers == ()
     assert process.poll() is None
     assert os.listdir(run_dir.state_dir) == []
 
 
-def test_only_the_nodes_that_are_named(run_dir: RunDir, where: leftovers.Places, leave: Leave) -> None:
+def test_only_the_nodes_that_are_named(run_dir: RunDir, where: cleanup.Places, leave: Leave) -> None:
     first, second = leave("container_1_0001_01_000002"), leave("container_1_0001_01_000003", 45455)
-    cleared = leftovers.clear(run_dir, where, ports=frozenset({45455}))
+    cleared = cleanup.clear(run_dir, where, ports=frozenset({45455}))
     assert cleared.containers == ("container_1_0001_01_000003",)
     assert second.wait(timeout=10) in ENDED
     assert first.poll() is None
-    assert leftovers.known_ports(run_dir, where) == {45454}
+    assert cleanup.known_ports(run_dir, where) == {45454}
 
 
 def test_records_that_cannot_be_read_stop_nothing(
-    run_dir: RunDir, where: leftovers.Places, leave: Leave
+    run_dir: RunDir, where: cleanup.Places, leave: Leave
 ) -> None:
     process = leave("container_1_0001_01_000002")
     Path(run_dir.nm_state_dir(45454), "containers", "container_x.json").write_text("{")
-    assert leftovers.clear(run_dir, where).containers == ("container_1_0001_01_000002",)
+    assert cleanup.clear(run_dir, where).containers == ("container_1_0001_01_000002",)
     assert process.wait(timeout=10) in ENDED
     assert os.listdir(run_dir.state_dir) == []
 
 
 def test_output_and_what_others_keep_in_the_same_place_stays(
-    run_dir: RunDir, where: leftovers.Places, leave: Leave
+    run_dir: RunDir, where: cleanup.Places, leave: Leave
 ) -> None:
     leave("container_1_0001_01_000002")
     logs = Path(run_dir.state_dir, "logs", "application_1_0001")
     logs.mkdir(parents=True)
     other = Path(where.local_dirs, "0badcafe-nm-45454")
     other.mkdir()
-    leftovers.clear(run_dir, where)
+    cleanup.clear(run_dir, where)
     assert logs.is_dir()
     assert other.is_dir()
 
@@ -133,7 +133,7 @@ def test_noted_places_outside_of_cgroups_are_not_believed(run_dir: RunDir, noted
     state = Path(run_dir.nm_state_dir(45454))
     state.mkdir(parents=True)
     (state / "cgroups.json").write_text(noted)
-    assert leftovers.groups(run_dir, HIERARCHY) == ()
+    assert cleanup.groups(run_dir, HIERARCHY) == ()
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def driver(run_dir: RunDir) -> Iterator[CgroupDriver]:
 
 @pytest.mark.cgroup
 def test_groups_go_with_all_that_runs_in_them(
-    run_dir: RunDir, where: leftovers.Places, driver: CgroupDriver
+    run_dir: RunDir, where: cleanup.Places, driver: CgroupDriver
 ) -> None:
     joined = driver.create("container_1_0001_01_000002", CgroupLimits())
     script = 'for file do echo 0 > "$file"; done; setsid sleep 60 </dev/null >/dev/null 2>&1 & echo $!; wait'
@@ -168,14 +168,14 @@ def test_groups_go_with_all_that_runs_in_them(
         if driver.can_freeze:
             driver.freeze("container_1_0001_01_000002")
         # No record at all: the node died before it wrote one down, or it was lost.
-        assert leftovers.known_ports(run_dir, where) == {45454}
-        assert not leftovers.groups(RunDir.of(run_dir.path + "2"), HIERARCHY)
-        cleared = leftovers.clear(run_dir, where)
+        assert cleanup.known_ports(run_dir, where) == {45454}
+        assert not cleanup.groups(RunDir.of(run_dir.path + "2"), HIERARCHY)
+        cleared = cleanup.clear(run_dir, where)
         assert cleared.problems == ()
         assert {os.path.basename(group) for group in cleared.cgroups} == {"nm-45454"}
         assert process.wait(timeout=10) in ENDED
         assert not orphan.alive()
-        assert leftovers.groups(run_dir, HIERARCHY) == ()
+        assert cleanup.groups(run_dir, HIERARCHY) == ()
         for base in set(driver.bases.values()):
             assert not os.path.exists(base + HIERARCHY)
     finally:

@@ -1,0 +1,222 @@
+"""A job as it is shown to the person who started it: the containers' output, a line of progress, the end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import time
+from dataclasses import dataclass
+
+from ...errors import EXIT_FAILURE, YoppError
+from ...jobs import progress
+from ...jobs.loop import SignalWatch
+from ...jobs.output import OutputFollower, Sink
+from ...masters.jobmaster import JobMaster
+from ...masters.messages import EndMaster, StopRequested, TaskReport, TaskState
+from ...records.client_protocol import SubmitApplicationResponse
+from ...records.jobs import JobSpec
+from ...records.reports import FinalApplicationStatus
+from ..frame.output import Printer, is_terminal
+
+FIRST_LINE_SECONDS = 0.5
+"""A job says where it stands when all its tasks have found a place, or after this time."""
+DRAW_SECONDS = 0.1
+LINE_SECONDS = 10.0
+"""How often the progress line is drawn anew on a terminal, and a plain one written elsewhere."""
+BAR_CELLS = 24
+EXIT_READER_GONE = 141
+_LEFT_CONTAINER = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED, TaskState.WAITING})
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How a job is shown. ``stream`` copies the containers' output; ``prefixed`` marks its lines; ``show_summary`` says
+    always which types ran.
+    """
+
+    stream: bool = False
+    prefixed: bool = False
+    show_summary: bool = False
+
+
+class JobConsole:
+    """Shows one job to the person who started it (``jobs.loop.Observer``)."""
+
+    def __init__(
+        self,
+        printer: Printer,
+        job: JobSpec,
+        master: JobMaster,
+        response: SubmitApplicationResponse,
+        shown: Shown,
+    ) -> None:
+        self._printer = printer
+        self._job = job
+        self._master = master
+        self._response = response
+        self._started = time.monotonic()
+        self._first_said = False
+        # One command whose output is shown and whose code is handed on needs no story in a pipe or a script.
+        only_one = sum(len(phase.tasks) for phase in job.phases) == 1
+        self._terse = shown.stream and only_one and not printer.verbose and not is_terminal(sys.stderr)
+        self._plain_lines = printer.may_tell_progress and not self._terse and not is_terminal(sys.stderr)
+        self._shown = ""
+        self._drawn_at = 0.0
+        self._is_drawn = False
+        self.tasks: dict[tuple[int, int], TaskReport] = {}
+        self._follower: OutputFollower | None = None
+        self._out: Sink | None = None
+        self._err: Sink | None = None
+        if shown.stream:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            self._out = Sink(1, self.hide if is_terminal(sys.stdout) else None)
+            self._err = Sink(2, self.hide if is_terminal(sys.stderr) else None)
+            self._follower = OutputFollower(
+                response.log_directory, self._out, self._err, prefixed=shown.prefixed
+            )
+
+    # --- what the loop tells
+
+    def task_changed(self, task: TaskReport) -> None:
+        """Follow its output; remember how it ended."""
+        self.tasks[task.phase, task.planned_number] = task
+        if self._follower is not None and task.container_id:
+            if task.state is TaskState.RUNNING:
+                self._follower.watch(task.container_id, task.number)
+            elif task.state in _LEFT_CONTAINER:
+                self._follower.ended(task.container_id, task.number)
+        if self._printer.verbose:
+            where = f" {task.container_id} on {task.node_id}" if task.container_id else ""
+            self.say(f"task {task.number}: {task.state.value}{where}")
+
+    def notice(self, text: str) -> None:
+        """Pass it on."""
+        self.say(text)
+
+    def stopping(self, reason: str) -> None:
+        """Say that the job is being stopped."""
+        self.say(f"{reason}: stopping the job; a further Ctrl-C kills it at once")
+
+    def stop_wanted(self) -> StopRequested | None:
+        """A job whose reader has gone (``| head``) ends, as it would in a pipe of the shell's."""
+        if self._follower is not None and self._follower.reader_gone:
+            return StopRequested("its output is no longer read", EXIT_READER_GONE)
+        return None
+
+    def tick(self, now: float) -> float | None:
+        """Copy output and draw progress, as far as they are due."""
+        again = None if self._follower is None else self._follower.tick(now)
+        if self._printer.quiet or self._printer.is_json:
+            return again
+        due = self._say_first(now) if not self._first_said else self._show(now)
+        return due if again is None else again if due is None else min(again, due)
+
+    # --- progress
+
+    def _say_first(self, now: float) -> float | None:
+        counts = self._master.tally.counts
+        unplaced = counts[TaskState.ASKED] + counts[TaskState.STARTING]
+        placed = any(counts[state] for state in (TaskState.RUNNING, TaskState.QUEUED))
+        if (placed and not unplaced) or now - self._started >= FIRST_LINE_SECONDS:
+            self.say_first_line()
+            return now
+        return self._started + FIRST_LINE_SECONDS
+
+    def say_first_line(self) -> None:
+        """Which application this is, and where its tasks stand; once."""
+        if not self._first_said:
+            self._first_said = True
+            self._drawn_at = time.monotonic()
+            self._shown = progress.states_text(self._master.tally)
+            if self._terse:
+                return
+            self.say(
+                progress.first_line(
+                    self._response.application_id, self._job, self._response.info.nodes_running, self._shown
+                )
+            )
+
+    def _show(self, now: float) -> float | None:
+        text = progress.states_text(self._master.tally)
+        period = DRAW_SECONDS if self._printer.progress else LINE_SECONDS
+        if text == self._shown and (self._is_drawn or not self._printer.progress):
+            return None
+        if not self._may_draw():
+            return None
+        if now - self._drawn_at < period:
+            return self._drawn_at + period
+        self._shown, self._drawn_at = text, now
+        if self._printer.progress:
+            tally = self._master.tally
+            drawn = progress.bar(tally, BAR_CELLS) if tally.total > 1 else ()
+            self._printer.status_line(f"{int(now - self._started)} s  {text}", drawn)
+            self._is_drawn = True
+        elif self._plain_lines:
+            self._printer.note(text)
+        return None
+
+    def _may_draw(self) -> bool:
+        """On a terminal, a progress line must not land in the middle of what the containers write."""
+        if self._out is None or self._err is None or not self._printer.progress:
+            return True
+        if self._master.tally.total == 1 and self._master.tally.counts[TaskState.RUNNING]:
+            return False
+        return self._out.at_line_start and self._err.at_line_start
+
+    def hide(self) -> None:
+        """Take the progress line away."""
+        if self._is_drawn:
+            self._printer.status_line("")
+            self._is_drawn = False
+
+    def say(self, text: str) -> None:
+        """One line on stderr, around the progress line."""
+        self.hide()
+        if is_terminal(sys.stderr):  # what a container wrote last may have no end of line
+            for sink, stream in ((self._out, sys.stdout), (self._err, sys.stderr)):
+                if sink is not None and not sink.at_line_start and is_terminal(stream):
+                    sink.write(b"\n")
+        self._printer.note(text)
+
+    # --- the end
+
+    def drain(self, signals: SignalWatch) -> None:
+        """Copy what is left of the output, however long its reader takes; a signal ends that too."""
+        if self._follower is not None:
+            self._follower.drain(lambda: not any(signals.received()))
+            self._follower.close()
+        self.hide()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.hide()
+        if self._follower is not None:
+            self._follower.close()
+
+    def check_output(self, end: EndMaster) -> None:
+        """Raises YoppError if stdout did not take all that the containers wrote, say because its disk is
+        full."""
+        problem = self._follower.lost if self._follower is not None else None
+        if problem is not None:
+            raise YoppError(
+                "cannot write to standard output",
+                because="it is closed" if problem.errno == errno.EBADF else os.strerror(problem.errno or 0),
+                hint=f"the job has run; all it wrote is in {self._response.log_directory}",
+                exit_code=end.exit_code or EXIT_FAILURE,
+            )
+
+    def say_end(self, end: EndMaster, shown: Shown) -> None:
+        """What came of it."""
+        self.say_first_line()
+        if self._terse and end.final_status is FinalApplicationStatus.SUCCEEDED:
+            return
+        tally = self._master.tally
+        for line in progress.failure_lines(tally.failures, tally.total, self._response.log_directory):
+            self.say(line)
+        elapsed = time.monotonic() - self._started
+        self.say(progress.end_line(end.final_status, elapsed, tally, end.diagnostics))
+        summary = progress.summary_line(end.summary, always=shown.show_summary)
+        if summary:
+            self.say(summary)
