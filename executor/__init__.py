@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .causes import Cause, CauseKind
 from .errors import (
     CgroupError,
     CgroupUnavailableError,
@@ -72,6 +73,8 @@ _LAZY = {
 }
 
 __all__ = [
+    "Cause",
+    "CauseKind",
     "CgroupError",
     "CgroupLimits",
     "CgroupReport",

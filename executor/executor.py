@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .causes import Cause, CauseKind
 from .core.commands import Command
 from .core.events import (
     ContainerKillRequested,
@@ -221,7 +222,7 @@ class Executor:
             if self._driver.crash is None:
                 living = [job for job in self._jobs.values() if not job.done]
                 for job in living:
-                    self._request_end(job.container_id, KILLED_AT_CLOSE, force=False)
+                    self._request_end(job.container_id, CauseKind.NODE_STOPPED, KILLED_AT_CLOSE, force=False)
                 await asyncio.gather(*(job.wait() for job in living))
             await self._linux.close()
             if self._driver.crash is not None:
@@ -336,7 +337,7 @@ class Executor:
     def kill(self, container_id: str, *, force: bool = False) -> None:
         """End a container; nothing happens to one that has ended."""
         self.job(container_id)
-        self._request_end(container_id, KILLED_ON_REQUEST, force=force)
+        self._request_end(container_id, CauseKind.PERSON, KILLED_ON_REQUEST, force=force)
 
     def signal(self, container_id: str, number: int) -> None:
         """Send a signal to every process of a running container."""
@@ -367,12 +368,9 @@ class Executor:
         version = self.status(container_id).version + 1
         self._driver.post(ContainerUpdated(container_id, version, execution_type=execution_type))
 
-    def _request_end(self, container_id: str, diagnostics: str, *, force: bool) -> None:
-        self._driver.post(
-            ContainerKillRequested(
-                container_id, int(ContainerExitStatus.KILLED_BY_APPMASTER), diagnostics, force=force
-            )
-        )
+    def _request_end(self, container_id: str, why: CauseKind, diagnostics: str, *, force: bool) -> None:
+        status = int(ContainerExitStatus.KILLED_BY_APPMASTER)
+        self._driver.post(ContainerKillRequested(container_id, status, diagnostics, force, Cause(why)))
 
     def _next_id(self) -> str:
         return next(name for number in self._numbers if (name := f"container_{number:06}") not in self._jobs)

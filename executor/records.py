@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import enum
 import signal
-from dataclasses import field
+from dataclasses import field, fields
+from typing import Any
 
 from .causes import Cause
 from .light import dataclass
@@ -178,32 +179,27 @@ class ContainerUsage:
     runnable: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerStatus:
-    """A container as its node sees it (YARN's ``ContainerStatus``). Times are epoch milliseconds, 0 for "not yet".
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerFacts:
+    """What the node of a container knows of it, in its status and in the reports made of that.
 
-    ``exit_status`` is YARN's number: the process's own code, or a negative ``ContainerExitStatus``. ``exit_code``
-    is the process's own code as a shell reports it (128+n for signal n), None while it has none: a container over
-    its memory limit has exit_status -104 and exit_code 137. ``pid`` is the container's own process where its node
-    was asked for it, else that of the shim above it. ``position`` is its place in its queue, 1 the head,
-    0 for not queued. ``usage`` is the last measurement. ``waiting_since_ms`` is when its work began to wait, here or
-    as another container elsewhere: a shed one comes back with its age. ``duration_hint_ms`` is its spec's, ``stood_ms``
-    how long it stood still, paused, before it last went on or ended: what has passed since its start, but for that,
-    it ran. ``resumed_at_ms`` is when it last went on; 0 while it stands still, and where it never did. ``cause`` is why
-    it is paused or being paused, has ended or is being ended; None where it queues, runs, or ended by itself.
+    Times are epoch milliseconds, 0 for "not yet". ``exit_status`` is YARN's number: the process's own code, or a
+    negative ``ContainerExitStatus``. ``exit_code`` is the process's own code as a shell reports it (128+n for signal
+    n), None while it has none: a container over its memory limit has exit_status -104 and exit_code 137. ``pid`` is the
+    container's own process where its node was asked for it, else that of the shim above it. ``position`` is its place
+    in its queue, 1 the head, 0 for not queued. ``usage`` is the last measurement. ``waiting_since_ms`` is when its work
+    began to wait, here or as another container elsewhere: a shed one comes back with its age. ``duration_hint_ms`` is
+    its spec's. ``stood_ms`` is how long it was paused before it last resumed or ended: the rest of the time since its
+    start it ran. ``resumed_at_ms`` is when it last resumed; 0 while it is paused, and where it never was. ``cause`` is
+    why it is paused or being paused, has ended or is being ended; None where it queues, runs, or ended by itself.
     ``refusal`` is why the last thing that was asked of it was not done. ``diagnostics`` says both to people.
     ``stood_for`` is for what it was last paused, in one word (``causes.paused_for``); "" where it never was, or nobody
     remembers.
     """
 
-    container_id: str
-    state: ContainerState
-    execution_type: ExecutionType
-    resource: Resource = Resource()
     exit_status: int = int(ContainerExitStatus.INVALID)
     exit_code: int | None = None
     diagnostics: str = ""
-    application_id: str = ""
     user: str = ""
     command: tuple[str, ...] = ()
     pid: int = 0
@@ -223,6 +219,24 @@ class ContainerStatus:
     cause: Cause | None = None
     refusal: Cause | None = None
     stood_for: str = ""
+
+    def facts(self) -> dict[str, Any]:
+        """These fields by name, for another record of the same container."""
+        return {name: getattr(self, name) for name in _FACTS}
+
+
+_FACTS = tuple(one.name for one in fields(ContainerFacts))
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerStatus(ContainerFacts):
+    """A container as its node sees it (YARN's ``ContainerStatus``)."""
+
+    container_id: str
+    state: ContainerState
+    execution_type: ExecutionType
+    resource: Resource = Resource()
+    application_id: str = field(default="", kw_only=True)
 
     @property
     def was_shed(self) -> bool:

@@ -184,9 +184,8 @@ class RecoveryCompleted:
     """All that was found has been told; starting may begin (RECOVERY_COMPLETED)."""
 
 
-Event = (
-    ContainerScheduled
-    | ContainerUpdated
+ContainerEvent = (
+    ContainerUpdated
     | ContainerKillRequested
     | ContainerSignalRequested
     | ContainerPauseRequested
@@ -197,6 +196,12 @@ Event = (
     | ContainerPauseFailed
     | ContainerResumed
     | ContainerExited
+)
+"""The events about one container that is known."""
+
+Event = (
+    ContainerScheduled
+    | ContainerEvent
     | QueuingLimitReceived
     | NodeResized
     | GuaranteedAwaited

@@ -19,6 +19,7 @@ from .commands import CleanUpContainer, Command, KillContainer, SetLimits, Signa
 from .container import KILLING, LAUNCHING, PAUSED, PAUSING, RESUMING, RUNNING, SCHEDULED, Container, Pause
 from .deadlines import DeadlineKind
 from .events import (
+    ContainerEvent,
     ContainerExited,
     ContainerKillRequested,
     ContainerLaunched,
@@ -43,21 +44,6 @@ from .events import (
 from .invariants import check
 from .pressure_actions import PressureActions
 from .reclaim import reclaimable
-
-ContainerEvent = (
-    ContainerUpdated
-    | ContainerKillRequested
-    | ContainerSignalRequested
-    | ContainerPauseRequested
-    | ContainerResumeRequested
-    | ContainerLaunched
-    | ContainerLaunchFailed
-    | ContainerPaused
-    | ContainerPauseFailed
-    | ContainerResumed
-    | ContainerExited
-)
-"""The events about one container that is known."""
 
 
 class ContainerScheduler(PressureActions):

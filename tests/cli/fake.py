@@ -182,10 +182,10 @@ class Cluster:
             "getQueueInfo": lambda _: rm.GetQueueInfoResponse(tuple(self.queues)),
             "waitForApplications": self._wait,
             "forceKillApplication": self._kill,
-            "moveApplicationAcrossQueues": lambda request: rm.MoveApplicationResponse(
+            "moveApplicationAcrossQueues": lambda request: rm.ApplicationResponse(
                 replace_app(self.app(request.application_id), queue=request.queue)
             ),
-            "updateApplicationPriority": lambda request: rm.UpdateApplicationPriorityResponse(
+            "updateApplicationPriority": lambda request: rm.ApplicationResponse(
                 replace_app(self.app(request.application_id), priority=request.priority)
             ),
         }
@@ -196,7 +196,7 @@ class Cluster:
         satisfied = any(ended) if request.any else all(ended)
         return rm.WaitForApplicationsResponse(satisfied, found)
 
-    def _kill(self, request: rm.KillApplicationRequest) -> rm.KillApplicationResponse:
+    def _kill(self, request: rm.KillApplicationRequest) -> rm.ApplicationResponse:
         killed = replace_app(
             self.app(request.application_id),
             state=YarnApplicationState.KILLED,
@@ -205,7 +205,7 @@ class Cluster:
         self.applications = [
             killed if one.application_id == killed.application_id else one for one in self.applications
         ]
-        return rm.KillApplicationResponse(killed)
+        return rm.ApplicationResponse(killed)
 
     def _nm(self) -> dict[str, Callable[[Any], Any]]:
         return {
@@ -244,10 +244,10 @@ class Cluster:
             )
         return nm.StopContainersResponse(request.container_ids)
 
-    def _signal(self, request: nm.SignalContainerRequest) -> nm.SignalContainerResponse:
+    def _signal(self, request: nm.SignalContainerRequest) -> nm.ContainerStatusResponse:
         if request.container_id not in self.statuses:
             raise ContainerNotFoundError(f"no container {request.container_id}")
-        return nm.SignalContainerResponse(self.statuses[request.container_id])
+        return nm.ContainerStatusResponse(self.statuses[request.container_id])
 
     def populate(self) -> None:
         """One node; application 1 has ended with 3, application 2 runs one container and queues another."""

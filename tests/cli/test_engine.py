@@ -15,10 +15,9 @@ import typer
 
 from tests.live.conftest import ROOT as SOURCE
 from tests.live.conftest import wait_until
-from yarnopp_cli.cli.app import build
 from yarnopp_cli.cli.frame.command import REGISTERED
-from yarnopp_cli.cli.frame.engine_options import HERE, concerns
 from yarnopp_cli.cli.table import TABLE
+from yarnopp_cli.cli.tree import build
 
 from .conftest import Ended
 from .fake import Cluster
@@ -45,9 +44,9 @@ LEAVES = leaves()
 
 def test_both_options_are_where_there_is_a_cluster_and_nowhere_else() -> None:
     for path, options in LEAVES.items():
-        own, name = path in ("engine list", "engine test", "engine use"), path.partition(" ")[0]
-        if not own:
-            assert ({"--engine", "--rm"} <= options) is (concerns(name) or name in HERE), path
+        name = path.partition(" ")[0]
+        if name != "engine":
+            assert ({"--engine", "--rm"} <= options) is (name not in ("man", "completion", "version")), path
     assert {"--engine", "--rm"} <= LEAVES["up"] & LEAVES["config set"] & LEAVES["doctor"] & LEAVES["rm start"]
     assert not {"--engine", "--rm"} & LEAVES["version"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import typer
 
-from yarnopp_cli.cli.app import build
+from yarnopp_cli.cli.tree import build
 from yarnopp_cli.records import explanation, history
 from yarnopp_cli.records.reports import QueueReport
 

@@ -301,9 +301,9 @@ def test_kill_that_does_not_take_ends_with_124(cli: Cli, cluster: Cluster) -> No
 
 
 def _kept(cluster: Cluster, identifier: str) -> Any:
-    from yarnopp_cli.records.client_protocol import KillApplicationResponse
+    from yarnopp_cli.records.client_protocol import ApplicationResponse
 
-    return KillApplicationResponse(cluster.app(identifier))
+    return ApplicationResponse(cluster.app(identifier))
 
 
 def test_kill_all_asks_and_without_a_terminal_wants_yes(cli: Cli, cluster: Cluster) -> None:

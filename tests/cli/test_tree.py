@@ -12,8 +12,8 @@ import pytest
 import typer
 
 from executor.records import ContainerState
-from yarnopp_cli.cli.app import build
 from yarnopp_cli.cli.frame.naming import is_container
+from yarnopp_cli.cli.tree import build
 from yarnopp_cli.records import container_protocol as nm
 from yarnopp_cli.records.reports import NodeState, QueueReport
 

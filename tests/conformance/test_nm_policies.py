@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from executor.core.commands import LaunchContainer
 from executor.core.events import ContainerRecovered, RecoveryCompleted
 from executor.core.tracker import ResourceUtilizationTracker
 from executor.linux.store import StateStore, encode
@@ -93,37 +94,34 @@ def test_d1_has_resources_available() -> None:
 
 
 RECOVERED = [
-    # case, state, type, queued guaranteed, queued opportunistic, running, allocated (MB, vcores)
-    ("E1", "SCHEDULED", G, 1, 0, 0, (0, 0)),
-    ("E2", "SCHEDULED", O, 0, 1, 0, (0, 0)),
-    ("E3", "PAUSED", G, 1, 0, 0, (0, 0)),
-    ("E4", "PAUSED", O, 0, 1, 0, (0, 0)),
-    ("E5", "RUNNING", G, 0, 0, 1, (1024, 4)),
-    ("E6", "RUNNING", O, 0, 0, 1, (1024, 4)),
-    ("E9", "DONE", G, 0, 0, 0, (0, 0)),
-    ("E10", "DONE", O, 0, 0, 0, (0, 0)),
+    # case, state, type, running; what is queued of both types and allocated (MB, vcores): by YARN, and by yopp
+    ("E1", "SCHEDULED", G, 0, (1, 0, (0, 0)), (1, 0, (0, 0))),
+    ("E2", "SCHEDULED", O, 0, (0, 1, (0, 0)), (0, 1, (0, 0))),
+    ("E3", "PAUSED", G, 0, (1, 0, (0, 0)), (1, 0, (1024, 0))),  # yopp's keeps its memory
+    ("E4", "PAUSED", O, 0, (0, 1, (0, 0)), (0, 0, (1024, 0))),  # and is counted apart from the queue
+    ("E5", "RUNNING", G, 1, (0, 0, (1024, 4)), (0, 0, (1024, 4))),
+    ("E6", "RUNNING", O, 1, (0, 0, (1024, 4)), (0, 0, (1024, 4))),
+    ("E9", "DONE", G, 0, (0, 0, (0, 0)), (0, 0, (0, 0))),
+    ("E10", "DONE", O, 0, (0, 0, (0, 0)), (0, 0, (0, 0))),
 ]
+Book = tuple[int, int, tuple[int, int]]
 
 
-@pytest.mark.parametrize(
-    ("case", "state", "kind", "guaranteed", "opportunistic", "running", "allocated"), RECOVERED
-)
+@pytest.mark.parametrize("by_yarns_rules", [True, False])
+@pytest.mark.parametrize(("case", "state", "kind", "running", "yarn", "yopp"), RECOVERED)
 def test_e_recovery(
-    case: str,
-    state: str,
-    kind: ExecutionType,
-    guaranteed: int,
-    opportunistic: int,
-    running: int,
-    allocated: tuple[int, int],
+    case: str, state: str, kind: ExecutionType, running: int, yarn: Book, yopp: Book, by_yarns_rules: bool
 ) -> None:
-    world = yarn_node(memory=8192, vcores=10)
+    make = yarn_node if by_yarns_rules else World
+    guaranteed, opportunistic, allocated = yarn if by_yarns_rules else yopp
+    world = make(memory=8192, vcores=10)
     assert (world.queued(), world.machine.allocated) == ((0, 0), Resource())
     record = ContainerRecord(a_spec("c0", kind, 1024, 4), ContainerState(state), pid=5, sequence=1)
     world.tell(ContainerRecovered(record, alive=state in ("PAUSED", "RUNNING"), stopped=state == "PAUSED"))
     assert world.queued() == (guaranteed, opportunistic), case
     assert world.machine.allocated == Resource(*allocated)
     assert world.states("c0").count("RUNNING") == running
+    assert not world.given(LaunchContainer), "nothing starts before RecoveryCompleted"
     world.tell(RecoveryCompleted())
     assert world.state("c0") is (ContainerState.DONE if state == "DONE" else ContainerState.RUNNING)
 

@@ -366,7 +366,7 @@ def status(
     """What a node says of a container."""
     container_id = container.id if isinstance(container, Container) else container.container_id
     return ContainerStatus(
-        container_id, state, container.execution_type, container.resource, exit_status, **more
+        container_id, state, container.execution_type, container.resource, exit_status=exit_status, **more
     )
 
 

@@ -13,8 +13,11 @@ from yarnopp_cli.records.admin_protocol import (
     RefreshQueuesRequest,
     RefreshQueuesResponse,
 )
-from yarnopp_cli.records.application_updates import UpdateApplicationTimeoutsRequest
-from yarnopp_cli.records.client_protocol import GetClusterInfoRequest, GetQueueInfoRequest
+from yarnopp_cli.records.client_protocol import (
+    GetClusterInfoRequest,
+    GetQueueInfoRequest,
+    UpdateApplicationTimeoutsRequest,
+)
 from yarnopp_cli.records.explanation import ExplainRequest, Explanation, ReasonCode
 from yarnopp_cli.records.history import EventKind, GetEventsRequest
 from yarnopp_cli.settings.queue_properties import PREFIX

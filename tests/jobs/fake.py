@@ -17,8 +17,8 @@ from typing import Any
 
 from executor.records import ContainerState, ContainerStatus, ExecutionType, Resource
 from yarnopp_cli.records.client_protocol import (
+    ApplicationResponse,
     KillApplicationRequest,
-    KillApplicationResponse,
     SubmitApplicationResponse,
 )
 from yarnopp_cli.records.container_protocol import (
@@ -210,7 +210,7 @@ class FakeCluster:
 
     def _on_forceKillApplication(self, _: Any, __: int, request: KillApplicationRequest) -> Any:
         self.killed = request
-        return KillApplicationResponse(
+        return ApplicationResponse(
             ApplicationReport(
                 request.application_id, "", "", "default", "YARN", YarnApplicationState.KILLED,
                 FinalApplicationStatus.KILLED,

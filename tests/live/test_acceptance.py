@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import typer
 
-from yarnopp_cli.cli.app import build
+from yarnopp_cli.cli.tree import build
 
 from . import schema
 from .conftest import Yopp, wait_until

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from executor.records import Resource
 from yarnopp_cli.errors import REMOTE_ERRORS, ApplicationNotFoundError, RemoteError, YoppError
-from yarnopp_cli.records.client_protocol import GetClusterNodesRequest, KillApplicationResponse
+from yarnopp_cli.records.client_protocol import ApplicationResponse, GetClusterNodesRequest
 from yarnopp_cli.records.container_protocol import StopContainersRequest, StopContainersResponse
 from yarnopp_cli.records.master_protocol import AllocateRequest
 from yarnopp_cli.records.requests import ResourceRequest, Token
@@ -254,4 +254,4 @@ def test_no_json_raises_anything_else(call_id: object, method: str, data: st.Dat
 def test_an_answer_without_an_application_names_the_method() -> None:
     with pytest.raises(WireError, match="forceKillApplication"):
         CODEC.decode_answer(b'{"id":1,"result":{}}', {1: "forceKillApplication"})
-    assert KillApplicationResponse.__name__ == "KillApplicationResponse"
+    assert ApplicationResponse.__name__ == "ApplicationResponse"

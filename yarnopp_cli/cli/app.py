@@ -10,131 +10,22 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Iterator, MutableMapping, Sequence
-from importlib import import_module
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
 from ..errors import EXIT_FAILURE, EXIT_HADOOP_USAGE, EXIT_NOT_PERMITTED, EXIT_USAGE, UsageError, YoppError
 from .frame import output
 from .frame.argv import rewrite
-from .frame.common import alarm_kept, complete
-from .frame.engine_options import offer
-from .frame.options import examples, new_typer
-from .table import COMMANDS, SECTIONS, TABLE
+from .frame.timeout import alarm_kept
+from .tree import build as build
 
 EXIT_BUG = 70
 EXIT_BROKEN_PIPE = 141
 
 # typer keeps its own click private; the base of its public BadParameter is the family of all usage errors
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
-
-
-class _Commands(MutableMapping[str, Any]):
-    """The commands of the table, each module imported when its command is first asked for."""
-
-    def __init__(self) -> None:
-        self._loaded: dict[str, Any] = {}
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._loaded:
-            self._loaded[name] = _load(name)
-        return self._loaded[name]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._loaded[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        raise KeyError(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
-
-    def __len__(self) -> int:
-        return len(COMMANDS)
-
-    def __contains__(self, name: object) -> bool:
-        return name in COMMANDS
-
-
-def _load(name: str) -> Any:
-    """The command ``name``, from its module. Raises KeyError if there is none of that name."""
-    entry = COMMANDS[name]
-    module = import_module(f"{__package__}.{entry.module}")
-    for more in entry.more:
-        import_module(f"{__package__}.{more}")
-    from .frame.command import REGISTERED, group, made
-
-    if name in REGISTERED:
-        return made(REGISTERED[name])
-    if not hasattr(module, "register"):
-        return group(name, entry.summary)
-    holder = new_typer(callback=_nothing)  # a callback makes it a group, whatever the module registers
-    module.register(holder)
-    offer(holder, name)
-    command: Any = typer.main.get_command(holder).commands[name]  # type: ignore[attr-defined]
-    if COMMANDS[name].group and not command.epilog:
-        command.epilog = examples(*_first_examples(command))
-    complete(command, name)
-    for path in REGISTERED:
-        if path.startswith(f"{name} "):
-            command.commands[path.partition(" ")[2]] = made(REGISTERED[path])
-    return command
-
-
-def _first_examples(group: Any) -> list[str]:
-    """The first example of each of a group's first two subcommands: examples for a group that names none."""
-    epilogs = [command.epilog for command in group.commands.values() if command.epilog]
-    return [epilog.splitlines()[2].strip() for epilog in epilogs[:2]]
-
-
-def _nothing() -> None:
-    """Stand for a group's callback."""
-
-
-class _Root(TyperGroup):
-    """The group of all commands: lazily imported, and listed by section in the help."""
-
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(**attributes)
-        self.commands = _Commands()
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the help's sections from the table, without importing any command."""
-        for section in SECTIONS:
-            with formatter.section(section):
-                formatter.write_dl(
-                    [(entry.name, entry.summary) for entry in TABLE if entry.section == section]
-                )
-
-
-def build() -> typer.Typer:
-    """The whole command line as one Typer; ``typer.main.get_command`` of it can be walked for a manual."""
-    return new_typer(
-        cls=_Root,
-        callback=_main,
-        invoke_without_command=True,
-        epilog=examples("yopp up --nodes 2", "yopp run -n 10 -O sleep 10"),
-    )
-
-
-def _main(
-    ctx: typer.Context,
-    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version and exit.")] = False,
-) -> int | None:
-    """YARN's opportunistic containers on this host: queue, run, limit and preempt real processes."""
-    if version:
-        from .. import __version__
-
-        output.Printer().text(f"yopp {__version__}")
-        raise typer.Exit(0)
-    if ctx.invoked_subcommand is not None:
-        return None
-    from .help.home import home
-
-    return home()
 
 
 def run(argv: Sequence[str]) -> int:

@@ -41,16 +41,14 @@ if TYPE_CHECKING:
 
     from ..records import container_protocol as nm
     from ..records.admin_protocol import (
-        DrainNodesResponse,
+        NodesResponse,
         QueueProperty,
         RefreshQueuesResponse,
-        ResumeNodesResponse,
         UpdateNodeResourceResponse,
     )
-    from ..records.application_updates import UpdateApplicationTagsResponse, UpdateApplicationTimeoutsResponse
     from ..records.explanation import ExplainResponse, Explanation
-    from ..records.figures import GetSchedulerFiguresResponse
     from ..records.history import GetEventsRequest, GetEventsResponse
+    from ..records.scheduler_protocol import GetSchedulerFiguresResponse
 
 ANSWER_GRACE = 10.0
 """Seconds that an answer may take beyond the time that a call asks the daemon to hold it."""
@@ -111,7 +109,7 @@ class YarnClient:
 
     def scheduler_figures(self) -> GetSchedulerFiguresResponse:
         """What the RM counts beside its reports."""
-        from ..records.figures import GetSchedulerFiguresRequest
+        from ..records.scheduler_protocol import GetSchedulerFiguresRequest
 
         answer: GetSchedulerFiguresResponse = self._ask("getSchedulerFigures", GetSchedulerFiguresRequest())
         return answer
@@ -147,7 +145,7 @@ class YarnClient:
 
     def kill_application(self, application_id: str, diagnostics: str = "") -> ApplicationReport:
         """End an application; as it is then. Raises ApplicationNotFoundError."""
-        answer: rm.KillApplicationResponse = self._ask(
+        answer: rm.ApplicationResponse = self._ask(
             "forceKillApplication", rm.KillApplicationRequest(application_id, diagnostics)
         )
         return answer.application
@@ -157,7 +155,7 @@ class YarnClient:
     ) -> ApplicationReport:
         """Put an application into another queue; as it is then. Raises what the RM refused."""
         request = rm.MoveApplicationRequest(application_id, queue, dry_run)
-        answer: rm.MoveApplicationResponse = self._ask("moveApplicationAcrossQueues", request)
+        answer: rm.ApplicationResponse = self._ask("moveApplicationAcrossQueues", request)
         return answer.application
 
     def update_priority(
@@ -165,7 +163,7 @@ class YarnClient:
     ) -> ApplicationReport:
         """Give an application another priority; as it is then. Raises what the RM refused."""
         request = rm.UpdateApplicationPriorityRequest(application_id, priority, dry_run)
-        answer: rm.UpdateApplicationPriorityResponse = self._ask("updateApplicationPriority", request)
+        answer: rm.ApplicationResponse = self._ask("updateApplicationPriority", request)
         return answer.application
 
     def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:
@@ -206,7 +204,7 @@ class YarnClient:
         """Begin to drain nodes; as they are then, and how many containers they have."""
         from ..records.admin_protocol import DrainNodesRequest
 
-        response: DrainNodesResponse = self._call(
+        response: NodesResponse = self._call(
             self._rm, "drainNodes", DrainNodesRequest(tuple(node_ids), timeout_ms, dry_run)
         )
         return response.nodes, response.containers
@@ -215,7 +213,7 @@ class YarnClient:
         """Use drained nodes again."""
         from ..records.admin_protocol import ResumeNodesRequest
 
-        answer: ResumeNodesResponse = self._ask("resumeNodes", ResumeNodesRequest(tuple(node_ids), dry_run))
+        answer: NodesResponse = self._ask("resumeNodes", ResumeNodesRequest(tuple(node_ids), dry_run))
         return answer.nodes
 
     def resize_node(self, node_id: str, size: Resource, *, dry_run: bool = False) -> NodeReport:
@@ -242,11 +240,9 @@ class YarnClient:
         self, application_id: str, expires_at_ms: int, *, dry_run: bool = False
     ) -> ApplicationReport:
         """Let an application end at ``expires_at_ms`` (epoch milliseconds), 0 for never. Raises what the RM refused."""
-        from ..records.application_updates import UpdateApplicationTimeoutsRequest
-
-        answer: UpdateApplicationTimeoutsResponse = self._ask(
+        answer: rm.ApplicationResponse = self._ask(
             "updateApplicationTimeouts",
-            UpdateApplicationTimeoutsRequest(application_id, expires_at_ms, dry_run),
+            rm.UpdateApplicationTimeoutsRequest(application_id, expires_at_ms, dry_run),
         )
         return answer.application
 
@@ -254,10 +250,8 @@ class YarnClient:
         self, application_id: str, tags: Sequence[str], *, dry_run: bool = False
     ) -> ApplicationReport:
         """Let an application have these tags and no others; as it is then. Raises what the RM refused."""
-        from ..records.application_updates import UpdateApplicationTagsRequest
-
-        answer: UpdateApplicationTagsResponse = self._ask(
-            "updateApplicationTags", UpdateApplicationTagsRequest(application_id, tuple(tags), dry_run)
+        answer: rm.ApplicationResponse = self._ask(
+            "updateApplicationTags", rm.UpdateApplicationTagsRequest(application_id, tuple(tags), dry_run)
         )
         return answer.application
 
@@ -373,7 +367,7 @@ class YarnClient:
         """Begin to pause a container; as it was then."""
         from ..records import container_protocol as nm
 
-        answer: nm.PauseContainerResponse = self.node_call(
+        answer: nm.ContainerStatusResponse = self.node_call(
             self.node(report.node_id), "pauseContainer", nm.PauseContainerRequest(report.container_id)
         )
         return answer.status
@@ -382,7 +376,7 @@ class YarnClient:
         """Let a paused container go on as soon as there is room; as it was then."""
         from ..records import container_protocol as nm
 
-        answer: nm.ResumeContainerResponse = self.node_call(
+        answer: nm.ContainerStatusResponse = self.node_call(
             self.node(report.node_id), "resumeContainer", nm.ResumeContainerRequest(report.container_id)
         )
         return answer.status

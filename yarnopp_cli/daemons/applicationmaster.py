@@ -19,7 +19,7 @@ from ..jobs.loop import Left, MasterLoop, SignalWatch
 from ..jobs.pifiles import read_result, remove_directory
 from ..masters import messages as m
 from ..masters.jobmaster import JobMaster
-from ..masters.pi import estimate, job_id
+from ..masters.pi import last_lines
 from ..records.ids import ApplicationAttemptId
 from ..records.jobs import JobSpec
 from ..records.master_protocol import SCHEDULER_ADDRESS_VARIABLE
@@ -105,16 +105,10 @@ def run_job(
 def report_pi(job: JobSpec, end: m.EndMaster, attempt_id: str, seconds: float) -> None:
     """Hadoop's last lines, on stdout."""
     assert job.pi is not None
-    if end.final_status is FinalApplicationStatus.SUCCEEDED:
-        inside, outside = read_result(job.pi.directory)
-        lines = [
-            f"Job Finished in {round(seconds, 3)} seconds",
-            f"Estimated value of Pi is {estimate(inside, inside + outside)}",
-        ]
-    else:
-        application = str(ApplicationAttemptId.parse(attempt_id).application_id)
-        lines = [f"Job {job_id(application)} failed!"]
-    sys.stdout.write("\n".join(lines) + "\n")
+    succeeded = end.final_status is FinalApplicationStatus.SUCCEEDED
+    application = str(ApplicationAttemptId.parse(attempt_id).application_id)
+    counted = read_result(job.pi.directory) if succeeded else None
+    sys.stdout.write(last_lines(application, seconds, counted) + "\n")
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:

@@ -235,7 +235,7 @@ def _root() -> Any:
     """The command line of this very version, as the parser's group. Imports every command that is asked for."""
     import typer
 
-    from ..cli.app import build
+    from ..cli.tree import build
 
     return typer.main.get_command(build())
 

@@ -12,7 +12,7 @@ from executor.light import dataclass
 from executor.records import ExecutionType
 
 from ..errors import YoppError
-from ..records.client_protocol import KillApplicationRequest, KillApplicationResponse
+from ..records.client_protocol import ApplicationResponse, KillApplicationRequest
 from ..records.container_protocol import (
     StartContainersRequest,
     StartContainersResponse,
@@ -212,7 +212,7 @@ class Unregistered:
 class Killed:
     """The RM has ended this application."""
 
-    response: KillApplicationResponse
+    response: ApplicationResponse
 
 
 @dataclass(frozen=True, slots=True)

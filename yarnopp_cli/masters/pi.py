@@ -144,6 +144,17 @@ def job_id(application_id: str) -> str:
     return application_id.replace("application_", "job_", 1)
 
 
+def last_lines(application_id: str, seconds: float, counted: tuple[int, int] | None) -> str:
+    """What Hadoop's client prints at the end. ``counted``: points inside and outside, None where the job failed."""
+    if counted is None:
+        return f"Job {job_id(application_id)} failed!"
+    inside, outside = counted
+    return (
+        f"Job Finished in {round(seconds, 3)} seconds\n"
+        f"Estimated value of Pi is {estimate(inside, inside + outside)}"
+    )
+
+
 def estimate(inside: int, total: int) -> str:
     """4 * inside / total with 20 decimals, half up, as Hadoop prints it (``QuasiMonteCarlo.estimatePi``)."""
     with localcontext() as context:

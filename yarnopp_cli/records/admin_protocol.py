@@ -24,8 +24,8 @@ class DrainNodesRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class DrainNodesResponse:
-    """As they are now. ``containers`` is how many live on them."""
+class NodesResponse:
+    """As they are now. ``containers`` is how many live on those that are drained."""
 
     nodes: tuple[NodeReport, ...]
     containers: int = 0
@@ -37,13 +37,6 @@ class ResumeNodesRequest:
 
     node_ids: tuple[str, ...]
     dry_run: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ResumeNodesResponse:
-    """As they are now."""
-
-    nodes: tuple[NodeReport, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +92,8 @@ class RefreshQueuesResponse:
 
 
 METHODS: dict[str, tuple[type, type]] = {
-    "drainNodes": (DrainNodesRequest, DrainNodesResponse),
-    "resumeNodes": (ResumeNodesRequest, ResumeNodesResponse),
+    "drainNodes": (DrainNodesRequest, NodesResponse),
+    "resumeNodes": (ResumeNodesRequest, NodesResponse),
     "refreshQueues": (RefreshQueuesRequest, RefreshQueuesResponse),
     "updateNodeResource": (UpdateNodeResourceRequest, UpdateNodeResourceResponse),
 }

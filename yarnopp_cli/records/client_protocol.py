@@ -102,8 +102,8 @@ class KillApplicationRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class KillApplicationResponse:
-    """``application`` is as it is now: KILLED, or already ended before."""
+class ApplicationResponse:
+    """``application`` is as it is now, or with ``dry_run`` as it would be."""
 
     application: ApplicationReport
 
@@ -121,13 +121,6 @@ class MoveApplicationRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class MoveApplicationResponse:
-    """``application`` is as it is now."""
-
-    application: ApplicationReport
-
-
-@dataclass(frozen=True, slots=True)
 class UpdateApplicationPriorityRequest:
     """Give a living application another priority; a larger number is served first. ``dry_run`` changes nothing."""
 
@@ -137,10 +130,24 @@ class UpdateApplicationPriorityRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateApplicationPriorityResponse:
-    """``application`` is as it is now."""
+class UpdateApplicationTimeoutsRequest:
+    """Let a live application end at ``expires_at_ms`` (epoch milliseconds); 0 for never.
 
-    application: ApplicationReport
+    ``dry_run`` changes nothing.
+    """
+
+    application_id: str
+    expires_at_ms: int
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateApplicationTagsRequest:
+    """Let a live application have these tags and no others. ``dry_run`` changes nothing."""
+
+    application_id: str
+    tags: tuple[str, ...]
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,9 +295,11 @@ METHODS: dict[str, tuple[type, type]] = {
     "submitApplication": (SubmitApplicationRequest, SubmitApplicationResponse),
     "getApplications": (GetApplicationsRequest, GetApplicationsResponse),
     "waitForApplications": (WaitForApplicationsRequest, WaitForApplicationsResponse),
-    "forceKillApplication": (KillApplicationRequest, KillApplicationResponse),
-    "moveApplicationAcrossQueues": (MoveApplicationRequest, MoveApplicationResponse),
-    "updateApplicationPriority": (UpdateApplicationPriorityRequest, UpdateApplicationPriorityResponse),
+    "forceKillApplication": (KillApplicationRequest, ApplicationResponse),
+    "moveApplicationAcrossQueues": (MoveApplicationRequest, ApplicationResponse),
+    "updateApplicationPriority": (UpdateApplicationPriorityRequest, ApplicationResponse),
+    "updateApplicationTags": (UpdateApplicationTagsRequest, ApplicationResponse),
+    "updateApplicationTimeouts": (UpdateApplicationTimeoutsRequest, ApplicationResponse),
     "getApplicationAttempts": (GetApplicationAttemptsRequest, GetApplicationAttemptsResponse),
     "getClusterNodes": (GetClusterNodesRequest, GetClusterNodesResponse),
     "getContainers": (GetContainersRequest, GetContainersResponse),

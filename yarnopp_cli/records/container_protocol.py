@@ -84,8 +84,8 @@ class SignalContainerRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class SignalContainerResponse:
-    """As it was when the signal was sent."""
+class ContainerStatusResponse:
+    """As it is now; of a signal, as it was when that was sent."""
 
     status: ContainerStatus
 
@@ -99,24 +99,10 @@ class PauseContainerRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class PauseContainerResponse:
-    """As it is now: PAUSING, or PAUSED already."""
-
-    status: ContainerStatus
-
-
-@dataclass(frozen=True, slots=True)
 class ResumeContainerRequest:
     """Let a container that a person paused go on as soon as there is room for it."""
 
     container_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class ResumeContainerResponse:
-    """As it is now: RESUMING, or PAUSED still, where it waits for room."""
-
-    status: ContainerStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +182,9 @@ METHODS: dict[str, tuple[type, type]] = {
     "startContainers": (StartContainersRequest, StartContainersResponse),
     "stopContainers": (StopContainersRequest, StopContainersResponse),
     "getContainerStatuses": (GetContainerStatusesRequest, GetContainerStatusesResponse),
-    "signalContainer": (SignalContainerRequest, SignalContainerResponse),
-    "pauseContainer": (PauseContainerRequest, PauseContainerResponse),
-    "resumeContainer": (ResumeContainerRequest, ResumeContainerResponse),
+    "signalContainer": (SignalContainerRequest, ContainerStatusResponse),
+    "pauseContainer": (PauseContainerRequest, ContainerStatusResponse),
+    "resumeContainer": (ResumeContainerRequest, ContainerStatusResponse),
     "updateContainers": (UpdateContainersRequest, UpdateContainersResponse),
     "getNodeInfo": (GetNodeInfoRequest, GetNodeInfoResponse),
     "getUsageTraces": (GetUsageTracesRequest, GetUsageTracesResponse),

@@ -8,11 +8,10 @@ from __future__ import annotations
 import enum
 from dataclasses import field
 
-from executor.causes import Cause
 from executor.light import dataclass
 from executor.records import (
+    ContainerFacts,
     ContainerState,
-    ContainerUsage,
     ExecutionType,
     OpportunisticContainersStatus,
     Resource,
@@ -220,14 +219,13 @@ class NodeReport:
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerReport:
-    """A container, as the RM sees it; live ones are known better by their node (``listContainers``).
+class ContainerReport(ContainerFacts):
+    """A container, as the RM sees it; its node knows a live one better (``views.merging``).
 
-    ``allocated_at_ms`` when the RM granted it. ``state`` None while it has been granted but its node has not spoken of
-    it yet. ``submitted_at_ms`` is when its application was submitted, ``eligible_at_ms`` when its master asked for it:
-    from then on only a lack of room keeps it waiting. Work that was shed or preempted is eligible since it was first
-    asked for. ``waiting_since_ms``, ``duration_hint_ms``, ``stood_ms``, ``resumed_at_ms``, ``cause``, ``refusal`` and
-    ``stood_for`` are as in ContainerStatus.
+    ``state`` is None while the RM has granted it and its node has not spoken of it yet. ``allocated_at_ms`` is when the
+    RM granted it, ``submitted_at_ms`` when its application was submitted, ``eligible_at_ms`` when its master asked for
+    it: from then on only a lack of room keeps it waiting. Work that was shed or preempted is eligible since it was
+    first asked for.
     """
 
     container_id: str
@@ -236,35 +234,13 @@ class ContainerReport:
     execution_type: ExecutionType
     resource: Resource
     state: ContainerState | None = None
-    exit_status: int = -1000
-    exit_code: int | None = None
-    diagnostics: str = ""
     priority: int = 0
-    user: str = ""
-    command: tuple[str, ...] = ()
-    pid: int = 0
-    position: int = 0
     allocated_at_ms: int = 0
-    queued_at_ms: int = 0
-    started_at_ms: int = 0
-    finished_at_ms: int = 0
-    paused_at_ms: int = 0
-    version: int = 0
-    log_directory: str = ""
-    cgroup: str = ""
     is_am: bool = False
-    usage: ContainerUsage = ContainerUsage()
     promoted_at_ms: int = 0
     preemptions: int = 0
     submitted_at_ms: int = 0
     eligible_at_ms: int = 0
-    waiting_since_ms: int = 0
-    duration_hint_ms: int = 0
-    stood_ms: int = 0
-    resumed_at_ms: int = 0
-    cause: Cause | None = None
-    refusal: Cause | None = None
-    stood_for: str = ""
 
 
 @dataclass(frozen=True, slots=True)

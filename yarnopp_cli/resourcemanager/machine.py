@@ -11,13 +11,13 @@ from typing import assert_never
 
 from ..errors import NotYetSupportedError, YoppError
 from ..machine.calls import CallReceived, ConnectionLost, PagesServed, StopDaemon
-from ..records import activities, explanation, figures, history
 from ..records import admin_protocol as admin
-from ..records import application_updates as changes
 from ..records import client_protocol as client
 from ..records import distributed_protocol as distributed
+from ..records import explanation, history
 from ..records import mapreduce_report as mapreduce
 from ..records import master_protocol as master
+from ..records import scheduler_protocol as scheduling
 from ..records import tracker_protocol as tracker
 from .allocation import ContainerAllocation, ContainerPreemption
 from .app_manager import RMAppManager
@@ -134,7 +134,7 @@ class ResourceManager:
                 self._events.get(call, request, now)
             case explanation.ExplainRequest() as request:
                 self._explain.get(call, request, now)
-            case activities.GetActivitiesRequest() as request:
+            case scheduling.GetActivitiesRequest() as request:
                 self._activities.get(call, request, now)
             case admin.DrainNodesRequest() as request:
                 self._admin.drain(call, request, now)
@@ -164,15 +164,15 @@ class ResourceManager:
                 self._clients.move(call, request, now)
             case client.UpdateApplicationPriorityRequest() as request:
                 self._clients.prioritise(call, request, now)
-            case changes.UpdateApplicationTimeoutsRequest() as request:
+            case client.UpdateApplicationTimeoutsRequest() as request:
                 self._clients.limit_lifetime(call, request, now)
-            case changes.UpdateApplicationTagsRequest() as request:
+            case client.UpdateApplicationTagsRequest() as request:
                 self._clients.set_tags(call, request, now)
             case client.GetQueueInfoRequest() as request:
                 self._clients.get_queues(call, request)
             case client.GetClusterInfoRequest():
                 self._clients.get_info(call, now)
-            case figures.GetSchedulerFiguresRequest():
+            case scheduling.GetSchedulerFiguresRequest():
                 self._clients.get_figures(call, now)
             case client.SetLifetimeRequest() as request:
                 self._lifetime.set_lifetime(call, request, now)

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from executor.records import Resource
 
-from ..records.figures import PERCENTILES, GetSchedulerFiguresResponse
 from ..records.requests import ANY
+from ..records.scheduler_protocol import PERCENTILES, GetSchedulerFiguresResponse
 
 SAMPLES = 1000
 """So many of the last waiting times are kept for the percentiles."""

@@ -68,7 +68,7 @@ class RemotelyAllocated:
                     ContainerState.DONE,
                     ExecutionType.OPPORTUNISTIC,
                     resource,
-                    int(ContainerExitStatus.ABORTED),
+                    exit_status=int(ContainerExitStatus.ABORTED),
                     diagnostics=LOST,
                     cause=Cause(CauseKind.NODE_LOST),
                     application_id=attempt.app.id,

@@ -19,35 +19,16 @@ from .entities import RMApp, RMAppAttempt, RMContainer, RMNode
 from .lives import Phase
 from .scheduler.queues import dominant_share
 
-_AS_TOLD = (
-    "state",
-    "exit_status",
-    "exit_code",
-    "diagnostics",
-    "cause",
-    "refusal",
-    "stood_for",
-    "command",
-    "pid",
-    "position",
-    "queued_at_ms",
-    "started_at_ms",
-    "paused_at_ms",
-    "log_directory",
-    "cgroup",
-    "usage",
-    "waiting_since_ms",
-    "duration_hint_ms",
-    "stood_ms",
-    "resumed_at_ms",
-)
-"""What a container's report says as its node said it."""
-
 
 def container_report(container: RMContainer, wall_offset: float) -> ContainerReport:
     """A container; ``wall_offset`` is what to add to the machine's seconds for people's time."""
     status, app = container.status, container.app
-    told: dict[str, Any] = {} if status is None else {name: getattr(status, name) for name in _AS_TOLD}
+    told: dict[str, Any] = {} if status is None else {**status.facts(), "state": status.state}
+    told |= {
+        "user": app.user,
+        "version": container.version,
+        "finished_at_ms": told.get("finished_at_ms") or container.finished_ms,
+    }
     return ContainerReport(
         container_id=container.id,
         application_id=app.id,
@@ -55,10 +36,7 @@ def container_report(container: RMContainer, wall_offset: float) -> ContainerRep
         execution_type=container.execution_type,
         resource=container.resource,
         priority=container.priority,
-        user=app.user,
         allocated_at_ms=int((container.allocated_at + wall_offset) * 1000),
-        finished_at_ms=(status.finished_at_ms if status else 0) or container.finished_ms,
-        version=container.version,
         is_am=container.is_am,
         promoted_at_ms=container.promoted_ms,
         preemptions=container.preemptions,

@@ -1,19 +1,17 @@
-"""Which methods each daemon answers: the four protocols' tables, merged. Pure data; imports no codec."""
+"""Which methods each daemon answers: the protocols' tables, merged. Pure data; imports no codec."""
 
 from __future__ import annotations
 
 from ..records import (
-    activities,
     admin_protocol,
-    application_updates,
     client_protocol,
     container_protocol,
     distributed_protocol,
     explanation,
-    figures,
     history,
     mapreduce_report,
     master_protocol,
+    scheduler_protocol,
     tracker_protocol,
 )
 from .wire import Methods
@@ -32,10 +30,8 @@ RM_METHODS: Methods = _merge(
     admin_protocol.METHODS,
     history.METHODS,
     explanation.METHODS,
-    application_updates.METHODS,
-    figures.METHODS,
     mapreduce_report.METHODS,
-    activities.METHODS,
+    scheduler_protocol.METHODS,
     master_protocol.METHODS,
     tracker_protocol.METHODS,
     distributed_protocol.METHODS,

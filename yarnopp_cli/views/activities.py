@@ -8,8 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..records.activities import ApplicationActivity, GetActivitiesResponse, NodeActivity, RequestActivity
 from ..records.reports import FINAL_STATES, ApplicationReport
+from ..records.scheduler_protocol import (
+    ApplicationActivity,
+    GetActivitiesResponse,
+    NodeActivity,
+    RequestActivity,
+)
 
 GROUPS = ("DIAGNOSTIC",)
 ACTIONS = ("refresh", "get")

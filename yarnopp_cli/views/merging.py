@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
+from dataclasses import replace
 
 from executor.records import ContainerStatus
 
 from ..records.reports import ContainerReport
 
-_FROM_NODE = frozenset(field.name for field in dataclasses.fields(ContainerStatus)) & frozenset(
-    field.name for field in dataclasses.fields(ContainerReport)
-) - {"container_id", "application_id", "user", "command", "log_directory"}
-
 
 def merged(report: ContainerReport, status: ContainerStatus) -> ContainerReport:
     """The RM's report with what the node knows better. Texts the node has none of stay the RM's."""
-    changes: dict[str, Any] = {name: getattr(status, name) for name in _FROM_NODE}
-    for name in ("command", "log_directory", "user"):
-        changes[name] = getattr(status, name) or getattr(report, name)
-    changes["diagnostics"] = status.diagnostics or report.diagnostics
-    return dataclasses.replace(report, **changes)
+    facts = status.facts()
+    for name in ("command", "log_directory", "user", "diagnostics"):
+        facts[name] = facts[name] or getattr(report, name)
+    return replace(
+        report,
+        state=status.state,
+        execution_type=status.execution_type,
+        resource=status.resource,
+        **facts,
+    )
 
 
 def of_node(status: ContainerStatus, node_id: str) -> ContainerReport:

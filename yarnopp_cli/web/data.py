@@ -20,10 +20,10 @@ from ..records.container_protocol import (
     GetNodeInfoRequest,
     GetNodeInfoResponse,
 )
-from ..records.figures import GetSchedulerFiguresRequest, GetSchedulerFiguresResponse
 from ..records.ids import ApplicationId, ContainerId
 from ..records.mapreduce_report import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ..records.reports import FINAL_STATES, ApplicationReport, ClusterInfo, ContainerReport, NodeReport
+from ..records.scheduler_protocol import GetSchedulerFiguresRequest, GetSchedulerFiguresResponse
 from ..views.cluster import metrics
 from ..views.containers import NodeFacts, is_live
 from ..views.merging import merged

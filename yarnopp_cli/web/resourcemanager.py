@@ -17,9 +17,7 @@ from ..cluster.inspection import cluster_document, inspect_cluster
 from ..cluster.rundir import RunDir
 from ..errors import NodeNotFoundError, NotYetSupportedError
 from ..masters.submission import resource_of
-from ..records import application_updates as changes
 from ..records import client_protocol as client
-from ..records.activities import GetActivitiesRequest
 from ..records.admin_protocol import UpdateNodeResourceRequest
 from ..records.container_protocol import (
     SignalContainerRequest,
@@ -33,6 +31,7 @@ from ..records.reports import (
     NodeState,
     YarnApplicationState,
 )
+from ..records.scheduler_protocol import GetActivitiesRequest
 from ..rpc.server import user_name
 from ..settings.applications import ApplicationSettings
 from ..settings.loading import Configuration
@@ -290,7 +289,7 @@ class ClusterApi:
             raise bad_request('the body must be {"timeout": {"type": "LIFETIME", "expiryTime": TIME}}')
         expires = iso_ms(str(body.get("expiryTime", "")))
         report = await self._application(request)
-        wish = changes.UpdateApplicationTimeoutsRequest(report.application_id, expires)
+        wish = client.UpdateApplicationTimeoutsRequest(report.application_id, expires)
         changed: ApplicationReport = (await self._write(request, wish)).application
         return {"timeout": cluster_view.timeout_document(changed, now_ms())}
 

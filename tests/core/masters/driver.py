@@ -12,7 +12,7 @@ from executor.records import ContainerState, ContainerStatus, ExecutionType, Res
 from yarnopp_cli.errors import ConnectionFailedError
 from yarnopp_cli.masters import messages as m
 from yarnopp_cli.masters.jobmaster import JobMaster
-from yarnopp_cli.records.client_protocol import KillApplicationResponse
+from yarnopp_cli.records.client_protocol import ApplicationResponse
 from yarnopp_cli.records.container_protocol import (
     FailedContainer,
     StartContainersResponse,
@@ -195,7 +195,7 @@ class World:
                     report = ApplicationReport(
                         "", "", "", "", "", YarnApplicationState.KILLED, FinalApplicationStatus.KILLED
                     )
-                    self.inbox.append(m.Killed(KillApplicationResponse(report)))
+                    self.inbox.append(m.Killed(ApplicationResponse(report)))
                 case m.StartContainers():
                     self._on_start(command)
                 case m.StopContainers():

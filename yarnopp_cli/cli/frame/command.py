@@ -4,7 +4,8 @@
     def list_nodes(session: Session, every: All = False) -> None:
         \"\"\"List the running nodes.\"\"\"
 
-The frame adds the options that all commands have, handles them, and gives the function a session made of them.
+The frame adds the options that all commands have, handles them, and gives the function a session made of them. Every
+command takes all of them, so that a script can give them everywhere; those that do nothing are not in its help.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import copy
 import enum
 import inspect
+import os
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
@@ -20,7 +22,6 @@ import typer
 
 from executor.light import dataclass
 
-from . import common
 from .context import Context
 from .options import (
     NEWEST,
@@ -50,6 +51,7 @@ from .options import (
 )
 from .output import FORMS, Printer
 from .session import Session
+from .timeout import bounded
 
 if TYPE_CHECKING:
     from ...client.choice import Choice as EngineChoice
@@ -293,14 +295,24 @@ def _added(one: Command) -> Iterator[Any]:
         elif name == "limit" and one.newest:
             option.help = NEWEST
         elif name == "timeout":
-            option.callback = common.bounded
+            option.callback = bounded
         elif name in ("no_progress", "yes"):
             option.hidden = max(option.opts, key=len) not in one.shows
         elif one.needs is Needs.NOTHING and name in ("conf", "define", "run_dir", "verbose"):
             option.hidden = True
             if name in ("conf", "define"):
-                option.callback = common.checked
+                option.callback = _checked
         yield option
+
+
+def _checked(context: Any, option: Any, value: Any) -> Any:
+    """What is named is checked, though this command reads no property. Raises ConfigurationError."""
+    if value:
+        from ...settings.loading import load
+
+        conf, defines = (value, ()) if option.name == "conf" else ((), value)
+        load(tuple(conf), tuple(defines), environ=os.environ, state_dir="/")
+    return value
 
 
 # -- groups ------------------------------------------------------------------------------------------------------

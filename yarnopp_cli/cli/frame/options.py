@@ -218,7 +218,6 @@ Columns = Annotated[
 ]
 Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=0, help="Show at most N.")]
 NEWEST = "Show at most N: the newest, or with --sort the first so sorted."
-Newest = Annotated[int | None, typer.Option("--limit", metavar="N", min=0, help=NEWEST)]
 
 
 @dataclass(frozen=True, slots=True)

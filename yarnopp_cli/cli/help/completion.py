@@ -24,7 +24,6 @@ from ..table import ALIASES, COMMANDS
 
 SECONDS = 0.25
 """How long the cluster has to tell its ids."""
-SHELLS = ("bash", "zsh", "fish")
 _MANNERS: dict[str, Any] = {"needs": Needs.NOTHING, "forms": WORDS}
 BASH = """\
 _yopp() {
@@ -109,48 +108,15 @@ def complete(typed: list[str]) -> list[str]:
     if place is None:
         return []
     if place.option is not None:
-        return _values(place, place.option, last, before)
+        return _values(place.option, last, before)
     if last.startswith("-"):
-        return _options_of(place.command, last, top=not place.path)
+        return _options_of(place.command, last)
     if not place.path:
         return _starting([*COMMANDS, *ALIASES], last)
     if hasattr(place.command, "commands"):
         return _starting([name for name, one in place.command.commands.items() if not one.hidden], last)
     argument = _argument(place.command, place.given)
-    return [] if argument is None else _values(place, argument, last, before)
-
-
-_ANY = Live(("app", "container", "node"))
-_JOB = Live(("app", "container"))
-_NODE = Live(("node",))
-_PAGES = Words(lambda: (*COMMANDS, "yarn-site.toml"))
-_UNMARKED: dict[str, Live | Words] = {
-    "explain ids": _ANY,
-    "stats ids": _ANY,
-    "wait ids": _JOB,
-    "logs ids": _JOB,
-    "report app": Live(("app",)),
-    "metrics named": _NODE,
-    "rmadmin node": _NODE,
-    "nm node": _NODE,
-    "man page": _PAGES,
-    "config key": Words(lambda: _properties()),
-    "config keys": Words(lambda: _properties()),
-    "wait state": Words(lambda: _states_to_wait_for()),
-}
-"""What commands that are not declared with markers take: gone when all are."""
-
-
-def _properties() -> list[str]:
-    from ...settings.registry import PROPERTIES
-
-    return list(PROPERTIES)
-
-
-def _states_to_wait_for() -> list[str]:
-    from ..jobs import wait
-
-    return [*wait._ORDER, *wait._ENDS]
+    return [] if argument is None else _values(argument, last, before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +165,9 @@ def _argument(command: Any, given: int) -> Any:
     return arguments[-1] if arguments and arguments[-1].nargs == -1 else None
 
 
-def _values(place: _Place, parameter: Any, last: str, before: list[str]) -> list[str]:
+def _values(parameter: Any, last: str, before: list[str]) -> list[str]:
     """What ``last``, a value of this option or argument, may become."""
     completes = getattr(parameter, "completes", None)
-    if completes is None and place.path:
-        completes = _UNMARKED.get(f"{place.path[0]} {parameter.name}")
     if isinstance(completes, Live):
         found = _starting(_ids(completes, before), last)
         named = parameter.param_type_name == "argument" and "queue" not in completes.kinds
@@ -223,12 +187,12 @@ def _starting(candidates: list[str], beginning: str) -> list[str]:
 
 
 def _root() -> Any:
-    from ..app import build
+    from ..tree import build
 
     return typer.main.get_command(build())
 
 
-def _options_of(command: Any, last: str, *, top: bool) -> list[str]:
+def _options_of(command: Any, last: str) -> list[str]:
     named = [
         name
         for one in command.params

@@ -109,14 +109,14 @@ def pi(
         began = time.time()
 
         def ended(outcome: Outcome) -> dict[str, Any]:
-            if not outcome.succeeded:
-                say(f"Job {masters_pi.job_id(outcome.response.application_id)} failed!")
+            seconds = time.time() - began
+            counted = read_result(directory) if outcome.succeeded else None
+            say(masters_pi.last_lines(outcome.response.application_id, seconds, counted))
+            if counted is None:
                 return {}
-            inside, outside = read_result(directory)
-            estimate = masters_pi.estimate(inside, inside + outside)
-            say(f"Job Finished in {round(time.time() - began, 3)} seconds")
-            say(f"Estimated value of Pi is {estimate}")
-            return {"pi": {"estimate": estimate, "inside": inside, "total": inside + outside}}
+            total = sum(counted)
+            told = {"estimate": masters_pi.estimate(counted[0], total), "inside": counted[0], "total": total}
+            return {"pi": told}
 
         say("Starting Job")
         return start(session, client, job, submission, shown, detach=detach, dry_run=dry_run, ended=ended)

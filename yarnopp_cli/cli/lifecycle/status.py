@@ -16,11 +16,15 @@ if TYPE_CHECKING:
 EXIT_PARTLY = 4
 
 
-@command("status", "yopp status", "yopp status --json")
+@command("status", "yopp status", "yopp status --json", yarn=True)
 def status(session: Session) -> int:
     """Say whether the cluster runs: exit code 0 if it does, 3 if it is stopped, 4 if it is neither."""
     from ...cluster.inspection import inspect_cluster
 
+    if session.yarn is not None:
+        from . import yarn_status
+
+        return yarn_status.report(session.printer, session.yarn)
     session.context.warn_of_slips(session.printer)
     return report(session.printer, inspect_cluster(session.run_dir))
 

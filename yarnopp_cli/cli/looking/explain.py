@@ -4,45 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
-
 from ...errors import NodeNotFoundError, UsageError, YoppError
 from ...records.explanation import Explanation
 from ...views import explanation as view
 from ...views.text import timestamp
-from ..frame.context import Context
+from ..frame.command import command
 from ..frame.naming import applications, containers, is_container, nodes, spread, words
-from ..frame.options import Color, Conf, Define, Ids, Json, Output, Quiet, RunDirOption, Verbose, examples
-from ..frame.output import Printer
+from ..frame.options import AnyIds
+from ..frame.session import Session
 
 if TYPE_CHECKING:
     from ...client.local import YarnClient
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``explain``."""
-    app.command("explain", epilog=examples("yopp explain last", "yopp explain 3.2 --json"))(explain)
-
-
-def explain(
-    ids: Ids,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
-) -> None:
+@command("explain", "yopp explain last", "yopp explain 3.2 --json")
+def explain(session: Session, ids: AnyIds) -> None:
     """Say why an application, a container or a node waits: what it needs, who has it, and when it may start.
 
     With --json also `can_ever`: false where it waits in vain. A number alone is an application, 3.2 is container 2
     of application 3.
     """
-    printer = Printer.of(output=output, json=json, quiet=quiet, verbose=verbose, color=color)
-    with Context.looking(conf=conf, define=define, run_dir=run_dir).client(printer) as client:
-        found = [_explain(client, word) for word in spread(client, words(ids))]
+    client, printer = session.client, session.printer
+    found = [_explain(client, word) for word in spread(client, words(ids))]
     if printer.ids_only:
         printer.ids(one.id for one in found)
     elif printer.form == "tsv":

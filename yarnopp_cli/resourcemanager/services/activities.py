@@ -10,14 +10,14 @@ from executor.records import ExecutionType
 
 from ...allocation.asks import Ask, admits
 from ...machine.calls import CallReceived
-from ...records.activities import (
+from ...records.reports import NodeState
+from ...records.scheduler_protocol import (
     ApplicationActivity,
     GetActivitiesRequest,
     GetActivitiesResponse,
     NodeActivity,
     RequestActivity,
 )
-from ...records.reports import NodeState
 from ..context import RMContext
 from ..entities import GONE, RMApp, RMAppAttempt, RMNode
 from ..reports import node_report

@@ -15,9 +15,8 @@ from ...errors import InvalidResourceRequestError, InvalidStateError
 from ...machine.calls import CallReceived
 from ...records.admin_protocol import (
     DrainNodesRequest,
-    DrainNodesResponse,
+    NodesResponse,
     ResumeNodesRequest,
-    ResumeNodesResponse,
     UpdateNodeResourceRequest,
     UpdateNodeResourceResponse,
 )
@@ -52,7 +51,7 @@ class AdminService:
         reports = self._reports(nodes)
         if request.dry_run:
             reports = tuple(replace(one, state=NodeState.DECOMMISSIONING) for one in reports)
-        context.reply(call.call_id, DrainNodesResponse(reports, containers))
+        context.reply(call.call_id, NodesResponse(reports, containers))
 
     def _drain(self, node: RMNode, timeout_ms: int, now: float) -> None:
         context = self._context
@@ -99,7 +98,7 @@ class AdminService:
         reports = self._reports(nodes)
         if request.dry_run:
             reports = tuple(replace(one, state=NodeState.RUNNING) for one in reports)
-        context.reply(call.call_id, ResumeNodesResponse(reports))
+        context.reply(call.call_id, NodesResponse(reports))
 
     def _resume(self, node: RMNode, now: float) -> None:
         context = self._context

@@ -17,13 +17,8 @@ from ...errors import (
     UsageError,
 )
 from ...machine.calls import CallReceived
-from ...records.application_updates import (
-    UpdateApplicationTagsRequest,
-    UpdateApplicationTagsResponse,
-    UpdateApplicationTimeoutsRequest,
-    UpdateApplicationTimeoutsResponse,
-)
 from ...records.client_protocol import (
+    ApplicationResponse,
     GetApplicationAttemptsRequest,
     GetApplicationAttemptsResponse,
     GetApplicationsRequest,
@@ -37,13 +32,12 @@ from ...records.client_protocol import (
     GetQueueInfoRequest,
     GetQueueInfoResponse,
     KillApplicationRequest,
-    KillApplicationResponse,
     MoveApplicationRequest,
-    MoveApplicationResponse,
     SubmitApplicationRequest,
     SubmitApplicationResponse,
     UpdateApplicationPriorityRequest,
-    UpdateApplicationPriorityResponse,
+    UpdateApplicationTagsRequest,
+    UpdateApplicationTimeoutsRequest,
     WaitForApplicationsRequest,
     WaitForApplicationsResponse,
     WaitForNodesRequest,
@@ -171,7 +165,7 @@ class ClientRMService:
         app = self._context.application(request.application_id)
         who = call.user or "a user"
         self._manager.kill(app, request.diagnostics or f"Application killed by {who}.", now)
-        self._context.reply(call.call_id, KillApplicationResponse(application_report(app, now)))
+        self._context.reply(call.call_id, ApplicationResponse(application_report(app, now)))
 
     # -- looking ---------------------------------------------------------------------------------------------
 
@@ -248,7 +242,7 @@ class ClientRMService:
         report = application_report(app, now)
         if request.dry_run:
             report = replace(report, queue=self._queues.leaf(request.queue).label)
-        self._context.reply(call.call_id, MoveApplicationResponse(report))
+        self._context.reply(call.call_id, ApplicationResponse(report))
 
     def prioritise(self, call: CallReceived, request: UpdateApplicationPriorityRequest, now: float) -> None:
         """Give an application another priority."""
@@ -257,7 +251,7 @@ class ClientRMService:
             app, request.priority, call.user, privileged=call.uid == 0, dry_run=request.dry_run
         )
         report = replace(application_report(app, now), priority=self._queues.capped(request.priority))
-        self._context.reply(call.call_id, UpdateApplicationPriorityResponse(report))
+        self._context.reply(call.call_id, ApplicationResponse(report))
 
     def limit_lifetime(
         self, call: CallReceived, request: UpdateApplicationTimeoutsRequest, now: float
@@ -280,7 +274,7 @@ class ClientRMService:
         elif not request.dry_run:
             context.deadlines.set(key, moment)
             app.context = replace(app.context, timeout_ms=request.expires_at_ms - app.submitted_ms)
-        context.reply(call.call_id, UpdateApplicationTimeoutsResponse(report))
+        context.reply(call.call_id, ApplicationResponse(report))
 
     def set_tags(self, call: CallReceived, request: UpdateApplicationTagsRequest, now: float) -> None:
         """Other tags (no call of YARN's, which takes them at submission only)."""
@@ -290,7 +284,7 @@ class ClientRMService:
         report = replace(application_report(app, now), tags=tags)
         if not request.dry_run:
             app.context = replace(app.context, tags=tags)
-        self._context.reply(call.call_id, UpdateApplicationTagsResponse(report))
+        self._context.reply(call.call_id, ApplicationResponse(report))
 
     def get_figures(self, call: CallReceived, now: float) -> None:
         """What is counted beside the reports."""

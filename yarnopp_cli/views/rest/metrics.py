@@ -13,8 +13,8 @@ from typing import Any
 from executor.records import ContainerState, ContainerStatus, ExecutionType
 
 from ...records.container_protocol import GetNodeInfoResponse
-from ...records.figures import GetSchedulerFiguresResponse
 from ...records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
+from ...records.scheduler_protocol import GetSchedulerFiguresResponse
 from ..cluster import metrics
 
 Bean = dict[str, Any]

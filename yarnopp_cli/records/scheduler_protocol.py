@@ -1,0 +1,102 @@
+"""What the ResourceManager's scheduler tells of itself beyond its reports: its counts (the rest of ``/metrics`` and
+``/jmx``), and its activities, which say what keeps each outstanding ask from being served now, node by node.
+"""
+
+from __future__ import annotations
+
+from executor.light import dataclass
+from executor.records import ExecutionType, Resource
+
+PERCENTILES = (50, 75, 90, 95, 99)
+"""Which percentiles of waiting times are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class GetSchedulerFiguresRequest:
+    """What was counted of opportunistic containers, and what is asked for and not allocated."""
+
+
+@dataclass(frozen=True, slots=True)
+class GetSchedulerFiguresResponse:
+    """Counts since the ResourceManager's start; ``pending`` is the size of all that is asked for.
+
+    ``percents`` and ``percentiles_ms`` go together: of the last waiting times of opportunistic asks, in milliseconds;
+    ``waits`` is how many there have been, ``waited_ms`` their sum. ``assigned_per_second``: containers of both types,
+    in the last whole second.
+    """
+
+    pending: Resource = Resource()
+    allocated: int = 0
+    released: int = 0
+    node_local: int = 0
+    rack_local: int = 0
+    off_switch: int = 0
+    waits: int = 0
+    percents: tuple[int, ...] = ()
+    percentiles_ms: tuple[int, ...] = ()
+    waited_ms: int = 0
+    assigned_per_second: int = 0
+
+    @property
+    def live(self) -> int:
+        """Allocated and not released yet."""
+        return self.allocated - self.released
+
+    def percentiles(self) -> dict[int, int]:
+        """Milliseconds by percent."""
+        return dict(zip(self.percents, self.percentiles_ms, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeActivity:
+    """Why a node does not serve an ask now. ``accepted``: it could, and it is somebody else's turn."""
+
+    node_id: str
+    diagnostic: str
+    accepted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RequestActivity:
+    """An outstanding ask. ``diagnostic`` is the limit of its queue or user that stands against it, "" for none."""
+
+    priority: int
+    allocation_request_id: int
+    execution_type: ExecutionType
+    resource: Resource
+    outstanding: int
+    diagnostic: str = ""
+    nodes: tuple[NodeActivity, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationActivity:
+    """An application that lives, and its asks. ``queues`` are the names from the root's to its own."""
+
+    application_id: str
+    queues: tuple[str, ...]
+    priority: int
+    requests: tuple[RequestActivity, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GetActivitiesRequest:
+    """Of one application, or of all that wait; at one node, or at all."""
+
+    application_id: str = ""
+    node_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GetActivitiesResponse:
+    """In order of submission. ``at_ms`` is when this was so, in epoch milliseconds."""
+
+    applications: tuple[ApplicationActivity, ...]
+    at_ms: int
+
+
+METHODS: dict[str, tuple[type, type]] = {
+    "getSchedulerFigures": (GetSchedulerFiguresRequest, GetSchedulerFiguresResponse),
+    "getActivities": (GetActivitiesRequest, GetActivitiesResponse),
+}
+"""Method -> (request, response)."""
