@@ -203,6 +203,48 @@ def test_rooms_import_only_the_rooms_below_them(room: str) -> None:
     assert not wrong
 
 
+TOLD_NOTHING_ELSE = {"yarnopp_cli.client.documents"}
+"""A YARN cluster's REST API has no other word of how Hadoop's distributed shell ended."""
+
+
+LOOKS = {"startswith", "endswith", "find", "index", "count", "match", "search", "fullmatch", "removeprefix"}
+
+
+def speaks_of_diagnostics(node: ast.AST) -> bool:
+    names = (getattr(one, "attr", None) or getattr(one, "id", None) for one in ast.walk(node))
+    return "diagnostics" in names
+
+
+def is_known_text(node: ast.AST) -> bool:
+    if isinstance(node, ast.Tuple | ast.Set | ast.List):
+        return any(map(is_known_text, node.elts))
+    return isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and node.id.isupper())
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module_name)
+def test_no_program_reads_diagnostics(path: Path) -> None:
+    """Sentences are for people. Why something is as it is stands in a ``Cause``."""
+    if module_name(path) in TOLD_NOTHING_ELSE:
+        return
+    wrong = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            searched = isinstance(node.ops[0], ast.In | ast.NotIn) and speaks_of_diagnostics(
+                node.comparators[0]
+            )
+            compared = any(map(is_known_text, sides)) and any(map(speaks_of_diagnostics, sides))
+            if searched or compared:
+                wrong.append(f"compared at line {node.lineno}")
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LOOKS:
+            wrong += [
+                f"searched at line {node.lineno}"
+                for one in (node.func.value, *node.args)
+                if speaks_of_diagnostics(one)
+            ]
+    assert not wrong, f"{path.relative_to(ROOT)}: diagnostics are {wrong}"
+
+
 def loaded_by(statement: str) -> set[str]:
     """The top-level packages in sys.modules after a statement in a fresh interpreter."""
     code = f"{statement}\nimport sys\nprint(*sorted({{name.split('.')[0] for name in sys.modules}}))"

@@ -20,7 +20,7 @@ from yarnopp_cli.records.client_protocol import (
 )
 from yarnopp_cli.records.explanation import ExplainRequest, Explanation, ReasonCode
 from yarnopp_cli.records.history import EventKind, GetEventsRequest
-from yarnopp_cli.settings.queue_properties import PREFIX
+from yarnopp_cli.settings.queues import QUEUE_PREFIX as PREFIX
 from yarnopp_cli.settings.queues import CapacitySchedulerSettings
 from yarnopp_cli.views import applications as view
 

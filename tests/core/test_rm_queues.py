@@ -26,7 +26,8 @@ from yarnopp_cli.records.requests import (
 )
 from yarnopp_cli.resourcemanager.scheduler.capacity_scheduler import MAX_OVERTAKES
 from yarnopp_cli.resourcemanager.scheduler.queues import QueueTree, apportion
-from yarnopp_cli.settings.queue_properties import KEYS, PREFIX, queue_tree
+from yarnopp_cli.settings.queue_properties import KEYS, queue_tree
+from yarnopp_cli.settings.queues import QUEUE_PREFIX as PREFIX
 from yarnopp_cli.settings.queues import CapacitySchedulerSettings, QueueSettings
 
 from .rm_harness import GUARANTEED, OPPORTUNISTIC, Cluster, Master, asks, done, status

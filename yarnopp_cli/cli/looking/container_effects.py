@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from executor.causes import CauseKind, of_kind
 from executor.records import PREEMPTION_STATUSES, ContainerState, ExecutionType
 
 from ...errors import ContainerNotFoundError
@@ -112,7 +113,7 @@ def aftermath(
     if others:
         for one in client.containers(GetContainersRequest(container_ids=others, finished=True)):
             had = by_id[one.container_id].state
-            if "make room" not in one.diagnostics.strip().rpartition("\n")[2]:
+            if not of_kind(one.cause, CauseKind.MAKE_ROOM):
                 continue
             if one.state in _STANDS and had is not ContainerState.PAUSED:
                 found.paused.append(one)
