@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from yarnopp_cli.records import admin_protocol, explanation, history
-from yarnopp_cli.records.explanation import ExplainResponse, Explanation
+from yarnopp_cli.records.explanation import ExplainResponse, Explanation, Reason, ReasonKind
 from yarnopp_cli.records.history import EventKind, GetEventsResponse, HistoryEvent
 
 from .fake import TIMESTAMP, Cluster, app_id
@@ -87,19 +87,20 @@ def test_a_kind_matches_from_the_beginning_of_a_word(cli: Cli, told: Cluster) ->
 
 
 def test_explain_of_an_application_in_every_form(cli: Cli, told: Cluster) -> None:
+    reasons = (Reason(ReasonKind.USER_LIMIT, "vcores", 1, 0, 2, where="root.a\x1b", detail="ada"),)
     told.rm.handlers["explain"] = lambda request: ExplainResponse(
-        Explanation(
-            request.id, "application", "RUNNING", "It waits. For a\x1bvcore.", satisfiable=False, waits=True
-        )
+        Explanation(request.id, "application", "RUNNING", satisfiable=False, waits=True, reasons=reasons)
     )
     text = cli("explain", "2").out
-    assert text == "It waits.\n  For a\\evcore.\n" and app_id(2) not in text
+    first, second = text.splitlines()
+    assert first == f"{app_id(2)} is RUNNING: no containers."
+    assert second.startswith("  User ada has 0 vcores") and "queue root.a\\e" in second
     document = json.loads(cli("explain", "2", "--json").out)["explain"]
     assert document["can_ever"] is False and document["satisfiable"] is False and document["id"] == app_id(2)
     assert cli("explain", "2", "-q").out == f"{app_id(2)}\n"
     header, row = cli("explain", "2", "-o", "tsv").out.splitlines()
     assert header.split("\t") == ["id", "state", "satisfiable", "reasons", "estimatedStart"]
-    assert row.split("\t") == [app_id(2), "RUNNING", "false", "", "-"]
+    assert row.split("\t") == [app_id(2), "RUNNING", "false", "USER_LIMIT", "-"]
     assert cli("explain", "nothing-of-the-kind").code == 66
 
 

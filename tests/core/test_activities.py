@@ -11,8 +11,8 @@ from yarnopp_cli.errors import ApplicationNotFoundError, NodeNotFoundError
 from yarnopp_cli.records.client_protocol import GetApplicationAttemptsRequest, GetApplicationsRequest
 from yarnopp_cli.records.scheduler_protocol import GetActivitiesRequest
 from yarnopp_cli.settings.queues import CapacitySchedulerSettings, QueueSettings
-from yarnopp_cli.views import activities as view
 from yarnopp_cli.views.applications import attempt_document
+from yarnopp_cli.views.explain import activities as view
 
 from .rm_harness import OPPORTUNISTIC, Cluster, Master, asks
 
@@ -43,8 +43,8 @@ def test_each_node_says_why_it_does_not_serve_an_ask() -> None:
     assert (request["requestPriority"], request["allocationState"]) == (5, "SKIPPED")
     assert request["diagnostic"].startswith("2 GUARANTEED of ") and request["diagnostic"].endswith(" wait")
     nodes = {one["nodeId"]: one["diagnostic"] for one in request["children"]}
-    assert "are left, and the ask is for" in nodes["h1:1"]
-    assert "in all, and the ask is for" in nodes["h2:1"]
+    assert "a guaranteed container needs 4 vcores, and this node has promised 4 of 4" in nodes["h1:1"]
+    assert nodes["h2:1"] == "it needs 4 vcores, 100 MB, and this node has 2 vcores, 1024 MB in all"
 
 
 def test_filters_actions_and_groups_are_honoured() -> None:
@@ -69,7 +69,7 @@ def test_opportunistic_asks_find_full_queues() -> None:
     node.beat()
     (allocation,) = told(cluster, master.app_id)["allocations"]
     ((child,),) = [one["children"] for one in allocation["requestAllocation"]]
-    assert "the queue is full (0 of 0 places)" in child["diagnostic"]
+    assert "the queue length is 0: nothing waits at a node" in child["diagnostic"]
 
 
 def test_the_tree_of_queues_holds_those_that_wait() -> None:

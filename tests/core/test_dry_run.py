@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from executor.causes import Cause, CauseKind
 from executor.records import ContainerState, ExecutionType, OpportunisticContainersStatus, Resource
-from yarnopp_cli.explain.dry_run import Forecast, forecast
+from yarnopp_cli.explain.forecast import Forecast, forecast
 from yarnopp_cli.records.explanation import ReasonCode
 from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, TaskSpec
 from yarnopp_cli.records.reports import ContainerReport, NodeReport, NodeState
+from yarnopp_cli.views.explain.reasons import text
 
 from .rm_harness import GUARANTEED, OPPORTUNISTIC
 
@@ -39,9 +41,9 @@ def told(found: object) -> list[tuple[int, int, int]]:
 
 
 def test_room_then_queues_then_waiting() -> None:
-    found = forecast(job(opportunistic=15), [node()], opportunistic=True, minimum=LEAST)
+    found = forecast(job(opportunistic=15), [node()], [], opportunistic=True, minimum=LEAST)
     assert told(found) == [(2, 0, 10)] and found.waiting == 3
-    found = forecast(job(guaranteed=5), [node(), node("h2:2")], opportunistic=True, minimum=LEAST)
+    found = forecast(job(guaranteed=5), [node(), node("h2:2")], [], opportunistic=True, minimum=LEAST)
     assert told(found) == [(2, 0, 0), (2, 0, 0)] and found.waiting == 1
 
 
@@ -53,28 +55,29 @@ def test_guaranteed_ones_take_room_from_opportunistic_ones() -> None:
             running=2, memory_used=200, vcores_used=2, queue_capacity=10
         ),
     )
-    found = forecast(job(guaranteed=1, opportunistic=1), [busy], opportunistic=True, minimum=LEAST)
+    live = [waiter(number, ContainerState.RUNNING) for number in (1, 2)]
+    found = forecast(job(guaranteed=1, opportunistic=1), [busy], live, opportunistic=True, minimum=LEAST)
     assert told(found) == [(1, 1, 1)]
 
 
 def test_what_can_never_be() -> None:
-    found = forecast(job(1, size=Resource(5000, 1)), [node()], opportunistic=True, minimum=LEAST)
+    found = forecast(job(1, size=Resource(5000, 1)), [node()], [], opportunistic=True, minimum=LEAST)
     assert found.impossible == 1 and told(found) == [(0, 0, 0)]
-    found = forecast(job(1, resource_name="h9"), [node()], opportunistic=True, minimum=LEAST)
+    found = forecast(job(1, resource_name="h9"), [node()], [], opportunistic=True, minimum=LEAST)
     assert found.impossible == 1
-    found = forecast(job(0, 1), [node()], opportunistic=False, minimum=LEAST)
-    assert "switched off" in found.refused
+    found = forecast(job(0, 1), [node()], [], opportunistic=False, minimum=LEAST)
+    assert found.refused
     lost = replace(node(), state=NodeState.DECOMMISSIONING)
-    assert forecast(job(1), [lost], opportunistic=True, minimum=LEAST).places == []
+    assert forecast(job(1), [lost], [], opportunistic=True, minimum=LEAST).places == []
 
 
 def test_sizes_are_rounded_as_the_cluster_rounds_them() -> None:
-    found = forecast(job(3, size=Resource(10, 0)), [node()], opportunistic=True, minimum=Resource(512, 1))
+    found = forecast(job(3, size=Resource(10, 0)), [node()], [], opportunistic=True, minimum=Resource(512, 1))
     assert told(found) == [(1, 0, 0)] and found.waiting == 2
 
 
 def test_the_queue_limit_of_the_resourcemanager_counts() -> None:
-    found = forecast(job(0, 9), [node(queue_limit=5)], opportunistic=True, minimum=LEAST)
+    found = forecast(job(0, 9), [node(queue_limit=5)], [], opportunistic=True, minimum=LEAST)
     assert told(found) == [(2, 0, 5)] and found.waiting == 2
 
 
@@ -82,21 +85,23 @@ def test_a_detached_jobs_master_takes_its_part_of_a_node_to_the_end() -> None:
     def found(memory: int, nodes: int = 1) -> Forecast:
         size = Resource(memory, 1)
         every = [node("h1:1"), node("h2:2")][:nodes]
-        return forecast(job(1, size=size), every, opportunistic=True, minimum=LEAST, master=Resource(100, 0))
+        return forecast(
+            job(1, size=size), every, [], opportunistic=True, minimum=LEAST, master=Resource(100, 0)
+        )
 
     vain = found(1000)
     assert vain.impossible == 1 and told(vain) == [(0, 0, 0)]
-    assert vain.because == (
+    assert vain.because is not None and text(vain.because) == (
         "its own master holds 100 MB of the 1000 MB of h1:1: ask for at most 900 MB, or run without -d"
     )
     assert found(900).impossible == 0 and told(found(900)) == [(1, 0, 0)]
     assert found(1000, nodes=2).impossible == 0, "any other node that is large enough will do"
     full = replace(node(), used=Resource(1000, 2))
-    waits = forecast(job(1), [full], opportunistic=True, minimum=LEAST, master=Resource(100, 0))
+    waits = forecast(job(1), [full], [], opportunistic=True, minimum=LEAST, master=Resource(100, 0))
     assert waits.waiting == 1, "with its master"
 
 
-def waiter(number: int, state: ContainerState, diagnostics: str = "") -> ContainerReport:
+def waiter(number: int, state: ContainerState, cause: Cause | None = None) -> ContainerReport:
     return ContainerReport(
         f"container_1_0001_01_{number:06d}",
         "application_1_0001",
@@ -104,15 +109,12 @@ def waiter(number: int, state: ContainerState, diagnostics: str = "") -> Contain
         ExecutionType.OPPORTUNISTIC,
         LEAST,
         state=state,
-        diagnostics=diagnostics,
+        cause=cause,
         queued_at_ms=number,
     )
 
 
-PAUSED = [
-    waiter(number, ContainerState.PAUSED, "Container paused: processes outside yopp need the CPU")
-    for number in (1, 2)
-]
+PAUSED = [waiter(number, ContainerState.PAUSED, Cause(CauseKind.OUTSIDE_CPU, cores=2)) for number in (1, 2)]
 QUEUED = [waiter(number, ContainerState.SCHEDULED) for number in (3, 4)]
 
 
@@ -149,7 +151,7 @@ def test_a_drained_node_is_not_one_that_is_too_small() -> None:
     drained = replace(node(), state=NodeState.DECOMMISSIONED)
     found = forecast(job(2), [drained], [], opportunistic=True, minimum=LEAST)
     assert (found.impossible, found.waiting, found.held) == (0, 2, 2)
-    assert found.unusable[0].text == "h1:1 has been drained: nothing new comes there"
+    assert text(found.unusable[0]) == "h1:1 has been drained: nothing new comes there"
     assert found.unusable[0].code is ReasonCode.NODE_DRAINING
     large = forecast(job(1, size=Resource(5000, 1)), [drained], [], opportunistic=True, minimum=LEAST)
     assert large.impossible == 1 and not large.held

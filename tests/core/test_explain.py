@@ -9,24 +9,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from executor.core.outcome import RESUMED
+from executor.causes import Cause, CauseKind
 from executor.records import ContainerState, ExecutionType, OpportunisticContainersStatus, Resource
 from yarnopp_cli.errors import ApplicationNotFoundError, ContainerNotFoundError, NodeNotFoundError
-from yarnopp_cli.explain.containers import NodeSight, estimated_start, explain_container
-from yarnopp_cli.explain.estimates import (
+from yarnopp_cli.explain.estimates import Durations, start_of
+from yarnopp_cli.explain.explanations import explain_container, explain_node
+from yarnopp_cli.explain.snapshot import NodeSnapshot
+from yarnopp_cli.records.explanation import (
     DECLARED,
     OF_ALL,
     OF_APPLICATION,
     OF_NODE,
-    Durations,
     Expected,
+    ExplainRequest,
+    Explanation,
+    Reason,
+    ReasonCode,
     Start,
 )
-from yarnopp_cli.explain.nodes import explain_node
-from yarnopp_cli.records.explanation import ExplainRequest, Explanation, ReasonCode
 from yarnopp_cli.records.reports import ContainerReport, NodeReport, NodeState
 from yarnopp_cli.records.requests import Token
 from yarnopp_cli.views.containers import since_ms
+from yarnopp_cli.views.explain.explanations import command, sentences
+from yarnopp_cli.views.explain.reasons import text
 
 from .rm_harness import GUARANTEED, OPPORTUNISTIC, TIMESTAMP, Cluster, Master, asks, done, queued, status
 
@@ -76,9 +81,21 @@ def codes(found: Explanation) -> list[str]:
     return [reason.code.value for reason in found.reasons]
 
 
+def told(found: Explanation) -> str:
+    return " ".join(sentences(found))
+
+
+def said(found: Explanation, reason: Reason) -> str:
+    return text(reason, found.at_ms, found.container.application_id if found.container else found.id)
+
+
+def commands(found: Explanation) -> list[str]:
+    return [command(one) for one in found.actions]
+
+
 def test_one_that_waits_for_a_vcore_behind_another() -> None:
     one, other = wait(4, 2), wait(3, 1)
-    sight = NodeSight(NODE, [run(1), run(2), other, one], [ended(9, 10)])
+    sight = NodeSnapshot(NODE, [run(1), run(2), other, one], [ended(9, 10)])
     found = explain_container(one, sight, NOW)
     assert codes(found) == ["NO_VCORES", "BEHIND"]
     vcores, behind = found.reasons
@@ -88,43 +105,43 @@ def test_one_that_waits_for_a_vcore_behind_another() -> None:
     assert (found.position, found.queue_length, found.queue_limit) == (2, 2, 10)
     assert found.satisfiable and found.waits
     assert found.estimated_start_ms == NOW + 5000, "both run 5 s more, and two start then"
-    assert "2nd of 2" in found.sentence and "in about 5.0 s" in found.sentence
-    assert found.actions[0].command == f"yopp container promote {one.container_id}"
+    assert "2nd of 2" in told(found) and "in about 5.0 s" in told(found)
+    assert commands(found)[0] == f"yopp container promote {one.container_id}"
 
 
 def test_one_that_waits_for_memory_and_who_keeps_it() -> None:
     big = Resource(3000, 0)
     stands = report(2, ContainerState.PAUSED, big)
     one = wait(3, 1, size=Resource(2000, 1))
-    found = explain_container(one, NodeSight(NODE, [run(1), stands, one]), NOW)
+    found = explain_container(one, NodeSnapshot(NODE, [run(1), stands, one]), NOW)
     assert codes(found) == ["NO_MEMORY"]
     assert found.reasons[0].free == 4096 - 512 - 3000, "a paused container keeps its memory"
     assert stands.container_id in found.reasons[0].by
-    assert found.estimated_start_ms == 0 and "cannot be said" in found.sentence
+    assert found.estimated_start_ms == 0 and "Start time unknown" in told(found)
 
 
 def test_one_that_can_never_start() -> None:
     one = wait(3, 1, size=Resource(512, 3))
-    found = explain_container(one, NodeSight(NODE, [one], [ended(9, 1)]), NOW)
+    found = explain_container(one, NodeSnapshot(NODE, [one], [ended(9, 1)]), NOW)
     assert codes(found) == ["TOO_BIG"] and not found.satisfiable
-    assert found.estimated_start_ms == 0 and "never" in found.sentence
+    assert found.estimated_start_ms == 0 and "never" in told(found)
 
 
 def test_states_that_are_no_queue() -> None:
-    assert codes(explain_container(report(1, None), NodeSight(NODE, []), NOW)) == ["AM_PENDING"]
-    runs = explain_container(run(1), NodeSight(NODE, [run(1)]), NOW)
-    assert not runs.waits and not runs.reasons and "gives way" in runs.sentence
+    assert codes(explain_container(report(1, None), NodeSnapshot(NODE, []), NOW)) == ["AM_PENDING"]
+    runs = explain_container(run(1), NodeSnapshot(NODE, [run(1)]), NOW)
+    assert not runs.waits and not runs.reasons and "gives way" in told(runs)
     has_ended = explain_container(ended(1, 2, exit_status=-102, diagnostics="made room\n"), None, NOW)
-    assert not has_ended.waits and "made room" in has_ended.sentence
-    lost = explain_container(run(1), NodeSight(replace(NODE, state=NodeState.LOST), []), NOW)
+    assert not has_ended.waits and "made room" in told(has_ended)
+    lost = explain_container(run(1), NodeSnapshot(replace(NODE, state=NodeState.LOST), []), NOW)
     assert codes(lost) == ["NODE_LOST"] and not lost.satisfiable
-    held = report(1, ContainerState.PAUSED, paused_at_ms=NOW - 10, diagnostics="Container paused by a person")
-    assert codes(explain_container(held, NodeSight(NODE, [held]), NOW)) == ["PAUSED_BY_PERSON"]
-    made_room = replace(held, diagnostics="Container paused to make room")
+    held = report(1, ContainerState.PAUSED, paused_at_ms=NOW - 10, cause=Cause(CauseKind.PERSON))
+    assert codes(explain_container(held, NodeSnapshot(NODE, [held]), NOW)) == ["PAUSED_BY_PERSON"]
+    made_room = replace(held, cause=Cause(CauseKind.MAKE_ROOM))
     guaranteed = run(2, kind=GUARANTEED)
-    found = explain_container(made_room, NodeSight(NODE, [made_room, guaranteed]), NOW)
+    found = explain_container(made_room, NodeSnapshot(NODE, [made_room, guaranteed]), NOW)
     assert codes(found) == ["PAUSED_FOR"] and found.reasons[0].by == (guaranteed.container_id,)
-    draining = NodeSight(replace(NODE, state=NodeState.DECOMMISSIONING), [wait(1, 1)])
+    draining = NodeSnapshot(replace(NODE, state=NodeState.DECOMMISSIONING), [wait(1, 1)])
     assert "NODE_DRAINING" in codes(explain_container(wait(1, 1), draining, NOW))
 
 
@@ -137,7 +154,7 @@ def test_estimates_agree_with_a_queue_of_equal_tasks(running: list[int], before:
     """Two vcores, equal tasks: each end lets the next one start."""
     one = wait(100, before + 1)
     others = [wait(10 + number, number + 1) for number in range(before)]
-    sight = NodeSight(
+    sight = NodeSnapshot(
         replace(NODE, total=Resource(1 << 20, 2)),
         [*(run(number, since) for number, since in enumerate(running, 1)), *others, one],
         [ended(9, seconds)],
@@ -146,7 +163,7 @@ def test_estimates_agree_with_a_queue_of_equal_tasks(running: list[int], before:
     free_at = sorted([max(0, task - since) for since in running] + [0] * (2 - len(running)))
     for _ in range(before):
         free_at = sorted([free_at[0] + task, free_at[1]])
-    start = estimated_start(one, sight, NOW)
+    start = start_of(one, sight, NOW)
     assert start is not None and (start.in_ms, start.expected) == (free_at[0], Expected(task, OF_APPLICATION))
     late = sum(1 for since in running if since > task)
     assert len(start.outlived) <= late and (late < 2 or start.outlived), "who has outlived its time is named"
@@ -155,38 +172,34 @@ def test_estimates_agree_with_a_queue_of_equal_tasks(running: list[int], before:
 def test_an_endless_queue_gives_no_estimate_but_an_answer() -> None:
     wide = [wait(number, number, size=Resource(1, 2)) for number in range(1, 2000)]
     narrow = [wait(number, number, size=Resource(1, 1)) for number in range(2000, 4000)]
-    sight = NodeSight(NODE, [run(5000, 500), *wide, *narrow], [ended(9001, 1)])
-    assert estimated_start(narrow[-1], sight, NOW) is None
-    assert "cannot be said" in explain_container(narrow[-1], sight, NOW).sentence
+    sight = NodeSnapshot(NODE, [run(5000, 500), *wide, *narrow], [ended(9001, 1)])
+    assert start_of(narrow[-1], sight, NOW) is None
+    assert "Start time unknown" in told(explain_container(narrow[-1], sight, NOW))
 
 
 def test_what_has_outlived_its_time_is_named_and_nothing_lies_in_the_past() -> None:
     queue = [wait(1, 1), wait(2, 2), wait(3, 3)]
-    sight = NodeSight(NODE, [run(5000, 90_000), run(5001, 90_000), *queue], [ended(9, 1)])
+    sight = NodeSnapshot(NODE, [run(5000, 90_000), run(5001, 90_000), *queue], [ended(9, 1)])
     found = explain_container(queue[0], sight, NOW)
     assert found.estimated_start_ms == NOW and found.outlived == (run(5000).container_id,)
-    assert (
-        "may start at any moment, as …_005000 has run longer than expected (median task 1.0 s;"
-        in found.sentence
+    assert "may start at any moment, as …_005000 has run longer than expected (median task 1.0 s;" in told(
+        found
     )
     third = explain_container(queue[2], sight, NOW)
     assert third.estimated_start_ms == NOW + 1000 and len(third.outlived) == 2
-    assert (
-        "in about 1.0 s" in third.sentence
-        and "later if …_005000 and …_005001, which have run" in third.sentence
-    )
+    assert "in about 1.0 s" in told(third) and "later if …_005000 and …_005001, which have run" in told(third)
 
 
 def test_what_was_declared_goes_before_what_was_learned() -> None:
     learned = [ended(9, 1), replace(ended(10, 100), application_id="application_1_0009")]
     running = [run(1, 5000, duration_hint_ms=8000), run(2, 5000, duration_hint_ms=20_000)]
     one = wait(3, 1, duration_hint_ms=8000)
-    start = estimated_start(one, NodeSight(NODE, [*running, one], learned), NOW)
+    start = start_of(one, NodeSnapshot(NODE, [*running, one], learned), NOW)
     assert start == Start(3000, Expected(8000, DECLARED))
     # The one that ends first was declared, the other learned: an estimate is as good as its weakest part.
-    mixed = NodeSight(NODE, [running[0], run(2, 500), one, other := wait(4, 2)], learned)
-    assert estimated_start(one, mixed, NOW) == Start(500, Expected(1000, OF_APPLICATION))
-    assert estimated_start(other, mixed, NOW) == Start(3000, Expected(1000, OF_APPLICATION))
+    mixed = NodeSnapshot(NODE, [running[0], run(2, 500), one, other := wait(4, 2)], learned)
+    assert start_of(one, mixed, NOW) == Start(500, Expected(1000, OF_APPLICATION))
+    assert start_of(other, mixed, NOW) == Start(3000, Expected(1000, OF_APPLICATION))
     stranger = replace(one, application_id="application_1_0008", duration_hint_ms=0)
     assert Durations(learned).of(stranger) == Expected(50_500, OF_NODE)
     assert Durations(learned).of(replace(stranger, node_id="h9:1")) == Expected(50_500, OF_ALL)
@@ -198,12 +211,12 @@ def test_time_that_it_stood_still_is_no_running_time() -> None:
     went_on = run(1, 25_000, stood_ms=20_000, duration_hint_ms=8000)
     stands = report(
         2, ContainerState.PAUSED, started_at_ms=NOW - 30_000, paused_at_ms=NOW - 24_000, duration_hint_ms=8000,
-        diagnostics="Container Paused to make room for Guaranteed Container",
+        cause=Cause(CauseKind.MAKE_ROOM),
     )  # fmt: skip
     one = wait(3, 1, duration_hint_ms=8000)
-    sight = NodeSight(replace(NODE, total=Resource(4096, 1)), [went_on, stands, one])
-    assert estimated_start(stands, sight, NOW) == Start(3000, Expected(8000, DECLARED))
-    assert estimated_start(one, sight, NOW) == Start(5000, Expected(8000, DECLARED)), "behind the paused one"
+    sight = NodeSnapshot(replace(NODE, total=Resource(4096, 1)), [went_on, stands, one])
+    assert start_of(stands, sight, NOW) == Start(3000, Expected(8000, DECLARED))
+    assert start_of(one, sight, NOW) == Start(5000, Expected(8000, DECLARED)), "behind the paused one"
     assert Durations([ended(1, 25, stood_ms=20_000)]).of(one).ms == 8000
     assert Durations([ended(1, 25, stood_ms=20_000)]).of(wait(3, 1)).ms == 5000
 
@@ -211,19 +224,19 @@ def test_time_that_it_stood_still_is_no_running_time() -> None:
 def test_the_node_itself_is_asked_where_nothing_is_known() -> None:
     node = replace(NODE, opportunistic=replace(NODE.opportunistic, estimated_queue_wait_ms=30_000))
     queue = [wait(1, 1), wait(2, 2)]
-    sight = NodeSight(node, [run(5), run(6), *queue])
+    sight = NodeSnapshot(node, [run(5), run(6), *queue])
     found = explain_container(queue[1], sight, NOW)
     assert found.estimate == "node-queue-wait" and found.estimated_start_ms == NOW + 20_000
-    assert "its node's own estimate" in found.sentence
+    assert "its node's own estimate" in told(found)
 
 
 def test_nodes() -> None:
-    found = explain_node(NodeSight(NODE, [run(1), run(2, kind=GUARANTEED), wait(3, 1)]), NOW)
-    assert "1 guaranteed and 1 opportunistic" in found.sentence and found.queue_length == 1
+    found = explain_node(NodeSnapshot(NODE, [run(1), run(2, kind=GUARANTEED), wait(3, 1)]), NOW)
+    assert "1 guaranteed and 1 opportunistic" in told(found) and found.queue_length == 1
     assert codes(found) == ["NO_VCORES"]
     silent = replace(NODE, connected=False)
-    found = explain_node(NodeSight(silent, []), NOW)
-    assert codes(found) == ["NODE_UNUSABLE"] and " h1:1 is silent." in found.sentence
+    found = explain_node(NodeSnapshot(silent, []), NOW)
+    assert codes(found) == ["NODE_UNUSABLE"] and " h1:1 is silent." in told(found)
 
 
 # -- the ResourceManager's answers ---------------------------------------------------------------------------
@@ -242,11 +255,11 @@ def test_an_application_whose_guaranteed_asks_find_no_room() -> None:
     found = explain(cluster, master.app_id)
     assert codes(found) == ["NO_VCORES"] and found.satisfiable and found.waits
     assert found.reasons[0].by == tuple(one.id for one in granted)
-    assert "3 asked for and not granted yet" in found.sentence
+    assert "3 asked for and not granted yet" in told(found)
     for one in granted:
         node.beat(done(one))
     master.finish()
-    assert "has ended" in explain(cluster, master.app_id).sentence
+    assert "has ended" in told(explain(cluster, master.app_id))
 
 
 def test_opportunistic_asks_that_find_full_queues_and_containers_that_queue() -> None:
@@ -260,14 +273,14 @@ def test_opportunistic_asks_that_find_full_queues_and_containers_that_queue() ->
     assert codes(found) == ["NO_VCORES", "QUEUE_CAPACITY"]
     assert (found.reasons[1].free, found.reasons[1].total) == (0, 2)
     assert (found.position, found.queue_length, found.queue_limit) == (1, 2, 2)
-    assert "1 running, 2 queued and 3 asked for and not granted yet" in found.sentence
+    assert "1 running, 2 queued and 3 asked for and not granted yet" in told(found)
     assert (
         "2 queue on h1:1, the first of them, …_000002, as 1st of 2. Each needs 1 vcore, 100 MB; free: 0 vcores"
-        in (found.sentence)
+        in (told(found))
     )
-    assert "held by 1 opportunistic container (…_000001" in found.sentence
-    assert found.actions[0].command == f"yopp container promote {granted[1].id}"
-    assert found.actions[1].command == f"yopp explain {granted[1].id}"
+    assert "held by 1 opportunistic container (…_000001" in told(found)
+    assert commands(found)[0] == f"yopp container promote {granted[1].id}"
+    assert commands(found)[1] == f"yopp explain {granted[1].id}"
     inside = explain(cluster, granted[2].id)
     assert codes(inside) == ["NO_VCORES", "BEHIND"] and inside.queue_length == 2
     assert explain(cluster, "h1:1").queue_length == 2
@@ -325,27 +338,28 @@ def test_reason_codes_are_those_that_are_promised() -> None:
 
 
 def test_one_that_was_resumed_and_waits_says_who_has_its_vcore() -> None:
-    held = report(2, ContainerState.PAUSED, paused_at_ms=NOW - 9000, diagnostics=RESUMED)
-    foreign = replace(run(9), container_id=f"container_{TIMESTAMP}_0036_01_000002")
-    found = explain_container(held, NodeSight(NODE, [held, run(3), foreign]), NOW)
-    assert codes(found) == ["NO_VCORES"]
-    assert found.reasons[0].text == "resumed, and waits for a vcore; held by …_000003 and 36.2"
-    assert found.reasons[0].text in found.sentence
-    assert not [one for one in found.actions if "resume" in one.command]
-    busy = replace(NODE, opportunistic=replace(NODE.opportunistic, lent_vcores=-2))
-    found = explain_container(held, NodeSight(busy, [held]), NOW)
-    assert (
-        codes(found) == ["PRESSURE"]
-        and "resumed, and waits: the rest of this machine is busy" in found.sentence
+    held = report(
+        2, ContainerState.PAUSED, paused_at_ms=NOW - 9000, cause=Cause(CauseKind.RESUMED, by="root")
     )
-    found = explain_container(held, NodeSight(NODE, [held, wait(5, 1, kind=GUARANTEED)]), NOW)
-    assert "resumed, and waits behind 1 guaranteed container" in found.sentence
+    foreign = replace(run(9), container_id=f"container_{TIMESTAMP}_0036_01_000002")
+    found = explain_container(held, NodeSnapshot(NODE, [held, run(3), foreign]), NOW)
+    assert codes(found) == ["NO_VCORES"]
+    assert said(found, found.reasons[0]) == "resumed, and waits for a vcore; held by …_000003 and 36.2"
+    assert said(found, found.reasons[0]) in told(found)
+    assert not [one for one in commands(found) if "resume" in one]
+    busy = replace(NODE, opportunistic=replace(NODE.opportunistic, lent_vcores=-2))
+    found = explain_container(held, NodeSnapshot(busy, [held]), NOW)
+    assert codes(found) == ["PRESSURE"] and "resumed, and other programs keep this machine busy" in told(
+        found
+    )
+    found = explain_container(held, NodeSnapshot(NODE, [held, wait(5, 1, kind=GUARANTEED)]), NOW)
+    assert "resumed, and waits behind 1 guaranteed container" in told(found)
 
 
 def test_one_that_goes_on_says_since_when_and_when_it_started() -> None:
     one = run(1, 13_000, resumed_at_ms=NOW - 2000, stood_ms=8000)
-    found = explain_container(one, NodeSight(NODE, [one]), NOW)
-    assert "is RUNNING on h1:1 for 2.0 s, since it was resumed (started 13 s ago)" in found.sentence
+    found = explain_container(one, NodeSnapshot(NODE, [one]), NOW)
+    assert "is RUNNING on h1:1 for 2.0 s, since it was resumed (started 13 s ago)" in told(found)
     assert found.since_ms == since_ms(one) == NOW - 2000
 
 
@@ -356,21 +370,21 @@ def test_containers_of_other_applications_are_named_as_they_can_be_typed() -> No
         application_id=f"application_{TIMESTAMP}_0037",
     )
     holder = replace(run(1), container_id=f"container_e03_{TIMESTAMP}_0036_01_000002")
-    found = explain_container(one, NodeSight(NODE, [holder, run(3, 3000), one]), NOW)
-    assert "(oldest 36.2," in found.sentence
-    found = explain_node(NodeSight(NODE, [holder, run(3, 3000), one]), NOW)
-    assert "First in its queue is 37.2" in found.sentence and "(oldest 36.2," in found.sentence
+    found = explain_container(one, NodeSnapshot(NODE, [holder, run(3, 3000), one]), NOW)
+    assert "(oldest 36.2," in told(found)
+    found = explain_node(NodeSnapshot(NODE, [holder, run(3, 3000), one]), NOW)
+    assert "First in its queue is 37.2" in told(found) and "(oldest 36.2," in told(found)
 
 
 def test_one_that_does_not_fit_beside_its_own_master_waits_in_vain() -> None:
     master = replace(run(1), is_am=True, resource=Resource(128, 0))
     one = wait(2, 1, size=Resource(4096, 1))
-    found = explain_container(one, NodeSight(NODE, [master, one]), NOW)
+    found = explain_container(one, NodeSnapshot(NODE, [master, one]), NOW)
     assert codes(found) == ["TOO_BIG"] and not found.satisfiable
     why = "ts own master holds 128 MB of the 4096 MB of h1:1: ask for at most 3968 MB, or run without -d."
-    assert why in found.sentence and "It can never start there." in found.sentence
+    assert why in told(found) and "It can never start there." in told(found)
     other = replace(master, application_id=f"application_{TIMESTAMP}_0002")
-    assert explain_container(one, NodeSight(NODE, [other, one]), NOW).satisfiable, (
+    assert explain_container(one, NodeSnapshot(NODE, [other, one]), NOW).satisfiable, (
         "another's master ends some day"
     )
 
@@ -387,9 +401,9 @@ def test_an_ask_that_does_not_fit_beside_its_own_master_is_in_vain_unless_there_
     master.register()
     master.allocate(asks(1, Resource(2048, 1)))
     found = explain(cluster, master.app_id)
-    assert codes(found) == ["TOO_BIG"] and not found.satisfiable, found.sentence
-    assert "ts own master holds 128 MB of the 2048 MB of h1:1: ask for at most 1920 MB" in found.sentence
-    assert "yopp node resize --memory 2176 --vcores 2 h1:1" in [one.command for one in found.actions]
+    assert codes(found) == ["TOO_BIG"] and not found.satisfiable, told(found)
+    assert "ts own master holds 128 MB of the 2048 MB of h1:1: ask for at most 1920 MB" in told(found)
+    assert "yopp node resize --memory 2176 --vcores 2 h1:1" in commands(found)
     node.beat()
     cluster.node("h2:2", total=Resource(2048, 2))
     assert explain(cluster, master.app_id).satisfiable
@@ -399,18 +413,18 @@ def test_what_others_took_says_nothing_of_one_that_has_run_much_longer() -> None
     other = f"application_{TIMESTAMP}_0002"
     short = [replace(ended(number, 0.01), application_id=other) for number in (20, 21)]
     one = wait(4, 1)
-    sight = NodeSight(NODE, [run(1, 12_000), run(2, 12_000), one], short)
+    sight = NodeSnapshot(NODE, [run(1, 12_000), run(2, 12_000), one], short)
     found = explain_container(one, sight, NOW)
     assert found.estimated_start_ms == 0 and found.outlived == ()
     why = "…_000001 has run 12 s, and its node's median is 0.0 s; `yopp run --expect 30s …` helps"
-    assert f"When it starts cannot be said: {why}." in found.sentence
+    assert f"Start time unknown: {why}." in told(found)
     assert explain_node(sight, NOW).estimated_start_ms == 0
     declared = replace(sight, live=[run(1, 12_000, duration_hint_ms=15_000), run(2, 12_000), one])
     assert explain_container(one, declared, NOW).estimated_start_ms == NOW + 3000, (
         "of one of them it is known"
     )
     a_little = replace(sight, live=[run(1, 500), run(2, 500), one])
-    assert "may start at any moment" in explain_container(one, a_little, NOW).sentence
+    assert "may start at any moment" in told(explain_container(one, a_little, NOW))
 
 
 def test_since_when_a_node_is_in_its_state() -> None:
@@ -424,3 +438,35 @@ def test_since_when_a_node_is_in_its_state() -> None:
     cluster.at(9)
     node.beat(healthy=False)
     assert explain(cluster, "h1:1").since_ms == TIMESTAMP + 7000
+
+
+@pytest.mark.parametrize(
+    ("cause", "code", "words"),
+    [
+        (
+            Cause(CauseKind.MACHINE_MEMORY, measured=300 << 20, limit=512 << 20),
+            "PRESSURE",
+            "out of memory: 300 MB are",
+        ),
+        (Cause(CauseKind.LENT_MEMORY), "PAUSED_FOR", "other containers use the memory that it had on loan"),
+        (Cause(CauseKind.LENT_CPU), "PAUSED_FOR", "guaranteed containers use the CPU that it had on loan"),
+        (Cause(CauseKind.OUTSIDE_CPU, cores=2), "PRESSURE", "other programs need the CPU"),
+    ],
+)
+def test_what_was_measured_is_told_as_what_it_is_and_no_time_is_promised(
+    cause: Cause, code: str, words: str
+) -> None:
+    paused = report(2, ContainerState.PAUSED, started_at_ms=NOW - 9000, paused_at_ms=NOW - 3000, cause=cause)
+    sight = NodeSnapshot(NODE, [paused, run(3, kind=GUARANTEED)], [ended(9, 30)])
+    found = explain_container(paused, sight, NOW)
+    assert codes(found) == [code] and words in told(found)
+    assert "It goes on by itself when that is over." in told(found) and not found.estimated_start_ms
+    if cause.kind is CauseKind.MACHINE_MEMORY:
+        reason = found.reasons[0]
+        assert (reason.resource, reason.free, reason.needs) == ("memoryMB", 300, 512)
+
+
+def test_one_that_pressure_let_go_waits_for_room_like_others() -> None:
+    paused = report(2, ContainerState.PAUSED, paused_at_ms=NOW - 3000, cause=Cause(CauseKind.RESUMED))
+    found = explain_container(paused, NodeSnapshot(NODE, [paused, run(3), run(4)]), NOW)
+    assert said(found, found.reasons[0]).startswith("the pressure is over, and waits for a vcore; held by")

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
+from executor.causes import Cause, CauseKind
 from executor.records import ContainerState, ExecutionType, OpportunisticContainersStatus, Resource
-from yarnopp_cli.explain.containers import explain_container
-from yarnopp_cli.explain.nodes import explain_node
+from yarnopp_cli.explain.explanations import explain_container, explain_node
 from yarnopp_cli.records.admin_protocol import (
     DrainNodesRequest,
     ResumeNodesRequest,
@@ -21,9 +21,10 @@ from yarnopp_cli.records.client_protocol import ChangeContainerRequest
 from yarnopp_cli.records.explanation import ExplainRequest, Explanation, Reason, ReasonCode
 from yarnopp_cli.records.reports import NodeState
 from yarnopp_cli.records.requests import ContainerUpdateType, UpdateContainerRequest
+from yarnopp_cli.views.explain.reasons import text
 
 from .rm_harness import OPPORTUNISTIC, TIMESTAMP, Cluster, asks, done, queued, status
-from .test_explain import NODE, NOW, NodeSight, codes, run, wait
+from .test_explain import NODE, NOW, NodeSnapshot, codes, commands, run, said, told, wait
 from .test_rm_queues import tree, two
 
 ONE = Resource(100, 1)
@@ -35,12 +36,8 @@ def explain(cluster: Cluster, identifier: str) -> Explanation:
 
 
 def only(found: Explanation, code: ReasonCode) -> Reason:
-    assert codes(found) == [code.value], found.sentence
+    assert codes(found) == [code.value], told(found)
     return found.reasons[0]
-
-
-def commands(found: Explanation) -> list[str]:
-    return [one.command for one in found.actions]
 
 
 def test_no_vcores_for_a_guaranteed_ask_says_who_has_them_and_when() -> None:
@@ -59,13 +56,11 @@ def test_no_vcores_for_a_guaranteed_ask_says_who_has_them_and_when() -> None:
     reason = only(found, ReasonCode.NO_VCORES)
     assert (reason.resource, reason.needs, reason.free, reason.total) == ("vcores", 1, 0, 2)
     assert reason.by == tuple(one.id for one in held)
-    assert "0 of 2 are left on h1:1, 2 guaranteed containers have the rest (oldest 1.1, 5.0 s)" in (
-        found.sentence
-    )
+    assert "h1:1 has promised 2 of 2 vcores to 2 guaranteed containers (oldest 1.1, 5.0 s)" in (told(found))
     # The two end after 5 s more; of the three, two start then and the last 2 s later.
     assert found.estimated_start_ms == TIMESTAMP + 10_000 and found.estimated_last_ms == TIMESTAMP + 12_000
     assert found.estimate == "declared"
-    assert "The first may start in about 5.0 s, the last of the 3 in about 7.0 s (declared" in found.sentence
+    assert "The first may start in about 5.0 s, the last of the 3 in about 7.0 s (declared" in told(found)
     assert found.waited_since_submit_ms == 1000 and found.waited_since_eligible_ms == 1000
 
 
@@ -90,7 +85,7 @@ def test_no_memory() -> None:
     master.allocate(asks(1, Resource(400, 1)))
     reason = only(explain(cluster, master.app_id), ReasonCode.NO_MEMORY)
     assert (reason.resource, reason.needs, reason.free, reason.total) == ("memoryMB", 400, 200, 1000)
-    assert reason.by == (held.id,) and "needs 400 MB of memory" in reason.text
+    assert reason.by == (held.id,) and "needs 400 MB of memory" in text(reason)
 
 
 def test_behind_others_in_the_queue_of_a_node() -> None:
@@ -109,7 +104,7 @@ def test_behind_others_in_the_queue_of_a_node() -> None:
     assert found.reasons[1].by == (granted[1].id,)
     assert (found.position, found.queue_length) == (2, 3)
     assert (found.estimated_start_ms, found.estimated_last_ms) == (TIMESTAMP + 6000, TIMESTAMP + 9000)
-    assert f"2 queue on h1:1, the first of them, …_{mine[0].id[-6:]}, as 2nd of 3" in found.sentence
+    assert f"2 queue on h1:1, the first of them, …_{mine[0].id[-6:]}, as 2nd of 3" in told(found)
     # What it suggests first helps: promoted, it is the first in the queue.
     assert commands(found)[0] == f"yopp container promote {mine[0].id}"
     kind = ContainerUpdateType.PROMOTE_EXECUTION_TYPE
@@ -142,16 +137,15 @@ def test_paused_for_guaranteed_ones() -> None:
     [hard] = master.allocate(asks(1, ONE, duration_hint_ms=8000)).allocated
     paused = status(
         soft, ContainerState.PAUSED, started_at_ms=TIMESTAMP - 1000, paused_at_ms=TIMESTAMP,
-        diagnostics="Container Paused to make room for Guaranteed Container", duration_hint_ms=5000,
+        cause=Cause(CauseKind.MAKE_ROOM), duration_hint_ms=5000,
     )  # fmt: skip
     node.beat(paused, status(hard, started_at_ms=TIMESTAMP, duration_hint_ms=8000))
     reason = only(explain(cluster, master.app_id), ReasonCode.PAUSED_FOR)
     assert reason.by == (hard.id,) and (reason.needs, reason.free, reason.total) == (1, 0, 1)
     found = explain(cluster, soft.id)
     assert only(found, ReasonCode.PAUSED_FOR).by == (hard.id,)
-    assert (
-        found.estimated_start_ms == TIMESTAMP + 8000
-        and "It goes on in about 8.0 s (declared" in found.sentence
+    assert found.estimated_start_ms == TIMESTAMP + 8000 and "It goes on in about 8.0 s (declared" in told(
+        found
     )
     assert commands(found) == [f"yopp container kill {soft.id}"], "there is nothing to promise it"
 
@@ -161,7 +155,7 @@ def test_paused_by_a_person() -> None:
     node = cluster.node(total=Resource(1000, 2))
     master = cluster.master()
     [one] = master.allocate(asks(1, ONE)).allocated
-    node.beat(status(one, ContainerState.PAUSED, diagnostics="Container paused by a person.", paused_at_ms=1))
+    node.beat(status(one, ContainerState.PAUSED, cause=Cause(CauseKind.PERSON, by="ada"), paused_at_ms=1))
     found = explain(cluster, master.app_id)
     only(found, ReasonCode.PAUSED_BY_PERSON)
     assert commands(found)[0] == f"yopp container resume {one.id}"
@@ -175,9 +169,8 @@ def test_queue_capacity_of_a_queue_and_of_its_parent() -> None:
     found = explain(cluster, master.app_id)
     reason = only(found, ReasonCode.QUEUE_CAPACITY)
     assert (reason.resource, reason.needs, reason.free, reason.total) == ("vcores", 1, 0, 2)
-    assert (
-        "queue root.a has 2 vcores, 200 MB of the 2 vcores, 500 MB that are its maximum-capacity"
-        in reason.text
+    assert "queue root.a has 2 vcores, 200 MB of the 2 vcores, 500 MB that are its maximum-capacity" in said(
+        found, reason
     )
     assert not found.estimated_start_ms, "room on a node would not help"
     assert commands(found)[:2] == ["yopp queue status root.a", f"yopp app queue {master.app_id} QUEUE"]
@@ -191,7 +184,7 @@ def test_user_limit() -> None:
     assert len(master.allocate(asks(4, ONE)).allocated) == 2
     reason = only(explain(cluster, master.app_id), ReasonCode.USER_LIMIT)
     assert (reason.needs, reason.free, reason.total) == (1, 0, 2)
-    assert "user ada has 2 vcores, 200 MB of the 2 vcores" in reason.text and "queue root.a" in reason.text
+    assert "user ada has 2 vcores, 200 MB of the 2 vcores" in text(reason) and "queue root.a" in text(reason)
 
 
 def test_no_node_for_a_label_a_blacklist_a_place() -> None:
@@ -201,10 +194,10 @@ def test_no_node_for_a_label_a_blacklist_a_place() -> None:
     master = cluster.master()
     master.allocate(asks(1, ONE, node_label_expression="gpu"), blacklist_additions=("h2",))
     reason = only(explain(cluster, master.app_id), ReasonCode.NO_NODE)
-    assert reason.text == "its master has blacklisted h2:1, and there is no other"
+    assert text(reason) == "its master has blacklisted h2:1, and there is no other"
     gone.unregister()
     found = explain(cluster, master.app_id)
-    assert "No node has the label gpu that it names: no node has a label." in found.sentence
+    assert "No node has the label gpu that it names: no node has a label." in told(found)
     assert not found.satisfiable and "yopp node list -a" in commands(found)
     cluster.node("h3:1", labels=("gpu",))
     assert explain(cluster, master.app_id).satisfiable
@@ -213,7 +206,7 @@ def test_no_node_for_a_label_a_blacklist_a_place() -> None:
     strict.allocate(asks(2, ONE, resource_name="h9", relax_locality=False))
     leaves.unregister()
     reason = only(explain(cluster, strict.app_id), ReasonCode.NO_NODE)
-    assert reason.text == "it may go to h9 only, and there is h1:1"
+    assert said(found, reason) == "it may go to h9 only, and there is h1:1"
 
 
 @pytest.mark.parametrize("kind", list(ExecutionType))
@@ -225,7 +218,7 @@ def test_a_drained_node_and_what_is_suggested_helps(kind: ExecutionType) -> None
     master.allocate(asks(1, ONE, kind))
     found = explain(cluster, master.app_id)
     reason = only(found, ReasonCode.NODE_DRAINING)
-    assert reason.text == "h1:1 has been drained: nothing new comes there" and found.satisfiable
+    assert said(found, reason) == "h1:1 has been drained: nothing new comes there" and found.satisfiable
     assert commands(found)[0] == "yopp node resume h1:1"
     node = explain(cluster, "h1:1")
     assert codes(node) == ["NODE_DRAINING"] and commands(node)[0] == "yopp node resume h1:1"
@@ -245,9 +238,8 @@ def test_what_is_too_big_for_every_node_and_a_larger_node_helps() -> None:
     found = explain(cluster, other.app_id)
     reason = only(found, ReasonCode.TOO_BIG)
     assert (reason.resource, reason.needs, reason.total) == ("vcores", 4, 1) and not found.satisfiable
-    assert (
-        "it needs 4 vcores, 100 MB, and the only node for it, h1:1, has 1 vcore, 1000 MB in all"
-        in reason.text
+    assert "it needs 4 vcores, 100 MB, and the only node for it, h1:1, has 1 vcore, 1000 MB in all" in said(
+        found, reason
     )
     [command] = [one for one in commands(found) if "resize" in one]
     assert command == "yopp node resize --memory 1000 --vcores 4 h1:1"
@@ -260,15 +252,15 @@ def test_a_master_that_has_no_container_or_does_not_speak() -> None:
     cluster = Cluster()
     app_id = cluster.submit()
     found = explain(cluster, app_id)
-    assert codes(found) == ["AM_PENDING", "NO_NODE"] and "there is no node" in found.reasons[1].text
+    assert codes(found) == ["AM_PENDING", "NO_NODE"] and "there is no node" in said(found, found.reasons[1])
     node = cluster.node()
     found = explain(cluster, app_id)
-    assert codes(found) == ["AM_PENDING"] and "container is on h1:1" in found.sentence
+    assert codes(found) == ["AM_PENDING"] and "container is on h1:1" in told(found)
     [master] = found.reasons[0].by
     pending = explain(cluster, master)
-    assert codes(pending) == ["AM_PENDING"] and "its node has not started it yet" in pending.sentence
+    assert codes(pending) == ["AM_PENDING"] and "its node has not started it yet" in told(pending)
     node.beat(status(next(one for one in cluster.containers().values())))
-    assert "waits for nothing" in explain(cluster, master).sentence
+    assert "is not waiting" in told(explain(cluster, master))
 
 
 def test_granted_and_never_started_is_its_masters_matter() -> None:
@@ -278,8 +270,8 @@ def test_granted_and_never_started_is_its_masters_matter() -> None:
     [one] = master.allocate(asks(1, ONE)).allocated
     cluster.at(5)
     found = explain(cluster, master.app_id)
-    assert (
-        only(found, ReasonCode.AM_PENDING).by == (one.id,) and "that is its master's to do" in found.sentence
+    assert only(found, ReasonCode.AM_PENDING).by == (one.id,) and "its master has to start them" in told(
+        found
     )
 
 
@@ -290,15 +282,15 @@ def test_a_node_that_is_unhealthy_silent_or_gone() -> None:
     [one] = master.allocate(asks(1, ONE, OPPORTUNISTIC)).allocated
     node.beat(status(one), healthy=False, health_report="no space left on /var")
     found = explain(cluster, "h1:1")
-    assert only(found, ReasonCode.NODE_UNUSABLE).text == "h1:1 is UNHEALTHY: no space left on /var"
+    assert text(only(found, ReasonCode.NODE_UNUSABLE)) == "h1:1 is UNHEALTHY: no space left on /var"
     assert commands(found)[0] == "yopp doctor"
     master.allocate(asks(1, ONE))
     reason = only(explain(cluster, master.app_id), ReasonCode.NODE_UNUSABLE)
-    assert "no space left" in reason.text
+    assert "no space left" in said(found, reason)
     cluster.lose(node.connection)
-    assert "h1:1 is UNHEALTHY" in explain(cluster, "h1:1").sentence
+    assert "h1:1 is UNHEALTHY" in told(explain(cluster, "h1:1"))
     node.beat(status(one), healthy=True)
-    lost = explain_container(run(1), NodeSight(replace(NODE, state=NodeState.LOST), []), NOW)
+    lost = explain_container(run(1), NodeSnapshot(replace(NODE, state=NodeState.LOST), []), NOW)
     assert only(lost, ReasonCode.NODE_LOST) and commands(lost) == ["yopp up"] and not lost.satisfiable
 
 
@@ -308,18 +300,17 @@ def test_the_rest_of_the_machine_is_busy() -> None:
         NODE, opportunistic=OpportunisticContainersStatus(queue_capacity=10, queued=1, lent_vcores=-2)
     )
     one = wait(1, 1)
-    sight = NodeSight(pressed, [one])
+    sight = NodeSnapshot(pressed, [one])
     found = explain_container(one, sight, NOW)
     reason = only(found, ReasonCode.PRESSURE)
     assert (reason.needs, reason.free, reason.total) == (1, 0, 2) and not found.estimated_start_ms
-    assert "cannot be said: that is up to the rest of this machine" in found.sentence
+    assert "Start time unknown: it depends on other programs." in told(found)
     assert commands(found)[0].startswith("yopp container promote"), "guaranteed ones do not give way"
     assert codes(explain_node(sight, NOW)) == ["PRESSURE"]
-    yields = run(2, paused_at_ms=NOW - 3000, diagnostics="Container paused: processes outside yopp want 2 of this "
-                 "machine's cores.")  # fmt: skip
+    yields = run(2, paused_at_ms=NOW - 3000, cause=Cause(CauseKind.OUTSIDE_CPU, cores=2))
     yields = replace(yields, state=ContainerState.PAUSED)
-    found = explain_container(yields, NodeSight(pressed, [yields]), NOW)
-    assert codes(found) == ["PRESSURE"] and "It goes on when they need less." in found.sentence
+    found = explain_container(yields, NodeSnapshot(pressed, [yields]), NOW)
+    assert codes(found) == ["PRESSURE"] and "It goes on by itself when that is over." in told(found)
 
 
 def test_a_node_that_is_full_of_guaranteed_ones_or_of_waiting_ones() -> None:
@@ -331,7 +322,9 @@ def test_a_node_that_is_full_of_guaranteed_ones_or_of_waiting_ones() -> None:
     node.beat(*map(status, hard), *map(queued, soft))
     found = explain(cluster, "h1:1")
     assert codes(found) == ["QUEUE_CAPACITY", "NO_VCORES", "NO_VCORES"]
-    assert "its queue is full: 1 of 1" in found.reasons[0].text and found.reasons[1].by == (hard[0].id,)
+    assert "its queue is full: 1 of 1" in said(found, found.reasons[0]) and found.reasons[1].by == (
+        hard[0].id,
+    )
     assert f"yopp explain {soft[0].id}" in commands(found)
 
 

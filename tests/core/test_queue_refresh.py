@@ -23,6 +23,7 @@ from yarnopp_cli.records.history import EventKind, GetEventsRequest
 from yarnopp_cli.settings.queues import QUEUE_PREFIX as PREFIX
 from yarnopp_cli.settings.queues import CapacitySchedulerSettings
 from yarnopp_cli.views import applications as view
+from yarnopp_cli.views.explain.explanations import sentences
 
 from .rm_harness import TIMESTAMP, Cluster, asks, done, status
 from .test_rm_queues import two
@@ -134,7 +135,7 @@ def test_a_users_limit_a_queues_maximum_and_the_part_of_masters_are_told() -> No
     master = cluster.master(queue="a")
     assert len(master.allocate(asks(20, ONE)).allocated) == 4
     assert reasons(cluster, master.app_id) == [(ReasonCode.USER_LIMIT, "vcores", 1, 0, 4)]
-    assert "User ada has" in explained(cluster, master.app_id).sentence
+    assert "User ada has" in " ".join(sentences(explained(cluster, master.app_id)))
 
     full = Cluster(queues=two(50, maximum_capacity=50))
     full.node(total=Resource(4000, 8))

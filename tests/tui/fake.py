@@ -6,6 +6,7 @@ import dataclasses
 import threading
 from typing import Any
 
+from executor.causes import Cause, CauseKind
 from executor.records import (
     ContainerState,
     ContainerUsage,
@@ -81,18 +82,20 @@ def container(app: int, number: int, **changes: Any) -> ContainerReport:
         app_id(app),
         f"host1:{45454 + number % 2}",
         kind,
-        Resource(512, 1),
+        # the guaranteed ones of the first node, and its others, have all its vcores
+        Resource(512, 3 if kind is ExecutionType.GUARANTEED and number % 2 == 0 else 1),
         state=state,
         command=("/usr/bin/env", "simulate", "--step", str(number)),
         user="me",
         pid=20_000 + number if started else 0,
-        position=number // 3 + 1 if state is ContainerState.SCHEDULED else 0,
+        position=number // 6 + 1 if state is ContainerState.SCHEDULED else 0,
         allocated_at_ms=NOW - 1000 * (number * 7 + 9),
         queued_at_ms=NOW - 1000 * (number * 7 + 8),
         submitted_at_ms=NOW - 90_000,
         eligible_at_ms=NOW - 1000 * (number * 7 + 10),
         started_at_ms=started,
         paused_at_ms=NOW - 4000 if state is ContainerState.PAUSED else 0,
+        cause=Cause(CauseKind.PERSON, by="me") if state is ContainerState.PAUSED else None,
         log_directory=f"/nonexistent/{container_id(app, number)}",
         cgroup=f"/sys/fs/cgroup/yopp/{number}",
         usage=ContainerUsage(1.5 * number, (40 + 11 * number % 400) * MIB, 460 * MIB, 0.25, 0, 2, 1.0)

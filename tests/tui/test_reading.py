@@ -127,7 +127,7 @@ def test_the_row_under_the_cursor_is_said_in_full_on_every_screen() -> None:
         await driver.press("3", "j")
         await says(driver, app_id(1), "7 running, 4 queued, 1 paused, 12 done, 1 preempted")
         await driver.press("4", "G")
-        await says(driver, container_id(2, 11), "behind 3 in the queue, number 4 in the queue of host1:45455")
+        await says(driver, container_id(2, 11), "behind 1 in the queue, number 2 in the queue of host1:45455")
         await driver.press("5")
         await says(driver, "NodeUnhealthy (the disk is full, and it has been for an hour now)")
         await driver.press("2", "slash")

@@ -273,7 +273,8 @@ def test_sorting_by_measured_cpu_and_memory() -> None:
         await driver.press("C")
         assert "CPU▾" in driver.text
         history = driver.app.history
-        use = [history.cores(row.container_id) or -1.0 for row in table(driver).rows]
+        rows = table(driver).rows  # by what is used of the quota
+        use = [(history.cores(row.container_id) or -1.0) / row.resource.vcores for row in rows]
         assert use == sorted(use, reverse=True) and use[0] > 0
         await driver.press("C")
         assert "CPU▴" in driver.text

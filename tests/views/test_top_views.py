@@ -7,10 +7,13 @@ import dataclasses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from executor.records import ContainerState, ExecutionType, OpportunisticContainersStatus, Resource
+from executor.causes import Cause, CauseKind
+from executor.records import ContainerState, ExecutionType, Resource
 from tests.tui.fake import NOW, cluster, container, container_id, node
-from yarnopp_cli.views import consequences, waiting
+from yarnopp_cli.records.reports import ContainerReport, NodeState
 from yarnopp_cli.views.columns import matches
+from yarnopp_cli.views.explain import consequences
+from yarnopp_cli.views.explain.reasons import why
 from yarnopp_cli.views.picture import Picture
 from yarnopp_cli.views.text import fitted, short_megabytes, short_span, width
 from yarnopp_cli.views.top import frame, spark
@@ -87,24 +90,52 @@ def test_rates_lie_between_two_measurements_of_the_node_not_of_ours() -> None:
 
 
 def test_who_waits_is_told_for_what() -> None:
-    picture = cluster()
+    running = tuple(
+        container(9, number, state=ContainerState.RUNNING, resource=Resource(512, 1))
+        for number in (0, 2, 6, 12)
+    )
     queued = container(1, 2)
-    assert waiting.reason(queued, picture) == "waits for a vcore (0 free)"
-    paused = container(1, 2, state=ContainerState.PAUSED, diagnostics="x\nroom for a guaranteed container")
-    assert waiting.reason(paused, picture) == "room for a guaranteed container"
-    assert waiting.reason(dataclasses.replace(queued, state=ContainerState.RUNNING), picture) == ""
-    assert "never" in waiting.reason(dataclasses.replace(queued, resource=Resource(1, 9)), picture)
-    assert "not known" in waiting.reason(dataclasses.replace(queued, node_id="x:1"), picture)
+    nodes = (node(total=Resource(4096, 4)), node(45455))
+    picture = Picture(NOW, cluster().info, nodes, (*running, queued))
+    assert why(queued, picture) == "waits for a vcore (0 free)"
+    assert why(queued, picture, 12) == "no vcore free"
+    assert why(dataclasses.replace(queued, state=ContainerState.RUNNING), picture) == ""
+    assert why(dataclasses.replace(queued, resource=Resource(1, 9)), picture).startswith("never")
+    assert why(dataclasses.replace(queued, node_id="x:1"), picture) == "its node has gone"
+    lost = dataclasses.replace(picture, nodes=(node(state=NodeState.UNHEALTHY),))
+    assert why(queued, lost) == "its node is UNHEALTHY"
     roomy = dataclasses.replace(queued, node_id="host1:45455", position=1)
-    assert waiting.reason(roomy, picture) == "next: nothing is short"
-    assert waiting.reason(dataclasses.replace(roomy, position=3), picture) == "behind 2 in the queue"
-    assert "master" in waiting.reason(dataclasses.replace(queued, state=None), picture)
-    hungry = dataclasses.replace(queued, resource=Resource(16_000, 1))
-    assert "a vcore (0 free) and 15.6 GB of memory (7680 MB free)" in waiting.reason(hungry, picture)
+    assert why(roomy, picture) == "next: there is room for it"
+    assert why(dataclasses.replace(roomy, position=3), picture) == "behind 2 in the queue"
+    assert "master" in why(dataclasses.replace(queued, state=None), picture)
+    hungry = dataclasses.replace(queued, resource=Resource(4000, 1))
+    assert why(hungry, picture) == "waits for a vcore (0 free) and 4000 MB of memory (2048 MB free)"
+
+
+def test_each_cause_of_a_pause_is_told_in_full_and_in_sixteen_cells() -> None:
+    nodes = (node(),)
+    for kind in CauseKind:
+        paused = container(1, 2, state=ContainerState.PAUSED, cause=Cause(kind))
+        picture = Picture(NOW, cluster().info, nodes, (paused,))
+        assert why(paused, picture) and 0 < width(why(paused, picture, 16)) <= 16, kind
+    told = {
+        CauseKind.PERSON: "paused by hand",
+        CauseKind.MAKE_ROOM: "made room",
+        CauseKind.OUTSIDE_CPU: "machine is busy",
+        CauseKind.MACHINE_MEMORY: "memory is short",
+    }
+    for kind, short in told.items():
+        paused = container(1, 2, state=ContainerState.PAUSED, cause=Cause(kind))
+        assert why(paused, Picture(NOW, cluster().info, nodes, (paused,)), 16) == short
+
+
+def victims(report: ContainerReport, picture: Picture) -> list[str]:
+    found = consequences.promotion_in([report], picture)
+    return [one.container_id for each in found.preemptions for one in each.reports]
 
 
 def test_victims_are_the_newest_and_only_as_many_as_needed() -> None:
-    full = node(used=Resource(0, 0), opportunistic=OpportunisticContainersStatus(3, 1536, 8, 1))
+    full = node(used=Resource(0, 0), total=Resource(16384, 6))
     running = tuple(
         container(1, number, node_id=full.node_id, state=ContainerState.RUNNING, resource=Resource(512, 2),
                   execution_type=ExecutionType.OPPORTUNISTIC, started_at_ms=NOW - 1000 * number)
@@ -112,14 +143,11 @@ def test_victims_are_the_newest_and_only_as_many_as_needed() -> None:
     )  # fmt: skip
     waits = container(1, 2, node_id=full.node_id, resource=Resource(512, 3))
     picture = Picture(NOW, cluster().info, (full,), (*running, waits))
-    assert [one.container_id for one in consequences.victims(waits, picture)] == [
-        container_id(1, 11),
-        container_id(1, 12),
-    ]
+    assert victims(waits, picture) == [container_id(1, 11), container_id(1, 12)]
     told = consequences.promote([waits], picture)
-    assert "container 1.11, container 1.12" in told and "1.13" not in told
+    assert "container 1.11 and container 1.12" in told and "1.13" not in told
     big = dataclasses.replace(waits, resource=Resource(512, 9))
-    assert consequences.victims(big, Picture(NOW, cluster().info, (full,), (*running, big))) == []
+    assert victims(big, Picture(NOW, cluster().info, (full,), (*running, big))) == []
     assert "waits until a guaranteed one ends" in consequences.promote([big], picture)
 
 

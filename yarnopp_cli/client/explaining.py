@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import time
 
-from ..explain.containers import NodeSight, explain_container
+from ..explain.explanations import explain_container
+from ..explain.snapshot import snapshots
 from ..records.client_protocol import GetContainersRequest
 from ..records.explanation import Explanation
 from .local import YarnClient
@@ -17,14 +18,10 @@ def explain(client: YarnClient, identifier: str) -> Explanation:
     if not identifier.startswith("container_"):
         return client.explain(identifier)
     # A node's queue moves faster than the ResourceManager is told.
-    every = client.nodes()
-    known = client.containers(GetContainersRequest(finished=True), nodes=every)
+    nodes = client.nodes()
+    known = client.containers(GetContainersRequest(finished=True), nodes=nodes)
     report = next((one for one in known if one.container_id == identifier), None)
     if report is None:
         report = client.container(identifier)
-    node = next((one for one in every if one.node_id == report.node_id), None)
-    sight = None
-    if node is not None:
-        here = [one for one in known if one.node_id == node.node_id and one.finished_at_ms == 0]
-        sight = NodeSight(node, here, [one for one in known if one.finished_at_ms])
-    return explain_container(report, sight, time.time_ns() // 1_000_000)
+    here = snapshots(nodes, known).get(report.node_id)
+    return explain_container(report, here, time.time_ns() // 1_000_000)

@@ -1,1 +1,1 @@
-"""Why something waits, and when it may start. Pure."""
+"""Why something waits, and when it may start: values. ``views/explain`` makes the sentences. Pure."""

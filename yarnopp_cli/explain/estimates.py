@@ -1,4 +1,4 @@
-"""How long containers are expected to run, and so when those that wait may start. Pure.
+"""How long containers are expected to run, and so when those that wait may start, told of a cluster's reports. Pure.
 
 What a container's creator declared goes before what was measured: the median of its application's containers that
 have ended, else that of those on its node, else that of all. What is left of one that runs is that less what it has
@@ -13,28 +13,25 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from executor.core.estimates import Node, Pool, Running, Waiting, future
-from executor.records import ContainerState, Resource
+from executor.records import ContainerState, ExecutionType, Resource
 
+from ..records.explanation import (
+    BASES,
+    BY_NODE,
+    DECLARED,
+    OF_ALL,
+    OF_APPLICATION,
+    OF_NODE,
+    Expected,
+    Start,
+    Unknown,
+    UnknownStart,
+)
 from ..records.reports import ContainerReport
+from .snapshot import NodeSnapshot, needs_of
 
 BEYOND_MS = 1000
 """Twice the median of others and this much more: who has run longer is none of their kind."""
-
-DECLARED = "declared"
-OF_APPLICATION = "median-task-time"
-OF_NODE = "median-node-time"
-OF_ALL = "median-cluster-time"
-BY_NODE = "node-queue-wait"
-BASES = (DECLARED, OF_APPLICATION, OF_NODE, OF_ALL, BY_NODE)
-"""What an estimate rests on, the best first. BY_NODE: the node's own word on how long a newcomer would wait."""
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """A running time in all, in milliseconds; 0 where nothing is known. ``basis`` is one of BASES."""
-
-    ms: int = 0
-    basis: str = ""
 
 
 class Durations:
@@ -106,17 +103,6 @@ class Wanted:
     nodes: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """In how many milliseconds one may start. ``expected`` is what that rests on: the weakest basis of all that must
-    end before, and its running time. ``outlived`` are those of them that have run longer than was expected of them.
-    """
-
-    in_ms: int
-    expected: Expected
-    outlived: tuple[str, ...] = ()
-
-
 class _Tag(NamedTuple):
     """What the estimate has to be told of one that starts or ends."""
 
@@ -125,7 +111,7 @@ class _Tag(NamedTuple):
     late: bool = False
 
 
-def lane(
+def future_of(
     free: Resource,
     running: Sequence[ContainerReport],
     line: Sequence[ContainerReport],
@@ -146,15 +132,13 @@ def lane(
         expected = durations.of(one)
         known = bool(expected.ms) and not one.is_am
         left_ms = max(0, expected.ms - ran_ms(one, now_ms)) if known else None
-        tag = _Tag(one.container_id, expected)
-        waiting.append(Waiting(left_ms, needs_of(one), one.resource, tag))
+        waiting.append(Waiting(left_ms, needs_of(one), one.resource, _Tag(one.container_id, expected)))
     return Node(free, ends, waiting)
 
 
-def needs_of(report: ContainerReport) -> Resource:
-    """What one that waits needs: who stands still has kept its memory."""
-    size = report.resource
-    return size if report.state in (None, ContainerState.SCHEDULED) else Resource(0, size.vcores)
+def queue_of(here: NodeSnapshot, durations: Durations, now_ms: int) -> Node:
+    """A node's queue of opportunistic containers, and what they wait for."""
+    return future_of(here.free_for(ExecutionType.OPPORTUNISTIC), here.running, here.line, durations, now_ms)
 
 
 def starts(lanes: dict[str, Node], asked: Sequence[Wanted], wanted: frozenset[str]) -> dict[str, list[Start]]:
@@ -195,3 +179,47 @@ def weaker(one: Expected, other: Expected) -> Expected:
     if not one.basis or not other.basis:
         return other if other.basis else one
     return other if BASES.index(other.basis) >= BASES.index(one.basis) else one
+
+
+def first_and_last(here: NodeSnapshot, ids: Sequence[str], now_ms: int) -> tuple[Start | None, Start | None]:
+    """When the first and the last of some that wait at a node will probably start or go on; None where nothing can be
+    said. Where nothing is known of how long containers run, their share of what the node says of its queue.
+    """
+    first, last = ids[0], ids[-1]
+    lanes = {here.node.node_id: queue_of(here, Durations(here.finished), now_ms)}
+    found = starts(lanes, (), frozenset((first, last)))
+    if found:
+        return tuple(found[one][0] if one in found else None for one in (first, last))  # type: ignore[return-value]
+    wait, line = here.node.opportunistic.estimated_queue_wait_ms, [one.container_id for one in here.line]
+    if wait <= 0 or here.finished or any(one.duration_hint_ms for one in here.live) or first not in line:
+        return None, None
+    places = (line.index(first) + 1, line.index(last) + 1)
+    by_node = [Start(round(wait * place / (len(line) + 1)), Expected(0, BY_NODE)) for place in places]
+    return by_node[0], by_node[1]
+
+
+def start_of(report: ContainerReport, here: NodeSnapshot, now_ms: int) -> Start | None:
+    """When one that waits at a node will probably start or go on; None where nothing can be said."""
+    if report.execution_type is ExecutionType.OPPORTUNISTIC and here.pressed:
+        return None
+    return first_and_last(here, [report.container_id], now_ms)[0]
+
+
+def beyond_expected(here: NodeSnapshot, now_ms: int) -> Unknown | None:
+    """Which container on a node has run beyond all that is known."""
+    durations = Durations(here.finished)
+    for one in here.running:
+        expected = durations.of(one)
+        if not one.is_am and beyond(one, expected, now_ms):
+            return Unknown(UnknownStart.BEYOND_EXPECTED, one.container_id, ran_ms(one, now_ms), expected)
+    return None
+
+
+def why_unknown(report: ContainerReport, here: NodeSnapshot, now_ms: int) -> Unknown:
+    """Why nothing can be said of when one that waits at a node starts."""
+    if here.pressed:
+        return Unknown(UnknownStart.OTHER_PROGRAMS)
+    if (told := beyond_expected(here, now_ms)) is not None:
+        return told
+    known = Durations(here.finished).of(report).ms
+    return Unknown(UnknownStart.DURATION_OF_OTHERS if known else UnknownStart.NO_DURATION)

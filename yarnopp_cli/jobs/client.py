@@ -32,7 +32,6 @@ from ..records.client_protocol import (
     SubmitApplicationResponse,
     WaitForNodesRequest,
 )
-from ..records.explanation import ExplainRequest, ExplainResponse, Explanation
 from ..records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
 from ..records.requests import ANY, ApplicationSubmissionContext
 from ..rpc.blocking import Connection
@@ -40,6 +39,7 @@ from ..settings.applications import ApplicationSettings
 from ..views.text import number_of
 
 if TYPE_CHECKING:
+    from ..records.explanation import Explanation
     from ..settings.loading import Configuration
 
 ON_DEMAND = "on-demand"
@@ -231,6 +231,8 @@ class JobClient:
         """Why the application waits, as the RM sees it; None if it cannot be asked."""
         if self.connection is None:
             return None
+        from ..records.explanation import ExplainRequest, ExplainResponse
+
         try:
             found: ExplainResponse = self.connection.call("explain", ExplainRequest(application_id))
         except YoppError:

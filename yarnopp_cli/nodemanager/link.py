@@ -1,7 +1,7 @@
 """When a node speaks with its ResourceManager: connecting again, heartbeats, and how often (YARN's
 NodeStatusUpdaterImpl).
 
-Decision 11.16: a change is told at once, and the RM holds the answer to an idle heartbeat until it has
+A change is told at once, and the RM holds the answer to an idle heartbeat until it has
 something for the node, so that neither waits for the other's clock. At most two heartbeats are without an
 answer: one that waits at the RM and one on its way that supersedes it; changes that come meanwhile go
 together in the next. Pure: it knows only when, the NodeManager knows what.

@@ -2,8 +2,8 @@
 
 It embeds a ContainerScheduler, whose commands it passes on, and adds what a cluster needs: masters' and
 people's calls with their tokens, registration and heartbeats, the end of applications, and its own end. Pure:
-it reads no clock, file or socket. ``node_link`` decides when to speak with the ResourceManager,
-``node_containers`` what to tell it, ``node_calls`` what a token grants.
+it reads no clock, file or socket. ``link`` decides when to speak with the ResourceManager, ``containers`` what to
+tell it, ``service`` what a token grants.
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ from ..records.tracker_protocol import (
     UnRegisterNodeManagerRequest,
 )
 from ..settings.nodemanager import NodeManagerSettings
-from . import calls as node_calls
-from .calls import Grant
 from .containers import NodeContainers
 from .events import (
     AnnounceReady,
@@ -67,7 +65,7 @@ from .proxy.events import (
     UpstreamRefused,
 )
 from .reports import NodeFacts, NodeReporter
-from .service import ContainerService
+from .service import ContainerService, Grant, granted_by, spec_of
 
 Event = executor_events.Event | CallReceived | ConnectionLost | PagesServed | NodeEvent | ProxyEvent
 """Everything a NodeManager may be told."""
@@ -392,7 +390,7 @@ class NodeManager:
             )
             self._pass(event)
         for start in response.containers_to_start:
-            grant = node_calls.granted_by(start.container, start.application_id, start.user)
+            grant = granted_by(start.container, start.application_id, start.user)
             self._start_for_resource_manager(grant, start.launch_context)
         if self._proxy is not None and response.nodes_for_scheduling is not None:
             self._commands += self._proxy.nodes_changed(response.nodes_for_scheduling, self._now)
@@ -416,7 +414,7 @@ class NodeManager:
             context = self._proxy.force_through(context)
             self._commands += self._proxy.flush()
         try:
-            spec = node_calls.spec_of(grant, context, self._log_dir)
+            spec = spec_of(grant, context, self._log_dir)
         except YoppError as error:
             self._containers.reported(
                 ContainerStatus(

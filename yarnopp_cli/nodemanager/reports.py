@@ -1,6 +1,6 @@
 """What a node tells of itself: to the ResourceManager with each registration and heartbeat, and to people.
 
-It only reads the scheduler. Pure; when something is told is ``node_link``'s business.
+It only reads the scheduler. Pure; ``link`` decides when it is told.
 """
 
 from __future__ import annotations

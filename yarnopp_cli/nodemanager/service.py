@@ -1,11 +1,15 @@
 """What masters and people may ask of a node's containers: YARN's ContainerManagementProtocol.
 
-The NodeManager decides when a call is served; this says what comes of it. Pure, like all of ``core``.
+The NodeManager decides when a call is served; this says what comes of it: what a token grants, which container
+arrives, changes or ends, and what is refused (ContainerManagerImpl). Pure.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 from executor.causes import Cause, CauseKind, of_kind
 from executor.core.events import (
@@ -18,17 +22,134 @@ from executor.core.events import (
     Event,
 )
 from executor.core.scheduler import ContainerScheduler
-from executor.records import ContainerState, ContainerStatus
+from executor.records import ContainerSpec, ContainerState, ContainerStatus, ExecutionType, Resource
 
-from ..errors import InvalidStateError, YoppError
+from ..errors import ContainerNotFoundError, InvalidStateError, InvalidTokenError, YoppError
+from ..machine import tokens
 from ..records import container_protocol as protocol
-from ..records.requests import Token
-from . import calls as node_calls
-from .calls import Grant
+from ..records.requests import Container, ContainerLaunchContext, Token
 from .containers import NodeContainers
 
 BY_PERSON = "Container paused by a person."
 BY_MASTER = "Container killed by the ApplicationMaster."
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a verified container token says."""
+
+    container_id: str
+    application_id: str
+    user: str
+    resource: Resource
+    execution_type: ExecutionType
+    priority: int
+    version: int
+    waiting_since_ms: int = 0
+    least_vcores: int = 0
+
+
+def verified_grant(key: bytes, token: Token, node_id: str, now_ms: int) -> Grant:
+    """What ``token`` grants on this node.
+
+    Raises InvalidTokenError if it is forged, expired or another node's.
+    """
+    payload = tokens.verify(key, token, tokens.CONTAINER_TOKEN, now_ms=now_ms)
+    try:
+        if payload["node_id"] != node_id:
+            raise InvalidTokenError(
+                f"container {payload['container_id']} was not granted on this node",
+                because=f"its token is for {payload['node_id']}, and this is {node_id}",
+            )
+        return Grant(
+            container_id=str(payload["container_id"]),
+            application_id=str(payload["application_id"]),
+            user=str(payload.get("user", "")),
+            resource=Resource(int(payload["memory"]), int(payload["vcores"])),
+            execution_type=ExecutionType(payload["execution_type"]),
+            priority=int(payload.get("priority", 0)),
+            version=int(payload.get("version", 0)),
+            waiting_since_ms=int(payload.get("waiting_since_ms", 0)),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidTokenError("a container token lacks what it should say", because=repr(error)) from None
+
+
+def granted_by(container: Container, application_id: str, user: str) -> Grant:
+    """What a container that the RM itself hands over grants: it needs no token. It is a master, and weighs a vcore."""
+    return Grant(
+        container_id=container.id,
+        application_id=application_id,
+        user=user,
+        resource=container.resource,
+        execution_type=container.execution_type,
+        priority=container.priority,
+        version=container.version,
+        least_vcores=1,
+    )
+
+
+def spec_of(grant: Grant, context: ContainerLaunchContext, log_dir: str) -> ContainerSpec:
+    """What the executor is to run. Raises InvalidStateError for a launch context that nothing could run."""
+    check_context(context)
+    return ContainerSpec(
+        container_id=grant.container_id,
+        command=context.command,
+        resource=grant.resource,
+        execution_type=grant.execution_type,
+        priority=grant.priority,
+        environment=context.environment,
+        working_directory=context.working_directory,
+        files=context.files,
+        log_directory=f"{log_dir}/{grant.application_id}/{grant.container_id}",
+        application_id=grant.application_id,
+        user=grant.user,
+        version=grant.version,
+        timeout_ms=max(context.timeout_ms, 0),
+        duration_hint_ms=max(context.duration_hint_ms, 0),
+        waiting_since_ms=grant.waiting_since_ms,
+        own_account=context.own_account,
+        least_vcores=grant.least_vcores,
+    )
+
+
+def check_context(context: ContainerLaunchContext) -> None:
+    """Raise InvalidStateError if no process could be started from ``context``, whatever the machine."""
+    problem = ""
+    texts = (*context.command, *context.environment, *context.environment.values(), *context.files)
+    if not context.command or not context.command[0]:
+        problem = "it names no command"
+    elif any("\0" in text for text in (*texts, context.working_directory or "")):
+        problem = "it has a NUL byte, which no argument, variable or path can hold"
+    elif any(not name or "=" in name for name in context.environment):
+        problem = "the name of an environment variable is empty or has an equals sign"
+    elif any(not name or "/" in name or name in (".", "..") for name in context.files):
+        problem = "the name of a file to be written is not a plain name"
+    if problem:
+        raise InvalidStateError("the launch context cannot be run", because=problem)
+
+
+def failed(container_id: str, error: YoppError) -> protocol.FailedContainer:
+    """How one container of several is refused."""
+    message = f"{error.message}: {error.because}" if error.because else error.message
+    return protocol.FailedContainer(container_id, error.exception, message)
+
+
+def claimed_id(token: Token) -> str:
+    """The container id that a token, forged or not, speaks of, so that its refusal can name it; else ""."""
+    try:
+        claim: Any = json.loads(token.identifier)
+    except (ValueError, RecursionError):
+        return ""
+    found = claim.get("container_id", "") if isinstance(claim, dict) else ""
+    return found if isinstance(found, str) else ""
+
+
+def not_here(container_id: str, node_id: str) -> ContainerNotFoundError:
+    """YARN's refusal for a container of which this node knows nothing."""
+    return ContainerNotFoundError(
+        f"Container {container_id} is not handled by this NodeManager ({node_id})", sought=container_id
+    )
 
 
 class ContainerService:
@@ -62,14 +183,14 @@ class ContainerService:
         refused: list[protocol.FailedContainer] = []
         for item in request.containers:
             try:
-                grant = node_calls.verified_grant(key, item.token, self._node_id, now_ms)
+                grant = verified_grant(key, item.token, self._node_id, now_ms)
                 if self._scheduler.status(grant.container_id) is None:
                     self._check_wanted(grant)
-                    spec = node_calls.spec_of(grant, item.launch_context, self._log_dir)
+                    spec = spec_of(grant, item.launch_context, self._log_dir)
                     self._pass(ContainerScheduled(spec))
                 started.append(grant.container_id)
             except YoppError as error:
-                refused.append(node_calls.failed(node_calls.claimed_id(item.token), error))
+                refused.append(failed(claimed_id(item.token), error))
         return protocol.StartContainersResponse(tuple(started), tuple(refused))
 
     def _check_wanted(self, grant: Grant) -> None:
@@ -92,11 +213,11 @@ class ContainerService:
             try:
                 updated.append(self._update_container(token, key, now_ms))
             except YoppError as error:
-                refused.append(node_calls.failed(node_calls.claimed_id(token), error))
+                refused.append(failed(claimed_id(token), error))
         return protocol.UpdateContainersResponse(tuple(updated), tuple(refused))
 
     def _update_container(self, token: Token, key: bytes, now_ms: int) -> str:
-        grant = node_calls.verified_grant(key, token, self._node_id, now_ms)
+        grant = verified_grant(key, token, self._node_id, now_ms)
         before = self._live_status(grant.container_id)
         same = (grant.version, grant.execution_type, grant.resource)
         if same == (before.version, before.execution_type, before.resource):
@@ -128,8 +249,8 @@ class ContainerService:
             if self._scheduler.status(container_id) is not None:
                 stopped.append(container_id)
             else:
-                error = node_calls.not_here(container_id, self._node_id)
-                refused.append(node_calls.failed(container_id, error))
+                error = not_here(container_id, self._node_id)
+                refused.append(failed(container_id, error))
         return protocol.StopContainersResponse(tuple(stopped), tuple(refused))
 
     def container_statuses(
@@ -148,8 +269,8 @@ class ContainerService:
             if status is not None:
                 found.append(status)
             else:
-                error = node_calls.not_here(container_id, self._node_id)
-                missing.append(node_calls.failed(container_id, error))
+                error = not_here(container_id, self._node_id)
+                missing.append(failed(container_id, error))
         return protocol.GetContainerStatusesResponse(tuple(found), tuple(missing))
 
     def signal_container(self, request: protocol.SignalContainerRequest) -> protocol.ContainerStatusResponse:
@@ -210,13 +331,13 @@ class ContainerService:
     def _status_now(self, container_id: str) -> ContainerStatus:
         status = self._scheduler.status(container_id)
         if status is None:
-            raise node_calls.not_here(container_id, self._node_id)
+            raise not_here(container_id, self._node_id)
         return status
 
     def _live_status(self, container_id: str) -> ContainerStatus:
         status = self._scheduler.status(container_id)
         if status is None:
-            raise node_calls.not_here(container_id, self._node_id)
+            raise not_here(container_id, self._node_id)
         if status.state is ContainerState.DONE:
             raise InvalidStateError(
                 f"container {container_id} has ended",

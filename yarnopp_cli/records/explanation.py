@@ -1,10 +1,20 @@
-"""Why something waits, when it may start, and whether it ever can: the answer as plain data."""
+"""Why something waits, when it may start, and whether it ever can: the answer as plain data.
+
+A ``Reason`` is a value: programs read its code and its figures, people the sentence that ``views/explain`` makes of it.
+"""
 
 from __future__ import annotations
 
 import enum
+from dataclasses import field
 
 from executor.light import dataclass
+from executor.records import ExecutionType, Resource
+
+from .reports import ContainerReport, NodeReport
+
+VCORES, MEMORY, CONTAINERS = "vcores", "memoryMB", "containers"
+"""What a reason counts."""
 
 
 class ReasonCode(enum.StrEnum):
@@ -26,47 +36,279 @@ class ReasonCode(enum.StrEnum):
     PRESSURE = "PRESSURE"
 
 
+class ReasonKind(enum.StrEnum):
+    """What exactly it is. After each, the fields of ``Reason`` that belong to it beside the amounts."""
+
+    # Room at a node.
+    #: it needs more than is free; ``by``, ``holders``
+    SHORT = "SHORT"
+    #: guaranteed containers have been promised what a guaranteed one needs; ``where`` the node, ``by``, ``holders``
+    PROMISED = "PROMISED"
+    #: guaranteed containers have been promised all of a node; ``by``
+    NODE_FULL = "NODE_FULL"
+    #: the machine needs what nobody has; ``used`` is what is left to opportunistic containers
+    MACHINE_BUSY = "MACHINE_BUSY"
+    #: others are before it; ``by``
+    BEHIND = "BEHIND"
+    #: nothing is missing
+    NEXT = "NEXT"
+
+    # It is paused.
+    #: by a person; ``detail`` who
+    BY_PERSON = "BY_PERSON"
+    #: to make room for guaranteed containers; ``by``, ``holders``
+    MADE_ROOM = "MADE_ROOM"
+    #: processes outside yopp need the CPU
+    OUTSIDE_CPU = "OUTSIDE_CPU"
+    #: guaranteed containers use the CPU that it had on loan
+    LENT_CPU = "LENT_CPU"
+    #: the machine runs out of memory; ``free`` MB are available, ``needs`` are to stay so
+    MACHINE_MEMORY = "MACHINE_MEMORY"
+    #: others use the memory that it had on loan
+    LENT_MEMORY = "LENT_MEMORY"
+
+    # A limit; ``used`` of ``limit``.
+    #: of a queue; ``where`` its path
+    QUEUE_MAXIMUM = "QUEUE_MAXIMUM"
+    #: of a user in a queue; ``where``, ``detail`` the user
+    USER_LIMIT = "USER_LIMIT"
+    #: of masters in a queue; ``where``
+    MASTERS_LIMIT = "MASTERS_LIMIT"
+
+    # Nodes' queues; ``by`` are the nodes, ``size`` what is asked for.
+    #: there is neither room nor a place
+    QUEUES_FULL = "QUEUES_FULL"
+    #: their length is 0
+    QUEUES_OFF = "QUEUES_OFF"
+    #: nothing is queued before guaranteed containers that wait
+    QUEUES_CLOSED = "QUEUES_CLOSED"
+    #: a node's own queue is full
+    NODE_QUEUE_FULL = "NODE_QUEUE_FULL"
+
+    # No node is one where it may go.
+    #: there is none
+    NO_NODES = "NO_NODES"
+    #: ``detail`` is the label asked for, ``names`` are those that nodes have
+    NO_LABEL = "NO_LABEL"
+    #: ``names`` are on the master's blacklist
+    BLACKLISTED = "BLACKLISTED"
+    #: it may go to ``names`` only; ``by`` are the nodes
+    ELSEWHERE = "ELSEWHERE"
+    #: the place, label or blacklist of the ask excludes the node ``where``
+    EXCLUDED = "EXCLUDED"
+
+    # It never fits; ``size`` is what it needs.
+    #: into the node ``where``, which has ``limit`` in all
+    TOO_BIG_HERE = "TOO_BIG_HERE"
+    #: into any of the nodes ``by``, the largest of which has ``limit``
+    TOO_BIG = "TOO_BIG"
+    #: beside its own master, which holds ``used`` of the ``limit`` of ``where``
+    BESIDE_MASTER = "BESIDE_MASTER"
+
+    # The node ``where`` takes nothing new, or does not answer; ``detail`` its health report.
+    DRAINING = "DRAINING"
+    DRAINED = "DRAINED"
+    EXPIRED = "EXPIRED"
+    SHUT_DOWN = "SHUT_DOWN"
+    SILENT = "SILENT"
+    #: ``names`` has its state
+    UNUSABLE = "UNUSABLE"
+    #: it has gone, and its containers with it
+    GONE = "GONE"
+
+    # Somebody has to act first.
+    #: the master in the client has not registered
+    MASTER_IN_CLIENT = "MASTER_IN_CLIENT"
+    #: the master waits for a container
+    MASTER_WAITS = "MASTER_WAITS"
+    #: the master's container is on ``where`` and has not registered; ``by``
+    MASTER_STARTS = "MASTER_STARTS"
+    #: ``number`` were granted and not started; ``by``
+    NOT_STARTED = "NOT_STARTED"
+
+
+_CODES = {
+    ReasonCode.BEHIND: "BEHIND NEXT",
+    ReasonCode.PAUSED_BY_PERSON: "BY_PERSON",
+    ReasonCode.PAUSED_FOR: "MADE_ROOM LENT_CPU LENT_MEMORY",
+    ReasonCode.PRESSURE: "MACHINE_BUSY OUTSIDE_CPU MACHINE_MEMORY",
+    ReasonCode.QUEUE_CAPACITY: "QUEUE_MAXIMUM QUEUES_FULL QUEUES_OFF QUEUES_CLOSED NODE_QUEUE_FULL",
+    ReasonCode.USER_LIMIT: "USER_LIMIT",
+    ReasonCode.AM_PENDING: "MASTERS_LIMIT MASTER_IN_CLIENT MASTER_WAITS MASTER_STARTS NOT_STARTED",
+    ReasonCode.NO_NODE: "NO_NODES NO_LABEL BLACKLISTED ELSEWHERE EXCLUDED",
+    ReasonCode.TOO_BIG: "TOO_BIG_HERE TOO_BIG BESIDE_MASTER",
+    ReasonCode.NODE_DRAINING: "DRAINING DRAINED",
+    ReasonCode.NODE_LOST: "EXPIRED SHUT_DOWN GONE",
+    ReasonCode.NODE_UNUSABLE: "SILENT UNUSABLE",
+}
+_CODE_OF = {ReasonKind(kind): code for code, kinds in _CODES.items() for kind in kinds.split()}
+
+
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """Who has what is missing: so many containers of each type, the oldest of them and since when it has it."""
+
+    guaranteed: int = 0
+    opportunistic: int = 0
+    oldest: str = ""
+    since_ms: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One reason. Where it is about an amount: ``needs`` of ``resource`` ("vcores", "memoryMB", "containers"), of
-    which ``free`` of ``total`` is there. ``by`` are the ids of those who have it, or stand before. ``text`` says it in
-    words.
+    """One reason: a kind, and what belongs to it, as ``ReasonKind`` says.
+
+    Where it is about an amount: ``needs`` of ``resource`` (VCORES, MEMORY, CONTAINERS), of which ``free`` of ``total``
+    is there. ``by`` are the ids of those who have it, or stand before. ``number`` containers share it. ``resumed``:
+    what had paused it has let it go, and this is what it waits for since.
     """
 
-    code: ReasonCode
-    text: str
+    kind: ReasonKind
     resource: str = ""
     needs: int = 0
     free: int = 0
     total: int = 0
     by: tuple[str, ...] = ()
+    holders: Holders = Holders()
+    number: int = 1
+    where: str = ""
+    detail: str = ""
+    names: tuple[str, ...] = ()
+    size: Resource = Resource()
+    used: Resource = Resource()
+    limit: Resource = Resource()
+    resumed: bool = False
+
+    @property
+    def code(self) -> ReasonCode:
+        """The word that programs rely on."""
+        if self.kind in (ReasonKind.SHORT, ReasonKind.PROMISED, ReasonKind.NODE_FULL):
+            return ReasonCode.NO_MEMORY if self.resource == MEMORY else ReasonCode.NO_VCORES
+        return _CODE_OF[self.kind]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """``number`` containers of one application that wait at a node, or are paused there, for the same.
+
+    ``first`` is the id of the first of them, ``position`` its place in a queue of ``queue_length`` (0: they are
+    paused), ``size`` what it needs; ``equal``: they all need that. ``free`` of ``total`` is free at the node.
+    """
+
+    node_id: str
+    number: int
+    first: str
+    execution_type: ExecutionType
+    size: Resource
+    free: Resource
+    total: Resource
+    reasons: tuple[Reason, ...]
+    equal: bool = True
+    position: int = 0
+    queue_length: int = 0
+
+
+DECLARED = "declared"
+OF_APPLICATION = "median-task-time"
+OF_NODE = "median-node-time"
+OF_ALL = "median-cluster-time"
+BY_NODE = "node-queue-wait"
+BASES = (DECLARED, OF_APPLICATION, OF_NODE, OF_ALL, BY_NODE)
+"""What an estimate rests on, the best first. BY_NODE: the node's own word on how long a newcomer would wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A running time in all, in milliseconds; 0 where nothing is known. ``basis`` is one of BASES."""
+
+    ms: int = 0
+    basis: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """In how many milliseconds one may start. ``expected`` is what that rests on: the weakest basis of all that must
+    end before, and its running time. ``outlived`` are those of them that have run longer than was expected of them.
+    """
+
+    in_ms: int
+    expected: Expected
+    outlived: tuple[str, ...] = ()
+
+
+class UnknownStart(enum.StrEnum):
+    """Why there is no estimate."""
+
+    OTHER_PROGRAMS = "OTHER_PROGRAMS"
+    BEYOND_EXPECTED = "BEYOND_EXPECTED"
+    NO_DURATION = "NO_DURATION"
+    DURATION_OF_OTHERS = "DURATION_OF_OTHERS"
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Why there is no estimate: of BEYOND_EXPECTED, that ``container_id`` has run for ``ran_ms``, and others took
+    ``expected``.
+    """
+
+    why: UnknownStart
+    container_id: str = ""
+    ran_ms: int = 0
+    expected: Expected = Expected()
+
+
+class Act(enum.StrEnum):
+    """What a person can do about it. ``views/explain`` knows the command of each, and what it effects."""
+
+    UP = "UP"
+    DOCTOR = "DOCTOR"
+    EXPLAIN_FIRST = "EXPLAIN_FIRST"
+    RESUME_CONTAINER = "RESUME_CONTAINER"
+    PROMOTE_QUEUED = "PROMOTE_QUEUED"
+    PROMOTE_PAUSED = "PROMOTE_PAUSED"
+    PROMOTE_UNDER_PRESSURE = "PROMOTE_UNDER_PRESSURE"
+    KILL_QUEUED = "KILL_QUEUED"
+    KILL_PAUSED = "KILL_PAUSED"
+    KILL_APPLICATION = "KILL_APPLICATION"
+    MOVE_APPLICATION = "MOVE_APPLICATION"
+    SHOW_QUEUE = "SHOW_QUEUE"
+    LIST_NODES = "LIST_NODES"
+    RESUME_NODE = "RESUME_NODE"
+    ENLARGE_NODE = "ENLARGE_NODE"
+    START_NODE = "START_NODE"
+    SHOW_CONTAINERS = "SHOW_CONTAINERS"
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """What a person can type, and what that would do."""
+    """What a person can do, and to what; ``size`` is that which a node has to have."""
 
-    command: str
-    effect: str
+    act: Act
+    target: str = ""
+    size: Resource = Resource()
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What is the matter with ``id``. ``state`` is as shown to people, ``since_ms`` when it began (0: not known).
+    """What is the matter with ``id``. ``state`` is as shown to people, ``since_ms`` when it began (0: not known),
+    ``at_ms`` when this was so.
 
     ``satisfiable`` is false where waiting is in vain: nothing that is there now can ever serve it. ``position`` is its
-    place of ``queue_length`` (0: it is in no queue), ``queue_limit`` how many may wait there. ``estimated_start_ms`` is
-    0 where nothing is known, and never in the past; of an application it is its first container's, and
-    ``estimated_last_ms`` its last one's. ``estimate`` is what they rest on ("declared", "median-task-time", …),
-    ``outlived`` are containers that have run longer than was expected of them and have to end before. What waits, or
+    place of ``queue_length`` (0: it is in no queue), ``queue_limit`` how many may wait there. ``groups`` are those that
+    wait, node by node, ``ungrouped`` more wait on ``other_nodes``; ``outstanding`` are asked for and not granted.
+    ``start`` is that of the first that waits, ``last`` that of the last, ``unknown`` why there is none. What waits, or
     has waited, did so for ``waited_since_submit_ms`` since its application was submitted, ``waited_since_eligible_ms``
     since it was asked for; of an application that is its container that waits for longest. -1 where it is not known.
+
+    ``container`` or ``node`` is what is explained, ``free`` what is free at the node. ``counts`` are an application's
+    containers by state, or a node's: those that run by type, and the others by state. ``ended`` is how an application
+    ended.
     """
 
     id: str
     kind: str
     state: str
-    sentence: str
+    at_ms: int = 0
     since_ms: int = 0
     satisfiable: bool = True
     waits: bool = False
@@ -74,13 +316,43 @@ class Explanation:
     position: int = 0
     queue_length: int = 0
     queue_limit: int = -1
-    estimated_start_ms: int = 0
-    estimate: str = ""
+    groups: tuple[Group, ...] = ()
+    ungrouped: int = 0
+    other_nodes: int = 0
+    outstanding: int = 0
+    start: Start | None = None
+    last: Start | None = None
+    unknown: Unknown | None = None
     actions: tuple[Suggestion, ...] = ()
-    estimated_last_ms: int = 0
-    outlived: tuple[str, ...] = ()
     waited_since_submit_ms: int = -1
     waited_since_eligible_ms: int = -1
+    container: ContainerReport | None = None
+    node: NodeReport | None = None
+    free: Resource = Resource()
+    counts: dict[str, int] = field(default_factory=dict)
+    ended: str = ""
+
+    @property
+    def estimated_start_ms(self) -> int:
+        """When the first may start, in epoch milliseconds and never in the past; 0 where nothing is known."""
+        return self.at_ms + self.start.in_ms if self.start is not None else 0
+
+    @property
+    def estimated_last_ms(self) -> int:
+        """When the last may."""
+        return self.at_ms + self.last.in_ms if self.last is not None else 0
+
+    @property
+    def estimate(self) -> str:
+        """What both rest on, one of BASES; "" where nothing is known."""
+        best = self.last or self.start
+        return best.expected.basis if best is not None else ""
+
+    @property
+    def outlived(self) -> tuple[str, ...]:
+        """Containers that have run longer than was expected of them, and have to end before."""
+        best = self.last or self.start
+        return best.outlived if best is not None else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -242,6 +242,13 @@ class ContainerReport(ContainerFacts):
     submitted_at_ms: int = 0
     eligible_at_ms: int = 0
 
+    def waited_ms(self, since_ms: int, now_ms: int) -> int:
+        """How long after ``since_ms`` it started; where it never did, how long after it ended, or how long it has
+        waited until now. -1 where the beginning is not known, as of a container that only its node tells of.
+        """
+        ended = self.finished_at_ms if self.state is ContainerState.DONE else 0
+        return max(0, (self.started_at_ms or ended or now_ms) - since_ms) if since_ms else -1
+
 
 @dataclass(frozen=True, slots=True)
 class QueueAcl:

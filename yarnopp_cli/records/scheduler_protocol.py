@@ -7,6 +7,8 @@ from __future__ import annotations
 from executor.light import dataclass
 from executor.records import ExecutionType, Resource
 
+from .explanation import Reason
+
 PERCENTILES = (50, 75, 90, 95, 99)
 """Which percentiles of waiting times are told."""
 
@@ -49,23 +51,22 @@ class GetSchedulerFiguresResponse:
 
 @dataclass(frozen=True, slots=True)
 class NodeActivity:
-    """Why a node does not serve an ask now. ``accepted``: it could, and it is somebody else's turn."""
+    """Why a node does not serve an ask now; no reason: it could, and it is somebody else's turn."""
 
     node_id: str
-    diagnostic: str
-    accepted: bool = False
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RequestActivity:
-    """An outstanding ask. ``diagnostic`` is the limit of its queue or user that stands against it, "" for none."""
+    """An outstanding ask. ``limit`` is that of its queue or user that stands against it."""
 
     priority: int
     allocation_request_id: int
     execution_type: ExecutionType
     resource: Resource
     outstanding: int
-    diagnostic: str = ""
+    limit: Reason | None = None
     nodes: tuple[NodeActivity, ...] = ()
 
 

@@ -75,7 +75,7 @@ class NodeHeartbeatRequest:
 
 @dataclass(frozen=True, slots=True)
 class ContainerToStart:
-    """A container the RM itself starts: an application's master (decision 11.4)."""
+    """A container the RM itself starts: an application's master."""
 
     container: Container
     launch_context: ContainerLaunchContext

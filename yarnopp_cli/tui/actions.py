@@ -12,8 +12,9 @@ from executor.records import ContainerState, ExecutionType
 
 from ..errors import InvalidStateError, YoppError
 from ..records.reports import ContainerReport
-from ..views import consequences
 from ..views.containers import is_live
+from ..views.explain import consequences
+from ..views.explain.words import short_id
 from ..views.picture import Picture
 from .base import TopScreen
 from .source import DEMOTE, KILL, PAUSE, PROMOTE, RESUME
@@ -122,7 +123,7 @@ class ContainerActions(TopScreen):
 
     def _perform(self, action: str, reports: Sequence[ContainerReport]) -> None:
         act = self.top.source.act
-        calls = [(consequences.short_id(one.container_id), partial(act, action, one)) for one in reports]
+        calls = [(short_id(one.container_id), partial(act, action, one)) for one in reports]
         self.top.perform(f"{action} {counted(calls, 'containers')}", partial(all_of, calls))
 
 

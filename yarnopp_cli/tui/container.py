@@ -18,8 +18,8 @@ from ..errors import YoppError
 from ..records.history import GetEventsRequest, HistoryEvent
 from ..records.reports import ContainerReport
 from ..views.columns import Cell
-from ..views.consequences import short_id, suffix
 from ..views.containers import NodeFacts, exit_text, fields, is_live, shown_state
+from ..views.explain.words import short_id, suffix
 from ..views.picture import Picture
 from ..views.text import harmless, megabytes, repeats, shorten, span
 from ..views.top.spark import sparkline

@@ -12,8 +12,9 @@ from textual.binding import Binding, BindingType
 from ..records.history import HistoryEvent
 from ..records.reports import FINAL_STATES, ApplicationReport, ContainerReport, NodeReport, NodeState
 from ..views.columns import TopColumn
-from ..views.consequences import drain, kill_applications, short_id
 from ..views.events import subject
+from ..views.explain.consequences import drain, kill_applications
+from ..views.explain.words import short_id
 from ..views.picture import Picture
 from ..views.top import lines, tables
 from .actions import ACTIONS, EXPLAIN, LOG, STEER, ContainerActions, all_of, counted

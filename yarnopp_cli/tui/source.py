@@ -23,7 +23,7 @@ from ..records.history import GetEventsRequest, GetEventsResponse
 from ..records.reports import ContainerReport
 from ..records.requests import ContainerUpdateType, UpdateContainerRequest
 from ..views.containers import NodeFacts, is_live
-from ..views.explanation import lines as explanation_lines
+from ..views.explain.explanations import lines as explanation_lines
 from ..views.picture import HostFacts, Picture
 from ..views.text import number_of
 

@@ -18,7 +18,6 @@ from executor.records import (
 from executor.settings import ExecutorSettings
 
 from ..errors import EXIT_TRY_AGAIN
-from ..explain.waited import Waited, waited
 from ..records.reports import ContainerReport
 from . import causes
 from .columns import ID, MEGABYTES, NUMBER, SPAN, STATE, TIME, Column
@@ -234,7 +233,8 @@ def document(report: ContainerReport, now_ms: int, facts: NodeFacts | None = Non
     """One of the NodeManager's ContainerInfo; ours, and what the node measured, under ``yopp``."""
     usage = report.usage
     wall_ms = time_ms(report, now_ms) if report.started_at_ms else 0
-    times = waited(report, now_ms)
+    since_submit = report.waited_ms(report.submitted_at_ms, now_ms)
+    since_eligible = report.waited_ms(report.eligible_at_ms, now_ms)
     return {
         "id": report.container_id,
         "state": _yarn_state(report),
@@ -268,8 +268,8 @@ def document(report: ContainerReport, now_ms: int, facts: NodeFacts | None = Non
             "refusal": causes.document(report.refusal),
             "promotedAt": report.promoted_at_ms,
             "preemptions": report.preemptions,
-            "waitedSinceSubmitMs": times.since_submit if times.since_submit >= 0 else None,
-            "waitedSinceEligibleMs": times.since_eligible if times.since_eligible >= 0 else None,
+            "waitedSinceSubmitMs": since_submit if since_submit >= 0 else None,
+            "waitedSinceEligibleMs": since_eligible if since_eligible >= 0 else None,
             "expectedMs": report.duration_hint_ms,
             "position": report.position,
             "cgroup": report.cgroup,
@@ -327,7 +327,7 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
         ("Queued", timestamp(report.queued_at_ms)),
         ("Started", timestamp(report.started_at_ms)),
         ("Promoted", timestamp(report.promoted_at_ms) if report.promoted_at_ms else ""),
-        ("Waited", waited_line(waited(report, now_ms), is_am=report.is_am)),
+        ("Waited", _waited_line(report, now_ms)),
         ("Finished", timestamp(report.finished_at_ms)),
         ("Expected", f"{span(report.duration_hint_ms)}, as declared" if report.duration_hint_ms else ""),
         ("Logs", _log_lines(report)),
@@ -337,15 +337,15 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
     return [(name, value) for name, value in lines if value or name == "Diagnostics"]
 
 
-def waited_line(times: Waited, *, is_am: bool = False) -> str:
-    """Both waiting times; empty where neither is known."""
-    submit = (
-        f"{span(times.since_submit)} since its application was submitted" if times.since_submit >= 0 else ""
-    )
-    if is_am or times.since_eligible < 0:
+def _waited_line(report: ContainerReport, now_ms: int) -> str:
+    """Both waiting times; empty where neither is known. Nobody asks for a master but the submission itself."""
+    since_submit = report.waited_ms(report.submitted_at_ms, now_ms)
+    since_eligible = report.waited_ms(report.eligible_at_ms, now_ms)
+    submit = f"{span(since_submit)} since its application was submitted" if since_submit >= 0 else ""
+    if report.is_am or since_eligible < 0:
         return submit
-    eligible = f"{span(times.since_eligible)} since it was eligible (asked for by its master)"
-    return f"{eligible}, {submit}" if times.since_submit >= 0 else eligible
+    eligible = f"{span(since_eligible)} since it was eligible (asked for by its master)"
+    return f"{eligible}, {submit}" if submit else eligible
 
 
 def _state_line(report: ContainerReport, now_ms: int) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
+from ..explain.snapshot import NodeSnapshot, snapshots
 from ..records.reports import ApplicationReport, ClusterInfo, ContainerReport, NodeReport
 
 
@@ -21,7 +23,7 @@ class HostFacts:
     psi_memory: float = -1.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Picture:
     """``taken_at_ms`` is the epoch time that all ages in it are counted to."""
 
@@ -31,6 +33,11 @@ class Picture:
     containers: tuple[ContainerReport, ...] = ()
     applications: tuple[ApplicationReport, ...] = ()
     host: HostFacts = field(default_factory=HostFacts)
+
+    @cached_property
+    def snapshots(self) -> dict[str, NodeSnapshot]:
+        """Each node by its id, with what is on it."""
+        return snapshots(self.nodes, self.containers)
 
     def node(self, node_id: str) -> NodeReport | None:
         """The node of that id."""

@@ -35,10 +35,10 @@ from ..records.scheduler_protocol import GetActivitiesRequest
 from ..rpc.server import user_name
 from ..settings.applications import ApplicationSettings
 from ..settings.loading import Configuration
-from ..views import activities as activities_view
 from ..views import applications as application_view
 from ..views import cluster as cluster_view
 from ..views import nodes as node_view
+from ..views.explain import activities as activities_view
 from . import submitting
 from .calls import LocalCalls, call_daemon
 from .data import ClusterData, now_ms

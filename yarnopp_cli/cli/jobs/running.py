@@ -18,7 +18,6 @@ from ...jobs.loop import Left, MasterLoop, SignalWatch
 from ...masters.jobmaster import JobMaster
 from ...masters.messages import EndMaster, TaskReport
 from ...records.client_protocol import KillApplicationRequest, SubmitApplicationResponse
-from ...records.explanation import ReasonCode
 from ...records.jobs import JobSpec
 from ...records.reports import FINAL_STATES, ApplicationReport, FinalApplicationStatus
 from ...records.requests import ApplicationSubmissionContext, ContainerLaunchContext
@@ -251,9 +250,12 @@ def _never(client: JobClient, application_id: str, report: ApplicationReport | N
     if report is None or report.state in FINAL_STATES:
         return ""
     found = client.explain(application_id)
-    vain = found is not None and found.waits and not found.satisfiable
-    reasons = [one.text for one in found.reasons if one.code is ReasonCode.TOO_BIG] if found and vain else []
-    return "; ".join(reasons)
+    if found is None or not found.waits or found.satisfiable:
+        return ""
+    from ...records.explanation import ReasonCode
+    from ...views.explain.reasons import text
+
+    return "; ".join(text(one) for one in found.reasons if one.code is ReasonCode.TOO_BIG)
 
 
 def _as_it_begins(client: JobClient, application_id: str) -> ApplicationReport | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import NodeNotFoundError, UsageError, YoppError
 from ...records.explanation import Explanation
-from ...views import explanation as view
+from ...views.explain import explanations as view
 from ...views.text import timestamp
 from ..frame.command import command
 from ..frame.naming import applications, containers, is_container, nodes, spread, words

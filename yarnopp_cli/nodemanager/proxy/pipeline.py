@@ -74,26 +74,25 @@ class _Pending:
     blacklist: dict[str, bool] = field(default_factory=dict)
     dirty: bool = False
 
-    def add(self, request: AllocateRequest, *, first: bool = False) -> None:
-        """Take in what ``request`` says; with ``first`` as if it had been said before all else."""
-        later = replace_pending(self) if first else None
+    def add(self, request: AllocateRequest) -> None:
+        """Take in what ``request`` says."""
         for ask in request.asks:
             self.asks[key_of(ask), ask.resource_name, ask.execution_type_request.execution_type] = ask
         self.releases.update(dict.fromkeys(request.releases))
-        self.updates[:0] = request.updates if first else ()
-        if not first:
-            self.updates += request.updates
+        self.updates += request.updates
         self.blacklist.update(dict.fromkeys(request.blacklist_removals, False))
         self.blacklist.update(dict.fromkeys(request.blacklist_additions, True))
-        if later is not None:
-            self.asks.update(later.asks)
-            self.blacklist.update(later.blacklist)
         self.dirty = self.dirty or bool(request.asks or request.releases or request.updates or self.blacklist)
 
-
-def replace_pending(pending: _Pending) -> _Pending:
-    """A copy of what is said on matters where the last word counts."""
-    return _Pending(asks=dict(pending.asks), blacklist=dict(pending.blacklist))
+    def add_before(self, request: AllocateRequest) -> None:
+        """Take in what ``request`` says as if it had been said before all else."""
+        earlier = _Pending()
+        earlier.add(request)
+        self.asks = earlier.asks | self.asks
+        self.releases = earlier.releases | self.releases
+        self.updates = earlier.updates + self.updates
+        self.blacklist = earlier.blacklist | self.blacklist
+        self.dirty = self.dirty or earlier.dirty
 
 
 @dataclass(slots=True)
@@ -333,7 +332,7 @@ class Pipeline:
             if isinstance(request, DistributedSchedulingAllocateRequest):
                 request = request.request
             if isinstance(request, AllocateRequest):
-                self._pending.add(request, first=True)
+                self._pending.add_before(request)
         self._in_flight.clear()
         self._handshake_sent = False
 

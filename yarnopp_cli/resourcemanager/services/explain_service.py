@@ -8,12 +8,17 @@ from __future__ import annotations
 from itertools import islice
 
 from ...allocation.asks import Ask
-from ...explain.applications import ApplicationSight, Asked, counts_text, explain_application
-from ...explain.containers import NodeSight, explain_container
-from ...explain.estimates import Durations, Expected
-from ...explain.nodes import explain_node
+from ...explain.estimates import Durations
+from ...explain.explanations import (
+    ApplicationSnapshot,
+    Asked,
+    explain_application,
+    explain_container,
+    explain_node,
+)
+from ...explain.snapshot import NodeSnapshot
 from ...machine.calls import CallReceived
-from ...records.explanation import ExplainRequest, ExplainResponse, Explanation, Reason, ReasonCode
+from ...records.explanation import Expected, ExplainRequest, ExplainResponse, Explanation, Reason, ReasonKind
 from ...records.reports import ContainerReport, YarnApplicationState
 from ..context import RMContext
 from ..entities import RMApp, RMAppAttempt, RMNode
@@ -41,7 +46,7 @@ class ExplainService:
             explanation = self._application(app, now)
         else:
             node = context.node(name)
-            explanation = explain_node(self._sight(node, self._finished()), context.ms(now))
+            explanation = explain_node(self._snapshot(node, self._finished()), context.ms(now))
         context.reply(call.call_id, ExplainResponse(explanation))
 
     def _finished(self, app: RMApp | None = None) -> list[ContainerReport]:
@@ -54,9 +59,9 @@ class ExplainService:
             latest += islice(own, MOST_FINISHED)
         return [container_report(one, offset) for one in latest]
 
-    def _sight(self, node: RMNode, finished: list[ContainerReport]) -> NodeSight:
+    def _snapshot(self, node: RMNode, finished: list[ContainerReport]) -> NodeSnapshot:
         offset = self._context.identity.wall_offset
-        return NodeSight(
+        return NodeSnapshot(
             node_report(node, offset),
             [container_report(one, offset) for one in node.containers.values()],
             finished,
@@ -67,10 +72,8 @@ class ExplainService:
         context = self._context
         found = context.container(container_id)
         node = context.nodes.get(found.node.node_id)
-        sight = None if node is None else self._sight(node, self._finished(found.app))
-        return explain_container(
-            container_report(found, context.identity.wall_offset), sight, context.ms(now)
-        )
+        here = None if node is None else self._snapshot(node, self._finished(found.app))
+        return explain_container(container_report(found, context.identity.wall_offset), here, context.ms(now))
 
     # -- applications ----------------------------------------------------------------------------------------
 
@@ -78,40 +81,38 @@ class ExplainService:
         context, now_ms = self._context, self._context.ms(now)
         if app.ended:
             why = " ".join(app.diagnostics.split())
-            text = f"{app.id} has ended: {app.state.value} {app.final_status.value}" + (
-                f" ({why})." if why else "."
-            )
-            return Explanation(app.id, "application", app.state.value, text, since_ms=app.finished_ms)
+            ended = f"{app.state.value} {app.final_status.value}{f' ({why})' if why else ''}"
+            return Explanation(app.id, "application", app.state.value, now_ms, app.finished_ms, ended=ended)
         attempt, offset = app.attempt, context.identity.wall_offset
         finished = self._finished(app)
         durations = Durations(finished)
-        asked = self._asked(attempt, durations, now)
+        asked = self._asked(attempt, durations, why=True)
         containers = [container_report(one, offset) for one in attempt.containers.values()]
         outstanding = sum(one.number for one in asked) - (
             attempt.am_ask.outstanding if attempt.am_ask is not None else 0
         )
-        sight = ApplicationSight(
+        snapshot = ApplicationSnapshot(
             app.id,
             app.state.value,
-            counts_text(containers, outstanding),
             app.started_ms or app.submitted_ms,
             app.submitted_ms,
             containers,
             [
-                self._sight(node, finished)
+                self._snapshot(node, finished)
                 for node in context.nodes.values()
                 if not is_gone(node) or node.containers
             ],
             finished,
             asked,
             self._ahead(app, durations) if asked else [],
+            outstanding,
             self._master_reason(attempt) if app.state is YarnApplicationState.ACCEPTED else None,
         )
-        return explain_application(sight, now_ms)
+        return explain_application(snapshot, now_ms)
 
-    def _asked(self, attempt: RMAppAttempt, durations: Durations, now: float | None = None) -> list[Asked]:
-        """Outstanding asks, those of one shape, type and duration together: they wait for the same. ``now`` is for the
-        reasons; without it there are none.
+    def _asked(self, attempt: RMAppAttempt, durations: Durations, *, why: bool) -> list[Asked]:
+        """Outstanding asks, those of one shape, type and duration together: they wait for the same. ``why``: with the
+        reasons.
         """
         groups: dict[object, list[Ask]] = {}
         for ask in (*attempt.guaranteed_asks, *attempt.opportunistic_asks):
@@ -132,8 +133,8 @@ class ExplainService:
                     else durations.of_task(ask.request.duration_hint_ms, attempt.app.id),
                     min(one.waiting_since_ms or one.asked_ms for one in equals),
                     frozenset(node.node_id for node in self._asks.could_serve(attempt, ask)),
-                    tuple(self._asks.reasons(attempt, ask, now)) if now is not None else (),
-                    self._asks.limited(attempt, ask),
+                    tuple(self._asks.reasons(attempt, ask)) if why else (),
+                    self._asks.limit(attempt, ask) is not None,
                     attempt.app.leaf.path,
                 )
             )
@@ -145,17 +146,13 @@ class ExplainService:
         for other in self._context.live.values():
             if other is app:
                 break
-            found += [one for one in self._asked(other.attempt, durations) if not one.limited]
+            found += [one for one in self._asked(other.attempt, durations, why=False) if not one.limited]
         return found
 
     def _master_reason(self, attempt: RMAppAttempt) -> Reason:
         if attempt.app.unmanaged:
-            return Reason(ReasonCode.AM_PENDING, "its master, in the client, has not registered yet")
+            return Reason(ReasonKind.MASTER_IN_CLIENT)
         if attempt.am_container is None:
-            return Reason(ReasonCode.AM_PENDING, "its master waits for a container")
-        where = attempt.am_container.node.node_id
-        return Reason(
-            ReasonCode.AM_PENDING,
-            f"its master's container is on {where}, and the master has not registered yet",
-            by=(attempt.am_container.id,),
-        )
+            return Reason(ReasonKind.MASTER_WAITS)
+        container = attempt.am_container
+        return Reason(ReasonKind.MASTER_STARTS, by=(container.id,), where=container.node.node_id)

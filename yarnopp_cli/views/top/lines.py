@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from executor.records import ContainerState
 
+from ...explain.snapshot import is_waiting
 from ...records.history import HistoryEvent
 from ...records.reports import FINAL_STATES, ApplicationReport, ContainerReport, NodeReport, NodeState
 from ..applications import counts_text
 from ..columns import ACCENT, BAD, DIM, GOOD, STRONG, WARN, Cell, state_cell
 from ..containers import command_text, exit_text, is_live, shown_state
 from ..events import details, subject
+from ..explain.reasons import why
 from ..nodes import state_text
 from ..picture import Picture
 from ..text import harmless, number_of, short_span, shorten, timestamp, vcores, width
-from ..waiting import is_waiting, reason
 from .sampling import History
 from .spark import sparkline
 
@@ -144,7 +145,7 @@ def of_container(one: ContainerReport, picture: Picture) -> Told:
 
 
 def _why(one: ContainerReport, picture: Picture) -> Cell:
-    return Cell(reason(one, picture), WARN if one.state is not ContainerState.SCHEDULED else "")
+    return Cell(why(one, picture), WARN if one.state is not ContainerState.SCHEDULED else "")
 
 
 def of_waiting(one: ContainerReport, picture: Picture) -> Told:

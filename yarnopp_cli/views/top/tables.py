@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from executor.records import ContainerState, ExecutionType
 
+from ...explain.snapshot import is_waiting
 from ...records.history import EventKind, HistoryEvent
 from ...records.ids import dotted
 from ...records.reports import FINAL_STATES, ApplicationReport, ContainerReport, NodeReport, NodeState
@@ -28,12 +29,12 @@ from ..columns import (
     TopColumn,
     state_cell,
 )
-from ..consequences import suffix
 from ..containers import is_live, shown_state, since_ms
 from ..events import details, subject
+from ..explain.reasons import why
+from ..explain.words import suffix
 from ..picture import Picture
 from ..text import short_megabytes, short_span, timestamp, width
-from ..waiting import is_waiting, reason, short_reason
 from .sampling import History
 from .spark import bar, sparkline
 
@@ -351,8 +352,8 @@ def queue_columns(
     def needs(report: ContainerReport) -> Cell:
         return Cell(f"{short_megabytes(report.resource.memory)} {report.resource.vcores}c")
 
-    def why(report: ContainerReport) -> Cell:
-        return Cell(short_reason(report, picture, room))
+    def reason(report: ContainerReport) -> Cell:
+        return Cell(why(report, picture, room))
 
     return (
         common.node,
@@ -365,7 +366,7 @@ def queue_columns(
         TopColumn(
             "needs", "Needs", 8, needs, lambda one: (one.resource.memory, one.resource.vcores), numeric=True
         ),
-        TopColumn("reason", "Why it waits", _REASON, why, lambda one: reason(one, picture), flexible=True),
+        TopColumn("reason", "Why it waits", _REASON, reason, lambda one: why(one, picture), flexible=True),
     )
 
 

@@ -15,7 +15,8 @@ from ..records.explanation import Reason
 from ..records.jobs import JobSpec, PhaseSpec, TaskSpec
 from ..records.reports import ContainerReport, NodeReport, NodeState
 from ..records.requests import ANY
-from .containers import NodeSight, WhyPaused, beside_master, limit_of, queue_reasons, unusable, why_paused
+from .reasons import beside_master, unusable, why_queued
+from .snapshot import NodeSnapshot, needs_of, queue_limit, snapshots, sum_of, waits_for_room
 
 
 @dataclass(slots=True)
@@ -27,20 +28,28 @@ class Place:
     and ``reasons`` say why the first that would queue does not start, where none of the job starts there.
     """
 
-    node_id: str
-    total: Resource
+    here: NodeSnapshot
     guaranteed: Resource
     opportunistic: Resource
     queue_room: int
-    lent: Resource = Resource()
-    promised: Resource = Resource()
-    ahead: int = 0
-    sight: NodeSight | None = None
+    lent: Resource
+    promised: Resource
+    ahead: int
     reasons: tuple[Reason, ...] = ()
     starts: int = 0
     preempting: int = 0
     queued: int = 0
     master: Resource = Resource()
+
+    @property
+    def node_id(self) -> str:
+        """Its id."""
+        return self.here.node.node_id
+
+    @property
+    def total(self) -> Resource:
+        """What it has in all."""
+        return self.here.node.total
 
     def free(self) -> Resource:
         """What nobody has."""
@@ -55,7 +64,7 @@ class Place:
 @dataclass(slots=True)
 class Forecast:
     """``waiting`` find no node yet; ``impossible`` never will, ``because`` of their own master where that is why;
-    ``later`` are of phases that begin when others end.
+    ``later`` are of phases that begin when others end. ``refused``: opportunistic containers are switched off.
 
     ``held`` of those that wait do so for nodes that are there and large enough and take nothing new, as ``unusable``
     has it.
@@ -66,15 +75,15 @@ class Forecast:
     held: int = 0
     unusable: tuple[Reason, ...] = ()
     impossible: int = 0
-    because: str = ""
-    refused: str = ""
+    because: Reason | None = None
+    refused: bool = False
     later: int = 0
 
 
 def forecast(
     job: JobSpec,
     nodes: Sequence[NodeReport],
-    live: Sequence[ContainerReport] | None = None,
+    live: Sequence[ContainerReport],
     *,
     opportunistic: bool,
     minimum: Resource,
@@ -82,23 +91,14 @@ def forecast(
 ) -> Forecast:
     """Place the first phase of ``job``. ``minimum`` is the least and the step that containers are rounded up to.
 
-    ``live`` are the containers that are there; without them a node's own sums say what is taken. ``master`` is the
-    size of a detached job's master, which comes first and stays to the end.
+    ``live`` are the containers that are there. ``master`` is the size of a detached job's master, which comes first and
+    stays to the end.
     """
     first, *others = job.phases
-    here: dict[str, list[ContainerReport]] = {}
-    for one in live or ():
-        here.setdefault(one.node_id, []).append(one)
-    result = Forecast(
-        [
-            _place(node) if live is None else _seen(NodeSight(node, here.get(node.node_id, [])))
-            for node in nodes
-            if _serves(node)
-        ]
-    )
+    result = Forecast([_place(here) for here in snapshots(nodes, live).values() if _serves(here.node)])
     result.later = sum(len(phase.tasks) for phase in others)
     if not opportunistic and any(task.execution_type is ExecutionType.OPPORTUNISTIC for task in first.tasks):
-        result.refused = "opportunistic containers are switched off on this cluster"
+        result.refused = True
         return result
     if master is not None and not _put_master(result, _rounded(master, minimum)):
         result.waiting = len(first.tasks)
@@ -127,32 +127,21 @@ def _serves(node: NodeReport) -> bool:
     return node.state is NodeState.RUNNING and node.connected
 
 
-def _place(node: NodeReport) -> Place:
-    status = node.opportunistic
-    return Place(
-        node.node_id,
-        node.total,
+def _place(here: NodeSnapshot) -> Place:
+    """A node as ``explain`` sees it: whoever waits there and fits goes before what comes now."""
+    node, status = here.node, here.node.opportunistic
+    place = Place(
+        here,
         node.used,
-        Resource(status.memory_used, status.vcores_used),
-        max(0, limit_of(node) - status.queued),
+        (node.total - node.used - here.free).at_least_zero(),
+        max(0, queue_limit(node) - status.queued),
         Resource(status.lent_memory, status.lent_vcores),
+        sum_of(needs_of(one) for one in here.paused if not waits_for_room(one)),
+        len(here.queued),
     )
-
-
-def _seen(sight: NodeSight) -> Place:
-    """A node by what is on it, as ``explain`` sees it: whoever waits there and fits goes before what comes now."""
-    place = _place(sight.node)
-    place.sight = sight
-    place.opportunistic = (sight.node.total - sight.node.used - sight.free()).at_least_zero()
-    place.ahead = len(sight.queued())
-    stand = [one for one in sight.paused() if why_paused(one) is WhyPaused.PRESSURE]
-    place.promised = Resource(0, sum(one.resource.vcores for one in stand))
-    for one in sight.line():
-        needs = one.resource
-        if one.state is not ContainerState.SCHEDULED:  # it stands still, and has kept its memory
-            needs = Resource(0, needs.vcores)
-        if needs.fits_in(place.open()):
-            place.promised = place.promised + needs
+    for one in here.line:
+        if needs_of(one).fits_in(place.open()):
+            place.promised = place.promised + needs_of(one)
     return place
 
 
@@ -182,7 +171,7 @@ def _put(
     beside = [beside_master(size, one.master, one.total, one.node_id) for one in large]
     if all(beside):
         result.impossible += 1
-        result.because = next((one.text for one in beside if one is not None), result.because)
+        result.because = next((one for one in beside if one is not None), result.because)
         return
     large = [one for one, why in zip(large, beside, strict=True) if why is None]
     roomy = [one for one in large if size.fits_in(one.free())]
@@ -210,8 +199,8 @@ def _put(
         result.waiting += 1
         return
     place = min(queues, key=lambda one: (one.ahead + one.queued, -one.queue_room))
-    if place.sight is not None and not place.starts and not place.queued:
-        place.reasons = _why_queued(place.sight, size)
+    if not place.starts and not place.queued:
+        place.reasons = _why_queued(place.here, size)
     place.queued += 1
 
 
@@ -236,14 +225,11 @@ _MAY_COME_BACK = (
 )  # fmt: skip
 
 
-def _why_queued(sight: NodeSight, size: Resource) -> tuple[Reason, ...]:
+def _why_queued(here: NodeSnapshot, size: Resource) -> tuple[Reason, ...]:
     """What ``explain`` would say of a container of that size, once it waited there."""
-    node = sight.node
-    one = ContainerReport(
-        "", "", node.node_id, ExecutionType.OPPORTUNISTIC, size, state=ContainerState.SCHEDULED
-    )
-    ahead = [other.container_id for other in sight.queued()]
-    return tuple(queue_reasons(one, sight, ahead))
+    opportunistic, queues = ExecutionType.OPPORTUNISTIC, ContainerState.SCHEDULED
+    one = ContainerReport("", "", here.node.node_id, opportunistic, size, state=queues)
+    return tuple(why_queued(one, here, len(here.queued)))
 
 
 def _free_share(place: Place) -> float:

@@ -6,15 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from ..records.reports import FINAL_STATES, ApplicationReport
-from ..records.scheduler_protocol import (
+from ...records.reports import FINAL_STATES, ApplicationReport
+from ...records.scheduler_protocol import (
     ApplicationActivity,
     GetActivitiesResponse,
     NodeActivity,
     RequestActivity,
 )
+from .reasons import text
 
 GROUPS = ("DIAGNOSTIC",)
 ACTIONS = ("refresh", "get")
@@ -23,22 +25,24 @@ ACCEPTED, SKIPPED, REJECTED = "ACCEPTED", "SKIPPED", "REJECTED"
 
 def _nodes(nodes: Sequence[NodeActivity], *, grouped: bool) -> list[dict[str, Any]]:
     """A node each, or with ``grouped`` a line for all that say the same."""
+    told = [
+        (ACCEPTED, "there is room: it is others' turn")
+        if one.reason is None
+        else (SKIPPED, text(replace(one.reason, where="this node")))
+        for one in nodes
+    ]
     if not grouped:
         return [
-            {"nodeId": one.node_id, "allocationState": _state(one), "diagnostic": one.diagnostic}
-            for one in nodes
+            {"nodeId": one.node_id, "allocationState": state, "diagnostic": why}
+            for one, (state, why) in zip(nodes, told, strict=True)
         ]
     groups: dict[tuple[str, str], list[str]] = {}
-    for one in nodes:
-        groups.setdefault((_state(one), one.diagnostic), []).append(one.node_id)
+    for one, why in zip(nodes, told, strict=True):
+        groups.setdefault(why, []).append(one.node_id)
     return [
-        {"allocationState": state, "diagnostic": text, "count": len(names), "nodeIds": names}
-        for (state, text), names in groups.items()
+        {"allocationState": state, "diagnostic": why, "count": len(names), "nodeIds": names}
+        for (state, why), names in groups.items()
     ]
-
-
-def _state(one: NodeActivity) -> str:
-    return ACCEPTED if one.accepted else SKIPPED
 
 
 def _request(one: RequestActivity, *, grouped: bool) -> dict[str, Any]:
@@ -47,7 +51,7 @@ def _request(one: RequestActivity, *, grouped: bool) -> dict[str, Any]:
         "requestPriority": one.priority,
         "allocationRequestId": one.allocation_request_id,
         "allocationState": SKIPPED,
-        "diagnostic": f"{what}: {one.diagnostic}" if one.diagnostic else f"{what} wait",
+        "diagnostic": f"{what}: {text(one.limit)}" if one.limit is not None else f"{what} wait",
         "children": _nodes(one.nodes, grouped=grouped),
     }
 

@@ -1,0 +1,436 @@
+"""What is the matter with a container, a node or an application, and what can be done about it. Pure.
+
+They describe the rules of the schedulers and decide nothing. What they say of the time to come is ``estimates``' and
+marked so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from executor.causes import CauseKind
+from executor.core.estimates import Node
+from executor.records import ContainerState, ExecutionType, Resource
+
+from ..records.explanation import (
+    Act,
+    Expected,
+    Explanation,
+    Group,
+    Reason,
+    ReasonCode,
+    ReasonKind,
+    Start,
+    Suggestion,
+    Unknown,
+    UnknownStart,
+)
+from ..records.reports import ContainerReport, NodeReport, NodeState
+from .estimates import (
+    Durations,
+    Wanted,
+    beyond_expected,
+    first_and_last,
+    future_of,
+    queue_of,
+    start_of,
+    starts,
+    why_unknown,
+)
+from .reasons import MOST_NAMED, never_here, why_paused, why_queued, why_takes_nothing, why_waits
+from .snapshot import PAUSED, NodeSnapshot, begun, can_promise, queue_limit, sum_of, unpromised
+
+MOST_NODES = 3
+"""So many nodes with containers that wait are told of one by one."""
+LATE_MS = 3000
+"""A container that was granted so long ago, and not started, is told of."""
+_STAND = (*PAUSED, ContainerState.PAUSING)
+_VAIN = (ReasonCode.TOO_BIG, ReasonCode.NO_NODE)
+
+
+# -- containers -----------------------------------------------------------------------------------------------
+
+
+def explain_container(report: ContainerReport, here: NodeSnapshot | None, now_ms: int) -> Explanation:
+    """What is the matter with one container. ``here`` is its node, None where that is unknown."""
+    reasons = why_waits(report, here)
+    found = Explanation(
+        report.container_id,
+        "container",
+        report.state.value if report.state is not None else "ALLOCATED",
+        now_ms,
+        begun(report),
+        waits=bool(reasons),
+        reasons=tuple(reasons),
+        waited_since_submit_ms=report.waited_ms(report.submitted_at_ms, now_ms),
+        waited_since_eligible_ms=report.waited_ms(report.eligible_at_ms, now_ms),
+        container=report,
+    )
+    if report.state is ContainerState.DONE:
+        return replace(found, since_ms=report.finished_at_ms)
+    if here is None or (reasons and reasons[0].kind is ReasonKind.GONE):
+        lost = replace(found, state="LOST", since_ms=0, satisfiable=False, waits=True)
+        return replace(lost, actions=(Suggestion(Act.UP),))
+    if report.state is None:
+        end = Suggestion(Act.KILL_APPLICATION, report.application_id)
+        return replace(found, since_ms=report.allocated_at_ms, actions=(end,))
+    if report.state is ContainerState.SCHEDULED:
+        return _queued(found, report, here, now_ms)
+    return _paused(found, report, here, now_ms) if report.state in PAUSED else found
+
+
+def _queued(found: Explanation, report: ContainerReport, here: NodeSnapshot, now_ms: int) -> Explanation:
+    satisfiable = never_here(report, here) is None
+    start = start_of(report, here, now_ms) if satisfiable else None
+    unknown = why_unknown(report, here, now_ms) if satisfiable and start is None else None
+    group = _group([report], here, found.reasons)
+    return replace(
+        found,
+        state="QUEUED",
+        since_ms=report.queued_at_ms or report.allocated_at_ms,
+        satisfiable=satisfiable,
+        waits=True,
+        position=group.position,
+        queue_length=group.queue_length,
+        queue_limit=queue_limit(here.node),
+        groups=(group,),
+        start=start,
+        last=start,
+        unknown=unknown,
+        actions=tuple(_ways_out(report, here)),
+        node=here.node,
+    )
+
+
+def _paused(found: Explanation, report: ContainerReport, here: NodeSnapshot, now_ms: int) -> Explanation:
+    reason, name = found.reasons[0], report.container_id
+    start = None
+    actions = []
+    if reason.kind is ReasonKind.BY_PERSON:
+        actions = [Suggestion(Act.RESUME_CONTAINER, name)]
+    elif reason.resumed or reason.kind is ReasonKind.MADE_ROOM:
+        start = start_of(report, here, now_ms)
+        actions = [Suggestion(Act.PROMOTE_PAUSED, name)] if can_promise(here.node, report.resource) else []
+    else:
+        actions = [Suggestion(Act.PROMOTE_UNDER_PRESSURE, name)]
+    return replace(
+        found,
+        state="PAUSED",
+        since_ms=report.paused_at_ms,
+        groups=(_group([report], here, (reason,)),),
+        start=start,
+        last=start,
+        actions=(*actions, Suggestion(Act.KILL_PAUSED, name)),
+    )
+
+
+def _group(mine: Sequence[ContainerReport], here: NodeSnapshot, reasons: Iterable[Reason]) -> Group:
+    """Containers of one application that wait at one node for the same."""
+    first = mine[0]
+    return Group(
+        here.node.node_id,
+        len(mine),
+        first.container_id,
+        first.execution_type,
+        first.resource,
+        here.free,
+        here.node.total,
+        tuple(reasons),
+        all(one.resource == first.resource for one in mine),
+        here.queue.get(first.container_id, first.position),
+        len(here.queued),
+    )
+
+
+def _ways_out(report: ContainerReport, here: NodeSnapshot) -> list[Suggestion]:
+    """What can be done about one that queues, and helps."""
+    found, node = [], here.node
+    if report.execution_type is ExecutionType.OPPORTUNISTIC and can_promise(node, report.resource):
+        found.append(Suggestion(Act.PROMOTE_QUEUED, report.container_id))
+    if not report.resource.fits_in(node.total):
+        found.append(_enlarge(node, report.resource))
+    return [*found, Suggestion(Act.KILL_QUEUED, report.container_id)]
+
+
+def _enlarge(node: NodeReport, needs: Resource) -> Suggestion:
+    size = Resource(max(node.total.memory, needs.memory), max(node.total.vcores, needs.vcores))
+    return Suggestion(Act.ENLARGE_NODE, node.node_id, size)
+
+
+# -- nodes ----------------------------------------------------------------------------------------------------
+
+
+def explain_node(here: NodeSnapshot, now_ms: int) -> Explanation:
+    """What a node has, who has it, what waits there, and why it takes nothing more; ``start`` is that of the first in
+    its queue, ``last`` that of the last.
+    """
+    node, queue = here.node, here.queued
+    reasons = why_takes_nothing(here)
+    groups: tuple[Group, ...] = ()
+    start = last = None
+    if queue:
+        lacks = [one for one in why_queued(queue[0], here, 0) if one.kind is ReasonKind.SHORT]
+        reasons, groups = [*reasons, *lacks], (_group(queue[:1], here, lacks),)
+        if not here.pressed:
+            start, last = first_and_last(here, list(here.queue), now_ms)
+    return Explanation(
+        node.node_id,
+        "node",
+        node.state.value,
+        now_ms,
+        node.state_since_ms,
+        satisfiable=node.state in (NodeState.RUNNING, NodeState.UNHEALTHY, NodeState.DECOMMISSIONING),
+        waits=bool(queue),
+        reasons=tuple(reasons),
+        queue_length=len(queue),
+        queue_limit=queue_limit(node),
+        groups=groups,
+        start=start,
+        last=last,
+        actions=tuple(_node_actions(node, queue[0].container_id if queue else "")),
+        waited_since_submit_ms=max((one.waited_ms(one.submitted_at_ms, now_ms) for one in queue), default=-1),
+        waited_since_eligible_ms=max(
+            (one.waited_ms(one.eligible_at_ms, now_ms) for one in queue), default=-1
+        ),
+        node=node,
+        free=here.free,
+        counts=dict(
+            Counter(one.execution_type.value for one in here.running),
+            queued=len(queue),
+            paused=len(here.paused),
+        ),
+    )
+
+
+def _node_actions(node: NodeReport, first_queued: str) -> list[Suggestion]:
+    found = []
+    if node.state in (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED):
+        found.append(Suggestion(Act.RESUME_NODE, node.node_id))
+    elif node.state in (NodeState.LOST, NodeState.SHUTDOWN) or not node.connected:
+        found.append(Suggestion(Act.START_NODE, node.node_id))
+    elif node.state is NodeState.UNHEALTHY:
+        found.append(Suggestion(Act.DOCTOR))
+    if first_queued:
+        found.append(Suggestion(Act.EXPLAIN_FIRST, first_queued))
+    return [*found, Suggestion(Act.SHOW_CONTAINERS, node.node_id)]
+
+
+# -- applications ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Equal containers that an application has asked for and not been granted. ``nodes`` are the ids of those that
+    could serve it, ``duration`` how long each is expected to run. ``limited``: a limit of its queue stands against it.
+    """
+
+    number: int
+    resource: Resource
+    kind: ExecutionType
+    duration: Expected
+    asked_ms: int
+    nodes: frozenset[str]
+    reasons: tuple[Reason, ...] = ()
+    limited: bool = False
+    queue: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationSnapshot:
+    """An application that lives, its live containers, the nodes, what it has asked for, and what others before it
+    have. ``outstanding`` are asked for beside its master, ``master`` is why that does not work yet.
+    """
+
+    id: str
+    state: str
+    since_ms: int
+    submitted_ms: int
+    containers: Sequence[ContainerReport]
+    nodes: Sequence[NodeSnapshot]
+    finished: Sequence[ContainerReport]
+    asked: Sequence[Asked] = ()
+    ahead: Sequence[Asked] = ()
+    outstanding: int = 0
+    master: Reason | None = None
+
+
+Here = tuple[NodeSnapshot, list[ContainerReport]]
+
+
+def explain_application(app: ApplicationSnapshot, now_ms: int) -> Explanation:
+    """What is the matter with an application."""
+    queued, paused = _by_node(app, (ContainerState.SCHEDULED,)), _by_node(app, _STAND)
+    groups = [
+        _group(mine, here, why_queued(mine[0], here, here.queue[mine[0].container_id] - 1))
+        for here, mine in queued[:MOST_NODES]
+    ]
+    for here, mine in paused[:MOST_NODES]:
+        alike: dict[str, list[ContainerReport]] = {}
+        for one in mine:
+            alike.setdefault(one.cause.kind if one.cause is not None else "", []).append(one)
+        for several in alike.values():
+            reason = replace(why_paused(several, here), where=here.node.node_id)
+            groups.append(replace(_group(several, here, (reason,)), position=0))
+    found = [app.master] if app.master is not None else []
+    found += [reason for one in groups for reason in one.reasons]
+    late = [
+        one for one in app.containers
+        if one.state is None and not one.is_am and now_ms - one.allocated_at_ms > LATE_MS
+    ]  # fmt: skip
+    if late:
+        names = tuple(one.container_id for one in late[:MOST_NAMED])
+        found.append(Reason(ReasonKind.NOT_STARTED, by=names, number=len(late)))
+    found += [reason for ask in app.asked for reason in ask.reasons]
+    reasons = list(dict.fromkeys(found))
+    impossible = [any(one.code in _VAIN for one in ask.reasons) for ask in app.asked]
+    impossible += [never_here(one, here) is not None for here, mine in queued for one in mine]
+    start, last, unknown = _when(app, queued, now_ms)
+    times = [one.waited_ms(one.eligible_at_ms, now_ms) for _, mine in queued for one in mine]
+    times += [now_ms - one.asked_ms for one in app.asked if one.asked_ms]
+    best = min((one for one in groups if one.position), key=lambda one: one.position, default=None)
+    nodes = {here.node.node_id: here.node for here in app.nodes}
+    return Explanation(
+        app.id,
+        "application",
+        app.state,
+        now_ms,
+        app.since_ms,
+        satisfiable=not (impossible and all(impossible)),
+        waits=bool(reasons or queued or app.asked),
+        reasons=tuple(reasons),
+        position=best.position if best is not None else 0,
+        queue_length=best.queue_length if best is not None else 0,
+        queue_limit=queue_limit(nodes[best.node_id]) if best is not None else -1,
+        groups=tuple(groups),
+        ungrouped=sum(len(mine) for _, mine in queued[MOST_NODES:]),
+        other_nodes=len(queued[MOST_NODES:]),
+        outstanding=app.outstanding,
+        start=start,
+        last=last,
+        unknown=unknown,
+        actions=tuple(_application_actions(app, queued, reasons)),
+        waited_since_submit_ms=max(0, now_ms - app.submitted_ms) if times and app.submitted_ms else -1,
+        waited_since_eligible_ms=max(times, default=-1),
+        counts=dict(
+            Counter(_STATE_NAMES.get(one.state, "paused") for one in app.containers if not one.is_am)
+        ),
+    )
+
+
+_STATE_NAMES = {
+    None: "granted", ContainerState.SCHEDULED: "queued", ContainerState.LAUNCHING: "starting",
+    ContainerState.RUNNING: "running", ContainerState.KILLING: "ending",
+}  # fmt: skip
+
+
+def _by_node(app: ApplicationSnapshot, states: Sequence[ContainerState]) -> list[Here]:
+    """Its containers in these states, node by node, in the order of each one's queue; the node with most first."""
+    found = []
+    for here in app.nodes:
+        mine = [
+            one for one in app.containers if one.node_id == here.node.node_id and one.state in states
+        ]  # fmt: skip
+        if mine:
+            mine.sort(key=lambda one, queue=here.queue: (queue.get(one.container_id, 0), one.container_id))  # type: ignore[misc]
+            found.append((here, mine))
+    return sorted(found, key=lambda pair: -len(pair[1]))
+
+
+def _when(
+    app: ApplicationSnapshot, queued: Sequence[Here], now_ms: int
+) -> tuple[Start | None, Start | None, Unknown | None]:
+    """When the first and the last of what waits may start, or why that cannot be said; nothing at all where nothing
+    waits, or the reasons have said that it is in vain.
+    """
+    durations = Durations(app.finished)
+    ids = [one.container_id for _, mine in queued for one in mine]
+    hopeful = [ask for ask in app.asked if ask.nodes and not ask.limited]
+    total = len(ids) + sum(ask.number for ask in app.asked)
+    if not ids and (not hopeful or any(ask.limited for ask in app.asked)):
+        return None, None, None
+    pressed = [here for here in app.nodes if here.pressed]
+    found = _race(app, hopeful, durations, now_ms, ExecutionType.GUARANTEED)
+    if not pressed:
+        found += _race(app, hopeful, durations, now_ms, ExecutionType.OPPORTUNISTIC, ids)
+    if found:
+        first, last = min(found, key=lambda one: one.in_ms), max(found, key=lambda one: one.in_ms)
+        return first, last if len(found) == total else None, None
+    if queued:
+        here, mine = queued[0]
+        if len(ids) == total == 1 and (alone := start_of(mine[0], here, now_ms)) is not None:
+            return alone, alone, None
+        return (
+            None,
+            None,
+            Unknown(UnknownStart.OTHER_PROGRAMS) if pressed else why_unknown(mine[0], here, now_ms),
+        )
+    if pressed:
+        return None, None, Unknown(UnknownStart.OTHER_PROGRAMS)
+    told = [one for here in app.nodes if (one := beyond_expected(here, now_ms)) is not None]
+    return None, None, told[0] if told else Unknown(UnknownStart.NO_DURATION)
+
+
+def _race(
+    app: ApplicationSnapshot,
+    hopeful: Sequence[Asked],
+    durations: Durations,
+    now_ms: int,
+    kind: ExecutionType,
+    ids: Sequence[str] = (),
+) -> list[Start]:
+    """The starts of what queues, and behind it of asks of one type: those that others made before come first. For
+    guaranteed ones what opportunistic containers have is as good as free.
+    """
+    wanted = [one for one in hopeful if one.kind is kind]
+    if not wanted and not ids:
+        return []
+    lanes: dict[str, Node] = {}
+    for here in app.nodes:
+        if kind is ExecutionType.OPPORTUNISTIC:
+            lanes[here.node.node_id] = queue_of(here, durations, now_ms)
+        else:
+            holders = [one for one in here.live if one.execution_type is kind]
+            lanes[here.node.node_id] = future_of(unpromised(here.node), holders, (), durations, now_ms)
+    every = [("before", one) for one in app.ahead if one.kind is kind] + [("ask", one) for one in wanted]
+    asked = [
+        Wanted(f"{whose} {number}", one.number, one.resource, one.duration, one.nodes)
+        for number, (whose, one) in enumerate(every)
+    ]
+    keys = frozenset((*ids, *(one.key for one in asked if one.key.startswith("ask"))))
+    return [one for several in starts(lanes, asked, keys).values() for one in several]
+
+
+def _application_actions(
+    app: ApplicationSnapshot, queued: Sequence[Here], reasons: Sequence[Reason]
+) -> list[Suggestion]:
+    """What can be done, the most helpful first."""
+    found: list[Suggestion] = []
+    codes = {one.code for one in reasons}
+    if queued:
+        here, mine = queued[0]
+        found += [one for one in _ways_out(mine[0], here) if one.act is Act.PROMOTE_QUEUED]
+        found.append(Suggestion(Act.EXPLAIN_FIRST, mine[0].container_id))
+    by_person = [
+        one.container_id
+        for one in app.containers
+        if one.state in _STAND and one.cause is not None and one.cause.kind is CauseKind.PERSON
+    ]
+    if by_person:
+        found.append(Suggestion(Act.RESUME_CONTAINER, " ".join(by_person[:3])))
+    drained = [one.by[0] for one in reasons if one.code is ReasonCode.NODE_DRAINING and one.by]
+    found += [Suggestion(Act.RESUME_NODE, one) for one in drained[:1]]
+    if ReasonCode.NO_NODE in codes:
+        found.append(Suggestion(Act.LIST_NODES))
+    vain = [one for one in app.asked if any(why.code is ReasonCode.TOO_BIG for why in one.reasons)]
+    if vain and app.nodes:
+        largest = max((here.node for here in app.nodes), key=lambda node: node.total)
+        needs = vain[0].resource
+        if needs.fits_in(largest.total):  # so it is its own master that is in the way
+            needs = needs + sum_of(one.resource for one in app.containers if one.is_am)
+        found.append(_enlarge(largest, needs))
+    limited = [one.queue for one in app.asked if one.limited]
+    if limited:
+        found += [Suggestion(Act.SHOW_QUEUE, limited[0]), Suggestion(Act.MOVE_APPLICATION, app.id)]
+    return [*found, Suggestion(Act.KILL_APPLICATION, app.id)]

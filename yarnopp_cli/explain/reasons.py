@@ -1,0 +1,243 @@
+"""Why a container does not run, why a node takes nothing, why an ask is not served: reasons as values. Pure.
+
+They describe the rules of the schedulers and decide nothing. The ResourceManager finds them from what it knows, the
+command line and ``yopp top`` from the nodes' fresher figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from executor.causes import Cause, CauseKind
+from executor.records import ContainerState, ExecutionType, Resource
+
+from ..records.explanation import CONTAINERS, MEMORY, VCORES, Reason, ReasonKind
+from ..records.reports import ContainerReport, NodeReport, NodeState
+from .snapshot import NodeSnapshot, holders_of, queue_limit, sum_of, unpromised
+
+MOST_NAMED = 20
+"""So many ids, at most, does a reason name."""
+_MIB = 1 << 20
+
+
+def ids_of(reports: Sequence[ContainerReport]) -> tuple[str, ...]:
+    """The first of their ids."""
+    return tuple(one.container_id for one in reports[:MOST_NAMED])
+
+
+def why_waits(report: ContainerReport, here: NodeSnapshot | None) -> list[Reason]:
+    """Why a container does not run; nothing for one that runs or has ended. ``here`` is its node, None where that is
+    unknown.
+    """
+    if report.state is ContainerState.DONE:
+        return []
+    if here is None or here.node.state in (NodeState.LOST, NodeState.SHUTDOWN):
+        return [Reason(ReasonKind.GONE, where=report.node_id)]
+    if report.state is None:
+        return [Reason(ReasonKind.NOT_STARTED, by=(report.container_id,)), *unusable(here.node)]
+    if report.state is ContainerState.SCHEDULED:
+        place = here.queue.get(report.container_id, report.position)
+        return why_queued(report, here, max(0, place - 1))
+    if report.state in (ContainerState.PAUSED, ContainerState.PAUSING, ContainerState.RESUMING):
+        return [why_paused([report], here), *unusable(here.node)]
+    return []
+
+
+def why_queued(report: ContainerReport, here: NodeSnapshot, ahead: int) -> list[Reason]:
+    """Why one that queues behind ``ahead`` others does not start: what is missing, who is before it, what is the matter
+    with its node."""
+    if (never := never_here(report, here)) is not None:
+        return [never]
+    reasons = shortages(report.resource, here, memory_of_paused=True)
+    if not reasons:
+        reasons = machine_busy(report.resource, here, report.execution_type)
+    if ahead:
+        before = ids_of(here.queued[:ahead])
+        reasons.append(Reason(ReasonKind.BEHIND, CONTAINERS, 1, 0, len(here.queued), before, number=ahead))
+    return [*reasons, *unusable(here.node)]
+
+
+def shortages(needs: Resource, here: NodeSnapshot, *, memory_of_paused: bool = False) -> list[Reason]:
+    """What is missing of vcores and of memory, and who has it; the oldest first."""
+    free, total, found = here.free, here.node.total, []
+    if needs.vcores > free.vcores:
+        having = [one for one in here.running if one.resource.vcores]
+        found.append(_short(VCORES, needs.vcores, free.vcores, total.vcores, having))
+    if needs.memory > free.memory:
+        every = [*here.running, *here.paused] if memory_of_paused else here.running
+        having = [one for one in every if one.resource.memory]
+        found.append(_short(MEMORY, needs.memory, free.memory, total.memory, having))
+    return found
+
+
+def _short(resource: str, needs: int, free: int, total: int, having: Sequence[ContainerReport]) -> Reason:
+    return Reason(ReasonKind.SHORT, resource, needs, free, total, ids_of(having), holders_of(having))
+
+
+def lacking(kind: ReasonKind, needs: Resource, free: Resource, total: Resource) -> Reason:
+    """A reason about the one of vcores and memory of which less is free than is needed; vcores where it is both."""
+    if needs.vcores > free.vcores:
+        return Reason(kind, VCORES, needs.vcores, free.vcores, total.vcores)
+    return Reason(kind, MEMORY, needs.memory, free.memory, total.memory)
+
+
+def machine_busy(needs: Resource, here: NodeSnapshot, kind: ExecutionType) -> list[Reason]:
+    """That the machine needs what nobody has, where that is so."""
+    left = here.free_for(kind)
+    if needs.fits_in(left):
+        return []
+    return [replace(lacking(ReasonKind.MACHINE_BUSY, needs, left, here.node.total), used=left)]
+
+
+def why_paused(alike: Sequence[ContainerReport], here: NodeSnapshot) -> Reason:
+    """Why containers that were paused for the same cause do not run."""
+    cause = alike[0].cause or Cause(CauseKind.MAKE_ROOM)
+    if cause.kind is CauseKind.RESUMED:
+        return replace(_since_resumed(alike[0], here), detail=cause.by, number=len(alike), resumed=True)
+    return replace(_reason_of(cause, alike[0], here), number=len(alike))
+
+
+def _reason_of(cause: Cause, report: ContainerReport, here: NodeSnapshot) -> Reason:
+    needs, free, total = Resource(0, report.resource.vcores), here.free, here.node.total
+    match cause.kind:
+        case CauseKind.PERSON:
+            return Reason(ReasonKind.BY_PERSON, detail=cause.by, by=(report.container_id,))
+        case CauseKind.OUTSIDE_CPU:
+            room = here.free_for(report.execution_type)
+            found = lacking(
+                ReasonKind.OUTSIDE_CPU, Resource(0, max(needs.vcores, room.vcores + 1)), room, total
+            )
+            return replace(found, needs=needs.vcores)
+        case CauseKind.MACHINE_MEMORY:
+            least, left = cause.limit // _MIB, cause.measured // _MIB
+            return Reason(ReasonKind.MACHINE_MEMORY, MEMORY, least, left, total.memory)
+        case CauseKind.LENT_MEMORY:
+            return Reason(ReasonKind.LENT_MEMORY, MEMORY, report.resource.memory, free.memory, total.memory)
+        case CauseKind.LENT_CPU:
+            kind = ReasonKind.LENT_CPU
+        case _:
+            kind = ReasonKind.MADE_ROOM
+    having = [one for one in here.running if one.resource.vcores]
+    holders = [one for one in having if one.execution_type is ExecutionType.GUARANTEED] or having
+    amounts = (needs.vcores, free.vcores, total.vcores)
+    return Reason(kind, VCORES, *amounts, ids_of(holders), holders_of(holders))
+
+
+def _since_resumed(report: ContainerReport, here: NodeSnapshot) -> Reason:
+    """What one that may go on still waits for: who has its vcores, what the machine needs, who is before it."""
+    needs = Resource(0, report.resource.vcores)
+    for found in (*shortages(needs, here), *machine_busy(needs, here, report.execution_type)):
+        return found
+    ahead = [one for one in here.queued if one.execution_type is ExecutionType.GUARANTEED]
+    if ahead:
+        return Reason(ReasonKind.BEHIND, by=ids_of(ahead), holders=holders_of(ahead))
+    return Reason(ReasonKind.NEXT)
+
+
+def too_big(needs: Resource, nodes: Sequence[tuple[str, Resource]], kind: ReasonKind) -> Reason:
+    """Nothing that is there can ever hold it; ``nodes`` are the ids and what each has in all."""
+    largest = max(
+        (total for _, total in nodes),
+        key=lambda one: (needs.memory <= one.memory, needs.vcores <= one.vcores, one),
+    )
+    name, wanted, total = (
+        (MEMORY, needs.memory, largest.memory)
+        if needs.memory > largest.memory
+        else (VCORES, needs.vcores, largest.vcores)
+    )
+    ids = tuple(node_id for node_id, _ in nodes[:MOST_NAMED])
+    return Reason(kind, name, wanted, 0, total, ids, where=ids[0], size=needs, limit=largest)
+
+
+def beside_master(needs: Resource, master: Resource, total: Resource, where: str) -> Reason | None:
+    """Why a container never fits on ``where`` beside its own application's master, which lives for as long as it; None
+    where it does, or where the node is too small even without it."""
+    left = (total - master).at_least_zero()
+    if needs.fits_in(left) or not needs.fits_in(total):
+        return None
+    name, wanted, free, of = (
+        (MEMORY, needs.memory, left.memory, total.memory)
+        if needs.memory > left.memory
+        else (VCORES, needs.vcores, left.vcores, total.vcores)
+    )
+    kind = ReasonKind.BESIDE_MASTER
+    return Reason(kind, name, wanted, free, of, where=where, size=needs, used=master, limit=total)
+
+
+def never_here(report: ContainerReport, here: NodeSnapshot) -> Reason | None:
+    """Why one that waits at a node can never start there: too large for it, or for what its own master leaves of it."""
+    node = here.node
+    if not report.resource.fits_in(node.total):
+        return too_big(report.resource, [(node.node_id, node.total)], ReasonKind.TOO_BIG_HERE)
+    if report.is_am:
+        return None
+    of = report.application_id
+    master = sum_of(one.resource for one in here.live if one.is_am and one.application_id == of)
+    return beside_master(report.resource, master, node.total, node.node_id)
+
+
+_STATES = {
+    NodeState.DECOMMISSIONING: ReasonKind.DRAINING,
+    NodeState.DECOMMISSIONED: ReasonKind.DRAINED,
+    NodeState.LOST: ReasonKind.EXPIRED,
+    NodeState.SHUTDOWN: ReasonKind.SHUT_DOWN,
+}
+
+
+def unusable(node: NodeReport) -> list[Reason]:
+    """Why a node takes nothing new, or does not answer; nothing where it works."""
+    if node.state is NodeState.RUNNING and node.connected:
+        return []
+    silent = node.state is NodeState.RUNNING
+    kind = ReasonKind.SILENT if silent else _STATES.get(node.state, ReasonKind.UNUSABLE)
+    about = {"where": node.node_id, "detail": node.health_report, "names": (node.state.value,)}
+    return [Reason(kind, by=(node.node_id,), **about)]  # type: ignore[arg-type]
+
+
+def promised(
+    needs: Resource, node_id: str, free: Resource, total: Resource, holders: Sequence[ContainerReport]
+) -> list[Reason]:
+    """Guaranteed containers have been promised what a guaranteed one needs of a node; nothing where they have not."""
+    found = []
+    for name, wanted, left, of in (
+        (VCORES, needs.vcores, free.vcores, total.vcores),
+        (MEMORY, needs.memory, free.memory, total.memory),
+    ):
+        if wanted > left:
+            having = [
+                one for one in holders if (one.resource.memory if name == MEMORY else one.resource.vcores)
+            ]
+            about = (ids_of(having), holders_of(having))
+            found.append(Reason(ReasonKind.PROMISED, name, wanted, left, of, *about, where=node_id))
+    return found
+
+
+def why_not_promised(report: ContainerReport, here: NodeSnapshot) -> list[Reason]:
+    """Why a node cannot promise a container its resources yet; nothing where it can."""
+    guaranteed = [one for one in here.live if one.execution_type is ExecutionType.GUARANTEED]
+    holders = sorted(guaranteed, key=lambda one: one.allocated_at_ms)
+    node = here.node
+    return promised(report.resource, node.node_id, unpromised(node), node.total, holders)
+
+
+def why_takes_nothing(here: NodeSnapshot) -> list[Reason]:
+    """Why a node takes nothing, or no more of a type."""
+    node, found = here.node, unusable(here.node)
+    if found:
+        return found
+    if here.pressed:
+        room = here.free_for(ExecutionType.OPPORTUNISTIC)
+        short_of_vcores = Resource(0, room.vcores + 1) if node.opportunistic.lent_vcores < 0 else Resource()
+        busy = lacking(ReasonKind.MACHINE_BUSY, short_of_vcores, room, node.total)
+        found.append(replace(busy, needs=1, used=room))
+    queued, limit = node.opportunistic.queued, queue_limit(node)
+    if queued >= limit and here.queued:
+        amounts = (1, max(0, limit - queued), limit)
+        found.append(Reason(ReasonKind.NODE_QUEUE_FULL, CONTAINERS, *amounts, number=queued))
+    left = unpromised(node)
+    if not left.vcores or not left.memory:
+        holders = [one for one in here.running if one.execution_type is ExecutionType.GUARANTEED]
+        name, total = (MEMORY, node.total.memory) if left.vcores else (VCORES, node.total.vcores)
+        found.append(Reason(ReasonKind.NODE_FULL, name, 1, 0, total, ids_of(holders), holders_of(holders)))
+    return found

@@ -1,0 +1,154 @@
+"""A node and what is on it at one moment: what every explanation and forecast looks at. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from executor.causes import CauseKind
+from executor.records import ContainerState, ExecutionType, Resource
+
+from ..records.explanation import Holders
+from ..records.reports import ContainerReport, NodeReport, NodeState
+
+RUNS = (ContainerState.RUNNING, ContainerState.LAUNCHING, ContainerState.PAUSING, ContainerState.KILLING)
+PAUSED = (ContainerState.PAUSED, ContainerState.RESUMING)
+WAITS = (ContainerState.SCHEDULED, ContainerState.PAUSING, *PAUSED)
+_ROOM = (CauseKind.MAKE_ROOM, CauseKind.RESUMED)
+
+
+def is_waiting(report: ContainerReport) -> bool:
+    """Whether it wants to run and does not: queued, paused, or not yet spoken of by its node."""
+    return report.state is None or report.state in WAITS
+
+
+def waits_for_room(report: ContainerReport) -> bool:
+    """Whether one that is paused goes on by itself as soon as there is room."""
+    return report.cause is None or report.cause.kind in _ROOM
+
+
+def needs_of(report: ContainerReport) -> Resource:
+    """What one that waits needs: one that is paused has kept its memory."""
+    size = report.resource
+    return size if report.state in (None, ContainerState.SCHEDULED) else Resource(0, size.vcores)
+
+
+def begun(report: ContainerReport) -> int:
+    """When it began to hold what it has."""
+    return report.resumed_at_ms or report.started_at_ms or report.queued_at_ms or report.allocated_at_ms
+
+
+def sum_of(resources: Iterable[Resource]) -> Resource:
+    """All of them together."""
+    total = Resource()
+    for one in resources:
+        total = total + one
+    return total
+
+
+def holders_of(reports: Sequence[ContainerReport]) -> Holders:
+    """Containers that have what another one needs."""
+    if not reports:
+        return Holders()
+    oldest = min(reports, key=begun)
+    guaranteed = sum(one.execution_type is ExecutionType.GUARANTEED for one in reports)
+    return Holders(guaranteed, len(reports) - guaranteed, oldest.container_id, begun(oldest))
+
+
+def unpromised(node: NodeReport) -> Resource:
+    """What guaranteed containers have not been promised of a node."""
+    return (node.total - node.used).at_least_zero()
+
+
+def can_promise(node: NodeReport, size: Resource) -> bool:
+    """Whether a node could promise a container its resources now."""
+    return node.state is NodeState.RUNNING and size.fits_in(unpromised(node))
+
+
+def queue_limit(node: NodeReport) -> int:
+    """How many opportunistic containers may wait at a node: what it holds, or less if the RM says so."""
+    capacity, limit = node.opportunistic.queue_capacity, node.queue_limit
+    return min(capacity, limit) if limit >= 0 else capacity
+
+
+@dataclass(frozen=True)
+class NodeSnapshot:
+    """A node and the live containers on it; ``finished`` are ended ones, for the estimates.
+
+    ``fresh``: places in the queue are as they are now. The ResourceManager is not told of each step of a queue, and
+    goes by arrival.
+    """
+
+    node: NodeReport
+    live: Sequence[ContainerReport]
+    finished: Sequence[ContainerReport] = ()
+    fresh: bool = True
+
+    @cached_property
+    def running(self) -> list[ContainerReport]:
+        """Those that have vcores and memory now, the oldest first."""
+        return sorted((one for one in self.live if one.state in RUNS), key=begun)
+
+    @cached_property
+    def paused(self) -> list[ContainerReport]:
+        """Those that are paused."""
+        return [one for one in self.live if one.state in PAUSED]
+
+    @cached_property
+    def queued(self) -> list[ContainerReport]:
+        """Those that wait, in the order of the node's queue: guaranteed ones first, then by place, then by age."""
+        return sorted(
+            (one for one in self.live if one.state is ContainerState.SCHEDULED),
+            key=lambda one: (
+                one.execution_type is ExecutionType.OPPORTUNISTIC,
+                (one.position or 1 << 30) if self.fresh else 0,
+                one.waiting_since_ms or one.queued_at_ms,
+                one.container_id,
+            ),
+        )
+
+    @cached_property
+    def queue(self) -> dict[str, int]:
+        """The places in the queue by id, 1 the head's."""
+        return {one.container_id: place for place, one in enumerate(self.queued, start=1)}
+
+    @cached_property
+    def line(self) -> list[ContainerReport]:
+        """All that wait here and will go on by themselves, in the order in which they are likely to."""
+        paused = sorted(filter(waits_for_room, self.paused), key=lambda one: one.paused_at_ms)
+        first = [one for one in self.queued if one.execution_type is ExecutionType.GUARANTEED]
+        return [*first, *paused, *self.queued[len(first) :]]
+
+    @cached_property
+    def free(self) -> Resource:
+        """What nobody has. A paused container keeps its memory and gives its vcores back."""
+        kept = Resource(sum(one.resource.memory for one in self.paused))
+        return (self.node.total - sum_of(one.resource for one in self.running) - kept).at_least_zero()
+
+    def free_for(self, kind: ExecutionType) -> Resource:
+        """What a container of that type could start on: opportunistic ones may be lent more, or have to leave
+        something to the rest of the machine.
+        """
+        if kind is ExecutionType.GUARANTEED:
+            return self.free
+        status = self.node.opportunistic
+        return (self.free + Resource(status.lent_memory, status.lent_vcores)).at_least_zero()
+
+    @property
+    def pressed(self) -> bool:
+        """Whether the machine is so busy that opportunistic containers may not have what nobody has."""
+        status = self.node.opportunistic
+        return status.lent_vcores < 0 or status.lent_memory < 0
+
+
+def snapshots(nodes: Iterable[NodeReport], containers: Iterable[ContainerReport]) -> dict[str, NodeSnapshot]:
+    """Each node by its id, with what is on it, from all containers there are, ended ones among them."""
+    live: dict[str, list[ContainerReport]] = {}
+    finished = []
+    for one in containers:
+        if one.state is ContainerState.DONE:
+            finished.append(one)
+        else:
+            live.setdefault(one.node_id, []).append(one)
+    return {one.node_id: NodeSnapshot(one, live.get(one.node_id, ()), finished) for one in nodes}

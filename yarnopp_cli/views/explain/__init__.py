@@ -1,0 +1,1 @@
+"""The sentences of explanations, forecasts and consequences. Pure."""

@@ -1,0 +1,140 @@
+"""What an action on containers, applications or nodes will cause, in words, before it is done. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from executor.records import ContainerState
+
+from ...explain.effects import Promotion, promotion, starts_instead
+from ...explain.snapshot import is_waiting
+from ...records.ids import dotted
+from ...records.reports import ApplicationReport, ContainerReport, NodeReport
+from ..applications import counts_text
+from ..containers import shown_state, time_ms
+from ..picture import Picture
+from ..text import megabytes, short_span, vcores
+from .words import are, listed, short_id, suffix
+
+_NAMED = 3
+_USE_PAUSE = "yarn.nodemanager.opportunistic-containers-use-pause-for-preemption"
+
+
+def _what(report: ContainerReport, now_ms: int) -> str:
+    """Its type, its state and since when, and whose it is."""
+    span_ms = time_ms(report, now_ms)
+    if report.state is ContainerState.PAUSED and report.paused_at_ms:
+        span_ms = max(0, now_ms - report.paused_at_ms)
+    kind, state = report.execution_type.value.lower(), shown_state(report).lower()
+    return f"{kind}, {state} {short_span(span_ms)}, of application {suffix(report.application_id)}"
+
+
+def _names(identifiers: Sequence[str]) -> str:
+    """As they can be typed: those of different applications have the same last digits."""
+    return listed([f"container {dotted(one)}" for one in identifiers[:_NAMED]], len(identifiers) - _NAMED)
+
+
+def _question(verb: str, reports: Sequence[ContainerReport], now_ms: int, about: str = "") -> str:
+    if len(reports) == 1:
+        return f"{verb} container {dotted(reports[0].container_id)} ({_what(reports[0], now_ms)})?"
+    names = _names([one.container_id for one in reports])
+    return f"{verb} {len(reports)} containers{about}: {names}?"
+
+
+def kill_containers(reports: Sequence[ContainerReport], picture: Picture) -> str:
+    """The question before containers are killed."""
+    number, losing = len(reports), sum(1 for one in reports if one.started_at_ms)
+    them = are(number, "it", "them")
+    effect = [
+        f"{are(losing, 'Its', 'Their')} work is lost."
+        if losing
+        else f"No work is lost: nothing of {them} has run."
+    ]
+    masters = sum(1 for one in reports if one.is_am)
+    if masters and number == 1:
+        effect.append("It is its application's master: the application will try again, or fail.")
+    elif masters:
+        effect.append(f"{masters} of them are masters: their applications will try again, or fail.")
+    else:
+        effect.append(f"The application is told that a person killed {them}, and decides what follows.")
+    return f"{_question('Kill', reports, picture.taken_at_ms, f' ({losing} have run)')}\n{' '.join(effect)}"
+
+
+def promotion_in(reports: Sequence[ContainerReport], picture: Picture) -> Promotion:
+    """What promoting containers would do to others."""
+    pauses = picture.info.properties.get(_USE_PAUSE, "").lower() == "true"
+    return promotion(reports, picture.snapshots, pauses=pauses)
+
+
+def promote(reports: Sequence[ContainerReport], picture: Picture) -> str:
+    """The question before opportunistic containers become guaranteed."""
+    question = _question("Promote", reports, picture.taken_at_ms)
+    return f"{question}\n{promote_effect(promotion_in(reports, picture))}"
+
+
+def promote_effect(found: Promotion) -> str:
+    """What follows when opportunistic containers become guaranteed: who is preempted, or what they wait for."""
+    one = len(found.reports) == 1
+    effect = [
+        f"Guaranteed, {'it is' if one else 'they are'} never preempted for other containers of this node."
+    ]
+    for each in found.preemptions:
+        node = "its node" if one else "their node" if found.nodes == 1 else "a node of theirs"
+        effect.append(
+            f"To make room, {node} will {each.how} {_names([it.container_id for it in each.reports])}."
+        )
+    if found.unpromised and one:
+        effect.append("Its node has promised all it has: the promotion waits until a guaranteed one ends.")
+    elif found.unpromised:
+        number = len(found.unpromised)
+        effect.append(f"For {number} there is no room to promise: they wait until guaranteed ones end.")
+    elif not found.preemptions and any(is_waiting(report) for report in found.reports):
+        who = "It starts" if one else "Those that wait start"
+        effect.append(f"{who} before all opportunistic ones, as soon as there is room.")
+    elif not found.preemptions:
+        effect.append(f"{'It runs' if one else 'They run'} already: nobody has to give way.")
+    return " ".join(effect)
+
+
+def demote(reports: Sequence[ContainerReport], picture: Picture) -> str:
+    """The question before guaranteed containers become opportunistic."""
+    return f"{_question('Demote', reports, picture.taken_at_ms)}\n{demote_effect(reports)}"
+
+
+def demote_effect(reports: Sequence[ContainerReport]) -> str:
+    """What follows when guaranteed containers become opportunistic."""
+    if len(reports) == 1:
+        return "It goes on, but gives way (paused or killed) when a guaranteed one needs its room."
+    return "They go on, but give way (paused or killed) when guaranteed ones need their room."
+
+
+def pause_effect(report: ContainerReport, picture: Picture) -> str:
+    """What follows when a person pauses a container that runs: who has its vcores then."""
+    here, number = picture.snapshots.get(report.node_id), report.resource.vcores
+    kept = megabytes(report.resource.memory)
+    paused = f"All its processes are paused until `resume`; it keeps its {kept}."
+    if here is None or not number:
+        return paused
+    starts = starts_instead(report, here)
+    if starts is None:
+        return f"{paused} Its {vcores(number)} {are(number)} free for others then."
+    return f"{paused} With its {vcores(number)}, {_names([starts.container_id])} starts, which waits in the queue."
+
+
+def drain(node: NodeReport) -> str:
+    """The question before a node is drained."""
+    running, queued = node.num_containers + node.opportunistic.running, node.opportunistic.queued
+    return (
+        f"Drain {node.node_id}?\nIt is given nothing new. What is there ({running} running, {queued} queued) goes on "
+        "to its end; then it is DECOMMISSIONED. `n` again uses it again."
+    )
+
+
+def kill_applications(reports: Sequence[ApplicationReport]) -> str:
+    """The question before applications are killed."""
+    if len(reports) == 1:
+        one = reports[0]
+        question = f"Kill {short_id(one.application_id)} ({one.name})?"
+        return f"{question}\nAll its containers end ({counts_text(one)}), and their work is lost."
+    named = listed([short_id(one.application_id) for one in reports[:_NAMED]], len(reports) - _NAMED)
+    return f"Kill {len(reports)} applications: {named}?\nAll their containers end, and their work is lost."

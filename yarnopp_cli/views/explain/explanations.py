@@ -1,0 +1,396 @@
+"""An explanation as sentences, as lines and as JSON. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from executor.records import ContainerState, ExecutionType
+
+from ...records.explanation import (
+    BY_NODE,
+    DECLARED,
+    OF_ALL,
+    OF_APPLICATION,
+    OF_NODE,
+    Act,
+    Expected,
+    Explanation,
+    Group,
+    Holders,
+    Reason,
+    ReasonCode,
+    ReasonKind,
+    Start,
+    Suggestion,
+    Unknown,
+    UnknownStart,
+)
+from ...records.reports import ContainerReport, NodeReport, NodeState
+from ..text import number_of, vcores
+from .reasons import text
+from .words import about, amount, are, by_type, lacks, listed, names, oldest, ordinal, sentence, short
+
+_ABOUT_NODE = (
+    ReasonCode.NODE_DRAINING, ReasonCode.NODE_UNUSABLE, ReasonCode.NODE_LOST, ReasonCode.PRESSURE,
+)  # fmt: skip
+_SHORTAGES = (ReasonCode.NO_VCORES, ReasonCode.NO_MEMORY)
+
+
+def sentences(found: Explanation) -> list[str]:
+    """What is the matter, sentence by sentence."""
+    if found.kind == "node":
+        told = _of_node(found)
+    elif found.container is not None:
+        told = _of_container(found, found.container)
+    else:
+        told = _of_application(found)
+    return [sentence(one) for one in told if one]
+
+
+def document(found: Explanation) -> dict[str, Any]:
+    """The object of ``yopp explain --json``."""
+    return {
+        "id": found.id,
+        "kind": found.kind,
+        "state": found.state,
+        "since": found.since_ms,
+        "waits": found.waits,
+        "satisfiable": found.satisfiable,
+        "can_ever": found.satisfiable,
+        "sentence": " ".join(sentences(found)),
+        "reasons": [reason_document(one, found.at_ms, _app(found)) for one in found.reasons],
+        "position": found.position,
+        "queueLength": found.queue_length,
+        "queueLimit": found.queue_limit,
+        "estimatedStart": found.estimated_start_ms,
+        "estimatedLast": found.estimated_last_ms,
+        "estimate": found.estimate,
+        "outlived": list(found.outlived),
+        "waitedSinceSubmitMs": _known(found.waited_since_submit_ms),
+        "waitedSinceEligibleMs": _known(found.waited_since_eligible_ms),
+        "actions": [{"command": command(one), "effect": _ACTIONS[one.act][1]} for one in found.actions],
+    }
+
+
+def reason_document(reason: Reason, now_ms: int = 0, of: str = "") -> dict[str, Any]:
+    """A reason as JSON."""
+    return {
+        "code": reason.code.value,
+        "text": text(reason, now_ms, of),
+        "resource": reason.resource,
+        "needs": reason.needs,
+        "free": reason.free,
+        "total": reason.total,
+        "by": list(reason.by),
+    }
+
+
+def _app(found: Explanation) -> str:
+    """The application whose containers are named by the ends of their ids."""
+    return found.container.application_id if found.container is not None else found.id
+
+
+def _known(milliseconds: int) -> int | None:
+    return milliseconds if milliseconds >= 0 else None
+
+
+def lines(found: Explanation) -> list[str]:
+    """One sentence a line, and what can be typed."""
+    first, *others = sentences(found)
+    actions = [f"  `{command(one)}`: {_ACTIONS[one.act][1]}" for one in found.actions]
+    return [first, *(f"  {line}" for line in others), *actions]
+
+
+# -- what can be typed ----------------------------------------------------------------------------------------
+
+
+_ACTIONS = {
+    Act.UP: ("up", "starts what is missing of the cluster again"),
+    Act.DOCTOR: ("doctor", "says what stands in the way on this host"),
+    Act.EXPLAIN_FIRST: ("explain {target}", "says more of the first that queues"),
+    Act.RESUME_CONTAINER: ("container resume {target}", "lets it go on as soon as there is room"),
+    Act.PROMOTE_QUEUED: (
+        "container promote {target}", "starts it now, as a guaranteed one: before all opportunistic ones",
+    ),
+    Act.PROMOTE_PAUSED: ("container promote {target}", "lets it go on before all opportunistic ones"),
+    Act.PROMOTE_UNDER_PRESSURE: ("container promote {target}", "lets it go on: guaranteed ones do not give way"),
+    Act.KILL_QUEUED: ("container kill {target}", "takes it out of the queue; nothing of it ran"),
+    Act.KILL_PAUSED: ("container kill {target}", "ends it; its work is lost"),
+    Act.KILL_APPLICATION: ("app kill {target}", "ends its application"),
+    Act.MOVE_APPLICATION: ("app queue {target} QUEUE", "moves it to another queue"),
+    Act.SHOW_QUEUE: ("queue status {target}", "shows who uses its queue"),
+    Act.LIST_NODES: ("node list -a", "shows the nodes and their labels; `yopp nm start` adds one"),
+    Act.RESUME_NODE: ("node resume {target}", "uses it again"),
+    Act.ENLARGE_NODE: (
+        "node resize --memory {size.memory} --vcores {size.vcores} {target}",
+        "makes the node large enough for it, where the machine is",
+    ),
+    Act.START_NODE: ("nm start {port}", "starts it again, if its NodeManager has ended"),
+    Act.SHOW_CONTAINERS: ("ps --node {target}", "shows the containers there"),
+}  # fmt: skip
+
+
+def command(suggestion: Suggestion) -> str:
+    """What to type."""
+    target, port = suggestion.target, suggestion.target.rpartition(":")[2]
+    return "yopp " + _ACTIONS[suggestion.act][0].format(target=target, port=port, size=suggestion.size)
+
+
+# -- containers -----------------------------------------------------------------------------------------------
+
+
+def _of_container(found: Explanation, one: ContainerReport) -> Iterable[str]:
+    since = about(found.at_ms - found.since_ms)
+    where = f"{found.id} is {found.state} on {one.node_id}"
+    match found.state:
+        case "DONE":
+            why = " ".join(one.diagnostics.split())
+            yield f"{found.id} has ended with exit status {one.exit_status}{f': {why}' if why else ''}"
+            yield _waited(found, "It had waited" if one.started_at_ms else "It waited in vain")
+        case "LOST":
+            yield f"{found.id} is on {one.node_id}, which has gone: its application will ask for another one"
+        case "ALLOCATED":
+            starter = "node" if one.is_am else "master"
+            yield (
+                f"{found.id} was granted on {one.node_id} {since} ago, and its {starter} has not started it yet"
+            )
+            yield from (text(reason) for reason in found.reasons[1:])
+            yield _waited(found)
+        case "QUEUED":
+            place = f", {ordinal(found.position)} of {found.queue_length}" if found.position else ""
+            yield f"{where} for {since}{place}"
+            yield from _group(found, found.groups[0])
+            if found.node is not None:
+                yield _limit(found.node, found.queue_limit)
+            yield _waited(found)
+            yield from _when(found) if found.satisfiable else ("It can never start there",)
+        case "PAUSED":
+            yield from _paused(found, where, since)
+        case _:
+            for_how_long = f" for {since}" if found.since_ms else ""
+            if one.resumed_at_ms:
+                started = about(found.at_ms - one.started_at_ms)
+                for_how_long += f", since it was resumed (started {started} ago)"
+            yield f"{where}{for_how_long}: it is not waiting"
+            if one.execution_type is ExecutionType.OPPORTUNISTIC and one.state is ContainerState.RUNNING:
+                yield "Being opportunistic, it gives way when a guaranteed container needs its room"
+            yield _waited(found, "It had waited")
+
+
+def _paused(found: Explanation, where: str, since: str) -> Iterable[str]:
+    reason, *others = found.reasons
+    of = _app(found)
+    told = text(reason, found.at_ms, of)
+    match reason.kind:
+        case ReasonKind.BY_PERSON:
+            yield f"{where} for {since}: {told}, and nobody has resumed it"
+        case ReasonKind.MADE_ROOM:
+            wanted = f"{vcores(reason.needs)} {are(reason.needs)} free ({reason.free} now)"
+            yield f"{where} for {since}: it made room for guaranteed containers"
+            yield f"It goes on when {wanted}{_held_by(reason.holders, found.at_ms, of)}"
+        case _:
+            yield f"{where} for {since}: {told}"
+            if not reason.resumed:
+                yield "It goes on by itself when that is over"
+    yield from (text(one) for one in others)
+    if found.start is not None:
+        yield f"It {begins(found.start, of, 'goes on', 'go on')}"
+
+
+def _held_by(holders: Holders, now_ms: int, of: str) -> str:
+    who = by_type(holders)
+    return f", held by {who}{oldest(holders, now_ms, of)}" if who else ""
+
+
+def _waited(found: Explanation, who: str = "It has waited") -> str:
+    """Both numbers; "" where neither is known. Nobody asks for a master but the submission itself."""
+    submit, eligible = found.waited_since_submit_ms, found.waited_since_eligible_ms
+    submitted = f"{about(submit)} since its application was submitted" if submit >= 0 else ""
+    if eligible < 0 or (found.container is not None and found.container.is_am):
+        return f"{who} {submitted}" if submitted else ""
+    asked = f"{who} {about(eligible)} since it was eligible (asked for by its master)"
+    return f"{asked}, {submitted}" if submitted else asked
+
+
+def _limit(node: NodeReport, limit: int) -> str:
+    asked = f" (the ResourceManager asks it to keep {node.queue_limit})" if node.queue_limit >= 0 else ""
+    return f"The node's queue holds {number_of(limit, 'opportunistic container')}{asked}"
+
+
+def _group(found: Explanation, group: Group, who: str = "It") -> Iterable[str]:
+    """What those that queue at a node need against what is free, what of it is missing, who has that, and what is the
+    matter with the node."""
+    needs, free = group.size, group.free
+    told = f"{who} needs {amount(needs)}; free: {amount(free)}"
+    codes = {one.code: one for one in group.reasons}
+    missing = [one for one in group.reasons if one.code in _SHORTAGES]
+    if ReasonCode.TOO_BIG in codes and needs.fits_in(group.total):
+        yield told
+        yield from (text(one) for one in group.reasons)
+    elif ReasonCode.TOO_BIG in codes:
+        yield f"{told}, and the node has no more than {amount(group.total)}"
+    elif missing:
+        held = _held_by(missing[0].holders, found.at_ms, _app(found))
+        what = listed(lacks(needs.vcores - free.vcores, needs.memory - free.memory))
+        if group.execution_type is ExecutionType.GUARANTEED:
+            what = "room that opportunistic containers make"
+        yield f"{told}: it waits for {what}{held}"
+    elif ReasonCode.PRESSURE in codes:
+        yield f"{told}, but not for opportunistic containers"
+    elif ReasonCode.BEHIND in codes:
+        yield f"{told}: there is room for it, and others are before it"
+    else:
+        yield f"{told}: there is room for it, it starts at any moment"
+    yield from (text(one) for one in group.reasons if one.code in _ABOUT_NODE)
+
+
+# -- nodes ----------------------------------------------------------------------------------------------------
+
+
+def _of_node(found: Explanation) -> Iterable[str]:
+    node, counts = found.node, found.counts
+    assert node is not None
+    silent = node.state is NodeState.RUNNING and not node.connected
+    guaranteed, opportunistic = (counts.get(kind.value, 0) for kind in ExecutionType)
+    running = guaranteed + opportunistic
+    runs = f"{by_type(Holders(guaranteed, opportunistic)) or 'no containers'} {are(running, 'runs', 'run')}"
+    queued, paused = counts.get("queued", 0), counts.get("paused", 0)
+    waits = f"{queued} {are(queued, 'waits', 'wait')}, {paused} {are(paused)} paused"
+    yield f"{node.node_id} is {node.state.value}{' and silent' if silent else ''}: {runs}, {waits}"
+    yield f"Free: {amount(found.free)} of {amount(node.total)}"
+    yield _limit(node, found.queue_limit)
+    group = found.groups[0] if found.groups else None
+    own = [one for one in found.reasons if group is None or one not in group.reasons]
+    yield from (text(one, found.at_ms) for one in own)
+    if group is not None:
+        why = " and ".join(text(one) for one in group.reasons) or "there is room for it, or others make it"
+        held = _held_by(group.reasons[0].holders, found.at_ms, "") if group.reasons else ""
+        yield f"First in its queue is {short(group.first)}: {why}{held}"
+        if found.start is not None:
+            yield f"It {begins(found.start)}{_last(found)}"
+    newcomer = node.opportunistic.estimated_queue_wait_ms
+    if node.state is NodeState.RUNNING and node.connected and newcomer > 0:
+        yield f"A further opportunistic container would wait about {about(newcomer)} (the node's estimate)"
+
+
+def _last(found: Explanation) -> str:
+    if found.queue_length < 2:
+        return ""
+    if found.last is None:
+        return "; when the last does is unknown"
+    return f"; the last of the {found.queue_length} in about {about(found.last.in_ms)}"
+
+
+# -- applications ---------------------------------------------------------------------------------------------
+
+
+_COUNTED = ("running", "starting", "queued", "paused", "granted", "ending")
+
+
+def _of_application(found: Explanation) -> Iterable[str]:
+    if found.ended:
+        yield f"{found.id} has ended: {found.ended}"
+        return
+    counts = [f"{found.counts[word]} {word}" for word in _COUNTED if word in found.counts]
+    if found.outstanding:
+        counts.append(f"{found.outstanding} asked for and not granted yet")
+    yield f"{found.id} is {found.state}: {listed(counts) or 'no containers'}"
+    for group in found.groups:
+        yield from _queued_there(found, group) if group.position else _paused_there(found, group)
+    if found.ungrouped:
+        yield f"{found.ungrouped} more queue on {number_of(found.other_nodes, 'other node')}"
+    told = {one for group in found.groups for one in group.reasons}
+    for reason in found.reasons:
+        if reason not in told:
+            late = ": its master has to start them" if reason.kind is ReasonKind.NOT_STARTED else ""
+            yield f"{text(reason, found.at_ms, found.id)}{late}"
+    waiting = found.outstanding + sum(one.number for one in found.groups if one.position) + found.ungrouped
+    yield from _when(found, waiting)
+    several = any(one.position for one in found.groups) or found.outstanding > 1
+    yield _waited(found, "What waits for longest has waited" if several else "It has waited")
+    if not found.waits:
+        yield "Nothing of it waits"
+
+
+def _queued_there(found: Explanation, group: Group) -> Iterable[str]:
+    named, place = names([group.first], found.id), f"{ordinal(group.position)} of {group.queue_length}"
+    if group.number == 1:
+        yield f"One queues on {group.node_id}, {named}, {place}"
+    else:
+        yield f"{group.number} queue on {group.node_id}, the first of them, {named}, as {place}"
+    yield from _group(found, group, "It" if group.number == 1 else "Each" if group.equal else "The first")
+
+
+def _paused_there(found: Explanation, group: Group) -> Iterable[str]:
+    reason = group.reasons[0]
+    yield f"{group.number} {are(group.number)} paused on {group.node_id}: {text(reason, found.at_ms, found.id)}"
+
+
+# -- estimates ------------------------------------------------------------------------------------------------
+
+
+def _when(found: Explanation, waiting: int = 1) -> Iterable[str]:
+    """When the first and the last of what waits may start, or why that is unknown."""
+    if found.start is None:
+        if found.unknown is not None:
+            yield f"Start time unknown: {_unknown(found.unknown, _app(found))}"
+    elif waiting <= 1 or found.last is None:
+        who = "It" if waiting <= 1 else "The first"
+        yield f"{who} {begins(found.start, _app(found))}{'' if waiting <= 1 else '; when the last does is unknown'}"
+    else:
+        first, last = found.start, found.last
+        basis = f"{_rests_on(last.expected)}; " if last.expected.basis else ""
+        begin = "at any moment" if first.in_ms == 0 else f"in about {about(first.in_ms)}"
+        yield (
+            f"The first may start {begin}, the last of the {waiting} in about {about(last.in_ms)} "
+            f"({basis}estimate){_later(last, _app(found))}"
+        )
+
+
+def _unknown(unknown: Unknown, of: str) -> str:
+    match unknown.why:
+        case UnknownStart.OTHER_PROGRAMS:
+            return "it depends on other programs"
+        case UnknownStart.BEYOND_EXPECTED:
+            where = "its node's median" if unknown.expected.basis == OF_NODE else "the median in this cluster"
+            ran = f"{short(unknown.container_id, of)} has run {about(unknown.ran_ms)}"
+            return f"{ran}, and {where} is {about(unknown.expected.ms)}; `yopp run --expect 30s …` helps"
+        case UnknownStart.NO_DURATION:
+            return "nothing like it has ended yet, and nobody declared how long it runs (`yopp run --expect 30s …`)"
+    return "it waits for containers of which nobody knows how long they run"
+
+
+_BASES = {
+    DECLARED: "declared",
+    OF_APPLICATION: "median task",
+    OF_NODE: "median on its node",
+    OF_ALL: "median in this cluster",
+}
+
+
+def _rests_on(expected: Expected) -> str:
+    """What an estimate rests on: ``median task 10 s``."""
+    if expected.basis == BY_NODE:
+        return "its node's own estimate for its queue"
+    return f"{_BASES.get(expected.basis, expected.basis)} {about(expected.ms)}"
+
+
+def begins(start: Start, of: str = "", verb: str = "starts", may: str = "start") -> str:
+    """When one may start: ``starts in about 20 s (median task 10 s; estimate)``."""
+    late, rests = start.outlived, _rests_on(start.expected) if start.expected.basis else ""
+    marked = start.expected.basis == BY_NODE  # says itself that it is one
+    basis = f"({rests})" if marked else f"({rests}; estimate)" if rests else "(estimate)"
+    if start.in_ms == 0:
+        why = (
+            f", as {names(late, of)} {are(len(late), 'has', 'have')} run longer than expected" if late else ""
+        )
+        return f"may {may} at any moment{why} {basis}"
+    return f"{verb} in about {about(start.in_ms)} {basis}{_later(start, of)}"
+
+
+def _later(start: Start, of: str) -> str:
+    """What may make it later: those that have outlived their time; "" for none."""
+    late = start.outlived
+    have = f"{are(len(late), 'has', 'have')} run longer than expected"
+    return f", later if {names(late, of)}, which {have}, {are(len(late), 'goes', 'go')} on" if late else ""
