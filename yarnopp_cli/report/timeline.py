@@ -123,7 +123,7 @@ class _Reader:
                 self.line.peak_mb = event.numbers.get("peakMB", 0)
 
     def close(self, now_ms: int) -> Line:
-        """What is not over yet goes on until now."""
+        """End the segment that is still open at ``now_ms``."""
         if not self.line.outcome:
             self._go("", now_ms)
         return self.line
@@ -182,7 +182,7 @@ def _spread(values: Sequence[int]) -> dict[str, int]:
 
 
 def figures(found: Sequence[Line], vcores: int) -> dict[str, Any]:
-    """The job in numbers. ``vcores`` are those of the nodes it ran on, 0 for unknown."""
+    """The figures of a job. ``vcores`` are those of the nodes it ran on, 0 for unknown."""
     tasks = [one for one in found if not one.is_master]
     begin = min((one.segments[0].begin for one in found if one.segments), default=0)
     end = max((one.segments[-1].end for one in found if one.segments), default=0)

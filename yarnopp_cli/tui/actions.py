@@ -162,7 +162,7 @@ def failure(error: Exception) -> str:
 
 
 async def performed(call: Callable[[], str]) -> tuple[str, bool]:
-    """Make one call in a thread: what it said, and whether it did what it should."""
+    """Make one call in a thread: its message, and whether it succeeded."""
     try:
         return await in_thread(call), True
     except (YoppError, OSError) as error:

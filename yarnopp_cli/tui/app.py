@@ -354,7 +354,7 @@ class YoppTop(App[None]):
             self.open_node(event.node)
 
     async def _open_container(self, container_id: str) -> None:
-        """Also one that has ended long ago."""
+        """Open a container's screen, also of one that ended long ago."""
         found = self.picture.container(container_id) if self.picture is not None else None
         if found is None:
             try:

@@ -181,14 +181,14 @@ class TopScreen(Screen[None]):
 
 
 class Row(NamedTuple):
-    """How rows of one kind of thing are told: their id, and all of one in a line below the table."""
+    """How rows of one kind are identified, and described in full below the table."""
 
     identify: Callable[[Any], str]
     note: Callable[[Any, Picture], Told]
 
 
 class TableScreen(TopScreen):
-    """A screen with one table. Each kind of thing says what its rows are, and how they are told."""
+    """A screen with one table. Each subclass declares its rows and how they are described."""
 
     NAME: ClassVar[str] = ""
     EMPTY: ClassVar[str] = "nothing here"

@@ -17,7 +17,7 @@ _MOST_IDS = 2000
 
 
 class _Command(NamedTuple):
-    """What it is called, what it does, and a word about it."""
+    """Its name, its action, and a short help."""
 
     name: str
     run: Callable[[], object]

@@ -92,7 +92,7 @@ class TextDialog(Dialog[None]):
 
     @staticmethod
     def _hanging(line: str) -> Padding:
-        """What is too long for one line goes on under its first word."""
+        """Wrapped lines are indented like the first."""
         text = line.lstrip(" ")
         return Padding(Text(text), (0, 0, 0, len(line) - len(text)))
 

@@ -15,10 +15,10 @@ from ..views.text import harmless
 
 BLOCK = 1 << 20
 STEP = 4 * BLOCK
-"""At most so many bytes are read by one ``grow``: some 20 ms."""
+"""The most bytes that one ``grow`` reads: some 20 ms."""
 
 PIECE = 4096
-"""A longer line is shown in pieces of so many bytes."""
+"""Longer lines are shown in pieces of this many bytes."""
 
 WINDOW = 256 << 20
 """Of a longer file only its end is shown."""

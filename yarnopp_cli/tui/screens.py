@@ -209,7 +209,7 @@ class QueueScreen(_ContainerTable, inherit_bindings=False):
     ROW = Row(attrgetter("container_id"), lines.of_waiting)
 
     def rows(self, picture: Picture) -> Sequence[ContainerReport]:
-        """What waits, in the order in which it goes on."""
+        """What waits, in the order in which it will run."""
         return tables.queue_rows(picture)
 
     def columns(

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 
 class Fleeting:
-    """A text stream to a terminal whose loss is no error; ``gone`` is called once, by the thread that found out."""
+    """A text stream to a terminal whose loss is no error; ``gone`` is called once, by the thread that noticed it."""
 
     def __init__(self, stream: TextIO, gone: Callable[[], None]) -> None:
         self._stream = stream

@@ -287,7 +287,7 @@ def _master_logs(app: ApplicationReport) -> str:
 
 
 def _tracking(app: ApplicationReport) -> str:
-    """YARN's word for what its tracking URL leads to: nothing before its master is there."""
+    """YARN's word for the target of the tracking URL: none before the master has registered."""
     if app.state in FINAL_STATES:
         return "History"
     running = app.state is YarnApplicationState.RUNNING and app.tracking_url

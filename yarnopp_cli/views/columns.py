@@ -208,8 +208,8 @@ def sorted_rows(rows: Sequence[T], column: TopColumn[T], *, descending: bool) ->
 
 
 def matches(row: T, columns: Sequence[TopColumn[T]], words: Sequence[str], identity: str) -> bool:
-    """Whether each of ``words`` is somewhere in the row's texts or its id, whatever its case; one that begins with
-    ``!`` must not be.
+    """Whether each of ``words`` is somewhere in the row's texts or its id, case-insensitively; a word that begins
+    with ``!`` must not be.
     """
     text = " ".join([identity, *(column.cell(row).text for column in columns)]).casefold()
     for word in words:

@@ -195,7 +195,7 @@ def _throttled_text(report: ContainerReport) -> str:
 
 
 def _yarn_state(report: ContainerReport) -> str:
-    """YARN's own state at the NM, LAUNCHING (ours) told as the SCHEDULED that YARN says then."""
+    """YARN's state at the NM; yopp's LAUNCHING is SCHEDULED there."""
     if report.state is None:
         return "NEW"
     return "SCHEDULED" if report.state is ContainerState.LAUNCHING else report.state.value

@@ -102,7 +102,7 @@ def ended_stat(report: ContainerReport, t: int, state: str) -> Stat:
 
 
 def node_stat(node: NodeReport, containers: Sequence[Stat], t: int) -> Stat:
-    """A node's row: what its containers use in sum, of what it has."""
+    """A node's row: what its containers use in all, of what it has."""
     return Stat(
         t,
         node.node_id,

@@ -16,7 +16,7 @@ _DAY_MS = 86_400_000
 
 
 def number_of(number: float, noun: str) -> str:
-    """``1 vcore``, ``2 vcores``, ``0 nodes``: a number and what it counts; ``noun`` is the word for one."""
+    """``1 vcore``, ``2 vcores``, ``0 nodes``: a number and its noun; ``noun`` is the singular."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 

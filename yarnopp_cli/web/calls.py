@@ -99,4 +99,4 @@ async def call_daemon(address: str, method: str, request: Any, timeout: float = 
 
 
 def _ignore(reason: str) -> None:
-    """A lost connection is told with the call's own answer."""
+    """Nothing to do: the call itself reports a lost connection."""

@@ -17,9 +17,9 @@ from aiohttp import web
 MOST: Final = 256
 """Connections at once; fewer where the daemon may have few files open."""
 SHARE: Final = 4
-"""At most one in so many of the daemon's descriptors."""
+"""Connections take at most one in this many of the daemon's descriptors."""
 ACCEPT_SECONDS: Final = 5.0
-"""A connection has its transport at the latest so long after its protocol was made."""
+"""The longest time between making a protocol and having its transport."""
 
 
 def bound_of(files: int) -> int:

@@ -38,7 +38,7 @@ BODY_BYTES: Final = 4 * 1024 * 1024
 BODY_SECONDS: Final = 20.0
 CLOSE_SECONDS: Final = 0.5
 KEEP_SECONDS: Final = 75.0
-"""A connection that asks for nothing for so long is closed."""
+"""An idle connection is closed after this time."""
 LINGER_SECONDS: Final = 1.0
 """So long the rest of a body that was refused is read, so that its sender sees the refusal."""
 CSP: Final = (
@@ -124,7 +124,7 @@ def respond(
 
 
 def document(handler: Callable[[web.Request], Awaitable[Document]]) -> Handler:
-    """A handler of one that gives a document."""
+    """Make a handler of a function that returns a document."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         return respond(request, await handler(request))
@@ -223,7 +223,7 @@ async def start(
 
 
 class _Protocol(web.RequestHandler):
-    """A connection that knows whose it is, and whose refusals of what is no request, too, are documents."""
+    """A connection that knows its caller, and answers malformed requests with documents, too."""
 
     __slots__ = ("caller",)
 

@@ -29,7 +29,7 @@ class LogFile:
 
 
 def files_of(directory: str) -> list[LogFile]:
-    """The regular files in a container's log directory, by name; none where there is no such directory."""
+    """The regular files in a container's log directory, by name; none if there is no such directory."""
     found = []
     try:
         with os.scandir(directory) as entries:
@@ -76,7 +76,7 @@ def span(request: web.Request, size: int) -> tuple[int, int]:
         # A file that is shorter than it was has been begun anew by its writer.
         return (0 if begin > size else begin), size
     if wanted:
-        number = number_of_bytes("size", wanted.removeprefix("-"))
+        number = number_of_bytes("size (negative for the last ones)", wanted.removeprefix("-"))
         return (max(0, size - number), size) if wanted.startswith("-") else (0, min(size, number))
     return 0, size
 

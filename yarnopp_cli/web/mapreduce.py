@@ -74,8 +74,8 @@ class MapReduceApi:
         return answer
 
     async def _master(self, request: web.Request) -> JobView:
-        """The job of a living master. Where it has ended, its caller is sent to the history server, as by YARN's
-        proxy; 404 for what is no MapReduce job."""
+        """The job of a live master. After its end the caller is redirected to the history server, as by YARN's
+        proxy; 404 if it is not a MapReduce job."""
         answer = await self._answer(request)
         app = answer.application
         if answer.report is None and await asyncio.to_thread(self._kept.find, app.application_id) is None:

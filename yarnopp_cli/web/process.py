@@ -16,7 +16,7 @@ class Busy:
         self._percent = 0
 
     def percent(self) -> int:
-        """Since somebody asked last, if that was a second ago or more; else what he was told."""
+        """Since the last call, if that was a second ago or more; else what that returned."""
         now, used = time.monotonic(), time.thread_time()
         if now - self._at >= 1:
             self._percent = min(100, round(100 * (used - self._used) / (now - self._at)))

@@ -11,11 +11,13 @@ from typing import TypeVar
 from aiohttp import web
 
 from ..records.client_protocol import GetApplicationsRequest
-from ..records.reports import ApplicationReport, FinalApplicationStatus, YarnApplicationState
+from ..records.reports import ApplicationReport, FinalApplicationStatus, NodeState, YarnApplicationState
 from .http import bad_request
 
 EnumT = TypeVar("EnumT", bound=enum.StrEnum)
 MAX_TIME = 2**63 - 1
+UNLISTED = frozenset({NodeState.UNHEALTHY, NodeState.LOST, NodeState.SHUTDOWN, NodeState.DECOMMISSIONED})
+"""Nodes that YARN lists only where their states are asked for."""
 
 
 def words(request: web.Request, name: str, kind: type[EnumT], what: str) -> tuple[EnumT, ...]:

@@ -57,7 +57,7 @@ from .http import (
 from .listening import WebListener
 from .mapreduce import MapReduceApi
 from .pages.cluster import ClusterPages
-from .queries import ApplicationFilter, grouped_by, iso_ms, names, number, numbers, words
+from .queries import UNLISTED, ApplicationFilter, grouped_by, iso_ms, names, number, numbers, words
 
 BASE = "/ws/v1/cluster"
 SIGNALS = {
@@ -388,13 +388,13 @@ class ClusterApi:
     # -- nodes -----------------------------------------------------------------------------------------------
 
     async def nodes(self, request: web.Request) -> Document:
-        """``yopp node list --json``; without a filter, as in YARN, those that are not UNHEALTHY or gone."""
+        """``yopp node list --json``; without a filter, as in YARN, those whose state is not in UNLISTED."""
         states = words(request, "states", NodeState, "node state")
         found = await self.data.nodes()
         if "states" in request.query:
             found = tuple(one for one in found if not states or one.state in states)
         else:
-            found = tuple(one for one in found if one.state not in _HIDDEN)
+            found = tuple(one for one in found if one.state not in UNLISTED)
         return node_view.documents(found)
 
     async def node(self, request: web.Request) -> Document:
@@ -450,9 +450,6 @@ class ClusterApi:
         raise as_unsupported(
             "the reservation system is not enabled: there are no reservations in this version"
         )
-
-
-_HIDDEN = frozenset({NodeState.UNHEALTHY, NodeState.LOST, NodeState.SHUTDOWN, NodeState.DECOMMISSIONED})
 
 
 def as_unsupported(message: str) -> NotYetSupportedError:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 BUSY_SECONDS = 0.1
 """For how long it is measured how busy the ResourceManager is."""
 NODE_SECONDS = 5.0
-"""How long a node has for each of its answers: one that stands still is not waited for as long as the RM."""
+"""The timeout of each call of a node: shorter than that of the RM, since one silent node must not hold up the rest."""
 _LIVE = (NodeState.RUNNING, NodeState.UNHEALTHY, NodeState.DECOMMISSIONING)
 
 
@@ -81,8 +81,8 @@ def _of_cluster(client: YarnClient) -> _Found:
 
 
 def _of_nodes(client: YarnClient, chosen: Sequence[NodeReport], printer: Printer | None) -> _Found:
-    """The figures of these nodes. With a ``printer`` those that do not answer are told of there and left out; where
-    none answers it is an error."""
+    """The figures of these nodes. With a ``printer``, nodes that do not answer are left out with a warning; it is an
+    error if none answers."""
     samples: list[Figure] = []
     beans: list[Bean] = []
     silent: list[ConnectionFailedError] = []

@@ -193,7 +193,7 @@ def _begins(name: str, wanted: str) -> bool:
 
 
 def _kinds(text: str | None) -> tuple[EventKind, ...]:
-    """The kinds that the words of a comma list stand for. Raises UsageError for one that stands for none."""
+    """The kinds of events that a comma list of words names. Raises UsageError for a word that names none."""
     found: dict[EventKind, None] = {}
     for word in (text or "").split(","):
         wanted = word.strip().casefold()

@@ -99,7 +99,7 @@ def _has_terminal() -> bool:
 
 
 def _readonly(wanted: bool | None, run_dir: str) -> bool:
-    """Who looks at somebody else's cluster (root can) changes it only if told so."""
+    """Another user's cluster (root can look at it) is changed only with --no-readonly."""
     if wanted is not None:
         return wanted
     try:

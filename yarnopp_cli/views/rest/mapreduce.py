@@ -266,7 +266,7 @@ class JobView:
         return sum(times) // len(times) if times else 0
 
     def job_attempts(self) -> dict[str, Any]:
-        """``…/jobattempts``: those of its master, which has no container where the client is the master."""
+        """``…/jobattempts``: the attempts of its master, without a container if the client is the master."""
         return {"jobAttempts": {"jobAttempt": [self._job_attempt(one) for one in self.report.masters]}}
 
     @staticmethod
@@ -376,7 +376,7 @@ class JobView:
         return found
 
     def task_counters(self, task: Task) -> Counters:
-        """Those of the attempt that counts: the one that succeeded, else the last."""
+        """The counters of the attempt that succeeded, else of the last."""
         chosen = task.successful or (task.attempts[-1] if task.attempts else None)
         return self.attempt_counters(chosen) if chosen is not None else {}
 

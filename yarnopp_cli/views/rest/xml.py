@@ -1,4 +1,4 @@
-"""A document as XML, as YARN's REST API gives it to those who ask for application/xml. Pure."""
+"""A document as XML, as YARN's REST API answers a request for application/xml. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One frame of ``yopp top`` where there is no terminal: plain lines, nothing cut. Pure."""
+"""One frame of ``yopp top`` without a terminal: plain lines, nothing cut. Pure."""
 
 from __future__ import annotations
 

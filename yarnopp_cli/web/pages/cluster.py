@@ -22,7 +22,7 @@ from ...views.columns import or_dash
 from ...views.text import number_of, span
 from ..data import ClusterData, now_ms
 from ..http import not_found
-from ..queries import words
+from ..queries import UNLISTED, words
 from .frame import page, static_routes
 from .html import Html, facts, join, meter, moment, path, section, stacked, state, table, tag, tiles
 from .mapreduce import MAP_REDUCE, map_reduce_section
@@ -106,7 +106,7 @@ class ClusterPages:
         )
         info = await self._data.info()
         every = await self._data.nodes()
-        shown = [one for one in every if (one.state in wanted if wanted else one.state not in _HIDDEN)]
+        shown = [one for one in every if (one.state in wanted if wanted else one.state not in UNLISTED)]
         listed = nodes_table(shown, opportunistic=info.opportunistic_enabled)
         return page(
             request, "Nodes of the cluster", join([cluster_tiles(info, every), listed]), navigation=NAVIGATION
@@ -174,9 +174,6 @@ class ClusterPages:
             ]
         )
         return page(request, "Scheduler", body, navigation=NAVIGATION)
-
-
-_HIDDEN = frozenset({NodeState.UNHEALTHY, NodeState.LOST, NodeState.SHUTDOWN, NodeState.DECOMMISSIONED})
 
 
 def cluster_tiles(info: ClusterInfo, nodes: Sequence[NodeReport]) -> Html:
