@@ -148,7 +148,10 @@ def claimed_id(token: Token) -> str:
 def not_here(container_id: str, node_id: str) -> ContainerNotFoundError:
     """YARN's refusal for a container of which this node knows nothing."""
     return ContainerNotFoundError(
-        f"Container {container_id} is not handled by this NodeManager ({node_id})", sought=container_id
+        f"Container {container_id} is not handled by this NodeManager ({node_id})",
+        because="it never came to this node, or ended here long ago",
+        hint=f"`yopp container status {container_id}` shows what the ResourceManager knows of it",
+        sought=container_id,
     )
 
 
