@@ -83,6 +83,12 @@ class Sink:
         if any(event & (select.POLLERR | select.POLLHUP) for _, event in poller.poll(0)):
             self._close(OSError(errno.EPIPE, os.strerror(errno.EPIPE)))
 
+    def abandon(self, problem: OSError) -> None:
+        """Take no more, as its reader is known to have gone: what is printed elsewhere may have led it to the bit
+        bucket meanwhile, which takes everything."""
+        if not self.closed:
+            self._close(problem)
+
     @property
     def target(self) -> tuple[int, int] | None:
         """What it leads to, as the kernel names it; None where that is closed."""
@@ -251,6 +257,8 @@ class OutputFollower:
             moved |= self._empty(container_id)
         if self._one_reader and (moved or self._err.closed):
             self._out.look()  # `2>&1 | head`, where perhaps nothing is ever written to stdout itself
+            if self._out.problem is not None:
+                self._err.abandon(self._out.problem)
         return moved
 
     def _empty(self, container_id: str) -> bool:
