@@ -126,7 +126,9 @@ def check_context(context: ContainerLaunchContext) -> None:
     elif any(not name or "/" in name or name in (".", "..") for name in context.files):
         problem = "the name of a file to be written is not a plain name"
     if problem:
-        raise InvalidStateError("the launch context cannot be run", because=problem)
+        raise InvalidStateError(
+            "the launch context cannot be run", because=problem, hint="the master that made it has to mend it"
+        )
 
 
 def failed(container_id: str, error: YoppError) -> protocol.FailedContainer:
