@@ -60,6 +60,7 @@ def verified_grant(key: bytes, token: Token, node_id: str, now_ms: int) -> Grant
             raise InvalidTokenError(
                 f"container {payload['container_id']} was not granted on this node",
                 because=f"its token is for {payload['node_id']}, and this is {node_id}",
+                hint="a token serves the node that it was granted for; the master asks the ResourceManager again",
             )
         return Grant(
             container_id=str(payload["container_id"]),
@@ -72,7 +73,11 @@ def verified_grant(key: bytes, token: Token, node_id: str, now_ms: int) -> Grant
             waiting_since_ms=int(payload.get("waiting_since_ms", 0)),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise InvalidTokenError("a container token lacks what it should say", because=repr(error)) from None
+        raise InvalidTokenError(
+            "a container token lacks what it should say",
+            because=repr(error),
+            hint="the daemons may be of different versions: `yopp down`, then `yopp up`",
+        ) from None
 
 
 def granted_by(container: Container, application_id: str, user: str) -> Grant:
