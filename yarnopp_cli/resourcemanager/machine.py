@@ -15,7 +15,6 @@ from ..records import admin_protocol as admin
 from ..records import client_protocol as client
 from ..records import distributed_protocol as distributed
 from ..records import explanation, history
-from ..records import mapreduce_report as mapreduce
 from ..records import master_protocol as master
 from ..records import scheduler_protocol as scheduling
 from ..records import tracker_protocol as tracker
@@ -154,7 +153,7 @@ class ResourceManager:
                 return self._clients.get_applications(request, now)
             case client.GetApplicationAttemptsRequest() as request:
                 return self._clients.get_attempts(request)
-            case mapreduce.GetMapReduceJobRequest() as request:
+            case history.GetMapReduceJobRequest() as request:
                 return self._clients.get_map_reduce(request, now)
             case client.GetClusterNodesRequest() as request:
                 return self._clients.get_nodes(request)

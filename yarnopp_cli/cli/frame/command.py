@@ -55,7 +55,7 @@ from .timeout import bounded
 
 if TYPE_CHECKING:
     from ...client.choice import Choice as EngineChoice
-    from ...views.noun import Noun
+    from ...views.columns import Noun
 
 F = TypeVar("F", bound=Callable[..., int | None])
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from ...client.yarn import YarnRestClient
     from ...cluster.rundir import RunDir
     from ...settings.loading import Configuration
-    from ...views.columns import Column
-    from ...views.noun import Noun
+    from ...views.columns import Column, Noun
     from .listing import Choice
 
 T = TypeVar("T")

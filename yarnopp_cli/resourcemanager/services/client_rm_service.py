@@ -43,8 +43,8 @@ from ...records.client_protocol import (
     WaitForNodesRequest,
     WaitForNodesResponse,
 )
+from ...records.history import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ...records.ids import ApplicationId, NodeId
-from ...records.mapreduce_report import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ...records.reports import FINAL_STATES, ApplicationReport, ClusterInfo, NodeState, YarnApplicationState
 from ...records.requests import ApplicationSubmissionContext
 from ..app_manager import RMAppManager

@@ -8,10 +8,9 @@ from typing import NamedTuple
 from executor.records import ContainerState
 
 from ...explain.reasons import why_waits
-from ...explain.snapshot import is_waiting
+from ...explain.snapshot import Picture, is_waiting
 from ...records.explanation import MEMORY, VCORES, Reason, ReasonCode, ReasonKind
 from ...records.reports import ContainerReport
-from ..picture import Picture
 from ..text import megabytes, number_of, vcores, width
 from .words import amount, are, by_type, lacks, listed, names, oldest
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerState, ContainerUsage
 
-from ...records.mapreduce_report import MapReduceReport, TaskAttempt
+from ...records.history import MapReduceReport, TaskAttempt
 from ...records.reports import (
     FINAL_STATES,
     ApplicationReport,
