@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ...cluster.rundir import RunDir
 
 if TYPE_CHECKING:
-    from ...client.local import YarnClient
+    from ...client.local import LocalClient
     from ...settings.loading import Configuration
     from .output import Printer
 
@@ -77,17 +77,17 @@ class Context:
 
         return load(self.conf, self.define, environ=os.environ, state_dir=self.run_dir.state_dir)
 
-    def client(self, printer: Printer | None = None) -> YarnClient:
+    def client(self, printer: Printer | None = None) -> LocalClient:
         """Connected to the ResourceManager. Raises ConnectionFailedError (exit 69, hint ``yopp up``).
 
         With a ``printer`` told to be verbose, each call is told of on stderr; with ``-vv``, what went each way.
         """
-        from ...client.local import YarnClient
+        from ...client.local import LocalClient
 
         self.run_dir.check()
         if printer is not None:
             self.warn_of_slips(printer)
         if printer is None or not printer.verbose:
-            return YarnClient(self.run_dir.rm_socket)
+            return LocalClient(self.run_dir.rm_socket)
         printer.note(f"run directory {self.run_dir.path}")
-        return YarnClient(self.run_dir.rm_socket, trace=printer.note, trace_messages=printer.verbose > 1)
+        return LocalClient(self.run_dir.rm_socket, trace=printer.note, trace_messages=printer.verbose > 1)

@@ -15,9 +15,9 @@ from .output import Printer, is_terminal_out
 
 if TYPE_CHECKING:
     from ...client.choice import Choice as EngineChoice
-    from ...client.local import YarnClient
+    from ...client.local import LocalClient
     from ...client.protocol import Client
-    from ...client.yarn import YarnRestClient
+    from ...client.yarn import YarnClient
     from ...cluster.rundir import RunDir
     from ...settings.loading import Configuration
     from ...views.columns import Column
@@ -93,13 +93,13 @@ class Session:
         return self.configuration
 
     @cached_property
-    def client(self) -> YarnClient:
+    def client(self) -> LocalClient:
         """This host's cluster, connected to when first asked for. Raises ConnectionFailedError (exit 69, hint
         ``yopp up``)."""
         return self.context.client(self.printer)
 
     @cached_property
-    def yarn(self) -> YarnRestClient | None:
+    def yarn(self) -> YarnClient | None:
         """The YARN cluster, where the engine is YARN."""
         if self.engine is None or self.engine.name != "yarn":
             return None

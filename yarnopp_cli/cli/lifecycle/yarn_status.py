@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ...client.yarn import ALIVE, YarnRestClient
+from ...client.yarn import ALIVE, YarnClient
 from ...views.text import timestamp
 from ..frame.output import Printer
 from ..frame.session import print_raw
 
 
-def report(printer: Printer, yarn: YarnRestClient) -> int:
+def report(printer: Printer, yarn: YarnClient) -> int:
     """Print how it is: 0 where an active ResourceManager has started, 4 otherwise."""
     answer = yarn.info()
     if printer.is_json:
