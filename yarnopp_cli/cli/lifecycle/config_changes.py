@@ -15,10 +15,9 @@ import typer
 
 from ...errors import ConfigurationError, InvalidPropertyError, UsageError, YoppError, reason_of
 from ..frame.command import Needs, command
-from ..frame.context import Context
 from ..frame.options import SETTINGS, DryRun
 from ..frame.output import Printer
-from ..frame.session import Session
+from ..frame.session import Context, Session
 from .config import Key, document
 
 if TYPE_CHECKING:

@@ -12,10 +12,9 @@ import typer
 from ...errors import EXIT_INTERRUPTED, InvalidStateError, UsageError, YoppError, reason_of
 from ...views.text import number_of
 from ..frame.command import Needs, command
-from ..frame.context import Context
 from ..frame.options import Timeout, size_mb
 from ..frame.output import Printer, flush
-from ..frame.session import Session
+from ..frame.session import Context, Session
 from .status import tell
 
 if TYPE_CHECKING:
