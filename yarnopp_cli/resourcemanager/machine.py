@@ -16,7 +16,6 @@ from ..records import admin_protocol as admin
 from ..records import client_protocol as client
 from ..records import distributed_protocol as distributed
 from ..records import explanation, history
-from ..records import mapreduce_report as mapreduce
 from ..records import master_protocol as master
 from ..records import scheduler_protocol as scheduling
 from ..records import tracker_protocol as tracker
@@ -77,7 +76,7 @@ class ResourceManager:
             client.UpdateApplicationTagsRequest: clients.set_tags,
             client.ChangeContainerRequest: updates.change,
             client.SetLifetimeRequest: lifetime.set_lifetime,
-            mapreduce.GetMapReduceJobRequest: clients.get_map_reduce,
+            history.GetMapReduceJobRequest: clients.get_map_reduce,
             scheduling.GetSchedulerFiguresRequest: clients.get_figures,
             scheduling.GetActivitiesRequest: explaining.get_activities,
             explanation.ExplainRequest: explaining.explain,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ..records.mapreduce import MapReduceJob, TaskAssignment
-from ..records.mapreduce_report import MapReduceReport, TaskAttempt
+from ..records.history import MapReduceReport, TaskAttempt
+from ..records.requests import MapReduceJob, TaskAssignment
 from .entities import RMApp, RMContainer
 from .reports import attempt_report, container_report
 

@@ -14,8 +14,8 @@ from ...allocation.asks import check_label, check_size, normalise
 from ...errors import AccessDeniedError, InvalidStateError, ShuttingDownError, UsageError
 from ...machine.calls import CallReceived
 from ...records import client_protocol as client
+from ...records.history import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ...records.ids import ApplicationId, NodeId
-from ...records.mapreduce_report import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ...records.reports import FINAL_STATES, ApplicationReport, ClusterInfo, NodeState, YarnApplicationState
 from ...records.requests import ApplicationSubmissionContext
 from ...records.scheduler_protocol import GetSchedulerFiguresRequest, GetSchedulerFiguresResponse
