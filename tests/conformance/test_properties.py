@@ -41,7 +41,11 @@ from yarnopp_cli.masters import distributedshell
 from yarnopp_cli.nodemanager.link import ResourceManagerLink
 from yarnopp_cli.records.jobs import TaskSpec
 from yarnopp_cli.records.tracker_protocol import NodeHeartbeatResponse
-from yarnopp_cli.resourcemanager.services.resource_tracker_service import busy_part, busy_part_of_all, scaled_interval
+from yarnopp_cli.resourcemanager.services.resource_tracker_service import (
+    busy_part,
+    busy_part_of_all,
+    scaled_interval,
+)
 from yarnopp_cli.settings.applications import ApplicationSettings
 from yarnopp_cli.settings.loading import load
 from yarnopp_cli.settings.nodemanager import HardwareSettings, NodeManagerSettings

@@ -28,8 +28,9 @@ commands are performed.
 Held calls (``entities.Listener``, ``machine/mailbox.py``)
 
 A node's heartbeat and a master's allocate call may wait. They are answered when there is news, when their time is over,
-or when a newer call of the same caller comes (``waits.py`` has those of clients). Answers are numbered, and news are repeated until the caller acknowledges
-an answer that had them: so neither a lost connection nor a restarted node loses any.
+or when a newer call of the same caller comes. Answers are numbered, and news are repeated until the caller acknowledges
+an answer that had them: so neither a lost connection nor a restarted node loses any. Clients' calls that wait are in
+``waits.py``.
 
 What is due when (``DueKind`` in ``context.py``)
 
@@ -41,8 +42,8 @@ Who gets what (``allocation.py``, ``scheduler/``)
 Guaranteed containers first, by queues (``CapacityScheduler``, ``queues.py``); then opportunistic ones, over the least
 loaded nodes (``yarnopp_cli.allocation``), by users' shares (``opportunistic_shares.py``). Schedulers choose, the ledger
 grants. Who has to give way: containers of queues above their capacity (``preemption.py``), and places in nodes' queues
-of users above their share (``opportunistic_shares.py``). Whatever is taken back is ended by its node, and its resources are
-free when the node says so.
+of users above their share. Whatever is taken back is ended by its node, and its resources are free when the node says
+so.
 
 Where YARN's classes are
 
