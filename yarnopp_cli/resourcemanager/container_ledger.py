@@ -7,7 +7,6 @@ history. It decides nothing.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from executor.causes import Cause, CauseKind
 from executor.records import (
@@ -21,7 +20,7 @@ from executor.records import (
 
 from ..allocation.asks import Ask, AskKey
 from ..allocation.load_monitor import Claim
-from ..machine.tokens import CONTAINER_TOKEN, container_token
+from ..machine.tokens import container_token
 from ..records.ids import ContainerId
 from ..records.requests import Token
 from ..records.tracker_protocol import ContainerToUpdate
@@ -78,28 +77,24 @@ class ContainerLedger:
         execution_type: ExecutionType,
         claim: Claim | None = None,
     ) -> RMContainer:
-        """Allocate one container of ``ask`` on ``node``; its token is good until it expires unclaimed."""
+        """Allocate one container of ``ask`` on ``node``."""
         attempt.last_container += 1
         submitted_ms, is_am = attempt.app.submitted_ms, ask is attempt.am_ask
-        asked_type = ask.request.execution_type_request.execution_type
-        return self._take(
-            self._new(
-                str(ContainerId(attempt.record, attempt.last_container)),
-                attempt,
-                node,
-                ask.resource,
-                execution_type,
-                ask.key,
-                asked_type=asked_type,
-                counted=asked_type is ExecutionType.OPPORTUNISTIC,
-                is_am=is_am,
-                strict=not ask.relax,
-                waiting_since_ms=max(ask.waiting_since_ms, submitted_ms) if ask.is_aged else 0,
-                eligible_ms=max(ask.waiting_since_ms if ask.is_aged else ask.asked_ms, submitted_ms),
-            ),
-            claim,
-            "for its application's master" if is_am else "",
+        container = RMContainer(
+            str(ContainerId(attempt.record, attempt.last_container)),
+            attempt,
+            node,
+            ask.resource,
+            execution_type,
+            ask.key,
+            asked_type=ask.execution_type,
+            counted=ask.execution_type is ExecutionType.OPPORTUNISTIC,
+            is_am=is_am,
+            strict=not ask.relax,
+            waiting_since_ms=max(ask.waiting_since_ms, submitted_ms) if ask.is_aged else 0,
+            eligible_ms=max(ask.waiting_since_ms if ask.is_aged else ask.asked_ms, submitted_ms),
         )
+        return self._take(container, claim, "for its application's master" if is_am else "")
 
     def adopt(
         self,
@@ -112,7 +107,7 @@ class ContainerLedger:
     ) -> RMContainer:
         """Take in an opportunistic container that a DistributedScheduler allocated on ``node``."""
         self._rm.metrics.adopted()
-        container = self._new(
+        container = RMContainer(
             container_id,
             attempt,
             node,
@@ -124,68 +119,40 @@ class ContainerLedger:
         )
         return self._take(container, claim, "by its node's DistributedScheduler")
 
-    def _new(
-        self,
-        container_id: str,
-        attempt: RMAppAttempt,
-        node: RMNode,
-        resource: Resource,
-        execution_type: ExecutionType,
-        ask_key: AskKey,
-        **more: Any,
-    ) -> RMContainer:
-        """A container that answers an ask, with its token, which is good until it expires unclaimed."""
-        self._sequence += 1
-        container = RMContainer(
-            id=container_id,
-            app=attempt.app,
-            attempt=attempt,
-            node=node,
-            resource=resource,
-            execution_type=execution_type,
-            priority=ask_key[0],
-            allocation_request_id=ask_key[1],
-            token=_NO_TOKEN,
-            ask_key=ask_key,
-            allocated_ms=self._rm.now_ms,
-            sequence=self._sequence,
-            **more,
-        )
-        container.token = self.token_for(container)
-        return container
-
     def _take(self, container: RMContainer, claim: Claim | None, why: str) -> RMContainer:
-        """Enter a new container into every book. Its node has to speak of it before it expires."""
+        """Enter a new container into every book. Its node has to speak of it before it expires; so long its token is
+        good.
+        """
         app, node = container.app, container.node
-        container_id, execution_type = container.id, container.execution_type
+        self._sequence += 1
+        container.sequence, container.allocated_ms = self._sequence, self._rm.now_ms
+        container.token = self._token_for(container)
         self.assigned.count(self._rm.now)
-        self._rm.live_containers[container_id] = container
-        container.attempt.containers[container_id] = container
+        self._rm.live_containers[container.id] = container
+        container.attempt.containers[container.id] = container
         node.take(container)
         app.nodes.add(node.node_id)
         app.counts[Phase.ALLOCATED] += 1
         self._charge(container, 1)
-        if execution_type is ExecutionType.OPPORTUNISTIC and claim is not None:
-            node.load.claim(container_id, claim, container.resource)
+        if not container.is_guaranteed and claim is not None:
+            node.load.claim(container.id, claim, container.resource)
         self._rm.monitor.refresh(node.load)
         if not container.is_am:
-            app.count_granted(execution_type)
+            app.guaranteed_total += container.is_guaranteed
+            app.opportunistic_total += not container.is_guaranteed
         self._rm.history.allocated(
-            container_id,
-            app.id,
-            node.node_id,
-            execution_type,
+            container.subject,
+            container.execution_type,
             container.resource,
             why,
             submitted_ms=app.submitted_ms,
             eligible_ms=container.eligible_ms,
         )
-        self._rm.deadlines.set(
-            Due(DueKind.UNCLAIMED, container_id), self._rm.now + self._rm.allocation_expiry
-        )
+        expiry = self._rm.now + self._rm.allocation_expiry
+        self._rm.deadlines.set(Due(DueKind.UNCLAIMED, container.id), expiry)
         return container
 
-    def token_for(self, container: RMContainer) -> Token:
+    def _token_for(self, container: RMContainer) -> Token:
         """The signed facts of a container, as its node is to enforce them."""
         return container_token(
             self._rm.container_key,
@@ -208,7 +175,7 @@ class ContainerLedger:
             self._claimed(container)
             if container.delivers and status.version < container.version:
                 self.deliver_update(container)  # it was started by a token older than the update
-        self._rm.history.observed(container.app.id, container.node.node_id, container.status, status)
+        self._rm.history.observed(container.subject, container.status, status)
         container.status = status
         self._move(container, _TOLD[status.state])
         attempt = container.attempt
@@ -248,7 +215,7 @@ class ContainerLedger:
             # It began and ended between two heartbeats.
             seconds = (status.finished_at_ms - status.started_at_ms) / 1000
             app.add_seconds(container.resource, seconds)
-        self._rm.history.ended(app.id, node.node_id, container.status, status)
+        self._rm.history.ended(container.subject, container.status, status)
         container.status = status
         container.finished_ms = self._rm.now_ms
         if (tasks := self._rm.task_books.get(app.id)) is not None:
@@ -332,11 +299,10 @@ class ContainerLedger:
 
     def retype(self, container: RMContainer, execution_type: ExecutionType, resource: Resource) -> None:
         """Give a container another type or size, one version up."""
-        app, node = container.app, container.node
-        was = (container.execution_type, container.resource)
-        self._rm.history.changed(container.id, app.id, node.node_id, was, (execution_type, resource))
-        if execution_type is ExecutionType.GUARANTEED and was[0] is not execution_type:
-            container.promoted_ms = self._rm.history.now_ms
+        app, node, was = container.app, container.node, container.execution_type
+        self._rm.history.changed(container.subject, was, execution_type, resource)
+        if execution_type is ExecutionType.GUARANTEED and was is not execution_type:
+            container.promoted_ms = self._rm.now_ms
             app.promoted_total += 1
         running = container.phase is Phase.RUNNING
         if running:
@@ -345,7 +311,7 @@ class ContainerLedger:
         node.give_back(container)
         container.execution_type, container.resource = execution_type, resource
         container.version += 1
-        container.token = self.token_for(container)
+        container.token = self._token_for(container)
         self._charge(container, 1)
         node.take(container)
         if running:
@@ -356,14 +322,16 @@ class ContainerLedger:
     def deliver_update(self, container: RMContainer) -> None:
         """Tell its node what the container has become, instead of leaving that to its master."""
         container.delivers = True
-        update = ContainerToUpdate(
+        container.node.to_update.put(
             container.id,
-            container.version,
-            container.execution_type,
-            container.resource,
-            container.token,
+            ContainerToUpdate(
+                container.id,
+                container.version,
+                container.execution_type,
+                container.resource,
+                container.token,
+            ),
         )
-        container.node.to_update.put(container.id, update)
         self._rm.news_for_node(container.node)
 
     def _claimed(self, container: RMContainer) -> None:
@@ -384,15 +352,12 @@ class ContainerLedger:
     def _charge(self, container: RMContainer, sign: int) -> None:
         """What it has is its queue's and application's (1), or is theirs no more (-1)."""
         app, resource = container.app, container.resource
-        if container.execution_type is ExecutionType.GUARANTEED:
-            app.guaranteed = app.guaranteed + resource if sign > 0 else app.guaranteed - resource
+        if container.is_guaranteed:
+            app.guaranteed = app.guaranteed + resource * sign
             self._rm.scheduler.change_used(app, resource, sign, master=container.is_am)
         else:
             app.opportunistic_live += sign
             self._rm.shares.change(app, resource, sign)
-
-
-_NO_TOKEN = Token(CONTAINER_TOKEN, "{}", "")
 
 
 def _ended_as(container: RMContainer, status: ContainerStatus) -> ContainerEvent:

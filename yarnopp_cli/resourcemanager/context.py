@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from executor.core.deadlines import Deadlines
-from executor.records import ExecutionType, Resource
+from executor.records import Resource
 
 from ..allocation.cluster_node import ClusterNode
 from ..allocation.load_comparators import comparator_of
@@ -300,7 +300,7 @@ class RMContext:
         if giver.labels != taker.labels:
             return False
         for container in self.nodes[giver.node_id].containers.values():
-            if container.phase is Phase.QUEUED and container.execution_type is ExecutionType.OPPORTUNISTIC:
+            if container.phase is Phase.QUEUED and not container.is_guaranteed:
                 blacklist = container.attempt.blacklist
                 if container.strict or taker.host in blacklist or taker.node_id in blacklist:
                     return False

@@ -56,7 +56,7 @@ class RemotelyAllocated:
         resource = Resource(int(payload["memory"]), int(payload["vcores"]))
         ask_key = (reported.priority, reported.allocation_request_id, resource.memory, resource.vcores)
         if (known := self._rm.find_container(container_id)) is not None:
-            known.priority, known.allocation_request_id, known.ask_key = ask_key[0], ask_key[1], ask_key
+            known.ask_key = ask_key
             return
         node = self._rm.nodes.get(str(payload.get("node_id")))
         if node is None or node.state in GONE:

@@ -59,7 +59,7 @@ class CapacityScheduler:
 
     def change_used(self, app: RMApp, resource: Resource, sign: int, *, master: bool) -> None:
         """A guaranteed container of ``app`` takes (1) or gives back (-1) ``resource``, somewhere."""
-        self.used = self.used + resource if sign > 0 else self.used - resource
+        self.used = self.used + resource * sign
         app.leaf.charge(app.user, resource, sign, master=master)
 
     def refuses(self, app: RMApp, need: Resource, *, master: bool = False, active: int | None = None) -> str:

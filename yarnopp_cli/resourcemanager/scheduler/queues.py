@@ -199,7 +199,7 @@ class LeafQueue(Queue, Generic[AttemptT]):
 
     def charge(self, user: str, resource: Resource, sign: int, *, master: bool) -> None:
         """A guaranteed container takes (1) or gives back (-1) ``resource``."""
-        change = resource if sign > 0 else _NOTHING - resource
+        change = resource * sign
         for queue in self.line():
             queue.used = queue.used + change
         use = self.users.get(user)

@@ -119,7 +119,7 @@ class AskReasons:
 
         node = min(nodes, key=missing)
         holders = sorted(
-            (one for one in node.containers.values() if one.execution_type is ExecutionType.GUARANTEED),
+            (one for one in node.containers.values() if one.is_guaranteed),
             key=lambda one: one.sequence,
         )
         return _promised(ask, node, holders) or [Reason(ReasonKind.NEXT)]
