@@ -19,7 +19,7 @@ from executor.records import (
 )
 
 from ..allocation.asks import Ask, AskKey
-from ..allocation.load_monitor import Claim
+from ..allocation.cluster_node import Claim
 from ..machine.tokens import container_token
 from ..records.ids import ContainerId
 from ..records.requests import Token

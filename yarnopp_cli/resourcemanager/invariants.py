@@ -7,7 +7,7 @@ from typing import Any
 
 from executor.records import Resource
 
-from ..allocation.load_monitor import Claim
+from ..allocation.cluster_node import Claim
 from ..machine.mailbox import Mailbox
 from ..records.reports import NodeState
 from .context import Due, DueKind, RMContext

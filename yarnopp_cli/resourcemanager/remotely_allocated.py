@@ -12,7 +12,7 @@ from typing import Final
 from executor.causes import Cause, CauseKind
 from executor.records import ContainerExitStatus, ContainerState, ContainerStatus, ExecutionType, Resource
 
-from ..allocation.load_monitor import Claim
+from ..allocation.cluster_node import Claim
 from ..errors import InvalidIdError, InvalidTokenError
 from ..machine.tokens import CONTAINER_TOKEN, verify
 from ..records.ids import ContainerId
