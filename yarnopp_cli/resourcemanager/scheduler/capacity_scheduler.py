@@ -116,17 +116,17 @@ class _Round:
     def serve(self, grant: Grant) -> None:
         turns = Turns(self._scheduler.queues)
         while (turn := turns.next()) is not None:
-            attempt, ask = turn.attempt, next(iter(turn.group.values()))
+            attempt, ask = turn.attempt, turn.ask
             master = ask is attempt.am_ask
             refused = self._scheduler.refuses(attempt.app, ask.resource, master=master, active=turn.active)
             self.limited = self.limited or refused in (QUEUE_CAPACITY, USER_LIMIT)
             if refused == QUEUE_CAPACITY:
                 self.starving = True
-                turns.limited(turn, ask, MAX_OVERTAKES)
+                turns.limited(turn, MAX_OVERTAKES)
             elif refused:
-                turns.pass_over()
+                turn.pass_over()
             elif (choice := self._choose(ask, attempt.blacklist)) is None:
-                turns.pass_over()
+                turn.pass_over()
                 self._pass(ask, attempt.blacklist)
             else:
                 turns.served(turn)
