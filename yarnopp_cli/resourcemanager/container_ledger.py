@@ -7,6 +7,7 @@ history. It decides nothing.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from executor.causes import Cause, CauseKind
 from executor.records import (
@@ -20,12 +21,13 @@ from executor.records import (
 
 from ..allocation.asks import Ask, AskKey
 from ..allocation.cluster_node import Claim
-from ..machine.tokens import container_token
+from ..errors import InvalidIdError, InvalidTokenError
+from ..machine.tokens import CONTAINER_TOKEN, container_token, verify
 from ..records.ids import ContainerId
-from ..records.requests import Token
+from ..records.requests import Container, Token
 from ..records.tracker_protocol import ContainerToUpdate
 from .context import Due, DueKind, RMContext
-from .entities import RMAppAttempt, RMContainer, RMNode
+from .entities import GONE, RMAppAttempt, RMContainer, RMNode
 from .lives import CONTAINERS, AttemptEvent, AttemptState, ContainerEvent, Phase
 from .metrics import PerSecond
 
@@ -56,6 +58,12 @@ _ENDED_BY_US = frozenset(
 )
 RELEASED = "Container released by application"
 EXPIRED = "Container expired since it was unused"
+REMOTE_ID_START: Final = (1 << 40) - 1
+"""The first number of a container allocated at a node; they go down, the RM's own go up from 1.
+
+YARN's are negative, and its printed ids keep 40 bits of them: the same numbers.
+"""
+_REMOTE_FROM: Final = 1 << 39
 LOST = "Container released on a *lost* node"
 ENDING_PATIENCE = 60.0
 """Seconds after which a container that its node was told to end is taken to have ended unreported."""
@@ -96,7 +104,70 @@ class ContainerLedger:
         )
         return self._take(container, claim, "for its application's master" if is_am else "")
 
-    def adopt(
+    # -- containers that nodes' DistributedSchedulers have allocated ("remotely allocated") ----------------------
+    #
+    # Two ways lead here. The scheduler reports what it has allocated; or the node where such a container arrived
+    # speaks of it first, since a start does not wait for a report (nor for an RM that is down). Whichever comes second
+    # finds it known.
+
+    def adopt_reported(self, attempt: RMAppAttempt, reported: Container) -> None:
+        """A DistributedScheduler says that it has allocated this for ``attempt``.
+
+        Raises InvalidTokenError unless it holds a token of this cluster for that very attempt.
+        """
+        payload = verify(self._rm.container_key, reported.token, CONTAINER_TOKEN, now_ms=0)
+        container_id = reported.id
+        if (
+            payload.get("container_id") != container_id
+            or payload.get("attempt_id") != attempt.id
+            or payload.get("execution_type") != ExecutionType.OPPORTUNISTIC.value
+            or not _is_remote(container_id, attempt)
+        ):
+            raise InvalidTokenError(
+                f"{container_id} was not allocated by a DistributedScheduler for {attempt.id}"
+            )
+        resource = Resource(int(payload["memory"]), int(payload["vcores"]))
+        ask_key = (reported.priority, reported.allocation_request_id, resource.memory, resource.vcores)
+        if (known := self._rm.find_container(container_id)) is not None:
+            known.ask_key = ask_key
+            return
+        node = self._rm.nodes.get(str(payload.get("node_id")))
+        if node is None or node.state in GONE:
+            attempt.completed.put(
+                container_id,
+                ContainerStatus(
+                    container_id,
+                    ContainerState.DONE,
+                    ExecutionType.OPPORTUNISTIC,
+                    resource,
+                    exit_status=int(ContainerExitStatus.ABORTED),
+                    diagnostics=LOST,
+                    cause=Cause(CauseKind.NODE_LOST),
+                    application_id=attempt.app.id,
+                    finished_at_ms=self._rm.now_ms,
+                ),
+            )
+            self._rm.news_for_master(attempt)
+            return
+        # What it will find at its node, as far as the RM knows.
+        claim = Claim.FREE if node.load.fits_free(resource) else Claim.QUEUE
+        self._adopt(container_id, attempt, node, resource, ask_key, claim)
+
+    def adopt_observed(self, node: RMNode, status: ContainerStatus) -> RMContainer | None:
+        """``node`` speaks of a container the RM has not heard of: take it in if a DistributedScheduler must have
+        allocated it for a living attempt. None if it belongs to nobody."""
+        if not self._rm.distributed or status.execution_type is not ExecutionType.OPPORTUNISTIC:
+            return None
+        app = self._rm.live.get(status.application_id)
+        if app is None or app.ended or app.attempt.state is not AttemptState.RUNNING:
+            return None
+        attempt, container_id = app.attempt, status.container_id
+        if not _is_remote(container_id, attempt) or self._rm.find_container(container_id) is not None:
+            return None
+        size = status.resource
+        return self._adopt(container_id, attempt, node, size, (0, 0, size.memory, size.vcores), None)
+
+    def _adopt(
         self,
         container_id: str,
         attempt: RMAppAttempt,
@@ -118,6 +189,8 @@ class ContainerLedger:
             eligible_ms=self._rm.now_ms,
         )
         return self._take(container, claim, "by its node's DistributedScheduler")
+
+    # -- what becomes of them ------------------------------------------------------------------------------------
 
     def _take(self, container: RMContainer, claim: Claim | None, why: str) -> RMContainer:
         """Enter a new container into every book. Its node has to speak of it before it expires; so long its token is
@@ -364,3 +437,15 @@ def _ended_as(container: RMContainer, status: ContainerStatus) -> ContainerEvent
     if container.released or status.exit_status in _ON_REQUEST:
         return ContainerEvent.FINISHED
     return ContainerEvent.PREEMPTED if status.exit_status in PREEMPTION_STATUSES else ContainerEvent.FAILED
+
+
+def _is_remote(container_id: str, attempt: RMAppAttempt) -> bool:
+    """Whether that is the id of a container of ``attempt`` from the DistributedSchedulers' range."""
+    try:
+        parsed = ContainerId.parse(container_id)
+    except InvalidIdError:
+        return False
+    return (
+        parsed.application_attempt_id == attempt.record
+        and _REMOTE_FROM <= parsed.container_id <= REMOTE_ID_START
+    )

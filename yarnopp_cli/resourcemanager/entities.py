@@ -121,6 +121,13 @@ class Listener:
         """The number of an answer without news: that of the last answer that it has."""
         return max(held.response_id, self.sent_here)
 
+    def connect(self, connection_id: int) -> None:
+        """It speaks over this connection; what was sent over another may be lost."""
+        if connection_id != self.connection_id:
+            self.send_again()
+            self.sent_here = 0
+        self.connection_id = connection_id
+
     def send_again(self) -> None:
         """Everything that was sent and not acknowledged may be lost."""
         for box in self.mailboxes():
@@ -134,7 +141,7 @@ class Listener:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class RMNode(Listener):
-    """One registered node. ``load`` is its opportunistic side, ``used`` what guaranteed containers have of it.
+    """One registered node. ``load`` is what schedulers know of it.
 
     ``state_since``: when it came into its state, in seconds, monotonic. ``unregistered`` nodes will not come back by
     themselves. ``resized``: its size is the RM's word, and no longer its own.
@@ -146,11 +153,9 @@ class RMNode(Listener):
     secret: str = ""
     state: NodeState = NodeState.NEW
     state_since: float = 0.0
-    connected: bool = True
     unregistered: bool = False
     shutdown_told: bool = False
     resized: bool = False
-    used: Resource = field(default_factory=Resource)
     guaranteed_containers: int = 0
     containers: dict[str, RMContainer] = field(default_factory=dict)
     node_utilization: ResourceUtilization = _IDLE
@@ -177,6 +182,16 @@ class RMNode(Listener):
         return self.load.total
 
     @property
+    def used(self) -> Resource:
+        """What guaranteed containers have of it."""
+        return self.load.guaranteed
+
+    @property
+    def connected(self) -> bool:
+        """Whether it can be reached."""
+        return self.connection_id >= 0
+
+    @property
     def usable(self) -> bool:
         """Whether containers may be allocated here now."""
         return self.connected and self.state is NodeState.RUNNING
@@ -199,9 +214,8 @@ class RMNode(Listener):
         self.load.release_claim(container.id)
 
     def _change_used(self, resource: Resource, sign: int) -> None:
-        self.used = self.used + resource * sign
         self.guaranteed_containers += sign
-        self.load.guaranteed = self.used
+        self.load.guaranteed = self.load.guaranteed + resource * sign
         self.load.recompute()
 
     def mailboxes(self) -> tuple[Mailbox[Any], ...]:
@@ -213,21 +227,17 @@ class RMNode(Listener):
         # That nobody waits for room any more can wait.
         return (self.guaranteed_awaited and not self.awaited_told) or Listener.has_news(self)
 
-    def connect(self, connection_id: int) -> None:
-        """The node speaks over this connection; what was sent over another may be lost."""
-        if connection_id != self.connection_id or not self.connected:
-            self.send_again()
-            self.sent_here = 0
-            self.awaited_told = False
-        self.connection_id = connection_id
-        self.connected = True
+    def send_again(self) -> None:
+        """Everything that was sent and not acknowledged may be lost."""
+        Listener.send_again(self)
+        self.awaited_told = False
 
     def register_again(self, request: RegisterNodeManagerRequest) -> None:
         """A new life of its process, or a resync of the same one: the numbers of the answers begin anew."""
         self.registration, load = request, self.load
         load.rack, load.labels, load.total = request.rack, request.labels, request.resource
         load.status = request.opportunistic
-        self.connected, self.unregistered, self.shutdown_told, self.resized = True, False, False, False
+        self.unregistered = self.shutdown_told = self.resized = False
         self.response_id = self.sent_here = 0
         self.awaited_told = False
         for box in self.mailboxes():

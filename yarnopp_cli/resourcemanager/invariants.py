@@ -96,7 +96,6 @@ def _check_node(context: RMContext, node: RMNode) -> None:
     guaranteed = [container for container in node.containers.values() if container.is_guaranteed]
     assert node.used == total_of(container.resource for container in guaranteed)
     assert node.guaranteed_containers == len(guaranteed)
-    assert node.load.guaranteed == node.used
     if node.state in GONE:
         assert not node.containers and node.held is None and not node.connected
     assert (node.node_id in context.monitor) == (node.usable and context.monitor.knows(node.load)), (

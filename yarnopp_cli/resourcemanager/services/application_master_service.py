@@ -30,12 +30,11 @@ from ...records import master_protocol as master
 from ...records.ids import ApplicationAttemptId
 from ...records.requests import ANY, Container, ResourceRequest, Token
 from ..app_manager import AM_SHUTDOWN, RMAppManager
-from ..container_ledger import RELEASED, ContainerLedger
+from ..container_ledger import RELEASED, REMOTE_ID_START, ContainerLedger
 from ..container_updates import ContainerUpdates
 from ..context import Due, DueKind, RMContext
 from ..entities import HeldCall, RMAppAttempt
 from ..lives import AttemptState, Phase
-from ..remotely_allocated import REMOTE_ID_START, RemotelyAllocated
 
 
 class ApplicationMasterService:
@@ -47,11 +46,9 @@ class ApplicationMasterService:
         ledger: ContainerLedger,
         manager: RMAppManager,
         updates: ContainerUpdates,
-        remote: RemotelyAllocated,
     ) -> None:
         self._rm = context
         self._ledger = ledger
-        self._remote = remote
         self._manager = manager
         self._updates = updates
 
@@ -152,7 +149,7 @@ class ApplicationMasterService:
         for box in attempt.mailboxes():
             box.acknowledge(request.response_id)
         for container in remote or ():
-            self._remote.adopt_reported(attempt, container)
+            self._ledger.adopt_reported(attempt, container)
         if attempt.refusal is not None:
             refusal, attempt.refusal = attempt.refusal, None
             raise refusal
@@ -411,10 +408,7 @@ class ApplicationMasterService:
         return app.attempt if app is not None and app.attempt.id == attempt_id else None
 
     def _spoke(self, attempt: RMAppAttempt, connection_id: int) -> None:
-        if attempt.connection_id != connection_id:
-            attempt.send_again()
-            attempt.connection_id = connection_id
-            attempt.sent_here = 0
+        attempt.connect(connection_id)
         self._rm.deadlines.clear(Due(DueKind.CLIENT_GONE, attempt.app.id))
         self._manager.expect_master(attempt)
 
