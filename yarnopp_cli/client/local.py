@@ -411,13 +411,13 @@ class YarnClient:
         if self._until is not None:
             timeout = min(timeout, max(0.0, self._until - time.monotonic()))
         if self._trace is None:
-            return connection.call(method, request, timeout=timeout)
+            return connection.call(request, timeout=timeout)
         if self._trace_messages:
             self._trace(f"-> {request}")
         begin = time.perf_counter()
-        answer = connection.call(method, request, timeout=timeout)
+        answer = connection.call(request, timeout=timeout)
         elapsed_ms = (time.perf_counter() - begin) * 1000
-        self._trace(f"{connection.peer}: {method} took {elapsed_ms:.1f} ms")
+        self._trace(f"{connection.peer}: {request.METHOD} took {elapsed_ms:.1f} ms")
         if self._trace_messages:
             self._trace(f"<- {answer}")
         return answer

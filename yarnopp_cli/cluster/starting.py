@@ -114,11 +114,9 @@ class _Start:
         while daemon is not None:
             try:
                 with Connection(self.run_dir.rm_socket) as connection:
-                    info = connection.call(
-                        "getClusterInfo", GetClusterInfoRequest(), timeout=CALL_SECONDS
-                    ).info
+                    info = connection.call(GetClusterInfoRequest(), timeout=CALL_SECONDS).info
                     # One that is shutting down refuses this; for any other it changes nothing.
-                    connection.call("setLifetime", SetLifetimeRequest(info.lifetime), timeout=CALL_SECONDS)
+                    connection.call(SetLifetimeRequest(info.lifetime), timeout=CALL_SECONDS)
                 return True
             except ShuttingDownError:
                 ended = not wait_for_end([daemon.process], min(ENDING_SECONDS, self._left()))
@@ -185,7 +183,7 @@ class _Start:
         """Start what is missing. If that fails and nothing ran before, the cluster's files are removed, too."""
         if rm_runs and self.lifetime == STAY:
             with Connection(self.run_dir.rm_socket) as connection:
-                connection.call("setLifetime", SetLifetimeRequest(STAY), timeout=CALL_SECONDS)
+                connection.call(SetLifetimeRequest(STAY), timeout=CALL_SECONDS)
         lifetime = STAY if STAY in (self.lifetime, plan.lifetime) and alive else self.lifetime
         with contextlib.ExitStack() as undo:
             if not alive:
@@ -204,7 +202,7 @@ class _Start:
         wanted = len(plan.nodes)
         with Connection(self.run_dir.rm_socket) as connection:
             request = WaitForNodesRequest(wanted, int(self._left() * 1000))
-            connection.call("waitForNodes", request, timeout=self._left() + CALL_SECONDS)
+            connection.call(request, timeout=self._left() + CALL_SECONDS)
         seen = look(self.run_dir, timeout=CALL_SECONDS)
         self.warnings += seen.info.warnings
         if seen.info.nodes_running < wanted:

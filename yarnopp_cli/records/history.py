@@ -9,6 +9,7 @@ from executor.causes import Cause
 from executor.light import dataclass
 
 from .mapreduce_report import MapReduceReport
+from .methods import Request
 from .reports import ApplicationReport, NodeReport
 
 
@@ -85,7 +86,7 @@ class ApplicationHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class GetEventsRequest:
+class GetEventsRequest(Request["GetEventsResponse"]):
     """Events after number ``since`` and not before ``since_ms``, oldest first, at most ``limit`` of them.
 
     Empty filters let all pass; a container passes the filter for its application. With ``newest`` the limit keeps the
@@ -115,9 +116,3 @@ class GetEventsResponse:
     next: int = 0
     oldest: int = 0
     cluster_timestamp: int = 0
-
-
-METHODS: dict[str, tuple[type, type]] = {
-    "getEvents": (GetEventsRequest, GetEventsResponse),
-}
-"""Method -> (request, response)."""

@@ -9,6 +9,7 @@ from executor.light import dataclass
 from executor.records import ContainerState, ExecutionType, Resource
 
 from .mapreduce import MapReduceJob
+from .methods import Request
 from .reports import ApplicationAttemptReport, ApplicationReport
 
 
@@ -51,7 +52,7 @@ class MapReduceReport:
 
 
 @dataclass(frozen=True, slots=True)
-class GetMapReduceJobRequest:
+class GetMapReduceJobRequest(Request["GetMapReduceJobResponse"]):
     """The tasks of an application that is a MapReduce job."""
 
     application_id: str
@@ -63,9 +64,3 @@ class GetMapReduceJobResponse:
 
     application: ApplicationReport
     report: MapReduceReport | None = None
-
-
-METHODS: dict[str, tuple[type, type]] = {
-    "getMapReduceJob": (GetMapReduceJobRequest, GetMapReduceJobResponse),
-}
-"""Method -> (request, response)."""

@@ -7,11 +7,13 @@ importing msgspec would cost 20 to 35 ms. Nothing here imports either, or does I
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from executor.light import dataclass
 
 from ..errors import REMOTE_ERRORS, RemoteError, YoppError
+from ..records.methods import Request
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -23,11 +25,11 @@ APPLICATION_ERROR: Final = -32000
 MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 """The longest line that either side accepts."""
 
-Methods = dict[str, tuple[type, type]]
-"""Method -> (request, response), as each protocol's module declares it."""
-
 CallId = int | str | None
 """What a caller may number its calls with."""
+
+Calls = Mapping[CallId, type[Request[Any]]]
+"""The calls that a caller has made, by their numbers."""
 
 
 class WireError(Exception):

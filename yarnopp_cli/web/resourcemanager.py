@@ -146,7 +146,7 @@ class ClusterApi:
 
     async def scheduler(self, request: web.Request) -> Document:
         """The queues."""
-        answer: client.GetQueueInfoResponse = await self.data.call(client.GetQueueInfoRequest())
+        answer = await self.data.call(client.GetQueueInfoRequest())
         return cluster_view.scheduler(answer.queues)
 
     async def activities(self, request: web.Request) -> Document:
@@ -302,17 +302,13 @@ class ClusterApi:
     async def attempts(self, request: web.Request) -> Document:
         """``yopp attempt list ID --json``."""
         report = await self._application(request)
-        answer: client.GetApplicationAttemptsResponse = await self.data.call(
-            client.GetApplicationAttemptsRequest(report.application_id)
-        )
+        answer = await self.data.call(client.GetApplicationAttemptsRequest(report.application_id))
         return application_view.attempt_documents(answer.attempts)
 
     async def attempt(self, request: web.Request) -> Document:
         """``yopp attempt status ID --json``."""
         attempt_id = await self._attempt_id(request)
-        answer: client.GetApplicationAttemptsResponse = await self.data.call(
-            client.GetApplicationAttemptsRequest(request.match_info["app"])
-        )
+        answer = await self.data.call(client.GetApplicationAttemptsRequest(request.match_info["app"]))
         for one in answer.attempts:
             if one.attempt_id == attempt_id:
                 return {"appAttempt": application_view.attempt_document(one)}
@@ -374,15 +370,15 @@ class ClusterApi:
         node = await self._reachable(report.node_id)
         if command == "OUTPUT_THREAD_DUMP":
             wish: Any = SignalContainerRequest(report.container_id, int(SIGNALS[command]))
-            await call_daemon(node.address, "signalContainer", wish)
+            await call_daemon(node.address, wish)
         else:
             wish = StopContainersRequest(
                 (report.container_id,), diagnostics="Container killed by a person.", by_person=True
             )
             if command == "FORCEFUL_SHUTDOWN" and report.pid:
                 kill = SignalContainerRequest(report.container_id, int(SIGNALS[command]))
-                await call_daemon(node.address, "signalContainer", kill)
-            await call_daemon(node.address, "stopContainers", wish)
+                await call_daemon(node.address, kill)
+            await call_daemon(node.address, wish)
         return {"container": {"id": report.container_id, "signal": command}}
 
     # -- nodes -----------------------------------------------------------------------------------------------
