@@ -256,15 +256,28 @@ class RunDir:
             os.close(descriptor)
 
 
-def write_whole(path: str, content: bytes) -> None:
-    """Write a file, 0600, in one step: readers see the old content or the new, never half of it. Raises OSError."""
+def write_whole(
+    path: str,
+    content: bytes,
+    *,
+    mode: int = 0o600,
+    owner: tuple[int, int] | None = None,
+    durable: bool = False,
+) -> None:
+    """Write a file in one step: readers see the old content or the new, never half of it, and with ``durable`` so they
+    do after a power failure. Raises OSError."""
     temporary = f"{path}.{os.getpid()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        descriptor = os.open(
-            temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
-        )
-        with open(descriptor, "wb") as file:
+        with open(os.open(temporary, flags, 0o600), "wb") as file:
             file.write(content)
+            file.flush()
+            if owner is not None:
+                os.fchown(file.fileno(), *owner)
+            if mode != 0o600:
+                os.fchmod(file.fileno(), mode)
+            if durable:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError:
         with contextlib.suppress(OSError):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from executor.light import dataclass
 from executor.records import ContainerStatus, Resource
 
-from .mapreduce import TaskAssignment
 from .methods import Request
 from .reports import FinalApplicationStatus, JobSummary, NodeReport
 from .requests import (
     Container,
     ResourceRequest,
+    TaskAssignment,
     Token,
     UpdateContainerError,
     UpdateContainerRequest,

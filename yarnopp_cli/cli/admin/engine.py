@@ -24,12 +24,10 @@ from ...errors import EXIT_UNREACHABLE, UsageError, YoppError
 from ...views.columns import Column
 from ...views.text import timestamp
 from ..frame.command import Needs, command
-from ..frame.context import Context
 from ..frame.engine_options import connected
-from ..frame.listing import Choice, Documents, show
 from ..frame.options import Conf, EngineName, Rm
 from ..frame.output import Printer
-from ..frame.session import Session
+from ..frame.session import Context, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +70,11 @@ def list_engines(session: Session) -> None:
         _Row(name, name == chosen.name, chosen.origin if name == chosen.name else "", places[name])
         for name in NAMES
     ]
-    show(
-        session.printer,
+    session.printer.listing(
         rows,
         _COLUMNS,
-        Documents(lambda every: {"engines": [one.document() for one in every]}, _Row.document),
-        Choice(),
+        documents=lambda every: {"engines": [one.document() for one in every]},
+        document=_Row.document,
         identity=lambda row: row.name,
     )
 

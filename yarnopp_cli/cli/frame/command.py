@@ -14,7 +14,7 @@ import copy
 import enum
 import inspect
 import os
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
@@ -22,7 +22,6 @@ import typer
 
 from executor.light import dataclass
 
-from .context import Context
 from .options import (
     NEWEST,
     Color,
@@ -50,12 +49,12 @@ from .options import (
     new_typer,
 )
 from .output import FORMS, Printer
-from .session import Session
+from .session import Context, Session
 from .timeout import bounded
 
 if TYPE_CHECKING:
     from ...client.choice import Choice as EngineChoice
-    from ...views.noun import Noun
+    from ...views.columns import Noun
 
 F = TypeVar("F", bound=Callable[..., int | None])
 
@@ -318,34 +317,32 @@ def _checked(context: Any, option: Any, value: Any) -> Any:
 # -- groups ------------------------------------------------------------------------------------------------------
 
 
-class Below(MutableMapping[str, Any]):
-    """The commands of a group, each made when it is first asked for."""
+class Lazily(MutableMapping[str, Any]):
+    """Commands of the parser by name, each made when it is first asked for."""
 
-    def __init__(self, group: str) -> None:
-        below = [path for path in REGISTERED if path.startswith(f"{group} ")]
-        self._paths = {path.partition(" ")[2]: path for path in below}
-        self._made: dict[str, Any] = {}
+    def __init__(self, names: Iterable[str], make: Callable[[str], Any]) -> None:
+        self._made: dict[str, Any] = dict.fromkeys(names)
+        self._make = make
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._made:
-            self._made[name] = made(REGISTERED[self._paths[name]])
+        if self._made[name] is None:
+            self._made[name] = self._make(name)
         return self._made[name]
 
     def __setitem__(self, name: str, command: Any) -> None:
-        self._paths.setdefault(name, "")
         self._made[name] = command
 
     def __delitem__(self, name: str) -> None:
-        del self._paths[name]
+        del self._made[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._paths)
+        return iter(self._made)
 
     def __len__(self) -> int:
-        return len(self._paths)
+        return len(self._made)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._paths
+        return name in self._made
 
 
 def group(name: str, summary: str) -> Any:
@@ -353,9 +350,9 @@ def group(name: str, summary: str) -> Any:
     holder = new_typer(callback=_nothing, help=f"{summary}.", no_args_is_help=True)
     parsed: Any = typer.main.get_command(holder)
     parsed.name = name
-    parsed.commands = Below(name)
-    paths = [REGISTERED[path] for path in REGISTERED if path.startswith(f"{name} ")]
-    parsed.epilog = examples(*(one.examples[0] for one in paths[:2] if one.examples))
+    below = {path.partition(" ")[2]: one for path, one in REGISTERED.items() if path.startswith(f"{name} ")}
+    parsed.commands = Lazily(below, lambda name: made(below[name]))
+    parsed.epilog = examples(*(one.examples[0] for one in list(below.values())[:2] if one.examples))
     return parsed
 
 

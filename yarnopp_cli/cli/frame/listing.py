@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from ...errors import UsageError
-from ...views.columns import Column, choose, default_columns, find, sort
+from ...views.columns import Column, choose, find
 from ...views.text import timestamp
 from .output import Printer, is_terminal_out
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,45 +52,6 @@ def chosen(
             hint="choose from " + ", ".join(one.key for one in among),
         ) from None
     return Choice(columns, sort, limit)
-
-
-@dataclass(frozen=True, slots=True)
-class Documents:
-    """How rows become JSON: all of them as one document, and each as its own."""
-
-    every: Callable[[Sequence[Any]], Any]
-    one: Callable[[Any], Mapping[str, Any]]
-
-
-def show(
-    printer: Printer,
-    rows: Sequence[T],
-    columns: Sequence[Column[T]],
-    documents: Documents,
-    choice: Choice,
-    *,
-    identity: Callable[[T], str],
-    empty: str = "",
-) -> None:
-    """Print a list as chosen. In jsonl, chosen columns are one flat object a row, with their values by their keys."""
-    one = documents.one
-    if choice.columns:
-        shown = choose(columns, choice.columns)
-        one = lambda row: {column.key: column.value(row) for column in shown}  # noqa: E731
-    else:
-        shown = default_columns(columns, wide=printer.form == "wide")
-    ordered = sort(rows, columns, choice.sort) if choice.sort else list(rows)
-    if choice.limit is not None:
-        ordered = ordered[: choice.limit]
-    printer.listing(
-        ordered,
-        shown,
-        documents=documents.every,
-        document=one,
-        identity=identity,
-        empty=empty,
-        whole=bool(choice.columns),
-    )
 
 
 def empty_text(things: str, choice: Choice, *, narrowed: bool, live_only: bool = False) -> str:

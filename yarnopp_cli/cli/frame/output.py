@@ -309,6 +309,25 @@ class Printer:
                     _write("\n")
                 self.fields(fields(row))
 
+    def answer(
+        self,
+        document: Any,
+        text: str,
+        *,
+        ids: Iterable[str] = (),
+        table: tuple[Sequence[str], Iterable[Sequence[str]]] = ((), ()),
+    ) -> None:
+        """Print one answer in the form asked for: ``document`` as JSON, ``ids``, the keys and rows of ``table``
+        tab-separated, or ``text`` for people."""
+        if self.is_json:
+            self.document(document)
+        elif self.ids_only:
+            self.ids(ids)
+        elif self.form == "tsv":
+            self.separated(*table)
+        elif text:
+            self.text(text)
+
     def _table(
         self, rows: Sequence[T], columns: Sequence[Column[T]], *, header: bool = True, whole: bool = True
     ) -> None:

@@ -14,7 +14,7 @@ from ..frame.output import WORDS
 from ..frame.session import Session
 from ..looking import node_changes
 from .down import Force
-from .status import EXIT_PARTLY, daemons, node_line
+from .status import EXIT_PARTLY, node_line, tell
 from .up import Memory, Vcores
 
 Node = Annotated[
@@ -76,22 +76,16 @@ def status_of_rm(session: Session) -> int:
 
     Exit code 0 if it answers, 3 if it is stopped, 4 if it does not answer.
     """
-    from ...cluster.inspection import cluster_document, inspect_cluster
+    from ...cluster.inspection import inspect_cluster
 
-    seen, printer = inspect_cluster(session.run_dir), session.printer
-    code = EXIT_NOT_RUNNING if seen.rm is None else 0 if seen.info is not None else EXIT_PARTLY
-    if printer.is_json:
-        printer.document(cluster_document(seen))
-    elif printer.ids_only:
-        printer.ids(["rm"] if seen.rm is not None else [])
-    elif not printer.for_people:
-        daemons(printer, seen, port=0)
-    elif seen.rm is None:
-        printer.text("rm stopped")
-    else:
-        words = "running" if code == 0 else "does not answer"
-        printer.text(f"rm {words}: process {seen.rm.process.pid}, {seen.run_dir.rm_socket}")
-    return code
+    seen = inspect_cluster(session.run_dir)
+    if seen.rm is None:
+        tell(session.printer, seen, "rm stopped", ids=[], port=0)
+        return EXIT_NOT_RUNNING
+    words = "running" if seen.info is not None else "does not answer"
+    text = f"rm {words}: process {seen.rm.process.pid}, {seen.run_dir.rm_socket}"
+    tell(session.printer, seen, text, ids=["rm"], port=0)
+    return 0 if seen.info is not None else EXIT_PARTLY
 
 
 @command(
@@ -170,10 +164,10 @@ def status_of_nm(session: Session, node: Node = None) -> int:
 
     Exit code 0 if it does, 3 if it is stopped, 4 if it is not ready.
     """
-    from ...cluster.inspection import cluster_document, inspect_cluster
+    from ...cluster.inspection import inspect_cluster
 
     port = _port(node)
-    seen, printer = inspect_cluster(session.run_dir), session.printer
+    seen = inspect_cluster(session.run_dir)
     chosen = [one for one in seen.nodes if port is None or one.port == port]
     if port is not None and seen.nodes and not chosen:
         raise NodeNotFoundError(
@@ -182,14 +176,8 @@ def status_of_nm(session: Session, node: Node = None) -> int:
             hint="`yopp nm status` lists those of this cluster",
             sought=node or "",
         )
-    if printer.is_json:
-        printer.document(cluster_document(seen))
-    elif not printer.for_people:
-        daemons(printer, seen, rm=False, port=port)
-    elif not chosen:
-        printer.text("nm stopped")
-    else:
-        printer.text("\n".join(f"nm {node_line(seen, one)}" for one in chosen))
+    text = "\n".join(f"nm {node_line(seen, one)}" for one in chosen) or "nm stopped"
+    tell(session.printer, seen, text, rm=False, port=port)
     if all(one.daemon is None for one in chosen):
         return EXIT_NOT_RUNNING
     return 0 if all(one.ready for one in chosen) else EXIT_PARTLY
@@ -271,12 +259,10 @@ def _stop(session: Session, name: str, force: bool, timeout: float | None) -> No
 
 def _answer(session: Session) -> None:
     """The cluster as it is afterwards, for programs: people have been told what was done."""
-    from ...cluster.inspection import cluster_document, inspect_cluster
+    from ...cluster.inspection import inspect_cluster
 
-    if session.printer.is_json:
-        session.printer.document(cluster_document(inspect_cluster(session.run_dir)))
-    elif session.printer.form == "tsv":
-        daemons(session.printer, inspect_cluster(session.run_dir))
+    if session.printer.is_json or session.printer.form == "tsv":
+        tell(session.printer, inspect_cluster(session.run_dir), "")
 
 
 def _the_node(node: str | None, session: Session, verb: str) -> list[str]:
