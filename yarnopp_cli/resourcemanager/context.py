@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from executor.core.deadlines import Deadlines
+from executor.core.machine import Deadlines
 from executor.records import ExecutionType
 
 from ..allocation.cluster_node import ClusterNode
