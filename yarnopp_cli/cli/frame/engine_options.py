@@ -12,7 +12,7 @@ from .output import Printer
 
 if TYPE_CHECKING:
     from ...client.choice import Choice
-    from ...client.yarn import YarnRestClient
+    from ...client.yarn import YarnClient
 
 
 def choice_of(values: Mapping[str, Any]) -> Choice:
@@ -64,10 +64,10 @@ def _cannot_honour(path: str, spelling: str, because: str) -> UsageError:
     )
 
 
-def connected(engine: Choice, printer: Printer) -> YarnRestClient:
+def connected(engine: Choice, printer: Printer) -> YarnClient:
     """A client of the YARN cluster that was chosen; its calls are told of as ``-v`` says."""
     from ...client.rest import Rest
-    from ...client.yarn import YarnRestClient
+    from ...client.yarn import YarnClient
     from ...settings.files import user_of
 
     rest = Rest(
@@ -76,7 +76,7 @@ def connected(engine: Choice, printer: Printer) -> YarnRestClient:
         trace=printer.note if printer.verbose else None,
         trace_bodies=printer.verbose > 1,
     )
-    return YarnRestClient(rest, printer.warn)
+    return YarnClient(rest, printer.warn)
 
 
 def tell_that_it_is_here(path: str, values: Mapping[str, Any], printer: Printer) -> None:
