@@ -21,11 +21,17 @@ from yarnopp_cli.records.client_protocol import (
 )
 from yarnopp_cli.records.container_protocol import StopContainersRequest, StopContainersResponse
 from yarnopp_cli.records.master_protocol import AllocateRequest
-from yarnopp_cli.records.methods import response_of
 from yarnopp_cli.records.requests import ResourceRequest, Token
 from yarnopp_cli.rpc.codec import Codec
 from yarnopp_cli.rpc.methods import NM_METHODS, RM_METHODS
-from yarnopp_cli.rpc.wire import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, WireError
+from yarnopp_cli.rpc.wire import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    WireError,
+    response_of,
+)
 
 METHODS = {**RM_METHODS, **NM_METHODS}
 CODEC = Codec(METHODS)

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from executor.records import ContainerState, ExecutionType, Resource
 from yarnopp_cli.records import client_protocol, container_protocol, master_protocol, tracker_protocol
 from yarnopp_cli.records.jobs import JobSpec
-from yarnopp_cli.records.methods import response_of
 from yarnopp_cli.records.reports import JobSummary
 from yarnopp_cli.records.requests import ContainerLaunchContext, ResourceRequest
 from yarnopp_cli.rpc.methods import methods_of
 from yarnopp_cli.rpc.plain import MessageError, decode, encode
+from yarnopp_cli.rpc.wire import response_of
 
 PROTOCOLS = (client_protocol, container_protocol, master_protocol, tracker_protocol)
 REQUESTS = methods_of(*PROTOCOLS).values()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any, ClassVar, Generic, TypeVar, get_args
+from typing import Any, ClassVar, Generic, TypeVar
 
 ResponseT = TypeVar("ResponseT")
 
@@ -26,10 +25,3 @@ class Request(Generic[ResponseT]):
 
 Methods = dict[str, type[Request[Any]]]
 """Which requests a daemon answers, by their methods."""
-
-
-def response_of(request: type[Request[Any]]) -> type[Any]:
-    """The class of the response to a request."""
-    (named,) = get_args(request.__orig_bases__[0])  # type: ignore[attr-defined]
-    found: type[Any] = getattr(sys.modules[request.__module__], named.__forward_arg__)
-    return found

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from ..errors import UsageError, YoppError
-from ..records.methods import Methods, Request, response_of
+from ..records.methods import Methods, Request
 from .wire import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -26,6 +26,7 @@ from .wire import (
     WireError,
     error_object,
     error_of,
+    response_of,
 )
 
 _MANY_DIGITS = re.compile(rb"\d{19}")

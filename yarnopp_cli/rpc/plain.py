@@ -16,8 +16,8 @@ from functools import cache
 from typing import Any, TypeVar
 
 from ..errors import YoppError
-from ..records.methods import Request, response_of
-from .wire import INVALID_REQUEST, MAX_LINE_BYTES, Answer, Calls, WireError, error_of
+from ..records.methods import Request
+from .wire import INVALID_REQUEST, MAX_LINE_BYTES, Answer, Calls, WireError, error_of, response_of
 
 T = TypeVar("T")
 _Converter = Callable[[Any], Any]

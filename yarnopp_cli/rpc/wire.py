@@ -7,8 +7,9 @@ importing msgspec would cost 20 to 35 ms. Nothing here imports either, or does I
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from executor.light import dataclass
 
@@ -85,6 +86,13 @@ class Lines:
         """Forget what has come in part."""
         self._buffer.clear()
         self._searched = 0
+
+
+def response_of(request: type[Request[Any]]) -> type[Any]:
+    """The class of the response to a request."""
+    (named,) = get_args(request.__orig_bases__[0])  # type: ignore[attr-defined]
+    found: type[Any] = getattr(sys.modules[request.__module__], named.__forward_arg__)
+    return found
 
 
 def error_object(error: YoppError) -> dict[str, Any]:
