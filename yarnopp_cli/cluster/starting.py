@@ -22,12 +22,15 @@ from .capacity import Wish, plan_capacity
 from .inspection import ClusterHandle, join, look, weaker_limits
 from .launching import Order, command_line, daemon_environment, nodemanager, resourcemanager, start_daemons
 from .processes import wait_for_end
-from .rundir import FIRST_PORT, LAST_PORT, Daemon, RunDir
-from .state import (
+from .rundir import (
+    FIRST_PORT,
+    LAST_PORT,
     ON_DEMAND,
     STAY,
+    Daemon,
     Plan,
     PlannedNode,
+    RunDir,
     forget_cluster,
     read_plan,
     running_configuration,
