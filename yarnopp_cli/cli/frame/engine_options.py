@@ -13,7 +13,7 @@ from .output import Printer
 
 if TYPE_CHECKING:
     from ...client.choice import Choice
-    from ...client.yarn import YarnRestClient
+    from ...client.yarn import YarnClient
 
 
 HereOnlyOption = tuple[inspect.Parameter, str, HereOnly]
@@ -65,10 +65,10 @@ def check_remote(
         )
 
 
-def connected(engine: Choice, printer: Printer) -> YarnRestClient:
+def connected(engine: Choice, printer: Printer) -> YarnClient:
     """A client of the YARN cluster that was chosen; its calls are told of as ``-v`` says."""
     from ...client.rest import Rest
-    from ...client.yarn import YarnRestClient
+    from ...client.yarn import YarnClient
     from ...settings.files import user_of
 
     rest = Rest(
@@ -77,7 +77,7 @@ def connected(engine: Choice, printer: Printer) -> YarnRestClient:
         trace=printer.note if printer.verbose else None,
         trace_bodies=printer.verbose > 1,
     )
-    return YarnRestClient(rest, printer.warn)
+    return YarnClient(rest, printer.warn)
 
 
 def tell_that_it_is_here(path: str, values: Mapping[str, Any], printer: Printer) -> None:

@@ -17,12 +17,11 @@ from .output import Printer, is_terminal_out
 
 if TYPE_CHECKING:
     from ...client.choice import Choice as EngineChoice
-    from ...client.local import YarnClient
+    from ...client.local import LocalClient
     from ...client.protocol import Client
-    from ...client.yarn import YarnRestClient
+    from ...client.yarn import YarnClient
     from ...settings.loading import Configuration
-    from ...views.columns import Column
-    from ...views.noun import Noun
+    from ...views.columns import Column, Noun
     from .listing import Choice
 
 T = TypeVar("T")
@@ -89,20 +88,20 @@ class Context:
 
         return load(self.conf, self.define, environ=os.environ, state_dir=self.run_dir.state_dir)
 
-    def client(self, printer: Printer | None = None) -> YarnClient:
+    def client(self, printer: Printer | None = None) -> LocalClient:
         """Connected to the ResourceManager. Raises ConnectionFailedError (exit 69, hint ``yopp up``).
 
         With a ``printer`` told to be verbose, each call is told of on stderr; with ``-vv``, what went each way.
         """
-        from ...client.local import YarnClient
+        from ...client.local import LocalClient
 
         self.run_dir.check()
         if printer is not None:
             self.warn_of_slips(printer)
         if printer is None or not printer.verbose:
-            return YarnClient(self.run_dir.rm_socket)
+            return LocalClient(self.run_dir.rm_socket)
         printer.note(f"run directory {self.run_dir.path}")
-        return YarnClient(self.run_dir.rm_socket, trace=printer.note, trace_messages=printer.verbose > 1)
+        return LocalClient(self.run_dir.rm_socket, trace=printer.note, trace_messages=printer.verbose > 1)
 
 
 class Session:
@@ -171,13 +170,13 @@ class Session:
         return self.configuration
 
     @cached_property
-    def client(self) -> YarnClient:
+    def client(self) -> LocalClient:
         """This host's cluster, connected to when first asked for. Raises ConnectionFailedError (exit 69, hint
         ``yopp up``)."""
         return self.context.client(self.printer)
 
     @cached_property
-    def yarn(self) -> YarnRestClient | None:
+    def yarn(self) -> YarnClient | None:
         """The YARN cluster, where the engine is YARN."""
         if self.engine is None or self.engine.name != "yarn":
             return None

@@ -12,7 +12,7 @@ from ..frame.output import Printer
 from ..frame.session import Session, print_raw
 
 if TYPE_CHECKING:
-    from ...client.yarn import YarnRestClient
+    from ...client.yarn import YarnClient
     from ...cluster.inspection import ClusterStatus, NodeStatus
 
 EXIT_PARTLY = 4
@@ -59,7 +59,7 @@ def tell(
     )
 
 
-def _report_yarn(printer: Printer, yarn: YarnRestClient) -> int:
+def _report_yarn(printer: Printer, yarn: YarnClient) -> int:
     """Print how a YARN cluster is: 0 where an active ResourceManager has started, 4 otherwise."""
     from ...client.yarn import ALIVE
 

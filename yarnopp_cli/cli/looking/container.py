@@ -11,7 +11,6 @@ import typer
 
 from executor.records import ExecutionType
 
-from ...client.limits import node_facts
 from ...errors import EXIT_FAILURE, InvalidStateError, UsageError
 from ...records.client_protocol import GetContainersRequest
 from ...records.ids import ApplicationAttemptId
@@ -36,7 +35,7 @@ from ..frame.session import Session
 from .container_details import await_containers, live, show_details
 
 if TYPE_CHECKING:
-    from ...client.local import YarnClient
+    from ...client.local import LocalClient
     from ...client.protocol import Client
 
 _ENDED = {"DONE", "KILLED", "ALL"}
@@ -163,7 +162,7 @@ def _show(session: Session, filters: Filters) -> None:
         found = found[max(0, len(found) - choice.limit) :]
     facts: Mapping[str, view.NodeFacts] = {}
     if session.yarn is None and session.printer.is_json:
-        facts = node_facts(session.client, all_nodes, found)
+        facts = session.client.node_facts(all_nodes, found)
     session.show(
         CONTAINERS,
         found,
@@ -228,7 +227,7 @@ def _say_what_would_end(session: Session, reports: list[ContainerReport]) -> Non
     session.printer.note(f"{len(would)} of {len(reports)} live; nothing was changed")
 
 
-def _stop(client: YarnClient, report: ContainerReport) -> None:
+def _stop(client: LocalClient, report: ContainerReport) -> None:
     """Ask its node to end a container. Raises InvalidStateError for one that its node does not have yet."""
     response = client.stop_container(report, "Container killed by a person.")
     for failed in response.failed:

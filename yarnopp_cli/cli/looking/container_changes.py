@@ -25,7 +25,7 @@ from ..frame.session import Session
 from .container_details import await_containers, live, show_details
 
 if TYPE_CHECKING:
-    from ...client.local import YarnClient
+    from ...client.local import LocalClient
 
 CHANGE_SECONDS = 20.0
 PausableIds = Annotated[list[str], IDS, Live(("container",), lambda one: one.state is ContainerState.RUNNING)]
@@ -281,7 +281,7 @@ def _update(
     _finish(client, [container_id], no_wait, timeout, has_happened, what)
 
 
-def _at_the_rm(client: YarnClient, container_id: str) -> ContainerReport:
+def _at_the_rm(client: LocalClient, container_id: str) -> ContainerReport:
     """A container as the RM counts it, which may be ahead of its node."""
     request = GetContainersRequest(container_ids=(container_id,), finished=True)
     return next(iter(client.container_reports(request)))
@@ -316,7 +316,7 @@ def _last_line(report: ContainerReport) -> str:
 
 
 def _finish(
-    client: YarnClient,
+    client: LocalClient,
     named: Sequence[str],
     no_wait: bool,
     timeout: float | None,

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...client.limits import node_facts
 from ...errors import EXIT_TIMEOUT, InvalidStateError, YoppError
 from ...records.reports import ContainerReport
 from ...views import containers as view
@@ -14,7 +13,7 @@ from ...views.containers import CONTAINERS
 from ..frame.session import Session
 
 if TYPE_CHECKING:
-    from ...client.local import YarnClient
+    from ...client.local import LocalClient
 
 _LIMITS_UNTOLD = "not known: YARN's REST API does not tell them"
 
@@ -32,7 +31,7 @@ def show_details(
         session.details(CONTAINERS, found, fields=lambda one: _without_limits(view.fields(one, now)))
         return
     client = session.client
-    facts = node_facts(client, client.nodes(), found) if printer.is_json or printer.for_people else {}
+    facts = client.node_facts(client.nodes(), found) if printer.is_json or printer.for_people else {}
 
     def document(one: ContainerReport) -> dict[str, Any]:
         made = view.document(one, now, facts.get(one.node_id))
@@ -64,7 +63,7 @@ def live(report: ContainerReport) -> ContainerReport:
 
 
 def await_containers(
-    client: YarnClient,
+    client: LocalClient,
     named: Sequence[str],
     condition: Callable[[ContainerReport], bool],
     bound: float,

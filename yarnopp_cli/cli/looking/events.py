@@ -20,7 +20,7 @@ from ..frame.output import Printer
 from ..frame.session import Session
 
 if TYPE_CHECKING:
-    from ...client.local import YarnClient
+    from ...client.local import LocalClient
 
 HOLD_SECONDS = 30.0
 """How long one call lets the ResourceManager hold its answer."""
@@ -116,7 +116,7 @@ def events(
 class _Stream:
     """Events in order, each printed once."""
 
-    def __init__(self, client: YarnClient, printer: Printer, request: GetEventsRequest) -> None:
+    def __init__(self, client: LocalClient, printer: Printer, request: GetEventsRequest) -> None:
         self._client = client
         self._printer = printer
         self._request = request

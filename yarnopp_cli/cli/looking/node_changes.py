@@ -21,7 +21,7 @@ from ..frame.options import DryRun, NodeIds, NoWait, Timeout, duration, size_mb
 from ..frame.session import Session
 
 if TYPE_CHECKING:
-    from ...client.local import YarnClient
+    from ...client.local import LocalClient
 
 _POLL_SECONDS = 0.05
 
@@ -68,7 +68,7 @@ def _named(session: Session, ids: Sequence[str], verb: str, dry_run: bool) -> tu
     return named if session.agreed(given, named, verb, what="node", dry_run=dry_run) else None
 
 
-def _drained(client: YarnClient, named: tuple[str, ...], timeout: float | None) -> tuple[NodeReport, ...]:
+def _drained(client: LocalClient, named: tuple[str, ...], timeout: float | None) -> tuple[NodeReport, ...]:
     """The nodes when they are empty. Raises YoppError (exit 124) when the time has passed."""
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:

@@ -20,7 +20,7 @@ from ..frame.options import Live
 from ..frame.session import Session
 
 if TYPE_CHECKING:
-    from ...client.local import YarnClient
+    from ...client.local import LocalClient
 
 BATCH = 10_000
 
@@ -173,7 +173,7 @@ def _read(session: Session, application_id: str) -> ApplicationHistory:
         ) from None
 
 
-def _ask(client: YarnClient, application_id: str) -> ApplicationHistory:
+def _ask(client: LocalClient, application_id: str) -> ApplicationHistory:
     """What the ResourceManager remembers of one application."""
     events: list[HistoryEvent] = []
     since = 0

@@ -20,7 +20,7 @@ from ..frame.output import Printer, is_terminal_out
 from ..frame.session import Session
 
 if TYPE_CHECKING:
-    from ...client.local import YarnClient
+    from ...client.local import LocalClient
 
 LEAST_DELAY = 0.1
 
@@ -65,7 +65,7 @@ def stats(
 _Samples = list[tuple[NodeReport, view.Stat, list[view.Stat]]]
 
 
-def _chosen(client: YarnClient, ids: list[str] | None) -> set[str] | None:
+def _chosen(client: LocalClient, ids: list[str] | None) -> set[str] | None:
     """The full ids of what was named; None for everything."""
     if not ids:
         return None
@@ -84,7 +84,7 @@ def _chosen(client: YarnClient, ids: list[str] | None) -> set[str] | None:
 class _Sampler:
     """Asks the cluster, and remembers what rates are counted from."""
 
-    def __init__(self, client: YarnClient, chosen: set[str] | None) -> None:
+    def __init__(self, client: LocalClient, chosen: set[str] | None) -> None:
         self._client = client
         self._chosen = chosen
         self._rates = view.Rates()

@@ -68,11 +68,11 @@ def top(
             f"--interval must be at least {_SHORTEST} s", because=f"it is {interval:g} s", hint="-d 1"
         )
     printer, place = session.printer, session.run_dir
-    from ...client.local import YarnClient
+    from ...client.local import LocalClient
     from ...tui.source import Source
 
     place.check(guest=True)  # root may look at anybody's
-    YarnClient(place.rm_socket).close()  # no cluster, no screens: exit 69 with the hint
+    LocalClient(place.rm_socket).close()  # no cluster, no screens: exit 69 with the hint
 
     source = Source(place.rm_socket, place.path)
     plain = batch or count is not None or printer.is_json or not _has_terminal()
