@@ -18,7 +18,7 @@ from ..frame.naming import nodes as named_nodes
 from ..frame.naming import one_of
 from ..frame.options import DryRun, Live, duration
 from ..frame.session import Session
-from ..looking.node_changes import size_document, size_text, tell
+from ..looking.node import tell, tell_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -138,13 +138,7 @@ def update_node_resource(
         )
     found = one_of(named_nodes(session.client.nodes(), [node]), node)
     changed = [session.client.resize_node(found.node_id, Resource(memory, vcores), dry_run=dry_run)]
-    tell(
-        session,
-        changed,
-        dry_run=dry_run,
-        text=size_text,
-        answer=size_document,
-    )
+    tell_size(session, changed, dry_run=dry_run)
 
 
 @command(
