@@ -34,7 +34,6 @@ from ..records.reports import (
 )
 from ..records.requests import UpdateContainerRequest
 from ..rpc.blocking import DEFAULT_TIMEOUT, Connection
-from ..views.merging import merged
 
 if TYPE_CHECKING:
     from executor.records import Resource
@@ -319,7 +318,7 @@ class LocalClient:
                 for status in self._statuses(node, tuple(wanted[node.node_id])):
                     found[status.container_id] = status
         return tuple(
-            merged(report, found[report.container_id]) if report.container_id in found else report
+            report.merged(found[report.container_id]) if report.container_id in found else report
             for report in reports
         )
 

@@ -12,7 +12,7 @@ from executor.records import ExecutionType, Resource
 
 from ..errors import UsageError
 from ..records.jobs import JobSpec, PhaseSpec, PiSpec, TaskSpec
-from ..records.mapreduce import JobProperty, MapReduceJob
+from ..records.requests import JobProperty, MapReduceJob
 from ..settings.applications import ApplicationSettings
 
 APPLICATION_TYPE = "MAPREDUCE"

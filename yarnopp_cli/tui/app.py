@@ -19,10 +19,10 @@ from textual.system_commands import SystemCommandsProvider
 from textual.theme import BUILTIN_THEMES
 
 from ..errors import YoppError
+from ..explain.snapshot import Picture
 from ..records.history import HistoryEvent
 from ..records.reports import ContainerReport
 from ..views.columns import Cell
-from ..views.picture import Picture
 from ..views.text import harmless, short_span
 from ..views.top.sampling import History
 from .actions import performed

@@ -11,10 +11,10 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Input
 
+from ..explain.snapshot import Picture
 from ..records.history import HistoryEvent
 from ..records.reports import ContainerReport
 from ..views.columns import Cell, TopColumn
-from ..views.picture import Picture
 from ..views.top.lines import Told
 from ..views.top.sampling import History
 from .dialogs import Choose, Confirm

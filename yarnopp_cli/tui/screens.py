@@ -9,13 +9,13 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from ..explain.snapshot import Picture
 from ..records.history import HistoryEvent
 from ..records.reports import FINAL_STATES, ApplicationReport, ContainerReport, NodeReport, NodeState
 from ..views.columns import TopColumn
 from ..views.events import subject
 from ..views.explain.consequences import drain, kill_applications
 from ..views.explain.words import short_id
-from ..views.picture import Picture
 from ..views.top import lines, tables
 from .actions import ACTIONS, EXPLAIN, LOG, STEER, ContainerActions, all_of, counted
 from .base import ALWAYS, FILTER, ORDER, Row, TableScreen

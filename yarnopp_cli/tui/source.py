@@ -16,13 +16,13 @@ from executor.records import ContainerState, ExecutionType
 
 from ..client.local import LocalClient
 from ..errors import ConnectionFailedError, InvalidStateError, YoppError
+from ..explain.snapshot import HostFacts, Picture
 from ..records.client_protocol import GetContainersRequest
 from ..records.history import GetEventsRequest, GetEventsResponse
 from ..records.reports import ContainerReport
 from ..records.requests import ContainerUpdateType, UpdateContainerRequest
 from ..views.containers import NodeFacts, is_live
 from ..views.explain.explanations import lines as explanation_lines
-from ..views.picture import HostFacts, Picture
 from ..views.text import number_of
 
 KILL, PAUSE, RESUME, PROMOTE, DEMOTE = "kill", "pause", "resume", "promote", "demote"

@@ -16,8 +16,7 @@ from ..records.reports import (
 )
 from ..records.requests import ResourceRequest
 from .cluster import resource_document, timeout_document
-from .columns import ID, MEGABYTES, NUMBER, PERCENT, SPAN, STATE, TIME, Column, or_dash
-from .noun import Noun
+from .columns import ID, MEGABYTES, NUMBER, PERCENT, SPAN, STATE, TIME, Column, Noun, or_dash
 from .text import span, timestamp
 
 _KILLED_CODE = 143

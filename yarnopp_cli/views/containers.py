@@ -20,8 +20,7 @@ from executor.settings import ExecutorSettings
 from ..errors import EXIT_TRY_AGAIN
 from ..records.reports import ContainerReport
 from . import causes
-from .columns import ID, MEGABYTES, NUMBER, SPAN, STATE, TIME, Column
-from .noun import Noun
+from .columns import ID, MEGABYTES, NUMBER, SPAN, STATE, TIME, Column, Noun
 from .text import megabytes, span, timestamp, vcores
 
 _MIB = 1 << 20

@@ -8,8 +8,7 @@ from executor.records import OpportunisticContainersStatus, Resource
 
 from ..records.reports import NodeReport, NodeState
 from .cluster import resource_document
-from .columns import COUNT, ID, MEGABYTES, NUMBER, PERCENT, SPAN, STATE, TIME, Column
-from .noun import Noun
+from .columns import COUNT, ID, MEGABYTES, NUMBER, PERCENT, SPAN, STATE, TIME, Column, Noun
 from .text import megabytes, timestamp, vcores
 
 _MIB = 1 << 20

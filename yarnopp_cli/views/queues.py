@@ -7,8 +7,7 @@ from typing import Any
 from executor.records import Resource
 
 from ..records.reports import QueueReport, QueueUserReport
-from .columns import MEGABYTES, NUMBER, STATE, TENTHS, Column
-from .noun import Noun
+from .columns import MEGABYTES, NUMBER, STATE, TENTHS, Column, Noun
 from .text import number_of, vcores
 
 COLUMNS: tuple[Column[QueueReport], ...] = (

@@ -54,7 +54,7 @@ from .timeout import bounded
 
 if TYPE_CHECKING:
     from ...client.choice import Choice as EngineChoice
-    from ...views.noun import Noun
+    from ...views.columns import Noun
 
 F = TypeVar("F", bound=Callable[..., int | None])
 

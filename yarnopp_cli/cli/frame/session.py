@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from ...client.protocol import Client
     from ...client.yarn import YarnClient
     from ...settings.loading import Configuration
-    from ...views.columns import Column
-    from ...views.noun import Noun
+    from ...views.columns import Column, Noun
     from .listing import Choice
 
 T = TypeVar("T")

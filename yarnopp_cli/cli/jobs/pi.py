@@ -30,7 +30,7 @@ from ..frame.session import Session
 from .run import tags
 
 if TYPE_CHECKING:
-    from ...records.mapreduce import JobProperty
+    from ...records.requests import JobProperty
     from ...settings.applications import ApplicationSettings
     from ...settings.loading import Configuration
 
@@ -144,7 +144,7 @@ def _properties(
     configuration: Configuration, maps: int, settings: ApplicationSettings, configured: ApplicationSettings
 ) -> tuple[JobProperty, ...]:
     """The job's configuration as its REST documents show it: what the job uses, and what is set besides, by name."""
-    from ...records.mapreduce import JobProperty
+    from ...records.requests import JobProperty
     from ...settings.registry import PROPERTIES
     from ...settings.values import to_text
 

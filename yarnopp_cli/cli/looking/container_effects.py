@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 from ...errors import ContainerNotFoundError
 from ...explain.effects import PAUSE, Preemption, disturbed, preempted_since
 from ...explain.reasons import why_not_promised
-from ...explain.snapshot import is_waiting
+from ...explain.snapshot import Picture, is_waiting
 from ...records.client_protocol import GetContainersRequest
 from ...records.reports import ContainerReport
 from ...views import containers as view
 from ...views.explain import consequences
 from ...views.explain.reasons import text
-from ...views.picture import Picture
 from ...views.text import span
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from ...explain.snapshot import Picture
 from ...records.reports import FINAL_STATES, NodeReport
 from .. import applications as apps_view
 from .. import containers as containers_view
 from .. import nodes as nodes_view
 from ..columns import Cell, TopColumn
-from ..picture import Picture
 from ..text import fitted, harmless, timestamp, width
 from .lines import counts
 from .sampling import History

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from executor.records import ContainerState
 
-from ...explain.snapshot import is_waiting
+from ...explain.snapshot import Picture, is_waiting
 from ...records.history import HistoryEvent
 from ...records.reports import FINAL_STATES, ApplicationReport, ContainerReport, NodeReport, NodeState
 from ..applications import counts_text
@@ -13,10 +13,8 @@ from ..containers import command_text, exit_text, is_live, shown_state
 from ..events import details, subject
 from ..explain.reasons import why
 from ..nodes import state_text
-from ..picture import Picture
 from ..text import harmless, number_of, short_span, shorten, timestamp, vcores, width
-from .sampling import History
-from .spark import sparkline
+from .sampling import History, sparkline
 
 _GIB = 1 << 30
 _HOT = 90.0

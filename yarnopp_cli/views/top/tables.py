@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from executor.records import ContainerState, ExecutionType
 
-from ...explain.snapshot import is_waiting
+from ...explain.snapshot import Picture, is_waiting
 from ...records.history import EventKind, HistoryEvent
 from ...records.ids import dotted
 from ...records.reports import FINAL_STATES, ApplicationReport, ContainerReport, NodeReport, NodeState
@@ -33,10 +33,8 @@ from ..containers import is_live, shown_state, since_ms
 from ..events import details, subject
 from ..explain.reasons import why
 from ..explain.words import suffix
-from ..picture import Picture
 from ..text import short_megabytes, short_span, timestamp, width
-from .sampling import History
-from .spark import bar, sparkline
+from .sampling import History, bar, sparkline
 
 _MIB = 1 << 20
 _HOT = 90.0
