@@ -13,7 +13,7 @@ from ...errors import EXIT_FAILURE, EXIT_TIMEOUT, YoppError
 from .naming import ALL
 
 if TYPE_CHECKING:
-    from ...views.noun import Noun
+    from ...views.columns import Noun
     from .session import Session
 
 T = TypeVar("T")

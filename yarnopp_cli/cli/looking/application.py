@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from executor.records import ExecutionType
 
 from ...errors import ApplicationNotFoundError, UsageError
@@ -33,7 +31,19 @@ from ..frame.filters import (
 )
 from ..frame.listing import empty_text
 from ..frame.naming import applications, one_of, words
-from ..frame.options import ApplicationIds, DryRun, DryRunHere, Ids, Live, NoWait, Timeout, Words, duration
+from ..frame.options import (
+    ApplicationIds,
+    DryRun,
+    DryRunHere,
+    Ids,
+    Live,
+    NoWait,
+    Timeout,
+    Words,
+    argument,
+    duration,
+    option,
+)
 from ..frame.session import Session
 
 if TYPE_CHECKING:
@@ -42,11 +52,7 @@ if TYPE_CHECKING:
 KILL_SECONDS = 20.0
 HOLD_SECONDS = 60.0
 
-Named = Annotated[
-    str,
-    typer.Argument(metavar="ID", help="The application: its id, a suffix of it, or `last`."),
-    Live(("app",)),
-]
+Named = Annotated[str, argument("ID", "The application: its id, a suffix of it, or `last`."), Live(("app",))]
 
 
 def _one(session: Session, word: str) -> str:
@@ -60,23 +66,17 @@ def _one(session: Session, word: str) -> str:
 )  # fmt: skip
 def list_applications(
     session: Session,
-    every: Annotated[bool, typer.Option("-a", "--all", help="Ended ones too, as with --state.")] = False,
+    every: Annotated[bool, option("-a, --all", "Ended ones too, as with --state.")] = False,
     kind: Annotated[
-        str | None,
-        typer.Option("--type", metavar="T,…", help="Only of these types."),
-        Words(lambda: ("YARN", "MAPREDUCE")),
+        str | None, option("--type T,…", "Only of these types."), Words(lambda: ("YARN", "MAPREDUCE"))
     ] = None,
-    tag: Annotated[
-        str | None, typer.Option("--tag", metavar="T,…", help="Only with one of these tags.")
-    ] = None,
+    tag: Annotated[str | None, option("--tag T,…", "Only with one of these tags.")] = None,
     user: UserFilter = "",
     queue: QueueFilter = "",
     node: Annotated[
-        str | None,
-        typer.Option("--node", metavar="NODE", help="Only with containers on this node."),
-        Live(("node",)),
+        str | None, option("--node NODE", "Only with containers on this node."), Live(("node",))
     ] = None,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Only with this name.")] = "",
+    name: Annotated[str, option("--name NAME", "Only with this name.")] = "",
 ) -> None:
     """List the live applications, in order of submission."""
     cluster, states = session.cluster, session.states
@@ -175,10 +175,7 @@ def kill(
 def lifetime(
     session: Session,
     application: Named,
-    length: Annotated[
-        str,
-        typer.Argument(metavar="DUR", help="How long it may live from now on: 90s, 5m, 2h; or `unlimited`."),
-    ],
+    length: Annotated[str, argument("DUR", "How long it may live from now on: 90s, 5m, 2h; or `unlimited`.")],
     dry_run: DryRunHere = False,
 ) -> None:
     """Let a living application end after a time, counted from now; it is killed then."""
@@ -211,12 +208,10 @@ def lifetime(
 def tags(
     session: Session,
     application: Named,
-    tag: Annotated[
-        list[str] | None, typer.Argument(metavar="[TAG]...", help="Have these tags, and no others.")
-    ] = None,
-    add: Annotated[str | None, typer.Option("--add", metavar="T,…", help="Have these too.")] = None,
-    remove: Annotated[str | None, typer.Option("--remove", metavar="T,…", help="Have these no more.")] = None,
-    clear: Annotated[bool, typer.Option("--clear", help="Have none.")] = False,
+    tag: Annotated[list[str] | None, argument("[TAG]...", "Have these tags, and no others.")] = None,
+    add: Annotated[str | None, option("--add T,…", "Have these too.")] = None,
+    remove: Annotated[str | None, option("--remove T,…", "Have these no more.")] = None,
+    clear: Annotated[bool, option("--clear", "Have none.")] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Print the tags of an application, a line each, or give a living one others.
@@ -251,7 +246,7 @@ def tags(
 def queue(
     session: Session,
     application: Named,
-    name: Annotated[str, typer.Argument(metavar="QUEUE", help="The queue it is to be in."), Live(("queue",))],
+    name: Annotated[str, argument("QUEUE", "The queue it is to be in."), Live(("queue",))],
     dry_run: DryRunHere = False,
 ) -> None:
     """Move a living application into another queue, with all that it has."""
@@ -270,10 +265,10 @@ def priority(
     application: Named,
     value: Annotated[
         int,
-        typer.Argument(
-            metavar="N",
+        argument(
+            "N",
+            "A larger number is served first (of a job's containers a smaller one is: `run --priority`).",
             min=0,
-            help="A larger number is served first (of a job's containers a smaller one is: `run --priority`).",
         ),
     ],
     dry_run: DryRunHere = False,
@@ -307,14 +302,10 @@ def _changed(
 def list_attempts(
     session: Session,
     application: Annotated[
-        str,
-        typer.Argument(metavar="APPLICATION", help="Full id, `last`, or unique suffix."),
-        Live(("app",)),
+        str, argument("APPLICATION", "Full id, `last`, or unique suffix."), Live(("app",))
     ],
     node: Annotated[
-        str | None,
-        typer.Option("--node", metavar="NODE", help="Only those whose master is on this node."),
-        Live(("node",)),
+        str | None, option("--node NODE", "Only those whose master is on this node."), Live(("node",))
     ] = None,
 ) -> None:
     """List the attempts of an application, oldest first."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from executor.records import ExecutionType
 
 from ...errors import UsageError
@@ -27,7 +25,7 @@ from ..frame.filters import (
 )
 from ..frame.listing import empty_text
 from ..frame.naming import application, containers, of_application
-from ..frame.options import ContainerIds, OfApplication, Words
+from ..frame.options import ContainerIds, OfApplication, Words, option
 from ..frame.session import Session
 from .container_details import InFull, show_details
 
@@ -111,10 +109,10 @@ def execution_type(text: str | None) -> ExecutionType | None:
 )  # fmt: skip
 def list_containers(
     session: Session,
-    every: Annotated[bool, typer.Option("-a", "--all", help="Ended containers too.")] = False,
+    every: Annotated[bool, option("-a, --all", "Ended containers too.")] = False,
     kind: Annotated[
         str | None,
-        typer.Option("--type", metavar="O|G", help="Only opportunistic or guaranteed ones."),
+        option("--type O|G", "Only opportunistic or guaranteed ones."),
         Words(lambda: [one.value for one in ExecutionType]),
     ] = None,
     app: OfApplication = None,

@@ -6,8 +6,6 @@ import signal as signals
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from executor.causes import CauseKind, of_kind
 from executor.records import ContainerState, ExecutionType, Resource
 
@@ -22,7 +20,7 @@ from ...views.text import vcores as vcores_of
 from ..frame.actions import agree, awaited
 from ..frame.command import command
 from ..frame.naming import containers, words
-from ..frame.options import IDS, ContainerIds, DryRun, Live, NoWait, Timeout, size_mb
+from ..frame.options import IDS, ContainerIds, DryRun, Live, NoWait, Timeout, option, size_mb
 from ..frame.session import Session
 from .container_details import live, tell_containers
 
@@ -158,9 +156,7 @@ def signal_number(text: str) -> int:
 def signal(
     session: Session,
     ids: ContainerIds,
-    name: Annotated[
-        str, typer.Option("-s", "--signal", metavar="NAME|NUMBER", help="Which signal.")
-    ] = "TERM",
+    name: Annotated[str, option("-s, --signal NAME|NUMBER", "Which signal.")] = "TERM",
 ) -> None:
     """Send a signal to every process of a container."""
     number = signal_number(name)
@@ -340,10 +336,9 @@ def resize(
     session: Session,
     ids: ContainerIds,
     memory: Annotated[
-        int | None,
-        typer.Option("--memory", metavar="SIZE", parser=size_mb, help="Its new memory: 512, 512M, 2G."),
+        int | None, option("--memory SIZE", "Its new memory: 512, 512M, 2G.", parser=size_mb)
     ] = None,
-    vcores: Annotated[int | None, typer.Option("--vcores", metavar="V", help="Its new vcores.")] = None,
+    vcores: Annotated[int | None, option("--vcores V", "Its new vcores.")] = None,
     no_wait: NoWait = False,
     timeout: Timeout = None,
 ) -> None:

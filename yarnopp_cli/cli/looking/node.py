@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
-import typer
-
 from executor.records import Resource
 
 from ...errors import UsageError
@@ -18,25 +16,20 @@ from ..frame.command import command
 from ..frame.filters import nodes_of
 from ..frame.naming import nodes as named_nodes
 from ..frame.naming import words
-from ..frame.options import DryRun, Live, NodeIds, NoWait, Timeout, duration, size_mb
+from ..frame.options import DryRun, Live, NodeIds, NoWait, Timeout, duration, option, size_mb
 from ..frame.session import Session
 
 KillAfter = Annotated[
-    float | None,
-    typer.Option(
-        "--kill-after", metavar="DUR", parser=duration, help="End what still lives on it after this time."
-    ),
+    float | None, option("--kill-after DUR", "End what still lives on it after this time.", parser=duration)
 ]
 
 
 @command("node list", "yopp node list -o wide", "yopp node list -a --json", lists=NODES, yarn=True)
 def list_nodes(
     session: Session,
-    every: Annotated[bool, typer.Option("-a", "--all", help="Lost and ended nodes too.")] = False,
+    every: Annotated[bool, option("-a, --all", "Lost and ended nodes too.")] = False,
     app: Annotated[
-        str | None,
-        typer.Option("--app", metavar="ID", help="Only nodes with live containers of this one."),
-        Live(("app",)),
+        str | None, option("--app ID", "Only nodes with live containers of this one."), Live(("app",))
     ] = None,
 ) -> None:
     """List the running nodes: what runs on them, guaranteed (G) and opportunistic (O), and what waits."""
@@ -130,10 +123,9 @@ def resize(
     session: Session,
     ids: NodeIds,
     memory: Annotated[
-        int | None,
-        typer.Option("--memory", metavar="SIZE", parser=size_mb, help="Its new memory: 4096, 4G."),
+        int | None, option("--memory SIZE", "Its new memory: 4096, 4G.", parser=size_mb)
     ] = None,
-    vcores: Annotated[int | None, typer.Option("--vcores", metavar="V", help="Its new vcores.")] = None,
+    vcores: Annotated[int | None, option("--vcores V", "Its new vcores.")] = None,
     dry_run: DryRun = False,
 ) -> None:
     """Let a node's containers have more or less in all, until its NodeManager ends.
