@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from executor.core.deadlines import Deadlines
+from executor.core.machine import Deadlines
 from executor.records import ExecutionType, Resource
 
 from ..allocation.cluster_node import ClusterNode
