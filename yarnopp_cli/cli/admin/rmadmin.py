@@ -190,7 +190,7 @@ def _as_started(session: Session) -> Configuration:
 
     Raises YoppError.
     """
-    from ...cluster.state import running_configuration
+    from ...cluster.rundir import running_configuration
     from ...settings.loading import load
 
     site = running_configuration(session.run_dir)

@@ -14,7 +14,7 @@ from ...settings.nodemanager import NodeManagerSettings
 from ...settings.resourcemanager import ResourceManagerSettings
 from ...settings.web import WebSettings
 from .. import cleanup
-from ..state import running_configuration
+from ..rundir import running_configuration
 from .check import FAIL, OK, WARN, Check, Examined
 
 FREE_WARN_MB = 500
