@@ -23,7 +23,7 @@ _TONED = {
     BAD: ("KILLED", "KILLING", "FAILED", "LOST", "UNHEALTHY"),
     DIM: ("DONE", "QUEUED", "ALLOCATED", "ACCEPTED", "UNDEFINED", "SHUTDOWN", "DECOMMISSIONED"),
 }
-_STATE_TONES = {state: tone for tone, states in _TONED.items() for state in states}
+STATE_TONES = {state: tone for tone, states in _TONED.items() for state in states}
 """The tone of each state that any table shows."""
 _BUSY = 90.0
 
@@ -49,7 +49,7 @@ def _plain(value: Any) -> str:
 
 def state_cell(state: str) -> Cell:
     """A state word in its tone."""
-    return Cell(state, _STATE_TONES.get(state, PLAIN))
+    return Cell(state, STATE_TONES.get(state, PLAIN))
 
 
 def or_dash(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ _MIB = 1 << 20
 _INVALID = int(ContainerExitStatus.INVALID)
 _SHOWN = {ContainerState.SCHEDULED: "QUEUED"}
 _KILL_CODE = 137
+_PLAIN = re.compile(r"[\w@%+=:,./-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +94,9 @@ def time_ms(report: ContainerReport, now_ms: int) -> int:
 
 def command_text(report: ContainerReport) -> str:
     """Its command as one line, quoted where a shell would need it."""
-    import shlex  # no other command needs it
-
-    return shlex.join(report.command)
+    return " ".join(
+        word if _PLAIN.fullmatch(word) else "'" + word.replace("'", "'\\''") + "'" for word in report.command
+    )
 
 
 def _measured_mb(amount: int) -> str:
