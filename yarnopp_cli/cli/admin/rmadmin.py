@@ -157,7 +157,7 @@ def refresh_queues(session: Session, dry_run: DryRun = False) -> None:
         printer.listing(
             answer.queues,
             queue_view.COLUMNS,
-            documents=lambda queues: queue_view.documents(queues) | {"yopp": told},
+            documents=lambda queues: queue_view.QUEUES.every(queues) | {"yopp": told},
             document=queue_view.document,
             identity=lambda queue: queue.name,
         )
