@@ -196,7 +196,7 @@ class ClusterApi:
         found = [one for one in await self.data.applications(wanted.request) if wanted.passes(one)]
         if wanted.limit is not None:
             found = found[max(0, len(found) - wanted.limit) :]
-        return application_view.documents(found, now_ms())
+        return application_view.APPLICATIONS.every(found, now_ms())
 
     async def application(self, request: web.Request) -> Document:
         """``yopp app status ID --json``."""
@@ -305,7 +305,7 @@ class ClusterApi:
         answer: client.GetApplicationAttemptsResponse = await self.data.call(
             client.GetApplicationAttemptsRequest(report.application_id)
         )
-        return application_view.attempt_documents(answer.attempts)
+        return application_view.ATTEMPTS.every(answer.attempts)
 
     async def attempt(self, request: web.Request) -> Document:
         """``yopp attempt status ID --json``."""
@@ -395,7 +395,7 @@ class ClusterApi:
             found = tuple(one for one in found if not states or one.state in states)
         else:
             found = tuple(one for one in found if one.state not in UNLISTED)
-        return node_view.documents(found)
+        return node_view.NODES.every(found)
 
     async def node(self, request: web.Request) -> Document:
         """``yopp node status ID --json``."""

@@ -6,8 +6,6 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import typer
-
 from ...errors import ConnectionFailedError, UsageError
 from ...records import container_protocol as nm
 from ...records.reports import NodeReport, NodeState
@@ -15,7 +13,7 @@ from ...views.rest.metrics import Bean, Figure, of_cluster, of_node, prometheus,
 from ...web.process import process_figures
 from ..frame.command import command
 from ..frame.naming import nodes
-from ..frame.options import Live
+from ..frame.options import Live, argument, option
 from ..frame.output import Printer
 from ..frame.session import Session
 
@@ -36,14 +34,10 @@ def metrics(
     session: Session,
     named: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[NODE]...", help="These NodeManagers' own, `all` for each. [default: the RM's]"
-        ),
+        argument("[NODE]...", "These NodeManagers' own, `all` for each. [default: the RM's]"),
         Live(("node",)),
     ] = None,
-    query: Annotated[
-        str, typer.Option("--query", metavar="BEAN", help="With --json: only beans of that name; * fits any.")
-    ] = "",
+    query: Annotated[str, option("--query BEAN", "With --json: only beans of that name; * fits any.")] = "",
 ) -> None:
     """Print the figures of the ResourceManager, or of a NodeManager, in Prometheus' text format.
 
