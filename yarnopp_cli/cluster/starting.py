@@ -238,10 +238,8 @@ def setting_differences(running: Configuration, wanted: Configuration) -> list[s
 
     A property that ``wanted`` does not set is no difference: ``yopp up`` without settings joins any cluster.
     """
-    from ..settings.nodemanager import NodeManagerSettings
-    from ..settings.resourcemanager import ResourceManagerSettings
+    from ..settings.declarations import NodeManagerSettings, ResourceManagerSettings, WebSettings
     from ..settings.values import to_text
-    from ..settings.web import WebSettings
 
     found = []
     for kind in (ResourceManagerSettings, NodeManagerSettings, ExecutorSettings, WebSettings):

@@ -45,9 +45,8 @@ from ..records import container_protocol
 from ..records.ids import NodeId
 from ..rpc.methods import NM_METHODS
 from ..rpc.server import RpcServer
+from ..settings.declarations import HardwareSettings, NodeManagerSettings, ResourceManagerSettings, of_node
 from ..settings.loading import Configuration
-from ..settings.nodemanager import HardwareSettings, NodeManagerSettings, of_node
-from ..settings.resourcemanager import ResourceManagerSettings
 from ..views.containers import NodeFacts as ContainerLimitFacts
 from ..web.calls import LocalCalls
 from .amrmproxy import AMRMProxyShell

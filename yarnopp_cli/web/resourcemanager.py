@@ -33,7 +33,7 @@ from ..records.reports import (
 )
 from ..records.scheduler_protocol import GetActivitiesRequest
 from ..rpc.server import user_name
-from ..settings.applications import ApplicationSettings
+from ..settings.declarations import ApplicationSettings
 from ..settings.loading import Configuration
 from ..views import applications as application_view
 from ..views import cluster as cluster_view

@@ -23,7 +23,7 @@ from ...records.reports import FINAL_STATES, ApplicationReport, FinalApplication
 from ...records.requests import ApplicationSubmissionContext, ContainerLaunchContext
 from ...rpc.blocking import Connection
 from ...rpc.plain import encode
-from ...settings.resourcemanager import ResourceManagerSettings
+from ...settings.declarations import ResourceManagerSettings
 from ..frame.output import Printer
 from ..frame.session import Session
 from .console import EXIT_READER_GONE, JobConsole, Shown
