@@ -13,7 +13,7 @@ from executor.records import OpportunisticContainersStatus, Resource
 from yarnopp_cli.allocation.cluster_node import Claim, ClusterNode
 from yarnopp_cli.allocation.load_comparators import FreeThenQueueLength
 from yarnopp_cli.allocation.load_monitor import NodeQueueLoadMonitor
-from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
+from yarnopp_cli.settings.declarations import ResourceManagerSettings
 
 SIZES = [Resource(64, 1), Resource(256, 1), Resource(128, 2)]
 

@@ -11,7 +11,7 @@ from executor.records import OpportunisticContainersStatus, Resource
 from yarnopp_cli.allocation.cluster_node import Claim, ClusterNode
 from yarnopp_cli.allocation.load_monitor import NodeQueueLoadMonitor
 from yarnopp_cli.allocation.rebalancing import LimitBounds, queue_threshold, yarn_queue_threshold
-from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
+from yarnopp_cli.settings.declarations import ResourceManagerSettings
 
 SIZE = Resource(128, 1)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 
 from executor.records import ContainerQueuingLimit, Resource
 
-from ..settings.resourcemanager import ResourceManagerSettings
+from ..settings.declarations import ResourceManagerSettings
 from .cluster_node import Claim, ClusterNode
 from .load_comparators import COMPARATORS
 from .rebalancing import MayMove, Rebalancer

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from executor.records import ContainerQueuingLimit
 
-from ..settings.resourcemanager import ResourceManagerSettings
+from ..settings.declarations import ResourceManagerSettings
 from .cluster_node import ClusterNode
 
 LEAST_EXCESS = 2

@@ -92,7 +92,7 @@ def _fail(error: YoppError, argv: Sequence[str]) -> int:
 
 def _closed(error: output.OutputClosedError) -> int:
     """Standard output takes no more: say so, unless its reader has just gone."""
-    output.abandon_stdout()
+    output.abandon(sys.stdout)
     if not error.broken_pipe:
         output.error(error)
     return EXIT_BROKEN_PIPE if error.broken_pipe else error.exit_code

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from executor.core.deadlines import Deadlines
+from executor.core.machine import Deadlines
 from executor.records import Resource
 
 from ..allocation.cluster_node import ClusterNode
@@ -33,8 +33,8 @@ from ..records.history import ApplicationHistory
 from ..records.ids import ApplicationId
 from ..records.master_protocol import AllocateResponse
 from ..records.reports import NodeReport
+from ..settings.declarations import ResourceManagerSettings
 from ..settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings, weights_of
-from ..settings.resourcemanager import ResourceManagerSettings
 from .entities import HeldCall, RMApp, RMAppAttempt, RMContainer, RMNode
 from .event_history import EventHistory
 from .lives import Phase

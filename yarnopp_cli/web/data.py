@@ -14,9 +14,7 @@ from ..errors import ApplicationNotFoundError, YoppError
 from ..records import client_protocol as client
 from ..records.container_protocol import (
     GetContainerStatusesRequest,
-    GetContainerStatusesResponse,
     GetNodeFiguresRequest,
-    GetNodeFiguresResponse,
     GetNodeInfoRequest,
     GetNodeInfoResponse,
 )
@@ -60,7 +58,7 @@ class ClusterData:
         self, request: client.GetApplicationsRequest | None = None
     ) -> tuple[ApplicationReport, ...]:
         """Those that the request names, in order of submission."""
-        answer: client.GetApplicationsResponse = await self.call(request or client.GetApplicationsRequest())
+        answer = await self.call(request or client.GetApplicationsRequest())
         return answer.applications
 
     async def application(self, application_id: str) -> ApplicationReport:
@@ -73,7 +71,7 @@ class ClusterData:
 
     async def nodes(self) -> tuple[NodeReport, ...]:
         """All nodes, in order of their names and ports."""
-        answer: client.GetClusterNodesResponse = await self.call(client.GetClusterNodesRequest())
+        answer = await self.call(client.GetClusterNodesRequest())
         return answer.nodes
 
     async def node(self, node_id: str) -> NodeReport:
@@ -85,7 +83,7 @@ class ClusterData:
 
     async def job(self, application_id: str) -> JobView | None:
         """The MapReduce job of an application, live or ended; None if it is not one or nothing was kept of it."""
-        answer: GetMapReduceJobResponse = await self.call(GetMapReduceJobRequest(application_id))
+        answer = await self.call(GetMapReduceJobRequest(application_id))
         if answer.report is not None:
             return await self.measured(answer)
         if answer.application.state not in FINAL_STATES:
@@ -110,7 +108,7 @@ class ClusterData:
 
     async def containers(self, request: client.GetContainersRequest) -> tuple[ContainerReport, ...]:
         """Containers as the RM knows them, in order of allocation."""
-        answer: client.GetContainersResponse = await self.call(request)
+        answer = await self.call(request)
         return answer.containers
 
     async def metrics(self) -> dict[str, Any]:
@@ -126,8 +124,7 @@ class ClusterData:
         )
 
     async def _counted(self) -> GetSchedulerFiguresResponse:
-        answer: GetSchedulerFiguresResponse = await self.call(GetSchedulerFiguresRequest())
-        return answer
+        return await self.call(GetSchedulerFiguresRequest())
 
     async def figures(self) -> Figures:
         """What is at ``/metrics`` and ``/jmx``."""
@@ -145,9 +142,7 @@ async def _statuses(address: str, names: list[str]) -> tuple[ContainerStatus, ..
     """What a node says of its containers; nothing where it does not answer in time."""
     try:
         wish = GetContainerStatusesRequest(tuple(names))
-        answer: GetContainerStatusesResponse = await call_daemon(
-            address, "getContainerStatuses", wish, MEASURE_SECONDS
-        )
+        answer = await call_daemon(address, wish, MEASURE_SECONDS)
     except YoppError:
         return ()
     return answer.statuses
@@ -170,12 +165,11 @@ class NodeData:
 
     async def info(self) -> GetNodeInfoResponse:
         """The node."""
-        found: GetNodeInfoResponse = await self._call(GetNodeInfoRequest())
-        return found
+        return await self._call(GetNodeInfoRequest())
 
     async def statuses(self) -> tuple[ContainerStatus, ...]:
         """All containers that the node knows, in order of arrival."""
-        answer: GetContainerStatusesResponse = await self._call(GetContainerStatusesRequest(finished=True))
+        answer = await self._call(GetContainerStatusesRequest(finished=True))
         return answer.statuses
 
     async def containers(self) -> list[ContainerReport]:
@@ -187,9 +181,7 @@ class NodeData:
         statuses = {one.container_id: one for one in await self.statuses()}
         request = client.GetContainersRequest(node_id=node_id, finished=True)
         try:
-            answer: client.GetContainersResponse = await call_daemon(
-                self.run_dir.rm_socket, "getContainers", request, RM_SECONDS
-            )
+            answer = await call_daemon(self.run_dir.rm_socket, request, RM_SECONDS)
         except YoppError:
             return [_alone(one, node_id) for one in statuses.values()]
         found = []
@@ -226,6 +218,6 @@ class NodeData:
 
     async def figures(self) -> Figures:
         """What is at ``/metrics`` and ``/jmx``."""
-        counted: GetNodeFiguresResponse = await self._call(GetNodeFiguresRequest())
+        counted = await self._call(GetNodeFiguresRequest())
         process = process_figures(os.getpid())
         return of_node(await self.info(), await self.statuses(), counted.counts, process)

@@ -70,8 +70,7 @@ class MapReduceApi:
 
     async def _answer(self, request: web.Request) -> GetMapReduceJobResponse:
         report = await self._data.application(request.match_info["app"])
-        answer: GetMapReduceJobResponse = await self._data.call(GetMapReduceJobRequest(report.application_id))
-        return answer
+        return await self._data.call(GetMapReduceJobRequest(report.application_id))
 
     async def _master(self, request: web.Request) -> JobView:
         """The job of a live master. After its end the caller is redirected to the history server, as by YARN's
@@ -173,7 +172,7 @@ class MapReduceApi:
             "Task attempt killed by a person.",
             by_person=True,
         )
-        answer = await call_daemon(node.address, "stopContainers", wish)
+        answer = await call_daemon(node.address, wish)
         if answer.failed:
             raise bad_request(answer.failed[0].message)
         return respond(request, {"state": "KILLED"})
@@ -228,9 +227,7 @@ class MapReduceApi:
             job_id = app.application_id.replace("application_", "job_", 1)
             if app.state not in FINAL_STATES or app.finished_at_ms < since or job_id in known:
                 continue
-            answer: GetMapReduceJobResponse = await self._data.call(
-                GetMapReduceJobRequest(app.application_id)
-            )
+            answer = await self._data.call(GetMapReduceJobRequest(app.application_id))
             if answer.report is not None:
                 rows.append(JobView(answer.application, answer.report, now_ms()).history_row())
         return sorted(rows, key=lambda row: (row["finishTime"], row["id"]))

@@ -33,7 +33,7 @@ from ..records.reports import (
 )
 from ..records.scheduler_protocol import GetActivitiesRequest
 from ..rpc.server import user_name
-from ..settings.applications import ApplicationSettings
+from ..settings.declarations import ApplicationSettings
 from ..settings.loading import Configuration
 from ..views import applications as application_view
 from ..views import cluster as cluster_view
@@ -146,7 +146,7 @@ class ClusterApi:
 
     async def scheduler(self, request: web.Request) -> Document:
         """The queues."""
-        answer: client.GetQueueInfoResponse = await self.data.call(client.GetQueueInfoRequest())
+        answer = await self.data.call(client.GetQueueInfoRequest())
         return cluster_view.scheduler(answer.queues)
 
     async def activities(self, request: web.Request) -> Document:
@@ -196,7 +196,7 @@ class ClusterApi:
         found = [one for one in await self.data.applications(wanted.request) if wanted.passes(one)]
         if wanted.limit is not None:
             found = found[max(0, len(found) - wanted.limit) :]
-        return application_view.documents(found, now_ms())
+        return application_view.APPLICATIONS.every(found, now_ms())
 
     async def application(self, request: web.Request) -> Document:
         """``yopp app status ID --json``."""
@@ -302,17 +302,13 @@ class ClusterApi:
     async def attempts(self, request: web.Request) -> Document:
         """``yopp attempt list ID --json``."""
         report = await self._application(request)
-        answer: client.GetApplicationAttemptsResponse = await self.data.call(
-            client.GetApplicationAttemptsRequest(report.application_id)
-        )
-        return application_view.attempt_documents(answer.attempts)
+        answer = await self.data.call(client.GetApplicationAttemptsRequest(report.application_id))
+        return application_view.ATTEMPTS.every(answer.attempts)
 
     async def attempt(self, request: web.Request) -> Document:
         """``yopp attempt status ID --json``."""
         attempt_id = await self._attempt_id(request)
-        answer: client.GetApplicationAttemptsResponse = await self.data.call(
-            client.GetApplicationAttemptsRequest(request.match_info["app"])
-        )
+        answer = await self.data.call(client.GetApplicationAttemptsRequest(request.match_info["app"]))
         for one in answer.attempts:
             if one.attempt_id == attempt_id:
                 return {"appAttempt": application_view.attempt_document(one)}
@@ -374,15 +370,15 @@ class ClusterApi:
         node = await self._reachable(report.node_id)
         if command == "OUTPUT_THREAD_DUMP":
             wish: Any = SignalContainerRequest(report.container_id, int(SIGNALS[command]))
-            await call_daemon(node.address, "signalContainer", wish)
+            await call_daemon(node.address, wish)
         else:
             wish = StopContainersRequest(
                 (report.container_id,), diagnostics="Container killed by a person.", by_person=True
             )
             if command == "FORCEFUL_SHUTDOWN" and report.pid:
                 kill = SignalContainerRequest(report.container_id, int(SIGNALS[command]))
-                await call_daemon(node.address, "signalContainer", kill)
-            await call_daemon(node.address, "stopContainers", wish)
+                await call_daemon(node.address, kill)
+            await call_daemon(node.address, wish)
         return {"container": {"id": report.container_id, "signal": command}}
 
     # -- nodes -----------------------------------------------------------------------------------------------
@@ -395,7 +391,7 @@ class ClusterApi:
             found = tuple(one for one in found if not states or one.state in states)
         else:
             found = tuple(one for one in found if one.state not in UNLISTED)
-        return node_view.documents(found)
+        return node_view.NODES.every(found)
 
     async def node(self, request: web.Request) -> Document:
         """``yopp node status ID --json``."""

@@ -79,8 +79,8 @@ def up(
     """
     from ...cluster.capacity import Wish
     from ...cluster.inspection import inspect_cluster
+    from ...cluster.rundir import STAY
     from ...cluster.starting import START_SECONDS, ensure_cluster
-    from ...cluster.state import STAY
 
     printer, context = session.printer, with_ports(session.context, ports)
     for line in context.configuration.warnings:

@@ -25,7 +25,7 @@ from ...records.distributed_protocol import RegisterDistributedSchedulingAMRespo
 from ...records.ids import ApplicationAttemptId, ContainerId, NodeId
 from ...records.master_protocol import AllocateRequest, AllocateResponse
 from ...records.requests import ANY, Container, ResourceRequest
-from ...settings.resourcemanager import ResourceManagerSettings
+from ...settings.declarations import ResourceManagerSettings
 from .interceptors import AttemptFacts, RequestInterceptor
 
 IDS_PER_EPOCH: Final = 1 << 24

@@ -20,7 +20,7 @@ from ...machine.tokens import derive_key
 from ...records import tracker_protocol as tracker
 from ...records.history import EventKind
 from ...records.reports import NodeState
-from ...settings.resourcemanager import ResourceManagerSettings
+from ...settings.declarations import ResourceManagerSettings
 from ..container_ledger import LOST, ContainerLedger
 from ..context import Due, DueKind, RMContext
 from ..entities import DRAINED, GONE, HeldCall, RMNode, new_node
