@@ -12,17 +12,18 @@ from executor.records import ContainerStatus
 from ..cluster.rundir import RunDir
 from ..errors import ApplicationNotFoundError, YoppError
 from ..records import client_protocol as client
-from ..records.container_protocol import (
-    GetContainerStatusesRequest,
-    GetContainerStatusesResponse,
-    GetNodeFiguresRequest,
-    GetNodeFiguresResponse,
-    GetNodeInfoRequest,
-    GetNodeInfoResponse,
-)
+from ..records import container_protocol as nm
 from ..records.ids import ApplicationId, ContainerId
 from ..records.mapreduce_report import GetMapReduceJobRequest, GetMapReduceJobResponse
-from ..records.reports import FINAL_STATES, ApplicationReport, ClusterInfo, ContainerReport, NodeReport
+from ..records.reports import (
+    FINAL_STATES,
+    ApplicationAttemptReport,
+    ApplicationReport,
+    ClusterInfo,
+    ContainerReport,
+    NodeReport,
+    QueueReport,
+)
 from ..records.scheduler_protocol import GetSchedulerFiguresRequest, GetSchedulerFiguresResponse
 from ..views.cluster import metrics
 from ..views.containers import NodeFacts, is_live
@@ -73,6 +74,34 @@ class ClusterData:
         except ApplicationNotFoundError:
             raise not_found(f"app with id: {application_id} not found") from None
 
+    async def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:
+        """The attempts of an application, the oldest first."""
+        answer: client.GetApplicationAttemptsResponse = await self.call(
+            client.GetApplicationAttemptsRequest(application_id)
+        )
+        return answer.attempts
+
+    async def containers_of(self, application_id: str) -> tuple[ContainerReport, ...]:
+        """All containers of an application, in order of allocation."""
+        return await self._containers(
+            client.GetContainersRequest(application_id=application_id, finished=True)
+        )
+
+    async def container(self, container_id: str) -> ContainerReport:
+        """One container, ended or not. Raises YoppError."""
+        ContainerId.parse(container_id)
+        request = client.GetContainersRequest(container_ids=(container_id,), finished=True)
+        return (await self._containers(request))[0]
+
+    async def _containers(self, request: client.GetContainersRequest) -> tuple[ContainerReport, ...]:
+        answer: client.GetContainersResponse = await self.call(request)
+        return answer.containers
+
+    async def queues(self) -> tuple[QueueReport, ...]:
+        """All queues, parents before children."""
+        answer: client.GetQueueInfoResponse = await self.call(client.GetQueueInfoRequest())
+        return answer.queues
+
     async def nodes(self) -> tuple[NodeReport, ...]:
         """All nodes, in order of their names and ports."""
         answer: client.GetClusterNodesResponse = await self.call(client.GetClusterNodesRequest())
@@ -110,10 +139,9 @@ class ClusterData:
         usages = {status.container_id: status.usage for statuses in told for status in statuses}
         return JobView(answer.application, with_usage(answer.report, usages), now_ms())
 
-    async def containers(self, request: client.GetContainersRequest) -> tuple[ContainerReport, ...]:
-        """Containers as the RM knows them, in order of allocation."""
-        answer: client.GetContainersResponse = await self.call(request)
-        return answer.containers
+    async def http_addresses(self) -> dict[str, str]:
+        """Where the nodes serve their pages, by their ids."""
+        return {node.node_id: node.http_address for node in await self.nodes()}
 
     async def metrics(self) -> dict[str, Any]:
         """ClusterMetricsInfo."""
@@ -145,14 +173,12 @@ class ClusterData:
 
 async def _statuses(address: str, names: list[str]) -> tuple[ContainerStatus, ...]:
     """What a node says of its containers; nothing where it does not answer in time."""
+    wish = nm.GetContainerStatusesRequest(tuple(names))
     try:
-        wish = GetContainerStatusesRequest(tuple(names))
-        answer: GetContainerStatusesResponse = await call_daemon(
-            address, "getContainerStatuses", wish, MEASURE_SECONDS
-        )
+        answer = await call_daemon(address, "getContainerStatuses", wish, MEASURE_SECONDS)
     except YoppError:
         return ()
-    return answer.statuses
+    return tuple(answer.statuses)
 
 
 class NodeData:
@@ -164,14 +190,16 @@ class NodeData:
         self.run_dir = run_dir
         self.facts = facts
 
-    async def info(self) -> GetNodeInfoResponse:
+    async def info(self) -> nm.GetNodeInfoResponse:
         """The node."""
-        found: GetNodeInfoResponse = await self._call(GetNodeInfoRequest())
+        found: nm.GetNodeInfoResponse = await self._call(nm.GetNodeInfoRequest())
         return found
 
     async def statuses(self) -> tuple[ContainerStatus, ...]:
         """All containers that the node knows, in order of arrival."""
-        answer: GetContainerStatusesResponse = await self._call(GetContainerStatusesRequest(finished=True))
+        answer: nm.GetContainerStatusesResponse = await self._call(
+            nm.GetContainerStatusesRequest(finished=True)
+        )
         return answer.statuses
 
     async def containers(self) -> list[ContainerReport]:
@@ -222,6 +250,6 @@ class NodeData:
 
     async def figures(self) -> Figures:
         """What is at ``/metrics`` and ``/jmx``."""
-        counted: GetNodeFiguresResponse = await self._call(GetNodeFiguresRequest())
+        counted: nm.GetNodeFiguresResponse = await self._call(nm.GetNodeFiguresRequest())
         process = process_figures(os.getpid())
         return of_node(await self.info(), await self.statuses(), counted.counts, process)
