@@ -7,6 +7,7 @@
 set -eu
 root=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
 cd "$root"
+unset PYTHONDONTWRITEBYTECODE # a command that compiles yopp anew at each start is nobody's
 "$root/scripts/venv.sh" dev
 run() {
     name=$1

@@ -6,62 +6,70 @@ nothing about a property is written twice. This module reads no file and no envi
 
 from __future__ import annotations
 
-from dataclasses import field, fields
-from typing import Any, get_type_hints
+from dataclasses import field, fields, replace
+from functools import cache
+from itertools import pairwise
+from typing import Any
 
 from .light import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One declared property. ``type`` is int, float, bool or str; bounds are inclusive, None for none."""
+    """One declared property. ``type`` is int, float, bool or str; bounds are inclusive, None for none.
+
+    It is the field ``attribute`` of the dataclass ``declared_in``.
+    """
 
     name: str
     type: type
     default: Any
-    doc: str
     at_least: float | None = None
     at_most: float | None = None
     choices: tuple[str, ...] = ()
+    declared_in: Any = None
     attribute: str = ""
+
+    @property
+    def doc(self) -> str:
+        """Its document: the docstring below the field."""
+        return _documents(self.declared_in)[self.attribute]
+
+
+@cache
+def _documents(settings: type) -> dict[str, str]:
+    import ast  # manuals alone need documents: the source is read then, as no program keeps such docstrings
+    import inspect
+
+    (declared,) = ast.parse(inspect.getsource(settings)).body
+    assert isinstance(declared, ast.ClassDef)
+    return {
+        item.target.id: " ".join(below.value.value.split())
+        for item, below in pairwise(declared.body)
+        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
+        if isinstance(below, ast.Expr)
+        and isinstance(below.value, ast.Constant)
+        and isinstance(below.value.value, str)
+    }
 
 
 def setting(
     name: str,
     default: Any,
     *,
-    doc: str,
     at_least: float | None = None,
     at_most: float | None = None,
     choices: tuple[str, ...] = (),
 ) -> Any:
-    """Declare a property on a dataclass field: its public name, default, bounds and document."""
-    return field(
-        default=default,
-        metadata={
-            "property": name,
-            "doc": " ".join(doc.split()),
-            "at_least": at_least,
-            "at_most": at_most,
-            "choices": choices,
-        },
-    )
+    """Declare a property on a dataclass field; the docstring below the field is its document."""
+    declared = Property(name, type(default), default, at_least, at_most, choices)
+    return field(default=default, metadata={"property": declared})
 
 
 def properties_of(settings: type) -> tuple[Property, ...]:
     """The properties that a settings dataclass declares, in order of declaration."""
-    hints = get_type_hints(settings)
     return tuple(
-        Property(
-            name=item.metadata["property"],
-            type=hints[item.name],
-            default=item.default,
-            doc=item.metadata["doc"],
-            at_least=item.metadata["at_least"],
-            at_most=item.metadata["at_most"],
-            choices=item.metadata["choices"],
-            attribute=item.name,
-        )
+        replace(item.metadata["property"], declared_in=settings, attribute=item.name)
         for item in fields(settings)
         if "property" in item.metadata
     )
@@ -72,354 +80,216 @@ class ExecutorSettings:
     """Properties of one node's executor: its queue, preemption, limits and clean-up."""
 
     max_queue_length: int = setting(
-        "yarn.nodemanager.opportunistic-containers-max-queue-length",
-        0,
-        at_least=0,
-        doc="""Determines the max number of opportunistic containers that can be queued at an NM. With 0, no
-        opportunistic container can wait: one that cannot start at once is refused.""",
+        "yarn.nodemanager.opportunistic-containers-max-queue-length", 0, at_least=0
     )
+    """Determines the max number of opportunistic containers that can be queued at an NM. With 0, no opportunistic
+    container can wait: one that cannot start at once is refused."""
     use_pause_for_preemption: bool = setting(
-        "yarn.nodemanager.opportunistic-containers-use-pause-for-preemption",
-        False,
-        doc="Pause running opportunistic containers to make room for guaranteed ones, instead of killing them.",
+        "yarn.nodemanager.opportunistic-containers-use-pause-for-preemption", False
     )
+    """Pause running opportunistic containers to make room for guaranteed ones, instead of killing them."""
     pause_mechanism: str = setting(
-        "yopp.nodemanager.pause-mechanism",
-        "signal",
-        choices=("signal", "freezer"),
-        doc="""How a container is paused: by SIGSTOP to each of its processes (signal), or by the freezer of its
-        cgroup (freezer), which its processes can neither notice nor escape. On a host without a freezer, the
-        value freezer is an error.""",
+        "yopp.nodemanager.pause-mechanism", "signal", choices=("signal", "freezer")
     )
+    """How a container is paused: by SIGSTOP to each of its processes (signal), or by the freezer of its cgroup
+    (freezer), which its processes can neither notice nor escape. On a host without a freezer, the value freezer is
+    an error."""
     paused_memory: str = setting(
-        "yopp.nodemanager.paused-memory",
-        "reclaim",
-        choices=("reclaim", "keep", "release"),
-        doc="""What happens to the memory of a paused container when memory is short. reclaim: the kernel takes
-        back what it can, and the container keeps the rest. keep: it keeps all of it, and containers are killed
-        instead. release: all of it counts as given back although nothing was freed, as in YARN.""",
+        "yopp.nodemanager.paused-memory", "reclaim", choices=("reclaim", "keep", "release")
     )
+    """What happens to the memory of a paused container when memory is short. reclaim: the kernel takes back what it
+    can, and the container keeps the rest. keep: it keeps all of it, and containers are killed instead. release: all
+    of it counts as given back although nothing was freed, as in YARN."""
     admission: str = setting(
         "yarn.nodemanager.opportunistic-containers-queue-policy",
         "BY_QUEUE_LEN",
         choices=("BY_QUEUE_LEN", "BY_RESOURCES"),
-        doc="""Which opportunistic containers a node accepts. BY_QUEUE_LEN: those that start at once, and as many
-        more as the queue holds. BY_RESOURCES: those that fit in what neither running nor queued containers need,
-        so that none waits for long; the queue length then counts as 0.""",
     )
-    all_pass_through_queue: bool = setting(
-        "yopp.nodemanager.opportunistic-queue.all-pass-through",
-        False,
-        doc="""YARN's rule: every opportunistic container needs a place in the queue, even one that could start at
-        once, so that a queue length of 0 refuses all of them. Otherwise a container that starts at once needs no
-        place.""",
-    )
+    """Which opportunistic containers a node accepts. BY_QUEUE_LEN: those that start at once, and as many more as
+    the queue holds. BY_RESOURCES: those that fit in what neither running nor queued containers need, so that none
+    waits for long; the queue length then counts as 0."""
+    all_pass_through_queue: bool = setting("yopp.nodemanager.opportunistic-queue.all-pass-through", False)
+    """YARN's rule: every opportunistic container needs a place in the queue, even one that could start at once, so
+    that a queue length of 0 refuses all of them. Otherwise a container that starts at once needs no place."""
     queue_policy: str = setting(
         "yopp.nodemanager.opportunistic-queue.policy",
         "FIFO_BACKFILL",
         choices=("FIFO_BACKFILL", "FIFO", "SHORTEST_FIRST", "LEAST_REMAINING_TASKS"),
-        doc="""Which queued opportunistic container starts next (YARN-5886). FIFO_BACKFILL: the first that fits,
-        in order of arrival. FIFO, YARN's rule: the first, and no other while it does not fit or a guaranteed
-        container waits. SHORTEST_FIRST: of those that fit, the one with the shortest expected run time, as told
-        by the application master or else as measured on the application's containers that ended here.
-        LEAST_REMAINING_TASKS: of those that fit, one of the application with the fewest unfinished containers
-        here. All but FIFO let later arrivals overtake within the bounds of max-overtakes and max-wait-ms.""",
     )
-    max_overtakes: int = setting(
-        "yopp.nodemanager.opportunistic-queue.max-overtakes",
-        100,
-        at_least=0,
-        doc="""How many later opportunistic containers may start before one that waits because it does not fit yet
-        or the queue's policy prefers others. 0 is YARN's strict FIFO, where the head of the queue blocks all
-        behind it.""",
-    )
-    max_wait_ms: int = setting(
-        "yopp.nodemanager.opportunistic-queue.max-wait-ms",
-        0,
-        at_least=0,
-        doc="""How long an opportunistic container may wait while later ones are started before it; after that,
-        none overtakes it. 0 sets no such bound: max-overtakes alone applies.""",
-    )
+    """Which queued opportunistic container starts next (YARN-5886). FIFO_BACKFILL: the first that fits, in order of
+    arrival. FIFO, YARN's rule: the first, and no other while it does not fit or a guaranteed container waits.
+    SHORTEST_FIRST: of those that fit, the one with the shortest expected run time, as told by the application
+    master or else as measured on the application's containers that ended here. LEAST_REMAINING_TASKS: of those that
+    fit, one of the application with the fewest unfinished containers here. All but FIFO let later arrivals overtake
+    within the bounds of max-overtakes and max-wait-ms."""
+    max_overtakes: int = setting("yopp.nodemanager.opportunistic-queue.max-overtakes", 100, at_least=0)
+    """How many later opportunistic containers may start before one that waits because it does not fit yet or the
+    queue's policy prefers others. 0 is YARN's strict FIFO, where the head of the queue blocks all behind it."""
+    max_wait_ms: int = setting("yopp.nodemanager.opportunistic-queue.max-wait-ms", 0, at_least=0)
+    """How long an opportunistic container may wait while later ones are started before it; after that, none
+    overtakes it. 0 sets no such bound: max-overtakes alone applies."""
     paused_place: str = setting(
-        "yopp.nodemanager.opportunistic-queue.paused-place",
-        "ARRIVAL",
-        choices=("ARRIVAL", "TAIL"),
-        doc="""Where a paused opportunistic container waits to be resumed. ARRIVAL: before all that arrived later,
-        without taking a place in the queue. TAIL, YARN's rule: behind all that are queued when it is paused,
-        taking a place in the queue.""",
+        "yopp.nodemanager.opportunistic-queue.paused-place", "ARRIVAL", choices=("ARRIVAL", "TAIL")
     )
+    """Where a paused opportunistic container waits to be resumed. ARRIVAL: before all that arrived later, without
+    taking a place in the queue. TAIL, YARN's rule: behind all that are queued when it is paused, taking a place in
+    the queue."""
     hold_for_guaranteed_ms: int = setting(
-        "yopp.nodemanager.opportunistic-queue.hold-for-guaranteed-ms",
-        100,
-        at_least=0,
-        doc="""How long the resources that a guaranteed container frees are kept for the next one, if the RM
-        reports that guaranteed containers wait for them: an opportunistic container would start in the gap and be
-        killed at once. Nothing is kept where preemption pauses, because pausing loses no work. 0 is YARN's rule:
-        the opportunistic container starts.""",
+        "yopp.nodemanager.opportunistic-queue.hold-for-guaranteed-ms", 100, at_least=0
     )
+    """How long the resources that a guaranteed container frees are kept for the next one, if the RM reports that
+    guaranteed containers wait for them: an opportunistic container would start in the gap and be killed at once.
+    Nothing is kept where preemption pauses, because pausing loses no work. 0 is YARN's rule: the opportunistic
+    container starts."""
     preemption_policy: str = setting(
         "yopp.nodemanager.preemption-policy",
         "MINIMAL",
         choices=("MINIMAL", "NEWEST_FIRST", "LEAST_WORK_LOST", "SPARE_NEARLY_DONE"),
-        doc="""Which opportunistic containers are preempted for a guaranteed one (YARN-5887). MINIMAL: the fewest
-        that suffice, and of those the newest. LEAST_WORK_LOST: those whose end loses the fewest vcore-seconds.
-        SPARE_NEARLY_DONE: as MINIMAL, but containers of jobs that are nearly done only if the others do not
-        suffice. These three preempt none where even all would not suffice. NEWEST_FIRST, YARN's rule: one after
-        the other, the last started first, whatever its size, even if that does not suffice.""",
     )
+    """Which opportunistic containers are preempted for a guaranteed one (YARN-5887). MINIMAL: the fewest that
+    suffice, and of those the newest. LEAST_WORK_LOST: those whose end loses the fewest vcore-seconds.
+    SPARE_NEARLY_DONE: as MINIMAL, but containers of jobs that are nearly done only if the others do not suffice.
+    These three preempt none where even all would not suffice. NEWEST_FIRST, YARN's rule: one after the other, the
+    last started first, whatever its size, even if that does not suffice."""
     nearly_done_percentage: int = setting(
-        "yopp.nodemanager.preemption.nearly-done-percentage",
-        75,
-        at_least=0,
-        at_most=100,
-        doc="""The share of a job's containers that must have ended for SPARE_NEARLY_DONE to count the job as
-        nearly done, in percent of those that came to this node. A running container counts with the elapsed share
-        of its expected run time.""",
+        "yopp.nodemanager.preemption.nearly-done-percentage", 75, at_least=0, at_most=100
     )
+    """The share of a job's containers that must have ended for SPARE_NEARLY_DONE to count the job as nearly done,
+    in percent of those that came to this node. A running container counts with the elapsed share of its expected
+    run time."""
     utilization_tracker: str = setting(
-        "yopp.nodemanager.utilization-tracker",
-        "ALLOCATION",
-        choices=("ALLOCATION", "UTILIZATION"),
-        doc="""What opportunistic containers may use (YARN-1011). ALLOCATION, YARN's only rule: what is not
-        allocated to any container. UTILIZATION: also what is allocated but measured to be idle, up to the
-        thresholds and the factor of overallocation. It is taken back as soon as guaranteed containers use it: by
-        pausing where CPU is short, by killing where memory is. Guaranteed containers never wait for vcores that
-        were lent.""",
+        "yopp.nodemanager.utilization-tracker", "ALLOCATION", choices=("ALLOCATION", "UTILIZATION")
     )
+    """What opportunistic containers may use (YARN-1011). ALLOCATION, YARN's only rule: what is not allocated to any
+    container. UTILIZATION: also what is allocated but measured to be idle, up to the thresholds and the factor of
+    overallocation. It is taken back as soon as guaranteed containers use it: by pausing where CPU is short, by
+    killing where memory is. Guaranteed containers never wait for vcores that were lent."""
     overallocation_general: float = setting(
-        "yarn.nodemanager.overallocation.general-utilization-threshold",
-        -1.0,
-        at_least=-1,
-        at_most=1,
-        doc="""The utilization, of memory and of CPU, up to which opportunistic containers start on resources that
-        are allocated but idle. -1 means 0.95 where yopp.nodemanager.utilization-tracker is UTILIZATION. Values
-        above 0.95 count as 0.95; 0 lends nothing.""",
+        "yarn.nodemanager.overallocation.general-utilization-threshold", -1.0, at_least=-1, at_most=1
     )
+    """The utilization, of memory and of CPU, up to which opportunistic containers start on resources that are
+    allocated but idle. -1 means 0.95 where yopp.nodemanager.utilization-tracker is UTILIZATION. Values above 0.95
+    count as 0.95; 0 lends nothing."""
     overallocation_memory: float = setting(
-        "yarn.nodemanager.overallocation.memory-utilization-threshold",
-        -1.0,
-        at_least=-1,
-        at_most=1,
-        doc="The same for memory alone; -1 takes the general threshold.",
+        "yarn.nodemanager.overallocation.memory-utilization-threshold", -1.0, at_least=-1, at_most=1
     )
+    """The same for memory alone; -1 takes the general threshold."""
     overallocation_cpu: float = setting(
-        "yarn.nodemanager.overallocation.cpu-utilization-threshold",
-        -1.0,
-        at_least=-1,
-        at_most=1,
-        doc="The same for CPU alone; -1 takes the general threshold.",
+        "yarn.nodemanager.overallocation.cpu-utilization-threshold", -1.0, at_least=-1, at_most=1
     )
+    """The same for CPU alone; -1 takes the general threshold."""
     overallocation_preemption: float = setting(
-        "yarn.nodemanager.overallocation.preemption-threshold",
-        0.96,
-        at_least=0,
-        at_most=1,
-        doc="""The utilization above which opportunistic containers on lent resources are preempted. Nothing is
-        lent unless it is above the other thresholds.""",
+        "yarn.nodemanager.overallocation.preemption-threshold", 0.96, at_least=0, at_most=1
     )
-    overallocation_factor: float = setting(
-        "yopp.nodemanager.overallocation.factor",
-        2.0,
-        at_least=1,
-        doc="""The largest multiple of the node's memory and vcores that may be allocated in all, including
-        opportunistic containers on lent resources.""",
-    )
-    overallocation_ramp_ms: int = setting(
-        "yopp.nodemanager.overallocation.ramp-ms",
-        2000,
-        at_least=0,
-        doc="""How long a container counts with its allocation after it has started, before it counts with its
-        measured use.""",
-    )
-    pressure_enabled: bool = setting(
-        "yopp.nodemanager.pressure.enabled",
-        False,
-        doc="""Opportunistic containers give way to processes outside yopp: they are paused while those need the
-        CPU, whatever opportunistic-containers-use-pause-for-preemption says, and killed while this machine runs
-        out of memory (with swap: paused, and their memory is reclaimed). They resume by themselves.""",
-    )
-    pressure_outside_cpu: float = setting(
-        "yopp.nodemanager.pressure.outside-cpu",
-        0.5,
-        at_least=0.05,
-        doc="""The number of cores that processes outside yopp must use, while no core is idle, to count as
-        pressure. yopp's own daemons and clients are not counted.""",
-    )
-    pressure_sampling_ms: int = setting(
-        "yopp.nodemanager.pressure.sampling-interval-ms",
-        250,
-        at_least=20,
-        doc="""How often the machine is measured while opportunistic containers run or wait and pressure or
-        utilization matters. Otherwise container-monitor.interval-ms holds.""",
-    )
-    pressure_sustained_ms: int = setting(
-        "yopp.nodemanager.pressure.sustained-ms",
-        750,
-        at_least=0,
-        doc="""How long the CPU must be short before opportunistic containers are paused, so that a short burst
-        pauses none.""",
-    )
-    pressure_quiet_ms: int = setting(
-        "yopp.nodemanager.pressure.quiet-ms",
-        1500,
-        at_least=0,
-        doc="""How long pressure must be over before paused containers are resumed. Doubled, up to 30 s, each time
-        they are paused again within 10 s.""",
-    )
+    """The utilization above which opportunistic containers on lent resources are preempted. Nothing is lent unless
+    it is above the other thresholds."""
+    overallocation_factor: float = setting("yopp.nodemanager.overallocation.factor", 2.0, at_least=1)
+    """The largest multiple of the node's memory and vcores that may be allocated in all, including opportunistic
+    containers on lent resources."""
+    overallocation_ramp_ms: int = setting("yopp.nodemanager.overallocation.ramp-ms", 2000, at_least=0)
+    """How long a container counts with its allocation after it has started, before it counts with its measured use.
+    """
+    pressure_enabled: bool = setting("yopp.nodemanager.pressure.enabled", False)
+    """Opportunistic containers give way to processes outside yopp: they are paused while those need the CPU,
+    whatever opportunistic-containers-use-pause-for-preemption says, and killed while this machine runs out of
+    memory (with swap: paused, and their memory is reclaimed). They resume by themselves."""
+    pressure_outside_cpu: float = setting("yopp.nodemanager.pressure.outside-cpu", 0.5, at_least=0.05)
+    """The number of cores that processes outside yopp must use, while no core is idle, to count as pressure. yopp's
+    own daemons and clients are not counted."""
+    pressure_sampling_ms: int = setting("yopp.nodemanager.pressure.sampling-interval-ms", 250, at_least=20)
+    """How often the machine is measured while opportunistic containers run or wait and pressure or utilization
+    matters. Otherwise container-monitor.interval-ms holds."""
+    pressure_sustained_ms: int = setting("yopp.nodemanager.pressure.sustained-ms", 750, at_least=0)
+    """How long the CPU must be short before opportunistic containers are paused, so that a short burst pauses none.
+    """
+    pressure_quiet_ms: int = setting("yopp.nodemanager.pressure.quiet-ms", 1500, at_least=0)
+    """How long pressure must be over before paused containers are resumed. Doubled, up to 30 s, each time they are
+    paused again within 10 s."""
     pressure_memory_available_mb: int = setting(
-        "yopp.nodemanager.pressure.memory-available-mb",
-        -1,
-        at_least=-1,
-        doc="""How much of the machine's memory stays available: below it, opportunistic containers are paused or
-        killed, one at a time, and no other starts before there is half as much again. -1: a fortieth of the
-        memory, at least 64 MB, at most 512 MB. 0: memory is not watched.""",
+        "yopp.nodemanager.pressure.memory-available-mb", -1, at_least=-1
     )
+    """How much of the machine's memory stays available: below it, opportunistic containers are paused or killed,
+    one at a time, and no other starts before there is half as much again. -1: a fortieth of the memory, at least 64
+    MB, at most 512 MB. 0: memory is not watched."""
     pressure_memory_stall: float = setting(
-        "yopp.nodemanager.pressure.memory-stall-percentage",
-        20.0,
-        at_least=0,
-        at_most=100,
-        doc="""The share of time, in percent, that all tasks must have waited for memory (PSI, full) for memory to
-        count as short while less than twice memory-available-mb is available. 0 for never. It has no effect on a
-        kernel without PSI.""",
+        "yopp.nodemanager.pressure.memory-stall-percentage", 20.0, at_least=0, at_most=100
     )
-    force_start_guaranteed: bool = setting(
-        "yopp.nodemanager.force-start-guaranteed",
-        False,
-        doc="""YARN's rule where the queue length is 0 and the queue policy BY_QUEUE_LEN: a guaranteed container
-        starts at once whether it fits or not, because the ResourceManager has accounted for it.""",
-    )
-    refuse_oversized: bool = setting(
-        "yopp.nodemanager.refuse-oversized",
-        True,
-        doc="End a container at once that needs more than the whole node. Otherwise it waits forever, as in YARN.",
-    )
+    """The share of time, in percent, that all tasks must have waited for memory (PSI, full) for memory to count as
+    short while less than twice memory-available-mb is available. 0 for never. It has no effect on a kernel without
+    PSI."""
+    force_start_guaranteed: bool = setting("yopp.nodemanager.force-start-guaranteed", False)
+    """YARN's rule where the queue length is 0 and the queue policy BY_QUEUE_LEN: a guaranteed container starts at
+    once whether it fits or not, because the ResourceManager has accounted for it."""
+    refuse_oversized: bool = setting("yopp.nodemanager.refuse-oversized", True)
+    """End a container at once that needs more than the whole node. Otherwise it waits forever, as in YARN."""
     strict_resource_usage: bool = setting(
-        "yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage",
-        False,
-        doc="""Limit each container to its vcores by a CPU quota, even where cores are idle. Otherwise vcores are
-        weights, which apply only when the machine is busy.""",
+        "yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage", False
     )
-    prepared_containers: int = setting(
-        "yopp.nodemanager.prepared-containers",
-        4,
-        at_least=0,
-        at_most=1000,
-        doc="""How many of the waiting opportunistic and how many of the waiting guaranteed containers are
-        prepared, each with its directories, its cgroup and a waiting shell, so that they start at once when their
-        turn comes. 0 prepares none.""",
-    )
+    """Limit each container to its vcores by a CPU quota, even where cores are idle. Otherwise vcores are weights,
+    which apply only when the machine is busy."""
+    prepared_containers: int = setting("yopp.nodemanager.prepared-containers", 4, at_least=0, at_most=1000)
+    """How many of the waiting opportunistic and how many of the waiting guaranteed containers are prepared, each
+    with its directories, its cgroup and a waiting shell, so that they start at once when their turn comes. 0
+    prepares none."""
     cgroups_hierarchy: str = setting(
-        "yarn.nodemanager.linux-container-executor.cgroups.hierarchy",
-        "/hadoop-yarn",
-        doc="The cgroup under which yopp makes its own, relative to the cgroup that yopp runs in.",
+        "yarn.nodemanager.linux-container-executor.cgroups.hierarchy", "/hadoop-yarn"
     )
-    group_weights: bool = setting(
-        "yopp.nodemanager.group-weights",
-        True,
-        doc="""Give the cgroups above the containers, from the hierarchy's down to the node's, the CPU weight of
-        all guaranteed containers that run below them, and the smallest weight while only opportunistic containers
-        run. So each guaranteed vcore counts as much as a process outside yopp, and opportunistic containers get
-        what others leave. With false, as in YARN, these weights are not written: yopp as a whole counts as a
-        single process.""",
-    )
+    """The cgroup under which yopp makes its own, relative to the cgroup that yopp runs in."""
+    group_weights: bool = setting("yopp.nodemanager.group-weights", True)
+    """Give the cgroups above the containers, from the hierarchy's down to the node's, the CPU weight of all
+    guaranteed containers that run below them, and the smallest weight while only opportunistic containers run. So
+    each guaranteed vcore counts as much as a process outside yopp, and opportunistic containers get what others
+    leave. With false, as in YARN, these weights are not written: yopp as a whole counts as a single process."""
     cgroups_mount: str = setting(
-        "yopp.nodemanager.cgroups.mode",
-        "auto",
-        choices=("auto", "v1", "v2", "none"),
-        doc="""Which cgroups to use: what the host offers (auto), only v1, only v2, or none (signals go to process
-        groups, and psutil polling enforces memory).""",
+        "yopp.nodemanager.cgroups.mode", "auto", choices=("auto", "v1", "v2", "none")
     )
-    memory_enforced: bool = setting(
-        "yarn.nodemanager.resource.memory.enforced",
-        True,
-        doc="Write memory limits to the containers' cgroups (and enforce them by polling where there are none).",
-    )
-    memory_enabled: bool = setting(
-        "yarn.nodemanager.resource.memory.enabled",
-        True,
-        doc="""Limit the memory of containers by cgroups, where they exist. With false, memory is checked at each
-        measurement, as where there are no cgroups; see yarn.nodemanager.pmem-check-enabled.""",
-    )
+    """Which cgroups to use: what the host offers (auto), only v1, only v2, or none (signals go to process groups,
+    and psutil polling enforces memory)."""
+    memory_enforced: bool = setting("yarn.nodemanager.resource.memory.enforced", True)
+    """Write memory limits to the containers' cgroups (and enforce them by polling where there are none)."""
+    memory_enabled: bool = setting("yarn.nodemanager.resource.memory.enabled", True)
+    """Limit the memory of containers by cgroups, where they exist. With false, memory is checked at each
+    measurement, as where there are no cgroups; see yarn.nodemanager.pmem-check-enabled."""
     soft_limit_percentage: float = setting(
-        "yarn.nodemanager.resource.memory.cgroups.soft-limit-percentage",
-        90.0,
-        at_least=0,
-        at_most=100,
-        doc="""The part of a guaranteed container's memory that is protected from reclaim: v1's soft limit, v2's
-        memory.low. Opportunistic containers have none.""",
+        "yarn.nodemanager.resource.memory.cgroups.soft-limit-percentage", 90.0, at_least=0, at_most=100
     )
+    """The part of a guaranteed container's memory that is protected from reclaim: v1's soft limit, v2's memory.low.
+    Opportunistic containers have none."""
     swappiness: int = setting(
-        "yarn.nodemanager.resource.memory.cgroups.swappiness",
-        0,
-        at_least=0,
-        at_most=100,
-        doc="Swappiness of guaranteed containers (cgroup v1). Opportunistic containers always have 100.",
+        "yarn.nodemanager.resource.memory.cgroups.swappiness", 0, at_least=0, at_most=100
     )
-    pids_max: int = setting(
-        "yopp.nodemanager.container.pids-max",
-        4096,
-        at_least=0,
-        doc="The number of processes and threads a container may have; 0 for no limit.",
-    )
+    """Swappiness of guaranteed containers (cgroup v1). Opportunistic containers always have 100."""
+    pids_max: int = setting("yopp.nodemanager.container.pids-max", 4096, at_least=0)
+    """The number of processes and threads a container may have; 0 for no limit."""
     sleep_delay_before_sigkill_ms: int = setting(
-        "yarn.nodemanager.sleep-delay-before-sigkill.ms",
-        250,
-        at_least=0,
-        doc="The time between SIGTERM and SIGKILL when a container is ended.",
+        "yarn.nodemanager.sleep-delay-before-sigkill.ms", 250, at_least=0
     )
-    monitor_interval_ms: int = setting(
-        "yarn.nodemanager.container-monitor.interval-ms",
-        1000,
-        at_least=20,
-        doc="How often the resource use of all containers is measured.",
-    )
-    monitor_enabled: bool = setting(
-        "yarn.nodemanager.container-monitor.enabled",
-        True,
-        doc="""Measure what containers use. With false no figures are shown, and memory that no cgroup limits is
-        not checked.""",
-    )
+    """The time between SIGTERM and SIGKILL when a container is ended."""
+    monitor_interval_ms: int = setting("yarn.nodemanager.container-monitor.interval-ms", 1000, at_least=20)
+    """How often the resource use of all containers is measured."""
+    monitor_enabled: bool = setting("yarn.nodemanager.container-monitor.enabled", True)
+    """Measure what containers use. With false no figures are shown, and memory that no cgroup limits is not
+    checked."""
     delete_timeout_ms: int = setting(
-        "yarn.nodemanager.linux-container-executor.cgroups.delete-timeout-ms",
-        1000,
-        at_least=0,
-        doc="How long to go on trying to remove the cgroup of a finished container.",
+        "yarn.nodemanager.linux-container-executor.cgroups.delete-timeout-ms", 1000, at_least=0
     )
+    """How long to go on trying to remove the cgroup of a finished container."""
     delete_delay_ms: int = setting(
-        "yarn.nodemanager.linux-container-executor.cgroups.delete-delay-ms",
-        20,
-        at_least=1,
-        doc="The longest pause between two attempts to remove the cgroup of a finished container.",
+        "yarn.nodemanager.linux-container-executor.cgroups.delete-delay-ms", 20, at_least=1
     )
+    """The longest pause between two attempts to remove the cgroup of a finished container."""
     diagnostics_maximum_size: int = setting(
-        "yarn.nodemanager.container-diagnostics-maximum-size",
-        10000,
-        at_least=100,
-        doc="Diagnostics of a container are cut from the front to this many characters.",
+        "yarn.nodemanager.container-diagnostics-maximum-size", 10000, at_least=100
     )
-    pmem_check_enabled: bool = setting(
-        "yarn.nodemanager.pmem-check-enabled",
-        True,
-        doc="""Where no memory cgroup can be written, end containers that psutil finds over their memory
-        (KILLED_EXCEEDED_PMEM).""",
-    )
-    vmem_check_enabled: bool = setting(
-        "yarn.nodemanager.vmem-check-enabled",
-        False,
-        doc="""End containers whose processes together have more virtual memory than their memory times
-        yarn.nodemanager.vmem-pmem-ratio: at once beyond twice that, else at the second measurement in a row
-        (KILLED_EXCEEDED_VMEM). True in YARN; programs map far more than they use.""",
-    )
-    vmem_pmem_ratio: float = setting(
-        "yarn.nodemanager.vmem-pmem-ratio",
-        2.1,
-        at_least=0.99,
-        doc="Virtual memory that a container may have for each MB of its memory.",
-    )
-    retain_finished: int = setting(
-        "yopp.nodemanager.retained-containers",
-        1000,
-        at_least=0,
-        doc="How many finished containers a node remembers.",
-    )
+    """Diagnostics of a container are cut from the front to this many characters."""
+    pmem_check_enabled: bool = setting("yarn.nodemanager.pmem-check-enabled", True)
+    """Where no memory cgroup can be written, end containers that psutil finds over their memory
+    (KILLED_EXCEEDED_PMEM)."""
+    vmem_check_enabled: bool = setting("yarn.nodemanager.vmem-check-enabled", False)
+    """End containers whose processes together have more virtual memory than their memory times
+    yarn.nodemanager.vmem-pmem-ratio: at once beyond twice that, else at the second measurement in a row
+    (KILLED_EXCEEDED_VMEM). True in YARN; programs map far more than they use."""
+    vmem_pmem_ratio: float = setting("yarn.nodemanager.vmem-pmem-ratio", 2.1, at_least=0.99)
+    """Virtual memory that a container may have for each MB of its memory."""
+    retain_finished: int = setting("yopp.nodemanager.retained-containers", 1000, at_least=0)
+    """How many finished containers a node remembers."""

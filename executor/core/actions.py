@@ -21,8 +21,7 @@ from .commands import (
     ResumeContainer,
     SetLimits,
 )
-from .container import DONE, KILLING, PAUSED, RUNNING, SCHEDULED, Container, Kill, Pause
-from .deadlines import DeadlineKind
+from .container import DONE, KILLING, PAUSED, RUNNING, SCHEDULED, Container, DeadlineKind, Kill, Pause
 from .reclaim import reclaimable
 
 PAUSE_PATIENCE = 2.0

@@ -21,17 +21,14 @@ from ..records import (
 )
 from ..settings import ExecutorSettings
 from .applications import Applications
-from .choices import admission_of, paused_memory_of
 from .commands import Command, ForgetContainer, ReportStatus, SetNodeWeight, StoreContainer
-from .container import KILLING, PAUSED, PAUSING, Container
-from .deadlines import ContainerDeadline, DeadlineKind, Deadlines
+from .container import KILLING, PAUSED, PAUSING, Container, ContainerDeadline, DeadlineKind
 from .estimates import LOOKED_AT, RecentMean, Running, Waiting, WaitStatistics, expected_starts, remaining
-from .handover import Handover
 from .limits import cgroup_limits
-from .queue_order import ORDERS
-from .queues import ContainerQueue, OpportunisticQueue
-from .reclaim import POLICIES
-from .tracker import ResourceUtilizationTracker, UtilizationBasedTracker
+from .machine import Deadlines
+from .queues import ORDERS, ContainerQueue, OpportunisticQueue, admission_of
+from .reclaim import POLICIES, paused_memory_of
+from .tracker import Handover, ResourceUtilizationTracker, UtilizationBasedTracker
 
 
 class ContainerBook:

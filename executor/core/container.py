@@ -1,13 +1,15 @@
 """One container at its node: its state, the table of what may happen to it, and its story.
 
-The table holds the whole life: commands that are given to a container and events that come from it both move
-it. The module knows nothing of other containers; who runs and who waits is decided in ``scheduler.py``.
+The table holds its whole life: commands that are given to a container and events that come from it both move it. The
+module knows nothing of other containers; ``scheduler.py`` decides who runs and who waits.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from .. import light
 from ..causes import Cause, CauseKind, of_kind, paused_for
@@ -94,14 +96,14 @@ def container_states() -> list[str]:
 
 @light.dataclass(frozen=True, slots=True)
 class Pause:
-    """That a container stands still or is to, and what keeps it so.
+    """That a container is paused or is to be, and why.
 
-    ``held_by`` is a person's cause, and lasts until a person resumes it. ``gives_way_to`` is the scheduler's: room for
-    a guaranteed container, until it stands still and the room is there; or pressure, until that is over. With neither
-    it waits in its queue, and goes on as soon as there is room. ``pending``: to be begun as soon as it runs, for it was
-    starting or resuming when this was decided. ``overdue``: it did not take in time, and nobody counts on it any more.
-    ``gives_memory`` is how much memory, in MiB, it is expected to give back, beside its vcores. ``said`` is the line of
-    the diagnostics that tells of ``held_by``.
+    ``held_by`` is a person's cause, which lasts until a person resumes it. ``gives_way_to`` is the scheduler's: room
+    for a guaranteed container, until it is paused and the room is there; or pressure, until that is over. With neither
+    it waits in its queue, and resumes as soon as there is room. ``pending``: the pause begins as soon as the container
+    runs, because it was starting or resuming when this was decided. ``overdue``: the pause took too long, and is no
+    longer counted on. ``gives_memory`` is the memory in MiB that it is expected to give back, beside its vcores.
+    ``said`` is the line of the diagnostics that tells of ``held_by``.
     """
 
     held_by: Cause | None = None
@@ -113,17 +115,35 @@ class Pause:
 
     @property
     def makes_room(self) -> bool:
-        """Whether a guaranteed container waits for it to stand still."""
+        """Whether a guaranteed container waits for it."""
         return of_kind(self.gives_way_to, CauseKind.MAKE_ROOM)
 
 
 @light.dataclass(frozen=True, slots=True)
 class Kill:
-    """That a container is to end. ``exit_status`` is what to report then, None for its own exit code; ``forced``:
+    """That a container is to end. ``exit_status`` is to be reported then, None for its own exit code; ``forced``:
     SIGKILL was sent."""
 
     exit_status: int | None
     forced: bool = False
+
+
+class DeadlineKind(enum.StrEnum):
+    """What can be due for a container."""
+
+    #: SIGTERM had its time: SIGKILL
+    FORCE_KILL = "FORCE_KILL"
+    #: a pause took too long
+    PAUSE = "PAUSE"
+    #: the container has run for as long as it may
+    TIMEOUT = "TIMEOUT"
+
+
+class ContainerDeadline(NamedTuple):
+    """What is due for which container."""
+
+    container_id: str
+    kind: DeadlineKind
 
 
 NOTHING = Resource()
@@ -134,10 +154,9 @@ UNMEASURED = ContainerUsage()
 class Container:
     """A container and all that its node knows of it. Only the scheduler changes one.
 
-    ``spec`` follows promotions and resizes. ``sequence`` is its place in the order of arrival; a container
-    that changes queues arrives anew. ``allocated`` is what it holds of the node now: nothing while queued,
-    memory alone while paused. Times ending in ``_ms`` are epoch milliseconds, the others seconds of the
-    machine's clock.
+    ``spec`` follows promotions and resizes. ``sequence`` is its place in the order of arrival; a container that
+    changes queues arrives anew. ``allocated`` is what it holds of the node now: nothing while queued, memory alone
+    while paused. Times ending in ``_ms`` are epoch milliseconds, the others seconds of the machine's clock.
     """
 
     spec: ContainerSpec
@@ -148,11 +167,11 @@ class Container:
     started_at_ms: int = 0
     finished_at_ms: int = 0
     paused_at_ms: int = 0
-    #: how long it stood still, before it last began to run
+    #: how long it had been paused in all when it last began to run
     stood_ms: int = 0
-    #: when it last went on after a pause; 0 where it stands still, or never did
+    #: when it last resumed; 0 while it is paused, or if it never was
     resumed_at_ms: int = 0
-    #: for what it was last paused
+    #: why it was last paused
     paused_for: Cause | None = None
     state_since_ms: int = 0
     #: when it last began to run, None while it does not
@@ -168,24 +187,24 @@ class Container:
     exit_status: int = int(ContainerExitStatus.INVALID)
     exit_code: int | None = None
     diagnostics: str = ""
-    #: those lines of it that tell of pauses
+    #: the lines of it that tell of pauses
     passing: tuple[str, ...] = ()
-    #: why it is in its state, and why the last thing that was asked of it was not done (``ContainerStatus``)
+    #: why it is in its state, and why the last request was not fulfilled (``ContainerStatus``)
     cause: Cause | None = None
     refusal: Cause | None = None
     #: None while it may run
     pause: Pause | None = None
     #: None while nobody ended it
     kill: Kill | None = None
-    #: less of its memory could be reclaimed than was expected, so that is not counted on again
+    #: less of its memory could be reclaimed than expected: it is not counted on again
     unreclaimable: bool = False
-    #: a pause of it failed, so it is not tried again
+    #: a pause of it failed: it is not tried again
     unpausable: bool = False
     #: its limits changed while it was launching
     limits_stale: bool = False
-    over_virtual: bool = False
-    #: it was over its memory in the last sample, too
+    #: it was over its memory, or virtual memory, in the last measurement
     over_memory: bool = False
+    over_virtual: bool = False
     #: how many later arrivals had started before it was last paused, or before it came
     overtaken_before: int = 0
     #: the seconds that it was expected to wait when it was queued, None for unknown
@@ -219,7 +238,7 @@ class Container:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it belongs into a queue."""
+        """Whether it belongs in a queue."""
         if self.state is not PAUSED:
             return self.state is SCHEDULED
         return self.pause is None or (self.pause.held_by is None and self.pause.gives_way_to is None)
@@ -240,13 +259,13 @@ class Container:
         return self.pause is not None and self.pause.makes_room
 
     def gives_way_to(self, kinds: frozenset[CauseKind]) -> bool:
-        """Whether it is paused, or about to be, for what one of these kinds speaks of, and that is not over."""
+        """Whether it is paused, or about to be, for a cause of these kinds that is not over."""
         return self.pause is not None and of_kind(self.pause.gives_way_to, *kinds)
 
     @property
     def is_giving_back(self) -> Resource:
-        """What it holds now and is about to give back: all when being killed, vcores (and what memory is
-        expected of it) when being paused."""
+        """What it holds and is about to give back: all if it is being killed; if it is being paused, its vcores and the
+        memory that is expected of it."""
         if self.state is KILLING:
             return self.allocated
         pause = self.pause
@@ -256,7 +275,7 @@ class Container:
 
     @property
     def killed_as(self) -> int | None:
-        """The exit status that whoever ended it gave it; None while nobody did."""
+        """The exit status that whoever ended it chose; None if nobody did."""
         return None if self.kill is None else self.kill.exit_status
 
     @property
@@ -264,13 +283,8 @@ class Container:
         """Whether it is paused and has given some of its memory back."""
         return self.state is PAUSED and self.allocated.memory < self.spec.resource.memory
 
-    def after(self, trigger: type) -> ContainerState:
-        """The state that ``trigger`` leads to. Raises InvalidTransitionError, with the story, if none
-        does."""
-        return CONTAINER_TABLE.after(self.container_id, self.state, trigger, self.story)
-
     def move(self, trigger: type, now: float, epoch_ms: int) -> None:
-        """Make the transition of ``trigger`` and keep the clocks of the state and of the running time."""
+        """Make the transition of ``trigger``, and keep the times of the state and of its running."""
         state = CONTAINER_TABLE.follow(self.container_id, self.state, trigger, now, self.story)
         if state is self.state:
             return
@@ -296,8 +310,10 @@ class Container:
         return self.ran + (now - self.running_since if self.running_since is not None else 0.0)
 
     def say(self, sentence: str, maximum: int, *, passing: bool = False) -> None:
-        """Add to its diagnostics, of which the last ``maximum`` characters are kept (as YARN does). ``passing``: it
-        tells of a pause, which is no reason for how it ends."""
+        """Add to its diagnostics, of which the last ``maximum`` characters are kept (as YARN does).
+
+        ``passing``: the sentence tells of a pause, which is dropped if the container ends by itself.
+        """
         if sentence:
             joined = f"{self.diagnostics}\n{sentence}" if self.diagnostics else sentence
             self.diagnostics = joined[-maximum:]
@@ -310,7 +326,7 @@ class Container:
             self.diagnostics = "\n".join(one for one in self.diagnostics.split("\n") if one not in sentences)
 
     def forget_pauses(self) -> None:
-        """It ended by itself: why it stood still says nothing about that."""
+        """It ended by itself: why it was paused before does not matter any more."""
         self.unsay(*self.passing)
         self.passing = ()
 
@@ -321,7 +337,7 @@ class Container:
         execution_type: ExecutionType | None = None,
         resource: Resource | None = None,
     ) -> None:
-        """Take a new version, type or size; None leaves that as it is."""
+        """Take a new version, type or size; None leaves it unchanged."""
         self.spec = replace(
             self.spec,
             version=self.spec.version if version is None else version,
@@ -330,7 +346,7 @@ class Container:
         )
 
     def status(self, position: int = 0) -> ContainerStatus:
-        """What its node says of it; ``position`` in its queue, 1 for the head, 0 for none."""
+        """What its node reports of it; ``position`` in its queue, 1 for the head, 0 for none."""
         spec = self.spec
         return ContainerStatus(
             container_id=spec.container_id,

@@ -6,8 +6,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..records import ExecutionType, Resource
-from .container import DONE, KILLING, LAUNCHING, PAUSED, PAUSING, RESUMING, SCHEDULED, Container
-from .deadlines import ContainerDeadline, DeadlineKind, Deadlines
+from .container import (
+    DONE,
+    KILLING,
+    LAUNCHING,
+    PAUSED,
+    PAUSING,
+    RESUMING,
+    SCHEDULED,
+    Container,
+    ContainerDeadline,
+    DeadlineKind,
+)
+from .machine import Deadlines
 from .queues import ContainerQueue, OpportunisticQueue
 from .tracker import ResourceUtilizationTracker
 

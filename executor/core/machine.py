@@ -1,15 +1,21 @@
-"""The contract between everything that decides and the loop that acts.
+"""What every state machine here is made of: the contract with the loop that acts for it, and its deadlines.
 
-A machine is told what happened and the time, and answers with what shall be done. It reads no clock, file, socket,
-environment or global random. See ``executor/core/__init__.py`` for the six rules.
+A machine is told what happened and the time, and answers with commands. It reads no clock, file, socket, environment or
+global random. ``executor/core/__init__.py`` has the six rules.
 """
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+import heapq
+from collections.abc import Hashable
+from typing import Generic, Protocol, TypeVar
 
 EventT = TypeVar("EventT", contravariant=True)
 CommandT = TypeVar("CommandT")
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+SWEEP_ABOVE = 64
+"""Entries beyond twice the valid ones from which on those that were moved or cleared are swept out."""
 
 
 class Machine(Protocol[EventT, CommandT]):
@@ -26,3 +32,64 @@ class Machine(Protocol[EventT, CommandT]):
 
     def validate(self) -> None:
         """Assert every invariant."""
+
+
+class Deadlines(Generic[KeyT]):
+    """When something is due, by key, in seconds: a heap. Entries that were moved or cleared fall out later."""
+
+    def __init__(self) -> None:
+        self._times: dict[KeyT, float] = {}
+        self._heap: list[tuple[float, int, KeyT]] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def __contains__(self, key: KeyT) -> bool:
+        return key in self._times
+
+    def set(self, key: KeyT, time: float) -> None:
+        """Let ``key`` be due at ``time``, whatever it was before."""
+        if self._times.get(key) == time:
+            return
+        self._times[key] = time
+        self._count += 1
+        heapq.heappush(self._heap, (time, self._count, key))
+        if len(self._heap) > SWEEP_ABOVE + 2 * len(self._times):
+            self._sweep()
+
+    def ensure(self, key: KeyT, time: float) -> None:
+        """Let ``key`` be due at ``time`` unless it has a time already.
+
+        For liveness: whoever is due too early looks at the last contact and sets a new time, so that a contact costs
+        nothing.
+        """
+        if key not in self._times:
+            self.set(key, time)
+
+    def clear(self, key: KeyT) -> None:
+        """``key`` is not due any more."""
+        self._times.pop(key, None)
+
+    def next(self) -> float | None:
+        """The earliest time, None for none."""
+        while self._heap:
+            time, _, key = self._heap[0]
+            if self._times.get(key) == time:
+                return time
+            heapq.heappop(self._heap)
+        return None
+
+    def pop_due(self, now: float) -> KeyT | None:
+        """Take the earliest key that is due by ``now``, None for none."""
+        time = self.next()
+        if time is None or time > now:
+            return None
+        key = heapq.heappop(self._heap)[2]
+        del self._times[key]
+        return key
+
+    def _sweep(self) -> None:
+        newest = {key: entry for entry in self._heap if self._times.get(key := entry[2]) == entry[0]}
+        self._heap = list(newest.values())
+        heapq.heapify(self._heap)

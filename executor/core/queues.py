@@ -1,29 +1,128 @@
-"""Who waits at this node, and who of those starts next. Both queues know containers and no clock.
+"""The queues of one node: in which order containers wait, who starts next, and who is let in.
 
-A guaranteed container waits first in, first out. An opportunistic one may be overtaken by later ones that fit
-where it does not, or that the order (``queue_order.py``) prefers, but only so often and for so long; a bound of 0
-is YARN's strict order. Paused containers go before all that arrived later, and are
-counted apart (YARN puts them at the end, and lets them fill the queue).
+A guaranteed container waits first in, first out. An opportunistic one may be overtaken by later ones that fit where it
+does not, or that the order (YARN-5886) prefers, but only so often and for so long; a bound of 0 is YARN's strict order.
+Paused containers go before all that arrived later, and are counted apart (YARN puts them at the end, and lets them fill
+the queue). The queues know containers, but no clock.
 """
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 
 from ..records import ContainerState, Resource
+from ..settings import ExecutorSettings
+from .applications import Applications
 from .container import Container
-from .queue_order import QueueOrder
 
-# OrderedDict and not dict: the first key of a dict from whose front much was removed is found in linear time.
+
+class QueueOrder:
+    """First in, first out; the base of the other orders.
+
+    An order sorts by urgency, and by arrival among equals. How often a container may be overtaken is not its business:
+    ``OpportunisticQueue`` bounds that for every order.
+    """
+
+    overtakes = True
+    """Whether later arrivals may start before the first that waits."""
+
+    def __init__(self, applications: Applications) -> None:
+        self._applications = applications
+
+    def kind(self, container: Container) -> Hashable:
+        """Queued containers of one kind are equally urgent at any moment; the kind of a container never changes."""
+        return None
+
+    def urgency(self, container: Container) -> float:
+        """The smallest goes first. It may change with every event."""
+        return 0.0
+
+
+class StrictOrder(QueueOrder):
+    """YARN's FIFO: nobody overtakes."""
+
+    overtakes = False
+
+
+class ShortestFirst(QueueOrder):
+    """The one that is expected to end soonest once it runs, which of a paused one is what is left; unknown ones
+    last."""
+
+    def kind(self, container: Container) -> Hashable:
+        """The duration that its master told, else its application."""
+        hint = container.spec.duration_hint_ms
+        return hint if hint > 0 else container.spec.application_id
+
+    def urgency(self, container: Container) -> float:
+        """The seconds left of its expected running time."""
+        expected = self._applications.expected_seconds(container)
+        return math.inf if expected is None else max(expected - container.ran, 0.0)
+
+
+class LeastRemainingTasks(QueueOrder):
+    """One of the application with the fewest unfinished containers here, so that jobs get finished."""
+
+    def kind(self, container: Container) -> Hashable:
+        """Its application."""
+        return container.spec.application_id
+
+    def urgency(self, container: Container) -> float:
+        """The number of containers of its application that have not ended here."""
+        return float(self._applications.unfinished(container.spec.application_id))
+
+
+ORDERS: Mapping[str, type[QueueOrder]] = {
+    "FIFO_BACKFILL": QueueOrder,
+    "FIFO": StrictOrder,
+    "SHORTEST_FIRST": ShortestFirst,
+    "LEAST_REMAINING_TASKS": LeastRemainingTasks,
+}
+"""By the values of ``yopp.nodemanager.opportunistic-queue.policy``."""
+
+
+class Admission:
+    """Who is let in: whoever starts at once, and as many more as the queue holds (``capacity``).
+
+    With ``all_queue``, YARN's rule, each needs a place in the queue, even one that could start at once.
+    """
+
+    def __init__(self, capacity: int, *, all_queue: bool = False) -> None:
+        self.capacity = capacity
+        self._all_queue = all_queue
+
+    def refuses(self, queued: int, needed: Resource, total: Resource) -> bool:
+        """Whether a container is refused that finds ``queued`` in the queue.
+
+        ``needed`` is what it needs together with all that run and wait.
+        """
+        return self._all_queue and queued >= self.capacity
+
+
+class AdmissionByResources(Admission):
+    """Whoever fits beside all that runs and waits."""
+
+    def refuses(self, queued: int, needed: Resource, total: Resource) -> bool:
+        """Whether all of them together do not fit on the node."""
+        return not needed.fits_in(total)
+
+
+def admission_of(settings: ExecutorSettings) -> Admission:
+    """Who is let in, by ``opportunistic-containers-queue-policy``."""
+    if settings.admission == "BY_RESOURCES":
+        return AdmissionByResources(0)
+    return Admission(settings.max_queue_length, all_queue=settings.all_pass_through_queue)
+
+
+# OrderedDict and not dict: finding the first key of a dict takes linear time after many removals from its front.
 
 
 class ContainerQueue:
-    """Containers in the order of their ``sequence``. Adding at the end and removing anywhere take constant
-    time.
+    """Containers in the order of their ``sequence``. Adding at the end and removing anywhere take constant time.
 
-    What a container needs may not change while it is in here: it is taken out, changed and put back.
+    What a container needs must not change while it is in the queue: it is taken out, changed and put back.
     """
 
     def __init__(self) -> None:
@@ -51,7 +150,7 @@ class ContainerQueue:
         return self._needed
 
     def add(self, container: Container) -> None:
-        """Put it in its place. One that comes back into the middle, which is rare, costs a sort."""
+        """Put it in its place. A place in the middle, which is rare, costs a sort."""
         last = next(reversed(self._line.values()), None)
         self._line[container.container_id] = container
         self._needs[container.container_id] = container.needed
@@ -62,16 +161,16 @@ class ContainerQueue:
             )
 
     def remove(self, container: Container) -> None:
-        """Take it out. Raises KeyError if it is not in here."""
+        """Take it out. Raises KeyError if it is not in the queue."""
         del self._line[container.container_id]
         self._needed -= self._needs.pop(container.container_id)
 
     def position(self, container: Container) -> int:
-        """Its place, 1 for the head, 0 if it is not in here. Quick for the last one, which has just come."""
+        """Its place, 1 for the head, 0 if it is not in the queue. Quick for the last one, which has just come."""
         return self.before(container.sequence) + 1 if container in self else 0
 
     def before(self, sequence: int) -> int:
-        """How many arrived before that one. Quick where all or all but one did."""
+        """How many arrived before that place in the order. Quick where all or all but one did."""
         behind = 0
         for other in reversed(self._line.values()):
             if other.sequence < sequence:
@@ -90,13 +189,12 @@ class ContainerQueue:
 class OpportunisticQueue:
     """Opportunistic containers that wait, queued or paused, with bounded overtaking.
 
-    How often one was overtaken is the number of later arrivals that started: so only *their* sequence numbers
-    are kept, and nothing is counted up in each of a thousand waiting containers whenever one starts. Queued
-    containers are also kept by what they need and what kind they are to the order, so that finding the most
-    urgent that fits takes as long as there are different ones.
+    How often a container was overtaken is the number of later arrivals that started. So only *their* sequence numbers
+    are kept, and nothing is counted up in a thousand waiting containers whenever one starts. Queued containers are also
+    grouped by what they need and by their kind, so that finding the most urgent that fits takes one step a group.
 
-    ``max_overtakes`` is how often one may be overtaken, ``max_wait_ms`` for how long, 0 for ever.
-    ``counts_paused``: paused ones take places.
+    ``max_overtakes`` is how often a container may be overtaken, ``max_wait_ms`` for how long (0: for ever).
+    ``counts_paused``: paused containers take places.
     """
 
     def __init__(
@@ -157,14 +255,14 @@ class OpportunisticQueue:
 
     def add(self, container: Container) -> None:
         """Let it wait, in its place by arrival."""
-        if container.state is ContainerState.PAUSED:
-            container.overtaken_before = 0
-            container.overtaken_before = self.overtaken(container)
+        is_paused = container.state is ContainerState.PAUSED
+        if (
+            is_paused or container.spec.waiting_since_ms
+        ):  # what started while it did not wait has not overtaken it
+            container.overtaken_before = self._started_after(container)
+        if is_paused:
             self._paused[container.container_id] = container
             return
-        if container.spec.waiting_since_ms:  # who started before it came has not overtaken it
-            container.overtaken_before = 0
-            container.overtaken_before = self.overtaken(container)
         self._queued.add(container)
         self._alike.setdefault(self._kind(container), ContainerQueue()).add(container)
 
@@ -180,8 +278,7 @@ class OpportunisticQueue:
             del self._alike[kind]
 
     def next_fitting(self, spare: Resource, now_ms: int) -> Container | None:
-        """The most urgent that fits in ``spare`` and may start, None for none. ``now_ms`` is epoch
-        milliseconds."""
+        """The most urgent that fits in ``spare`` and may start, None for none. ``now_ms`` is epoch milliseconds."""
         fitting = [container for container in self._paused.values() if container.needed.fits_in(spare)]
         first_to_resume = min((container.sequence for container in fitting), default=None)
         for (need, _), same in self._alike.items():
@@ -196,8 +293,7 @@ class OpportunisticQueue:
         return min(allowed, key=self._rank, default=None)
 
     def started(self, container: Container) -> None:
-        """Note that it runs, and so has overtaken all earlier ones that still wait. It is not in here any
-        more."""
+        """Note that it runs, and so has overtaken all earlier ones that still wait. It has left the queue."""
         waiting = [other.sequence for other in self._paused.values()]
         if self._queued.head is not None:
             waiting.append(self._queued.head.sequence)
@@ -210,8 +306,10 @@ class OpportunisticQueue:
 
     def overtaken(self, container: Container) -> int:
         """How many later arrivals started while it waited."""
-        later = len(self._overtakers) - bisect_right(self._overtakers, container.sequence)
-        return later - container.overtaken_before
+        return self._started_after(container) - container.overtaken_before
+
+    def _started_after(self, container: Container) -> int:
+        return len(self._overtakers) - bisect_right(self._overtakers, container.sequence)
 
     def _kind(self, container: Container) -> tuple[Resource, Hashable]:
         return container.needed, self._order.kind(container)
@@ -220,10 +318,10 @@ class OpportunisticQueue:
         return self._order.urgency(container), container.sequence
 
     def _last_to_start(self, now_ms: int) -> int | None:
-        """The sequence of the first one that nobody may overtake any more, None if there is none.
+        """The sequence of the first one that must not be overtaken any more, None if there is none.
 
-        Of the queued ones the head has waited longest and was overtaken most, since whoever overtakes another
-        overtakes the head; but for those that came late with an older claim, which are few.
+        The head has waited longest and was overtaken most, since whoever overtakes another overtakes the head. The
+        exceptions are the few that came late with an older claim.
         """
         earliest = list(self._paused.values())
         for queued in self._queued:

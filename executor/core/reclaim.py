@@ -1,9 +1,8 @@
-"""Which opportunistic containers make room for a guaranteed one, and how (YARN-5887). Policies of one shape.
+"""Which opportunistic containers make room for a guaranteed one, and how (YARN-5887); and what a pause gives back.
 
-They are told who could give what, newest first, and what is short; they answer with what is to be done, or
-with nothing. All but YARN's take only containers that are needed, and none at all where even all would not suffice.
-YARN takes the newest one after the other until it is enough, also where it will never be. The search for each is in
-``victims.py``.
+A policy is told who could give what, newest first, and what is short; it answers with what to do, or with nothing. All
+but YARN's take only containers that are needed, and none at all where even all would not suffice. YARN takes the newest
+one after the other until it is enough, even where it never will be. The search is in ``victims.py``.
 """
 
 from __future__ import annotations
@@ -18,15 +17,76 @@ from .commands import KillContainer, PauseContainer
 from .container import KILLING, LAUNCHING, NOTHING, PAUSED, PAUSING, RESUMING, RUNNING, Container
 from .victims import cheapest, fewest, newest_first
 
+PAUSED_SLACK = 4
+"""MiB that a paused container keeps beyond what it was last seen to use."""
+
+MIB = 1 << 20
+
+
+class PausedMemory:
+    """What happens to a paused container's memory. Here it keeps all of it."""
+
+    takes_back = False
+    """Whether the kernel is told to take back what it can."""
+
+    def expected(self, container: Container) -> int:
+        """How much memory, in MiB, pausing a container would give back."""
+        return 0
+
+    def counted(self, container: Container, expected: int) -> int:
+        """How much counts as on its way back while a container is being paused from which ``expected`` is wanted."""
+        return expected
+
+    def kept(self, held: int, left: int) -> int:
+        """How much a paused container counts with that held ``held`` and was left with ``left``, -1 for all."""
+        return left if 0 <= left < held else held
+
+
+class ReclaimedMemory(PausedMemory):
+    """The kernel takes back what a container was last seen not to use; it keeps the rest."""
+
+    takes_back = True
+
+    def expected(self, container: Container) -> int:
+        """What it does not use."""
+        if container.unreclaimable or container.usage.memory_bytes <= 0:
+            return 0
+        used = -(-container.usage.memory_bytes // MIB)
+        return max(0, container.allocated.memory - used - PAUSED_SLACK)
+
+
+class ReleasedMemory(PausedMemory):
+    """YARN's rule: all of it counts as given back, although nothing was freed."""
+
+    def expected(self, container: Container) -> int:
+        """All."""
+        return container.allocated.memory
+
+    def counted(self, container: Container, expected: int) -> int:
+        """All, even where none is wanted."""
+        return container.allocated.memory
+
+    def kept(self, held: int, left: int) -> int:
+        """None."""
+        return 0
+
+
+def paused_memory_of(settings: ExecutorSettings, *, cgroups_limit_memory: bool) -> PausedMemory:
+    """What a pause gives back, by ``paused-memory``. Where no cgroup limits memory, none is reclaimed."""
+    if settings.paused_memory == "release":
+        return ReleasedMemory()
+    reclaims = settings.paused_memory == "reclaim" and cgroups_limit_memory
+    return ReclaimedMemory() if reclaims else PausedMemory()
+
 
 @dataclass(frozen=True, slots=True)
 class Reclaimable:
     """An opportunistic container that could make room.
 
-    ``by_kill`` is what its end would give back beyond what it is giving back already. ``by_pause`` is what
-    pausing it would: vcores, and of its memory only what is expected to be reclaimed, for a stopped process
-    keeps its pages; nothing if it cannot be paused. ``stands`` is set for one that is paused or about to be.
-    ``kill_cost`` and ``pause_cost`` are what the policy would rather not lose.
+    ``by_kill`` is what its end would give back beyond what is on its way back already. ``by_pause`` is what pausing it
+    would: its vcores, and of its memory only what is expected to be reclaimed, since a stopped process keeps its pages;
+    nothing if it cannot be paused. ``stands``: it is paused, or about to be. ``kill_cost`` and ``pause_cost`` are what
+    the policy would rather not lose.
     """
 
     container_id: str
@@ -42,17 +102,13 @@ def reclaimable(
 ) -> Reclaimable:
     """What an opportunistic container that holds resources could give beyond what is on its way back.
 
-    ``memory_by_pause`` is how much memory, in MiB, a pause of it is expected to give back; ``costs`` those of
-    ``PreemptionPolicy.costs``.
+    ``memory_by_pause`` is how much memory, in MiB, pausing it is expected to give back; ``costs`` come from the policy.
     """
     if container.state is KILLING:
         return Reclaimable(container.container_id, by_kill=NOTHING)
     by_pause = NOTHING
-    if (
-        container.state in (LAUNCHING, RUNNING, RESUMING)
-        and not container.unpausable
-        and not container.pause_pending
-    ):
+    may_pause = not container.unpausable and not container.pause_pending
+    if may_pause and container.state in (LAUNCHING, RUNNING, RESUMING):
         by_pause = Resource(memory_by_pause, container.allocated.vcores)
     return Reclaimable(
         container.container_id,
@@ -67,49 +123,43 @@ Steps = list[PauseContainer | KillContainer]
 
 
 class PreemptionPolicy:
-    """MINIMAL: the fewest that suffice, the newest of those. The base of the others."""
+    """MINIMAL: the fewest that suffice, the newest of those. The base of the other policies."""
 
     goes_by_start = False
-    """Whether who was resumed counts as the last to have started."""
+    """Whether a resumed container counts as the last to have started."""
     is_in_vain = False
-    """Whether containers are taken that do not suffice."""
+    """Whether containers are taken although they do not suffice."""
 
     def __init__(self, settings: ExecutorSettings, applications: Applications) -> None:
         self._settings = settings
         self._applications = applications
 
     def costs(self, container: Container, now: float) -> tuple[float, float]:
-        """What killing a container would cost, and what pausing it would."""
+        """What killing a container would cost, and what pausing it would cost."""
         return 0.0, 0.0
 
     def plan(self, running: Sequence[Reclaimable], short: Resource, *, can_pause: bool) -> Steps:
         """What to do to gain ``short``: nothing if nothing is short, or if all would not suffice.
 
-        ``running`` is in order of start, newest first. Where pausing is allowed containers are paused, and killed
-        only if pausing all does not suffice. Where memory is short and pausing gives too little of it back, those
-        whose memory is needed are killed, and the others are paused.
+        ``running`` is in order of start, newest first. Where pausing is allowed, containers are killed only if pausing
+        all does not suffice. Where memory is short and pausing gives too little of it back, those whose memory is
+        needed are killed, and the others paused.
         """
         if short == NOTHING:
             return []
         if can_pause:
-            paused = _cheapest(
-                [candidate.by_pause for candidate in running], [one.pause_cost for one in running], short
-            )
+            paused = _cheapest([one.by_pause for one in running], [one.pause_cost for one in running], short)
             if paused:
                 return [PauseContainer(running[index].container_id) for index in paused]
         killed = _cheapest([one.by_kill for one in running], [one.kill_cost for one in running], short)
         victims = [running[index] for index in killed]
         spared = _spared(victims, short) if can_pause else set()
-        return [
-            PauseContainer(victim.container_id)
-            if victim.container_id in spared
-            else KillContainer(victim.container_id)
-            for victim in victims
-        ]
+        names = [victim.container_id for victim in victims]
+        return [PauseContainer(name) if name in spared else KillContainer(name) for name in names]
 
 
 class LeastWorkLost(PreemptionPolicy):
-    """Those whose end loses the fewest vcore-seconds. Whoever is paused loses no work."""
+    """Those whose end loses the fewest vcore-seconds. A pause loses no work."""
 
     def costs(self, container: Container, now: float) -> tuple[float, float]:
         """What it has run."""
@@ -117,10 +167,10 @@ class LeastWorkLost(PreemptionPolicy):
 
 
 class SpareNearlyDone(PreemptionPolicy):
-    """As MINIMAL, and containers of jobs that are nearly done only if the others do not suffice."""
+    """As MINIMAL, but containers of jobs that are nearly done only if the others do not suffice."""
 
     def costs(self, container: Container, now: float) -> tuple[float, float]:
-        """1 for one of a job that is nearly done."""
+        """1 for a container of a job that is nearly done."""
         share = self._applications.share_done(container.spec.application_id, now)
         spare = float(100 * share >= self._settings.nearly_done_percentage)
         return spare, spare
@@ -133,8 +183,7 @@ class NewestFirst(PreemptionPolicy):
     is_in_vain = True
 
     def plan(self, running: Sequence[Reclaimable], short: Resource, *, can_pause: bool) -> Steps:
-        """One after the other until it is enough. Paused ones no longer run, and are passed over unless it is
-        their memory that is short."""
+        """One after the other until it is enough. Paused ones are passed over unless memory is short."""
         walked = [c for c in running if not (c.stands and short.memory <= 0)]
         steps: Steps = []
         for index in newest_first([candidate.by_kill for candidate in walked], short):
@@ -161,8 +210,7 @@ def _cheapest(gains: Sequence[Resource], costs: Sequence[float], short: Resource
 
 
 def _spared(victims: Sequence[Reclaimable], short: Resource) -> set[str]:
-    """Those of the victims for which a pause is enough: their memory is not needed. The oldest are spared
-    first."""
+    """The victims for which a pause is enough, as their memory is not needed. The oldest are spared first."""
     spared: set[str] = set()
     excess = sum(victim.by_kill.memory for victim in victims) - short.memory
     for victim in reversed(victims):

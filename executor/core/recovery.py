@@ -1,75 +1,35 @@
 """What was written down and what is found after a crash: which is true, and how it goes on. Pure.
 
-The daemon that comes back reads its records, looks at the processes they name, and hands both here; what
-comes out are the events to post, and the scheduler asks ``standing`` and ``restore`` what each of them means.
-The record says what was intended, the processes say what is: where they differ, the processes are right, and
-what had been intended and not done is done again, since every command is idempotent.
+The daemon that comes back reads its records, looks at the processes they name, and posts a ContainerRecovered for
+each. The scheduler asks ``standing`` and ``restore`` what that means. The record says what was intended, the processes
+say what is. Where they differ, the processes are right; what was intended and not done is done again, since every
+command is idempotent.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from ..causes import Cause, CauseKind
-from ..records import ContainerExitStatus, ContainerRecord, ContainerState, ContainerUsage, Resource
+from ..records import ContainerExitStatus, ContainerRecord, ContainerState, Resource
 from .container import UNMEASURED, Container, Kill, Pause
-from .events import ContainerRecovered, Event, RecoveryCompleted
+from .events import ContainerRecovered
 from .transitions import StoryEntry
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What is true of a recorded container now.
-
-    ``alive``: the process that the record names is still that process (pid and start time agree).
-    ``stopped``: it stands still. ``exit_code`` is what it left behind, None if nothing.
-    """
-
-    alive: bool = False
-    stopped: bool = False
-    exit_code: int | None = None
-    usage: ContainerUsage = UNMEASURED
-    cgroup: str = ""
 
 
 class Standing(enum.Enum):
     """Where a recovered container stands."""
 
-    #: it waits in its old place; also one that was being launched and never came to life
+    #: it waits in its old place, as does one that was being launched and never started
     QUEUED = "QUEUED"
     RUNNING = "RUNNING"
     PAUSED = "PAUSED"
-    #: it is to end and lives: it is told again
+    #: it was told to end and is alive: it is told again
     KILLING = "KILLING"
-    #: it ended meanwhile, or is gone without a word
+    #: it ended meanwhile, or disappeared
     ENDED = "ENDED"
-    #: its end was known before the crash and not yet reported
+    #: its end was known before the crash, and is not yet reported
     FINISHED = "FINISHED"
-
-
-def reconcile(records: Iterable[ContainerRecord], findings: Mapping[str, Finding]) -> list[Event]:
-    """The events that bring a new scheduler to where the old one was, in order of arrival.
-
-    A record without a finding is of a container of which nothing was found.
-    """
-    nothing = Finding()
-    events: list[Event] = []
-    for record in sorted(records, key=lambda record: (record.sequence, record.spec.container_id)):
-        found = findings.get(record.spec.container_id, nothing)
-        events.append(
-            ContainerRecovered(
-                record,
-                alive=found.alive,
-                stopped=found.stopped,
-                exit_code=found.exit_code,
-                usage=found.usage,
-                cgroup=found.cgroup,
-            )
-        )
-    events.append(RecoveryCompleted())
-    return events
 
 
 def standing(event: ContainerRecovered) -> Standing:
@@ -89,8 +49,7 @@ def standing(event: ContainerRecovered) -> Standing:
 
 
 def holding(event: ContainerRecovered) -> Resource:
-    """What a recovered container that lives holds of the node: a paused one no vcores, and what memory it
-    had kept."""
+    """What a recovered container that is alive holds of the node: a paused one no vcores, and the memory it kept."""
     resource = event.record.spec.resource
     if standing(event) is not Standing.PAUSED:
         return resource
@@ -111,7 +70,7 @@ _STATES = {
 def restore(event: ContainerRecovered, now: float, epoch_ms: int) -> Container:
     """The container as it was, in the state where it stands; it holds no resources yet.
 
-    The time that passed without us counts as running time where it ran before and after.
+    The time in which no daemon ran counts as running time if it ran before and after.
     """
     record = event.record
     where = standing(event)
@@ -158,8 +117,8 @@ def restore(event: ContainerRecovered, now: float, epoch_ms: int) -> Container:
 
 
 def _restore_pause(container: Container, record: ContainerRecord) -> None:
-    """Why it stands still. A person's pause goes on; whether pressure does has to be measured anew, so one that gave
-    way to it waits for room."""
+    """A person's pause goes on. Whether pressure does has to be measured anew, so who was paused for it waits for
+    room."""
     container.cause = container.paused_for = record.cause
     if not record.held:
         container.pause = Pause()

@@ -13,33 +13,20 @@ from typing import assert_never
 
 from ..causes import PRESSURE, Cause, CauseKind
 from ..records import ContainerExitStatus, ContainerUsage, ExecutionType, Resource
-from . import outcome, recovery
+from . import events, outcome, recovery
 from .actions import BY_SCHEDULER
 from .commands import CleanUpContainer, Command, KillContainer, SetLimits, SignalContainer
-from .container import KILLING, LAUNCHING, PAUSED, PAUSING, RESUMING, RUNNING, SCHEDULED, Container, Pause
-from .deadlines import DeadlineKind
-from .events import (
-    ContainerEvent,
-    ContainerExited,
-    ContainerKillRequested,
-    ContainerLaunched,
-    ContainerLaunchFailed,
-    ContainerPaused,
-    ContainerPauseFailed,
-    ContainerPauseRequested,
-    ContainerRecovered,
-    ContainerResumed,
-    ContainerResumeRequested,
-    ContainerScheduled,
-    ContainerSignalRequested,
-    ContainerUpdated,
-    Event,
-    GuaranteedAwaited,
-    NodeResized,
-    NodeUtilizationSampled,
-    QueuingLimitReceived,
-    RecoveryCompleted,
-    UsageSampled,
+from .container import (
+    KILLING,
+    LAUNCHING,
+    PAUSED,
+    PAUSING,
+    RESUMING,
+    RUNNING,
+    SCHEDULED,
+    Container,
+    DeadlineKind,
+    Pause,
 )
 from .invariants import check
 from .pressure_actions import PressureActions
@@ -55,64 +42,61 @@ class ContainerScheduler(PressureActions):
     cgroup does that.
     """
 
-    def handle(self, event: Event, now: float) -> list[Command]:
+    def handle(self, event: events.Event, now: float) -> list[Command]:
         """Take one event; answer with commands, in the order in which they are to be performed.
 
         Raises InvalidTransitionError where an event contradicts a container's state, which is a bug.
         """
-        self._now = now
-        commands: list[Command] = []
-        self._commands = commands
+        commands = self._begin(now)
         match event:
-            case ContainerScheduled():
+            case events.ContainerScheduled():
                 self._on_scheduled(event)
-            case QueuingLimitReceived():
+            case events.QueuingLimitReceived():
                 self._on_queuing_limit(event)
-            case NodeResized():
+            case events.NodeResized():
                 self._on_resized(event.total)
-            case GuaranteedAwaited():
+            case events.GuaranteedAwaited():
                 self._handover.expects = event.waiting
-            case UsageSampled():
+            case events.UsageSampled():
                 self._on_usage(event)
-            case NodeUtilizationSampled():
+            case events.NodeUtilizationSampled():
                 self._on_host_sampled(event)
-            case ContainerRecovered():
+            case events.ContainerRecovered():
                 self._on_recovered(event)
-            case RecoveryCompleted():
+            case events.RecoveryCompleted():
                 self._on_recovery_completed()
             case _:
                 container = self._live.get(event.container_id)
                 if container is not None:  # else it has ended: what was under way for it may still come in
                     self._on_container_event(container, event)
-        self._settle_watch()
-        self._settle_weight()
+        self._finish()
         return commands
 
-    def _on_container_event(self, container: Container, event: ContainerEvent) -> None:
+    def _on_container_event(self, container: Container, event: events.ContainerEvent) -> None:
         match event:
-            case ContainerExited():
+            case events.ContainerExited():
                 self._on_exited(container, event)
-            case ContainerLaunched():
+            case events.ContainerLaunched():
                 self._on_launched(container, event)
-            case ContainerLaunchFailed():
+            case events.ContainerLaunchFailed():
                 self._on_launch_failed(container, event)
-            case ContainerPaused():
+            case events.ContainerPaused():
                 self._on_paused(container, event)
-            case ContainerPauseFailed():
+            case events.ContainerPauseFailed():
                 self._on_pause_failed(container, event)
-            case ContainerResumed():
+            case events.ContainerResumed():
                 self._on_resumed(container)
-            case ContainerKillRequested():
+            case events.ContainerKillRequested():
                 self._kill(container, event.exit_status, event.cause, event.diagnostics, force=event.force)
                 self._start_pending()
-            case ContainerSignalRequested():
+            case events.ContainerSignalRequested():
                 if container.state not in (SCHEDULED, LAUNCHING):
                     self._emit(SignalContainer(container.container_id, event.signal))
-            case ContainerPauseRequested():
+            case events.ContainerPauseRequested():
                 self._on_pause_requested(container, event)
-            case ContainerResumeRequested():
+            case events.ContainerResumeRequested():
                 self._on_resume_requested(container, event)
-            case ContainerUpdated():
+            case events.ContainerUpdated():
                 self._on_updated(container, event)
             case _:
                 assert_never(event)
@@ -124,16 +108,22 @@ class ContainerScheduler(PressureActions):
 
     def advance(self, now: float) -> list[Command]:
         """Do what was due by ``now``: SIGKILL after SIGTERM, pauses that did not take, time limits."""
-        self._now = now
-        commands: list[Command] = []
-        self._commands = commands
+        commands = self._begin(now)
         while (due := self._deadlines.pop_due(now)) is not None:
             self._on_deadline(self._live[due.container_id], due.kind)
         if self._handover.expired(now):
             self._start_pending()
+        self._finish()
+        return commands
+
+    def _begin(self, now: float) -> list[Command]:
+        self._now = now
+        self._commands = []
+        return self._commands
+
+    def _finish(self) -> None:
         self._settle_watch()
         self._settle_weight()
-        return commands
 
     def validate(self) -> None:
         """Assert every invariant. Raises AssertionError."""
@@ -149,7 +139,7 @@ class ContainerScheduler(PressureActions):
         idle = None if self._recovering else self._next_to_start()
         assert idle is None, f"{idle and idle.container_id} waits although it could start"
 
-    def _on_scheduled(self, event: ContainerScheduled) -> None:
+    def _on_scheduled(self, event: events.ContainerScheduled) -> None:
         spec = event.spec
         known = (self._live, self._finished, self._forgotten)
         if any(spec.container_id in containers for containers in known):
@@ -201,7 +191,7 @@ class ContainerScheduler(PressureActions):
             and len(self._opportunistic) > self._admission.capacity
         )
 
-    def _on_queuing_limit(self, event: QueuingLimitReceived) -> None:
+    def _on_queuing_limit(self, event: events.QueuingLimitReceived) -> None:
         """Shed what is beyond the limit: those that have waited for the shortest time (as YARN does), but
         first those that were not moved before, so that none goes to and fro."""
         queued = list(self._opportunistic)
@@ -220,8 +210,8 @@ class ContainerScheduler(PressureActions):
         if kept < len(queued):
             self._start_pending()
 
-    def _on_launched(self, container: Container, event: ContainerLaunched) -> None:
-        self._move(container, ContainerLaunched)
+    def _on_launched(self, container: Container, event: events.ContainerLaunched) -> None:
+        self._move(container, events.ContainerLaunched)
         container.pid = event.pid
         container.process_start = event.process_start
         container.cgroup = event.cgroup
@@ -238,7 +228,7 @@ class ContainerScheduler(PressureActions):
         self._on_running(container)
 
     def _on_resumed(self, container: Container) -> None:
-        self._move(container, ContainerResumed)
+        self._move(container, events.ContainerResumed)
         if container.state is RUNNING:
             container.unsay(outcome.RESUMED)
             if not container.pause_pending:
@@ -247,8 +237,8 @@ class ContainerScheduler(PressureActions):
             self._report(container)
             self._on_running(container)
 
-    def _on_launch_failed(self, container: Container, event: ContainerLaunchFailed) -> None:
-        self._move(container, ContainerLaunchFailed)
+    def _on_launch_failed(self, container: Container, event: events.ContainerLaunchFailed) -> None:
+        self._move(container, events.ContainerLaunchFailed)
         end = outcome.Outcome(
             event.exit_code, event.exit_code, event.reason, Cause(CauseKind.LAUNCH_FAILED, text=event.reason)
         )
@@ -258,10 +248,10 @@ class ContainerScheduler(PressureActions):
         self._start_pending()
         self._tell_end(container)
 
-    def _on_exited(self, container: Container, event: ContainerExited) -> None:
+    def _on_exited(self, container: Container, event: events.ContainerExited) -> None:
         ran = container.ran_seconds(self._now)
         self._dequeue(container)
-        self._move(container, ContainerExited)
+        self._move(container, events.ContainerExited)
         container.usage = event.usage
         if container.killed_as is None and event.exit_code is not None and container.is_opportunistic:
             self._durations.add(ran)
@@ -286,8 +276,8 @@ class ContainerScheduler(PressureActions):
                 assert_never(kind)
         self._start_pending()
 
-    def _on_paused(self, container: Container, event: ContainerPaused) -> None:
-        self._move(container, ContainerPaused)
+    def _on_paused(self, container: Container, event: events.ContainerPaused) -> None:
+        self._move(container, events.ContainerPaused)
         if container.state is KILLING:
             return
         self._clear_deadlines(container)
@@ -309,8 +299,8 @@ class ContainerScheduler(PressureActions):
         if container.state is PAUSED:
             self._report(container)
 
-    def _on_pause_failed(self, container: Container, event: ContainerPauseFailed) -> None:
-        self._move(container, ContainerPauseFailed)
+    def _on_pause_failed(self, container: Container, event: events.ContainerPauseFailed) -> None:
+        self._move(container, events.ContainerPauseFailed)
         if container.state is KILLING:
             return
         self._clear_deadlines(container, DeadlineKind.PAUSE)
@@ -322,7 +312,7 @@ class ContainerScheduler(PressureActions):
         self._report(container)
         self._start_pending()
 
-    def _on_pause_requested(self, container: Container, event: ContainerPauseRequested) -> None:
+    def _on_pause_requested(self, container: Container, event: events.ContainerPauseRequested) -> None:
         if container.state in (SCHEDULED, KILLING):
             return  # nothing of it runs, or it is about to end
         self._dequeue(container)
@@ -342,7 +332,7 @@ class ContainerScheduler(PressureActions):
         if container.state is PAUSED:
             self._report(container)
 
-    def _on_resume_requested(self, container: Container, event: ContainerResumeRequested) -> None:
+    def _on_resume_requested(self, container: Container, event: events.ContainerResumeRequested) -> None:
         """From now on it stands still for want of room, or for what it gives way to, and not for a person."""
         pause = container.pause
         if pause is None or pause.held_by is None:
@@ -361,7 +351,7 @@ class ContainerScheduler(PressureActions):
         if container.state is PAUSED:
             self._report(container)
 
-    def _on_updated(self, container: Container, event: ContainerUpdated) -> None:
+    def _on_updated(self, container: Container, event: events.ContainerUpdated) -> None:
         """Apply an update that is newer than what is known. One that cannot be is told in the diagnostics,
         and the version stays, by which whoever asked can see it."""
         if event.version <= container.spec.version or container.state is KILLING:
@@ -444,8 +434,7 @@ class ContainerScheduler(PressureActions):
                 self._kill(container, BY_SCHEDULER, Cause(CauseKind.TOO_LARGE), sentence)
         self._start_pending()
 
-    def _on_usage(self, event: UsageSampled) -> None:
-        self._tracker.measured = event.node
+    def _on_usage(self, event: events.UsageSampled) -> None:
         for container_id, usage in event.usages.items():
             container = self._active.get(container_id)
             if container is not None:
@@ -456,23 +445,21 @@ class ContainerScheduler(PressureActions):
 
     def _enforce_memory(self, container: Container, usage: ContainerUsage) -> None:
         """End a container beyond its memory where no kernel does: the virtual one is judged first, as in YARN."""
-        settings = self._settings
-        if settings.vmem_check_enabled:
-            ratio = settings.vmem_pmem_ratio
-            if outcome.must_end_for_virtual_memory(container, usage, ratio):
-                limit = int(container.resource.memory * outcome.MIB * ratio)
-                cause = Cause(CauseKind.OVER_VIRTUAL_MEMORY, measured=usage.virtual_bytes, limit=limit)
+        limit = container.resource.memory * outcome.MIB
+        if self._settings.vmem_check_enabled:
+            virtual = int(limit * self._settings.vmem_pmem_ratio)
+            if outcome.must_end_for_memory(usage.virtual_bytes, virtual, container.over_virtual):
+                cause = Cause(CauseKind.OVER_VIRTUAL_MEMORY, measured=usage.virtual_bytes, limit=virtual)
                 self._kill(container, int(ContainerExitStatus.KILLED_EXCEEDED_VMEM), cause, force=True)
-            container.over_virtual = outcome.is_over_virtual(container, usage, ratio)
+            container.over_virtual = 0 < virtual < usage.virtual_bytes
         if not self._polls_memory or container.state is KILLING:
             return
-        if outcome.must_end_for_memory(container, usage):
-            limit = container.resource.memory * outcome.MIB
+        if outcome.must_end_for_memory(usage.memory_bytes, limit, container.over_memory):
             cause = Cause(CauseKind.OVER_MEMORY, measured=usage.memory_bytes, limit=limit)
             self._kill(container, int(ContainerExitStatus.KILLED_EXCEEDED_PMEM), cause, force=True)
-        container.over_memory = outcome.is_over_memory(container, usage)
+        container.over_memory = 0 < limit < usage.memory_bytes
 
-    def _on_recovered(self, event: ContainerRecovered) -> None:
+    def _on_recovered(self, event: events.ContainerRecovered) -> None:
         """Take a container back. Nothing is started before RecoveryCompleted."""
         container = recovery.restore(event, self._now, self._epoch_ms)
         container_id = container.container_id

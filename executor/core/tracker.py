@@ -1,23 +1,26 @@
-"""What is allocated on this node, what is measured, and what fits.
+"""What is allocated on this node, what is kept, and what fits.
 
-The first is allocation-based, like YARN's ``AllocationBasedResourceUtilizationTracker``: a container counts with
-what it was promised, whether it uses that or not. The measured use is kept beside it, for those who look. The second
-lends opportunistic containers what is promised and not used (YARN-1011); how much that is,
-``pressure_actions.py`` finds out. Virtual memory is not tracked: there is no such limit here.
+``ResourceUtilizationTracker`` counts as YARN's ``AllocationBasedResourceUtilizationTracker`` does: a container counts
+with what it was promised, whether it uses that or not. ``UtilizationBasedTracker`` lends opportunistic containers what
+is promised and not used (YARN-1011); ``pressure_actions.py`` finds out how much that is. Virtual memory is not
+counted. ``Handover`` keeps what a guaranteed container leaves for its successor.
 """
 
 from __future__ import annotations
 
-from ..records import ExecutionType, Resource, ResourceUtilization
+from collections import deque
+
+from ..records import ExecutionType, Resource
+
+_NOTHING = Resource()
 
 
 class ResourceUtilizationTracker:
-    """The node's book of resources. ``total`` is what all containers together may have."""
+    """What the containers of a node hold. ``total`` is what all of them together may have."""
 
     def __init__(self, total: Resource) -> None:
         self.total = total
-        self.measured = ResourceUtilization()
-        self._allocated = dict.fromkeys(ExecutionType, Resource())
+        self._allocated = dict.fromkeys(ExecutionType, _NOTHING)
 
     @property
     def allocated(self) -> Resource:
@@ -30,30 +33,27 @@ class ResourceUtilizationTracker:
 
     @property
     def unallocated(self) -> Resource:
-        """The total less what is allocated; below zero where a resize or a shrunken node went beyond the
-        total."""
+        """The total less what is allocated; below zero where containers were resized, or the node shrank."""
         return self.total - self.allocated
 
     @property
     def available(self) -> Resource:
-        """What may be allocated, never below zero."""
+        """What may still be allocated, never below zero."""
         return self.unallocated.at_least_zero()
 
     def fits(self, resource: Resource) -> bool:
-        """Whether that much may be allocated now. Nothing of a dimension fits even where that one is
-        overdrawn."""
+        """Whether that much may be allocated now. Where a dimension is overdrawn, nothing of it fits."""
         return resource.fits_in(self.available)
 
     @property
     def free_for_guaranteed(self) -> Resource:
-        """What guaranteed containers may still have; below zero where they, or others in their stead, hold more
-        than there is."""
+        """What guaranteed containers may still have; below zero where more is held than there is."""
         return self.unallocated
 
     @property
     def overdrawn(self) -> Resource:
         """What is held beyond the total and has to be given back."""
-        return (Resource() - self.unallocated).at_least_zero()
+        return (_NOTHING - self.unallocated).at_least_zero()
 
     def fits_guaranteed(self, resource: Resource) -> bool:
         """Whether a guaranteed container of that size may start now."""
@@ -76,13 +76,13 @@ class ResourceUtilizationTracker:
 class UtilizationBasedTracker(ResourceUtilizationTracker):
     """Opportunistic containers may hold more than there is, on loan.
 
-    A guaranteed container never waits for vcores that others have on loan: its weight gives it the CPU at once,
-    and whoever is too many is paused when it uses them. Its memory has to be free before it starts.
+    A guaranteed container never waits for vcores that are lent: its weight gives it the CPU at once, and surplus
+    opportunistic containers are paused when it uses them. Its memory has to be free before it starts.
     """
 
     @property
     def free_for_guaranteed(self) -> Resource:
-        """Memory as in the book; of the vcores all that other guaranteed containers do not hold."""
+        """The memory that is not allocated, and all vcores that other guaranteed containers do not hold."""
         guaranteed = self.allocated_to(ExecutionType.GUARANTEED)
         return Resource(self.unallocated.memory, self.total.vcores - guaranteed.vcores)
 
@@ -90,3 +90,50 @@ class UtilizationBasedTracker(ResourceUtilizationTracker):
     def overdrawn(self) -> Resource:
         """What guaranteed containers alone hold beyond the total: what is on loan may stay while it is idle."""
         return (self.allocated_to(ExecutionType.GUARANTEED) - self.total).at_least_zero()
+
+
+class Handover:
+    """Keeps what a guaranteed container frees for its successor, for at most ``hold`` seconds; 0 keeps nothing.
+
+    Between the end of one guaranteed container and the arrival of the next lie a few milliseconds, in which the cluster
+    hears of the end and allocates the successor. An opportunistic container that starts in that gap has to give way at
+    once: its start, and the work of ending it, are wasted. So where guaranteed containers are known to wait, what is
+    freed is kept for them.
+    """
+
+    def __init__(self, hold: float) -> None:
+        self._hold = hold
+        self.expects = False
+        """Whether guaranteed containers are known to wait."""
+        self._kept: deque[tuple[float, Resource]] = deque()
+
+    @property
+    def kept(self) -> Resource:
+        """What no opportunistic container may start on."""
+        return sum((resource for _, resource in self._kept), _NOTHING)
+
+    def left(self, resource: Resource, now: float) -> None:
+        """A guaranteed container has ended, and what it held is free."""
+        if self.expects and self._hold > 0 and resource != _NOTHING:
+            self._kept.append((now + self._hold, resource))
+
+    def arrived(self, resource: Resource) -> None:
+        """A successor is here: what it needs is no longer kept, whoever left it."""
+        rest = resource
+        for _ in range(len(self._kept)):
+            until, kept = self._kept.popleft()
+            taken = Resource(min(kept.memory, rest.memory), min(kept.vcores, rest.vcores))
+            rest -= taken
+            if kept != taken:
+                self._kept.append((until, kept - taken))
+
+    def next_deadline(self) -> float | None:
+        """When something is no longer kept, None for never."""
+        return self._kept[0][0] if self._kept else None
+
+    def expired(self, now: float) -> bool:
+        """Let go what was kept for long enough; whether there was such."""
+        before = len(self._kept)
+        while self._kept and self._kept[0][0] <= now:
+            self._kept.popleft()
+        return len(self._kept) < before

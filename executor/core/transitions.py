@@ -1,7 +1,7 @@
-"""A life as a table: from which state what leads to which; and the story of who goes through it.
+"""A life as a table, from which state what leads to which; and the story of whoever goes through it.
 
-Containers at their node, and applications, attempts, containers and nodes at the ResourceManager, are all of this
-shape. A pair that is not in its table is a bug. ``docs/states.md`` is made from the same tables.
+Containers at their node, and applications, attempts, containers and nodes at the ResourceManager, all have such a
+table. A pair of state and trigger that is not in it is a bug. ``docs/states.md`` is made from the same tables.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Generic, NamedTuple, TypeVar
 from ..errors import InvalidTransitionError
 
 STORY_LENGTH = 32
-"""How many of its last transitions one remembers."""
+"""How many of the last transitions a story keeps."""
 
 StateT = TypeVar("StateT")
 TriggerT = TypeVar("TriggerT")
 
 
 class StoryEntry(NamedTuple):
-    """One line of a story: when (the machine's seconds), from which state, why, to which state."""
+    """One line of a story: when (in the machine's seconds), from which state, by what, to which state."""
 
     at: float
     before: object
@@ -38,29 +38,25 @@ def name_of(item: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TransitionTable(Generic[StateT, TriggerT]):
-    """``rows``: state -> what is done to it or seen of it -> next state. The first row is where a life begins.
+    """``rows``: state -> trigger (a command or an event) -> next state. A life begins in the first row.
 
-    ``of`` says whose life it is, ``meanings`` what each state is.
+    ``of`` says whose life it is, ``meanings`` what each state means.
     """
 
     of: str
     rows: Mapping[StateT, Mapping[TriggerT, StateT]]
     meanings: Mapping[StateT, str]
 
-    def after(
-        self, name: str, state: StateT, trigger: TriggerT, story: MutableSequence[StoryEntry]
-    ) -> StateT:
-        """The state that ``trigger`` leads to. Raises InvalidTransitionError, with the story, if none does."""
-        try:
-            return self.rows[state][trigger]
-        except KeyError:
-            raise InvalidTransitionError(name, name_of(state), name_of(trigger), tuple(story)) from None
-
     def follow(
         self, name: str, state: StateT, trigger: TriggerT, now: float, story: MutableSequence[StoryEntry]
     ) -> StateT:
-        """The same, written into the story."""
-        following = self.after(name, state, trigger, story)
+        """The state that ``trigger`` leads to, also written into the story.
+
+        Raises InvalidTransitionError, with the story, if there is none.
+        """
+        following = self.rows[state].get(trigger)
+        if following is None:
+            raise InvalidTransitionError(name, name_of(state), name_of(trigger), tuple(story))
         story.append(StoryEntry(now, state, trigger, following))
         if len(story) > STORY_LENGTH:
             del story[0]
@@ -72,9 +68,9 @@ class TransitionTable(Generic[StateT, TriggerT]):
         emphasised: Callable[[TriggerT], bool] = lambda trigger: False,
         shown_as: tuple[str, Mapping[StateT, str]] | None = None,
     ) -> list[str]:
-        """The lines of Markdown of a diagram, what each state means, and every transition.
+        """Markdown lines: a diagram, what each state means, and every transition.
 
-        ``emphasised`` triggers are in italics; ``shown_as`` is one more column of the states: its head, its cells.
+        ``emphasised`` triggers are in italics; ``shown_as`` is one more column of the states: its head and its cells.
         """
         lines = [
             f"## The states of {self.of}",

@@ -21,7 +21,7 @@ from ..errors import ExecutorError
 from ..records import ContainerSpec, ExecutionType
 from .cgroups.base import CgroupDriver
 from .directories import Directories
-from .procfs import is_alive
+from .procfs import children, is_alive, read_stat
 from .shim import Ended, ExitWatcher, Launcher, LaunchRequest, Prepared, kill_identified
 
 LOG = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ class Preparer:
         self._fill_soon()
         request, shim = ready.prepared.request, ready.prepared.launched
         as_it_was = ready.spec == spec and ready.place == _place(request.working_directory)
-        if not as_it_was or not is_alive(shim.pid, shim.start):
+        if not as_it_was or not _waits_at_its_gate(shim.pid, shim.start):
             self._abandon(ready)
             return None
         del self._ready[container_id]
@@ -196,6 +196,16 @@ class Preparer:
             LOG.warning(
                 "the cgroup of %s cannot be removed: %s", container_id, self._cgroups.path(container_id)
             )
+
+
+def _waits_at_its_gate(shim: int, start: int) -> bool:
+    """Whether a shim and its shell both live. Either may have been killed a moment ago, by the OOM killer, say."""
+    if not is_alive(shim, start):
+        return False
+    both = [read_stat(pid) for pid in (shim, *children(shim))]
+    return len(both) > 1 and all(
+        one is not None and one.state not in "ZX" and not one.exiting for one in both
+    )
 
 
 def _place(path: str) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 _STOP = 1 << (signal.SIGSTOP - 1)
+_PF_EXITING = 0x4
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class ProcessStat:
     cpu_ticks: int
     start: int
     resident_pages: int
+    exiting: bool
+    """The kernel is ending it (PF_EXITING): it runs nothing of its own any more, and is no zombie yet."""
 
 
 def read_stat(pid: int) -> ProcessStat | None:
@@ -58,6 +61,7 @@ def read_stat(pid: int) -> ProcessStat | None:
         cpu_ticks=int(fields[11]) + int(fields[12]),
         start=int(fields[19]),
         resident_pages=max(0, int(fields[21])),
+        exiting=bool(int(fields[6]) & _PF_EXITING),
     )
 
 

@@ -11,8 +11,8 @@ from yarnopp_cli.allocation.cluster_node import ClusterNode
 from yarnopp_cli.allocation.load_comparators import comparator_of
 from yarnopp_cli.allocation.load_monitor import NodeQueueLoadMonitor
 from yarnopp_cli.allocation.rebalancing import LimitPolicy
+from yarnopp_cli.settings.declarations import ResourceManagerSettings
 from yarnopp_cli.settings.loading import load
-from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
 
 from .yarn_node import RULES
 

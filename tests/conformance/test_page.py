@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import fnmatch
 import re
 from pathlib import Path
@@ -26,11 +25,9 @@ BUGS = """
 
 def known_tests() -> set[str]:
     """The names of all tests that there are."""
+    defined = re.compile(r"^ *def (test_\w+)\(", re.MULTILINE)
     return {
-        node.name
-        for path in (ROOT / "tests").rglob("test_*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        name for path in (ROOT / "tests").rglob("test_*.py") for name in defined.findall(path.read_text())
     }
 
 

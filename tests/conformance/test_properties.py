@@ -41,11 +41,18 @@ from yarnopp_cli.masters import distributedshell
 from yarnopp_cli.nodemanager.link import ResourceManagerLink
 from yarnopp_cli.records.jobs import TaskSpec
 from yarnopp_cli.records.tracker_protocol import NodeHeartbeatResponse
-from yarnopp_cli.resourcemanager.heartbeat_scaling import busy_part, busy_part_of_all, scaled_interval
-from yarnopp_cli.settings.applications import ApplicationSettings
+from yarnopp_cli.resourcemanager.services.resource_tracker_service import (
+    busy_part,
+    busy_part_of_all,
+    scaled_interval,
+)
+from yarnopp_cli.settings.declarations import (
+    ApplicationSettings,
+    HardwareSettings,
+    NodeManagerSettings,
+    ResourceManagerSettings,
+)
 from yarnopp_cli.settings.loading import load
-from yarnopp_cli.settings.nodemanager import HardwareSettings, NodeManagerSettings
-from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
 
 MIB = 1 << 20
 MACHINE = Machine(16384, 8.0)
@@ -324,7 +331,7 @@ def test_the_nodes_are_sorted_and_counted_once_an_interval() -> None:
 
         tell(8)
         cluster.at(interval / 10)
-        limit = cluster.rm._context.monitor.limit
+        limit = cluster.context.monitor.limit
         assert limit().max_queue_length == 8
         tell(12)
         cluster.at(interval - 0.01)

@@ -57,7 +57,7 @@ from yarnopp_cli.records.requests import (
     ResourceRequest,
     Token,
 )
-from yarnopp_cli.settings.nodemanager import NodeManagerSettings
+from yarnopp_cli.settings.declarations import NodeManagerSettings
 
 from .rm_harness import GUARANTEED, OPPORTUNISTIC, Cluster, asks, done, status
 

@@ -10,12 +10,11 @@ from executor.records import ContainerExitStatus, ContainerState, ContainerUsage
 from yarnopp_cli.errors import ConnectionFailedError
 from yarnopp_cli.masters import messages as m
 from yarnopp_cli.masters.pi import plan
+from yarnopp_cli.records.history import GetMapReduceJobRequest, MapReduceReport, TaskAttempt
 from yarnopp_cli.records.jobs import JobSpec
-from yarnopp_cli.records.mapreduce import MapReduceJob, TaskAssignment
-from yarnopp_cli.records.mapreduce_report import GetMapReduceJobRequest, MapReduceReport, TaskAttempt
 from yarnopp_cli.records.reports import FinalApplicationStatus
-from yarnopp_cli.records.requests import Container
-from yarnopp_cli.settings.applications import ApplicationSettings
+from yarnopp_cli.records.requests import Container, MapReduceJob, TaskAssignment
+from yarnopp_cli.settings.declarations import ApplicationSettings
 from yarnopp_cli.views.rest.mapreduce import JobView
 
 from .masters.driver import only

@@ -68,7 +68,7 @@ from yarnopp_cli.records.tracker_protocol import (
     NodeHeartbeatResponse,
     RegisterNodeManagerResponse,
 )
-from yarnopp_cli.settings.nodemanager import NodeManagerSettings
+from yarnopp_cli.settings.declarations import NodeManagerSettings
 
 KEY = b"k" * 32
 NODE = "host1:45454"

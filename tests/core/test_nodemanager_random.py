@@ -42,7 +42,7 @@ from yarnopp_cli.records.container_protocol import (
 )
 from yarnopp_cli.records.requests import ContainerLaunchContext, Token
 from yarnopp_cli.records.tracker_protocol import NodeHeartbeatResponse, RegisterNodeManagerResponse
-from yarnopp_cli.settings.nodemanager import NodeManagerSettings
+from yarnopp_cli.settings.declarations import NodeManagerSettings
 
 KEY = b"k"
 NODE = "host1:45454"

@@ -82,7 +82,7 @@ def test_a_queue_with_applications_does_not_go_and_nothing_changes() -> None:
     cluster.node()
     app = cluster.master(queue="b").app_id
     for dry_run in (True, False):
-        with pytest.raises(InvalidStateError, match=r"root\.b cannot go") as refused:
+        with pytest.raises(InvalidStateError, match=r"root\.b cannot be removed") as refused:
             cluster.ask(RefreshQueuesRequest((QueueProperty(f"{PREFIX}root.queues", "a"),), dry_run))
         assert app in refused.value.because and "yopp app queue" in refused.value.hint
     assert paths(cluster) == ["root", "root.a", "root.b"]

@@ -85,5 +85,5 @@ def test_states_change_by_the_context_alone() -> None:
                 assert not assigned or path.name == "entities.py", f"{path.name}:{found.lineno}"
             if isinstance(found, ast.Attribute) and found.attr == "move":
                 called_on = ast.unparse(found.value)
-                allowed = called_on in ("context", "self._context", "self._queues", "self._clients")
+                allowed = called_on in ("self._rm", "queues")
                 assert allowed or path.name == "context.py", f"{path.name}:{found.lineno}: {called_on}.move"

@@ -445,7 +445,7 @@ def test_queues_are_replaced_under_living_applications() -> None:
     a = cluster.master(queue="a")
     granted = a.allocate(asks(1, ONE)).allocated
     node.beat(*map(status, granted))
-    with pytest.raises(InvalidStateError, match=r"queue root\.a cannot go: it has applications"):
+    with pytest.raises(InvalidStateError, match=r"queue root\.a cannot be removed: it has applications"):
         cluster.replace_queues(tree(root="b"))
     assert used(cluster)["root.a"] == 1
     other = tree(root="a,c", root_a={"capacity": 20.0, "maximum_capacity": 50.0}, root_c={"capacity": 80.0})

@@ -16,7 +16,7 @@ import pytest
 from executor.records import ContainerState, ExecutionType
 from yarnopp_cli.client import rest
 from yarnopp_cli.client.rest import RefusedError, Rest
-from yarnopp_cli.client.yarn import YarnRestClient, expiry
+from yarnopp_cli.client.yarn import YarnClient, expiry
 from yarnopp_cli.errors import (
     ApplicationNotFoundError,
     ConnectionFailedError,
@@ -114,7 +114,7 @@ NEW_OR_RUNNING = GetApplicationsRequest(states=(YarnApplicationState.NEW, YarnAp
 
 def test_who_asks_is_said_and_filters_go_along(fake: Fake) -> None:
     fake.replies["/apps"] = as_json({"apps": None})
-    assert YarnRestClient(Rest([fake.url], "ada b")).applications(NEW_OR_RUNNING) == ()
+    assert YarnClient(Rest([fake.url], "ada b")).applications(NEW_OR_RUNNING) == ()
     assert fake.asked == [
         ("GET", "/ws/v1/cluster/apps", {"states": "NEW,RUNNING", "user.name": "ada b"}, b"")
     ]
@@ -128,7 +128,7 @@ def test_a_standby_sends_on_and_the_other_one_is_kept(fakes: Callable[[], Fake],
     text = b"This is standby RM. The redirect url is: " + to.encode()
     standby.replies["/metrics"] = (200 if way == "refresh" else 307, told, text)
     active.replies["/metrics"] = as_json({"clusterMetrics": {"activeNodes": 2}})
-    engine = YarnRestClient(Rest([standby.url], "ada"))
+    engine = YarnClient(Rest([standby.url], "ada"))
     assert engine.metrics() == {"activeNodes": 2}
     assert engine.metrics() == {"activeNodes": 2}
     assert [one[1:3] for one in standby.asked] == [("/ws/v1/cluster/metrics", {"user.name": "ada"})]
@@ -140,11 +140,11 @@ def test_several_are_tried_in_turn(fakes: Callable[[], Fake]) -> None:
     standby.replies["/metrics"] = (200, {}, b"This is standby RM. There is currently no active RM.")
     active.replies["/metrics"] = as_json({"clusterMetrics": {}})
     calls = Rest([nobody(), standby.url, active.url], "ada")
-    assert YarnRestClient(calls).metrics() == {}
+    assert YarnClient(calls).metrics() == {}
     assert calls.address == active.url
     active.replies["/metrics"] = (307, {"Location": f"{active.url}/ws/v1/cluster/metrics"}, b"")
     with pytest.raises(ConnectionFailedError, match="no active ResourceManager") as told:
-        YarnRestClient(calls).metrics()
+        YarnClient(calls).metrics()
     assert told.value.exit_code == 69 and "it is a standby" in told.value.because
 
 
@@ -154,7 +154,7 @@ def test_the_one_document_that_a_standby_gives_itself(fakes: Callable[[], Fake])
     standby.replies["/metrics"] = (307, {"Location": f"{active.url}/ws/v1/cluster/metrics"}, b"")
     active.replies["/metrics"] = as_json({"clusterMetrics": {}})
     active.replies["/info"] = as_json(INFO)
-    engine = YarnRestClient(Rest([standby.url], "ada"))
+    engine = YarnClient(Rest([standby.url], "ada"))
     assert engine.info(anybody=True).document()["clusterInfo"]["haState"] == "STANDBY"
     assert engine.info().document() == INFO
 
@@ -245,7 +245,7 @@ HTML = b"<html><body>Welcome to the proxy</body></html>"
 def test_what_is_not_yarns_is_refused_in_three_lines(fake: Fake, reply: Reply) -> None:
     fake.replies["/metrics"] = reply
     with pytest.raises(RefusedError, match="is not YARN's") as told:
-        YarnRestClient(Rest([fake.url], "ada")).metrics()
+        YarnClient(Rest([fake.url], "ada")).metrics()
     assert told.value.because and told.value.hint and "\n" not in told.value.because
 
 
@@ -271,7 +271,7 @@ def half_a_chunk(handler: Any) -> None:
 def test_half_an_answer_is_none(fake: Fake, reply: Callable[[Any], None]) -> None:
     fake.replies["/metrics"] = reply
     with pytest.raises(RefusedError) as told:
-        YarnRestClient(Rest([fake.url], "ada")).metrics()
+        YarnClient(Rest([fake.url], "ada")).metrics()
     assert "ends in the middle" in told.value.because
 
 
@@ -279,7 +279,7 @@ def test_answers_are_bounded(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(rest, "LARGEST", 1000)
     fake.replies["/metrics"] = as_json({"clusterMetrics": {"x": "y" * 2000}})
     with pytest.raises(RefusedError) as told:
-        YarnRestClient(Rest([fake.url], "ada")).metrics()
+        YarnClient(Rest([fake.url], "ada")).metrics()
     assert "more than" in told.value.because
 
 
@@ -385,7 +385,7 @@ def test_a_node_whose_web_address_is_none_does_not_answer(fake: Fake, address: s
     fake.replies["/ws/v1/node/containers"] = as_json({"containers": None})
     good = NodeReport("good:1", NodeState.RUNNING, "", fake.url[7:])
     strange = NodeReport("strange:1", NodeState.RUNNING, "", address)
-    found, failed = YarnRestClient(Rest([], "ada")).containers_of([strange, good])
+    found, failed = YarnClient(Rest([], "ada")).containers_of([strange, good])
     assert (len(found), [name for name, _ in failed]) == (1, ["strange:1"])
 
 
@@ -396,7 +396,7 @@ def test_nodes_that_hang_have_a_time_together_and_nobody_waits_for_their_threads
         hanging = f"127.0.0.1:{silent.getsockname()[1]}"
         nodes = [NodeReport(f"n:{number}", NodeState.RUNNING, "", hanging) for number in range(40)]
         nodes.insert(3, NodeReport("good:1", NodeState.RUNNING, "", fake.url[7:]))
-        found, failed = YarnRestClient(Rest([], "ada", seconds=0.1)).containers_of(nodes)
+        found, failed = YarnClient(Rest([], "ada", seconds=0.1)).containers_of(nodes)
         asked = {one for one in set(threading.enumerate()) - before if one.name.endswith("(work)")}
         assert len(found) == 1 and len(failed) == 40
         assert "too many others" in failed[-1][1].because
@@ -410,7 +410,7 @@ def test_the_calls_that_change_something(fake: Fake) -> None:
     fake.replies[f"/apps/{app}"] = as_json({"app": {"id": app}})
     fake.replies["/apps/new-application"] = as_json({"application-id": app})
     fake.replies["/apps"] = (202, {"Location": f"{fake.url}/x"}, b"")
-    engine = YarnRestClient(Rest([fake.url], "ada"))
+    engine = YarnClient(Rest([fake.url], "ada"))
     assert engine.submit(lambda given: {"application-id": given}) == app
     engine.kill_application(app)
     engine.move_application(app, "prod")
@@ -438,7 +438,7 @@ def test_the_calls_that_change_something(fake: Fake) -> None:
 def test_an_id_that_is_none_is_not_used(fake: Fake) -> None:
     fake.replies["/apps/new-application"] = as_json({"application-id": "../../etc"})
     with pytest.raises(YoppError, match="not YARN's"):
-        YarnRestClient(Rest([fake.url], "ada")).submit(lambda given: {})
+        YarnClient(Rest([fake.url], "ada")).submit(lambda given: {})
     assert len(fake.asked) == 1
 
 
@@ -450,12 +450,12 @@ def test_logs_are_text_and_a_page_is_none(fake: Fake) -> None:
         {"containerLogInfo": {"fileName": "stdout"}},
     ):
         fake.replies[path] = as_json({"containerLogsInfo": listed})
-        assert YarnRestClient(Rest([], "ada")).log_files(node, container) == ["stdout"]
+        assert YarnClient(Rest([], "ada")).log_files(node, container) == ["stdout"]
     fake.replies[f"{path}/stdout"] = (200, {"Content-Type": "text/plain"}, b"hello\n")
-    assert YarnRestClient(Rest([], "ada")).log(node, container, "stdout") == b"hello\n"
+    assert YarnClient(Rest([], "ada")).log(node, container, "stdout") == b"hello\n"
     fake.replies[f"{path}/stdout"] = (200, {"Content-Type": "text/html"}, HTML)
     with pytest.raises(ContainerNotFoundError) as told:
-        YarnRestClient(Rest([], "ada")).log(node, container, "stdout")
+        YarnClient(Rest([], "ada")).log(node, container, "stdout")
     assert "yarn logs -applicationId application_1_0001" in told.value.hint
 
 
@@ -463,7 +463,7 @@ def test_nodes_that_do_not_answer_are_told_and_none_at_all_is_an_error(fake: Fak
     fake.replies["/ws/v1/node/containers"] = as_json({"containers": None})
     good = NodeReport("good:1", NodeState.RUNNING, "", fake.url[7:])
     bad = NodeReport("bad:1", NodeState.RUNNING, "", nobody()[7:])
-    engine = YarnRestClient(Rest([], "ada"))
+    engine = YarnClient(Rest([], "ada"))
     found, failed = engine.containers_of([bad, good])
     assert (len(found), [name for name, _ in failed]) == (1, ["bad:1"])
     with pytest.raises(ConnectionFailedError, match="cannot reach"):
@@ -479,7 +479,7 @@ def test_type_and_state_are_the_nodes(fake: Fake) -> None:
     )
     there = {"id": one["containerId"], "state": "SCHEDULED", "executionType": "OPPORTUNISTIC"}
     fake.replies["/ws/v1/node/containers"] = as_json({"containers": {"container": [there]}})
-    engine = YarnRestClient(Rest([fake.url], "ada"))
+    engine = YarnClient(Rest([fake.url], "ada"))
     told = engine.attempt_containers(ApplicationAttemptReport("appattempt_1_0001_000001", ""))
     node = NodeReport("n:1", NodeState.RUNNING, "", fake.url[7:])
     [found] = engine.in_truth(told, [node])
@@ -494,4 +494,4 @@ def test_a_queued_container_has_no_logs_yet(fake: Fake) -> None:
         {"RemoteException": {"exception": "WebApplicationException", "message": said}}, 503
     )
     node = NodeReport("n:1", NodeState.RUNNING, "", fake.url[7:])
-    assert YarnRestClient(Rest([fake.url], "ada")).log_files(node, "container_1_0001_01_000002") == []
+    assert YarnClient(Rest([fake.url], "ada")).log_files(node, "container_1_0001_01_000002") == []

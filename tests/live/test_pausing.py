@@ -16,7 +16,7 @@ import pytest
 
 from executor.linux.procfs import standing
 from executor.records import ContainerUsage
-from yarnopp_cli.client.local import YarnClient
+from yarnopp_cli.client.local import LocalClient
 from yarnopp_cli.cluster.processes import ProcessId, wait_for_end
 
 from .conftest import ROOT, Yopp, wait_until
@@ -44,9 +44,9 @@ def pausing(yopp: Yopp, request: pytest.FixtureRequest) -> Yopp:
 
 
 @pytest.fixture
-def client(pausing: Yopp) -> Iterator[YarnClient]:
+def client(pausing: Yopp) -> Iterator[LocalClient]:
     """What asks the cluster of ``pausing`` without a process for each call."""
-    with YarnClient(str(pausing.run_dir / "rm.sock")) as one:
+    with LocalClient(str(pausing.run_dir / "rm.sock")) as one:
         yield one
 
 
@@ -106,7 +106,7 @@ def test_a_full_node_of_spinners_pauses_for_a_guaranteed_one_and_goes_on(pausing
 FAMILY = "i=0; while [ $i -lt 50 ]; do sleep 300 & i=$((i+1)); done; echo ready > $1; wait"
 
 
-def test_twenty_rounds_with_fifty_children_lose_and_leave_none(pausing: Yopp, client: YarnClient) -> None:
+def test_twenty_rounds_with_fifty_children_lose_and_leave_none(pausing: Yopp, client: LocalClient) -> None:
     ready = pausing.home / "ready"
     pausing.start("run", "-O", "sh", "-c", FAMILY, "sh", str(ready))
     wait_until(ready.exists, what="the children are there")
@@ -134,7 +134,7 @@ def _mechanism(yopp: Yopp) -> str:
 FORKING = "echo ready > $1; while :; do (sleep 0.001 & sleep 0.001 & wait); done"
 
 
-def test_the_hundredth_pause_of_a_program_that_forks_meanwhile(pausing: Yopp, client: YarnClient) -> None:
+def test_the_hundredth_pause_of_a_program_that_forks_meanwhile(pausing: Yopp, client: LocalClient) -> None:
     ready = pausing.home / "ready"
     pausing.start("run", "-O", "sh", "-c", FORKING, "sh", str(ready))
     wait_until(ready.exists, what="it forks")
@@ -150,7 +150,7 @@ def test_the_hundredth_pause_of_a_program_that_forks_meanwhile(pausing: Yopp, cl
     assert next_usage(client, report.container_id).cpu_seconds <= first.cpu_seconds + 0.05, "nobody runs on"
 
 
-def next_usage(client: YarnClient, container_id: str) -> ContainerUsage:
+def next_usage(client: LocalClient, container_id: str) -> ContainerUsage:
     """The next measurement that the node makes of it."""
     before = client.container(container_id).usage.sampled_at
     wait_until(lambda: client.container(container_id).usage.sampled_at > before, what="a sample")

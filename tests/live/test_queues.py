@@ -165,7 +165,7 @@ def test_queues_are_read_again_kept_over_a_restart_and_refused_where_one_has_app
     )
     site.write_text(halves)
     refused = yopp("rmadmin", "-refreshQueues", code=1)
-    assert "root.c cannot go" in refused.stderr and job in refused.stderr
+    assert "root.c cannot be removed" in refused.stderr and job in refused.stderr
     site.write_text(halves.replace("= 50", "= 60", 1))
     assert "sum to 110" in yopp("rmadmin", "-refreshQueues", code=78).stderr
     assert queues(yopp)["c"]["capacity"] == 50

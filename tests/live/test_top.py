@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from yarnopp_cli.client.local import YarnClient
+from yarnopp_cli.client.local import LocalClient
 
 from .conftest import Yopp, wait_until
 
@@ -189,7 +189,7 @@ def test_without_a_terminal_it_prints_a_frame_and_ends(cluster: Yopp) -> None:
 
 def test_nodes_remember_the_last_minute(cluster: Yopp) -> None:
     cluster("run", "-O", "-n", "1", "--memory", "64", "--detach", "sleep", "300")
-    with YarnClient(str(cluster.run_dir / "rm.sock")) as client:
+    with LocalClient(str(cluster.run_dir / "rm.sock")) as client:
         wait_until(lambda: len(client.containers()) == 2, 20, "both allocated")
         (node,) = client.nodes()
         (name,) = [one.container_id for one in client.containers() if not one.is_am]

@@ -17,6 +17,7 @@ from executor.records import (
 )
 from executor.settings import ExecutorSettings
 from yarnopp_cli.errors import ConnectionFailedError, ContainerNotFoundError, YoppError
+from yarnopp_cli.explain.snapshot import HostFacts, Picture
 from yarnopp_cli.records.history import EventKind, GetEventsRequest, GetEventsResponse, HistoryEvent
 from yarnopp_cli.records.reports import (
     ApplicationReport,
@@ -29,7 +30,6 @@ from yarnopp_cli.records.reports import (
 )
 from yarnopp_cli.tui.source import Traces
 from yarnopp_cli.views.containers import NodeFacts
-from yarnopp_cli.views.picture import HostFacts, Picture
 
 TIMESTAMP = 1765400000000
 NOW = TIMESTAMP + 600_000

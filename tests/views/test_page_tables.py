@@ -6,14 +6,14 @@ import re
 
 from executor.records import ContainerState, ExecutionType, Resource
 from tests.tui.fake import cluster
-from yarnopp_cli.records.mapreduce import MapReduceJob
-from yarnopp_cli.records.mapreduce_report import MapReduceReport, TaskAttempt
+from yarnopp_cli.records.history import MapReduceReport, TaskAttempt
 from yarnopp_cli.records.reports import (
     ApplicationReport,
     ContainerReport,
     FinalApplicationStatus,
     YarnApplicationState,
 )
+from yarnopp_cli.records.requests import MapReduceJob
 from yarnopp_cli.views.html import table
 from yarnopp_cli.views.nodes import BY_KEY, PAGE
 from yarnopp_cli.views.rest.mapreduce import JobView

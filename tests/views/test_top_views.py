@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from executor.causes import Cause, CauseKind
 from executor.records import ContainerState, ExecutionType, Resource
 from tests.tui.fake import NOW, cluster, container, container_id, node
+from yarnopp_cli.explain.snapshot import Picture
 from yarnopp_cli.records.reports import ContainerReport, NodeState
 from yarnopp_cli.views.columns import matches
 from yarnopp_cli.views.explain import consequences
 from yarnopp_cli.views.explain.reasons import why
-from yarnopp_cli.views.picture import Picture
 from yarnopp_cli.views.text import fitted, short_megabytes, short_span, width
-from yarnopp_cli.views.top import frame, spark
+from yarnopp_cli.views.top import frame
+from yarnopp_cli.views.top import sampling as spark
 from yarnopp_cli.views.top.lines import first_line, second_line
 from yarnopp_cli.views.top.sampling import SAMPLES, History
 from yarnopp_cli.views.top.tables import NODE_COLUMNS

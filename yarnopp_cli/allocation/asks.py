@@ -16,7 +16,8 @@ from executor.records import ExecutionType, Resource
 
 from ..errors import InvalidResourceRequestError
 from ..records.requests import ANY, ResourceRequest
-from ..settings.resourcemanager import ResourceManagerSettings
+from ..settings.declarations import ResourceManagerSettings
+from .cluster_node import ClusterNode
 
 AskKey = tuple[int, int, int, int]
 """Priority, allocation request id, memory and vcores as they were asked for."""
@@ -52,6 +53,11 @@ class Ask:
     overtaken: int = 0
     waiting_since_ms: int = 0
     asked_ms: int = 0
+
+    @property
+    def execution_type(self) -> ExecutionType:
+        """What its containers are to be."""
+        return self.request.execution_type_request.execution_type
 
     @property
     def is_aged(self) -> bool:
@@ -187,30 +193,19 @@ def _wanted_at(locations: dict[str, int]) -> int:
     return max(racks, sum(locations.values()) - racks)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a node is, as asks name it."""
-
-    node_id: str
-    host: str
-    rack: str
-    labels: tuple[str, ...]
-
-    def names(self, location: str) -> bool:
-        """Whether ``location`` (host, node id or rack) means this node."""
-        return location in (self.node_id, self.host, self.rack)
-
-
-def admits(ask: Ask, place: Place, blacklist: Set[str]) -> bool:
-    """Whether ``ask`` may be served at ``place`` at all: label, blacklist (by host or node id), strict
-    locality.
-    """
+def admits(ask: Ask, node: ClusterNode, blacklist: Set[str]) -> bool:
+    """Whether ``ask`` may be served on ``node`` at all: label, blacklist (by host or node id), strict locality."""
     label = ask.request.node_label_expression
-    if (label not in place.labels) if label else place.labels:
+    if (label not in node.labels) if label else node.labels:
         return False
-    if blacklist and (place.host in blacklist or place.node_id in blacklist):
+    if blacklist and (node.host in blacklist or node.node_id in blacklist):
         return False
-    return ask.relax or any(place.names(location) for location in ask.locations)
+    return ask.relax or any(map(node.names, ask.locations))
+
+
+def could_serve(ask: Ask, node: ClusterNode, blacklist: Set[str]) -> bool:
+    """Whether ``ask`` could be served on ``node`` if it were empty."""
+    return ask.resource.fits_in(node.total) and admits(ask, node, blacklist)
 
 
 def levels(ask: Ask) -> list[tuple[str, ...]]:
@@ -270,13 +265,13 @@ def _largest(node_sizes: Set[Resource]) -> str:
     return f", and the largest node has {max(node_sizes)}" if node_sizes else ""
 
 
-def check_label(label: str, places: Iterable[Place], *, what: str = "an ask") -> None:
+def check_label(label: str, nodes: Iterable[ClusterNode], *, what: str = "an ask") -> None:
     """Raise InvalidResourceRequestError if no node there is could ever serve this label ("" for none).
 
     An ask for a label goes to nodes that have it, one without to nodes that have none (YARN's partitions). With
     no nodes the ask waits for the first.
     """
-    known = [place.labels for place in places]
+    known = [node.labels for node in nodes]
     if not known or any(label in labels if label else not labels for labels in known):
         return
     if not label:

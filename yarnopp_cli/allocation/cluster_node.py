@@ -69,6 +69,10 @@ class ClusterNode:
             self.free_vcores / total.vcores if total.vcores > 0 else 0.0,
         )
 
+    def names(self, location: str) -> bool:
+        """Whether ``location`` (host, node id or rack) means this node."""
+        return location in (self.node_id, self.host, self.rack)
+
     def fits_free(self, resource: Resource) -> bool:
         """Whether that much is free."""
         return resource.memory <= self.free_memory and resource.vcores <= self.free_vcores

@@ -11,12 +11,13 @@ caller's.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Generic, Protocol, TypeVar
 
 from ..records.requests import ANY
-from .asks import Ask, AskTable, Place, admits, levels
-from .load_monitor import Claim, ClusterNode, NodeQueueLoadMonitor
+from .asks import Ask, AskTable, admits, levels
+from .cluster_node import Claim, ClusterNode
+from .load_monitor import NodeQueueLoadMonitor
 
 
 class Asker(Protocol):
@@ -30,14 +31,7 @@ class Asker(Protocol):
     since_call: int
 
 
-class Placed(Protocol):
-    """A node, as far as an ask may speak of it."""
-
-    place: Place
-
-
 AskerT = TypeVar("AskerT", bound=Asker)
-NodeT = TypeVar("NodeT", bound=Placed)
 
 
 class Rotation(Protocol[AskerT]):
@@ -65,81 +59,53 @@ class RoundRobin(Generic[AskerT]):
         self._waiting.append(attempt)
 
 
-class OpportunisticContainerAllocator(Generic[AskerT, NodeT]):
+class OpportunisticContainerAllocator(Generic[AskerT]):
     """``max_per_call`` bounds what one attempt gets between two calls of its master; 0 or less for no
     bound.
     """
 
-    def __init__(
-        self, monitor: NodeQueueLoadMonitor, nodes: Mapping[str, NodeT], *, max_per_call: int
-    ) -> None:
+    def __init__(self, monitor: NodeQueueLoadMonitor, *, max_per_call: int) -> None:
         self._monitor = monitor
-        self._nodes = nodes
         self._max_per_call = max_per_call
 
     def allocate(
         self,
         attempts: Iterable[AskerT],
-        grant: Callable[[AskerT, Ask, NodeT, Claim], None],
-        rotation: Callable[[list[AskerT]], Rotation[AskerT]] | None = None,
+        grant: Callable[[AskerT, Ask, ClusterNode, Claim], None],
+        rotation: Callable[[list[AskerT]], Rotation[AskerT]] = RoundRobin,
     ) -> None:
         """Serve what can be served, one container a turn; ``rotation`` says whose turn it is (default: in turn)."""
         asking = [attempt for attempt in attempts if attempt.opportunistic_asks.outstanding]
-        order = RoundRobin(asking) if rotation is None or len(asking) == 1 else rotation(asking)
-        turns: dict[int, _Turn[AskerT]] = {}
+        order = RoundRobin(asking) if len(asking) == 1 else rotation(asking)
+        #: the shapes that each attempt has not failed with yet
+        shapes = {id(attempt): deque(attempt.opportunistic_asks.groups()) for attempt in asking}
         while self._monitor.has_room() and (attempt := order.take()) is not None:
-            if (turn := turns.get(id(attempt))) is None:
-                turn = turns[id(attempt)] = _Turn(attempt)
-            if self._serve_one(turn, grant):
-                order.put_back(attempt)
-
-    def _serve_one(self, turn: _Turn[AskerT], grant: Callable[[AskerT, Ask, NodeT, Claim], None]) -> bool:
-        """Allocate one container; False if this attempt can get none now."""
-        attempt = turn.attempt
-        if 0 < self._max_per_call <= attempt.since_call:
-            return False
-        table = attempt.opportunistic_asks
-        while turn.groups:
-            group = turn.groups[0]
-            if not group:
-                turn.groups.popleft()
-                continue
-            ask = next(iter(group.values()))
-            choice = self._choose(ask, attempt)
-            if choice is None:
-                # No other ask of this shape can be served either.
-                turn.groups.popleft()
+            groups, table = shapes[id(attempt)], attempt.opportunistic_asks
+            choice = None
+            while groups and choice is None and not 0 < self._max_per_call <= attempt.since_call:
+                ask = next(iter(groups[0].values()), None)
+                if ask is None or (choice := self._choose(ask, attempt)) is None:
+                    groups.popleft()  # no other ask of this shape can be served either
+            if choice is None or ask is None:
                 continue
             node, claim, location = choice
             grant(attempt, ask, node, claim)
             attempt.since_call += 1
             table.take(ask, location)
             if location != ANY:
-                turn.groups = deque(table.groups())
-            return True
-        return False
+                shapes[id(attempt)] = deque(table.groups())
+            order.put_back(attempt)
 
-    def _choose(self, ask: Ask, attempt: AskerT) -> tuple[NodeT, Claim, str] | None:
+    def _choose(self, ask: Ask, attempt: AskerT) -> tuple[ClusterNode, Claim, str] | None:
         """A node at the nearest level that has room, and the location it counts for."""
-        nodes, blacklist = self._nodes, attempt.blacklist
+        blacklist = attempt.blacklist
         for level in levels(ask):
             for location in level:
 
-                def suitable(load: ClusterNode, location: str = location) -> bool:
-                    place = nodes[load.node_id].place
-                    return (location == ANY or place.names(location)) and admits(ask, place, blacklist)
+                def suitable(node: ClusterNode, location: str = location) -> bool:
+                    return (location == ANY or node.names(location)) and admits(ask, node, blacklist)
 
                 found = self._monitor.select(ask.resource, suitable)
                 if found is not None:
-                    return nodes[found[0].node_id], found[1], location
+                    return *found, location
         return None
-
-
-class _Turn(Generic[AskerT]):
-    """One attempt's place in the rotation, and the shapes it has not failed with yet."""
-
-    __slots__ = ("attempt", "groups")
-
-    def __init__(self, attempt: AskerT) -> None:
-        self.attempt = attempt
-        self.groups = deque(attempt.opportunistic_asks.groups())

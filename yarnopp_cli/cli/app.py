@@ -66,8 +66,7 @@ def _invoke(argv: list[str]) -> int:
 
 
 def _asks_for_help(argv: list[str]) -> bool:
-    words = _own_words(argv)
-    return any(word in ("-h", "--help") for word in words)
+    return any(word in ("-h", "--help") for word in _own_words(argv))
 
 
 def _call(argv: list[str]) -> int:
@@ -93,7 +92,7 @@ def _fail(error: YoppError, argv: Sequence[str]) -> int:
 
 def _closed(error: output.OutputClosedError) -> int:
     """Standard output takes no more: say so, unless its reader has just gone."""
-    output.abandon_stdout()
+    output.abandon(sys.stdout)
     if not error.broken_pipe:
         output.error(error)
     return EXIT_BROKEN_PIPE if error.broken_pipe else error.exit_code
@@ -199,22 +198,26 @@ def _own_words(argv: Sequence[str]) -> list[str]:
     return words[: words.index("--")] if "--" in words else words
 
 
+def _given(argv: Sequence[str], *options: str) -> list[str]:
+    """The values that these options are given, known from the words alone, as they may not parse."""
+    pairs = itertools.pairwise([*_own_words(argv), ""])
+    return [
+        after if word in options else word.partition("=")[2]
+        for word, after in pairs
+        if word.partition("=")[0] in options
+    ]
+
+
 def _asked_color(argv: Sequence[str]) -> str | None:
-    """What ``--color`` says, if anything that there is: known from the words alone, as they may not parse."""
-    words = _own_words(argv)
-    asked = [word.removeprefix("--color=") for word in words if word.startswith("--color=")]
-    asked += [after for word, after in itertools.pairwise(words) if word == "--color"]
+    """What ``--color`` says, if anything that there is."""
+    asked = _given(argv, "--color")
     return asked[-1] if asked and asked[-1] in ("always", "never") else None
 
 
 def _asks_for_json(argv: Sequence[str]) -> bool:
-    """Whether errors are wanted as JSON: known from the words alone, as they may not parse."""
+    """Whether errors are wanted as JSON."""
     words = _own_words(argv)
-    asked = [word.partition("=")[2] for word in words if word.startswith(("--output=", "-o="))]
-    asked += [after for word, after in itertools.pairwise(words) if word in ("-o", "--output")]
-    asked += [word[2:] for word in words if word in ("-ojson", "-ojsonl")]
     if "--json" in words:
         return True
-    if asked:
-        return asked[-1] in ("json", "jsonl")
-    return os.environ.get("YOPP_OUTPUT", "") in ("json", "jsonl")
+    asked = _given(argv, "-o", "--output") + [word[2:] for word in words if word in ("-ojson", "-ojsonl")]
+    return (asked[-1] if asked else os.environ.get("YOPP_OUTPUT", "")) in ("json", "jsonl")

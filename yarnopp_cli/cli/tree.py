@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -10,36 +9,9 @@ import typer
 from typer.core import TyperGroup
 
 from .frame import output
-from .frame.command import REGISTERED, group, made
+from .frame.command import REGISTERED, Lazily, group, made
 from .frame.options import examples, new_typer
 from .table import COMMANDS, SECTIONS, TABLE
-
-
-class _Commands(MutableMapping[str, Any]):
-    """The commands of the table, each module imported when its command is first asked for."""
-
-    def __init__(self) -> None:
-        self._loaded: dict[str, Any] = {}
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._loaded:
-            self._loaded[name] = _load(name)
-        return self._loaded[name]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._loaded[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        raise KeyError(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
-
-    def __len__(self) -> int:
-        return len(COMMANDS)
-
-    def __contains__(self, name: object) -> bool:
-        return name in COMMANDS
 
 
 def _load(name: str) -> Any:
@@ -57,7 +29,7 @@ class _Root(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = _Commands()
+        self.commands = Lazily(COMMANDS, _load)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the help's sections from the table, without importing any command."""

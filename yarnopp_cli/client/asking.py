@@ -7,26 +7,23 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar, cast
+from typing import Any, TypeVar
+
+from ..errors import YoppError
 
 Thing = TypeVar("Thing")
 Answer = TypeVar("Answer")
 
 
 def ask_each(
-    things: Sequence[Thing],
-    ask: Callable[[Thing], Answer],
-    *,
-    late: Callable[[Thing], Answer],
-    threads: int,
-    seconds: float,
-) -> list[Answer]:
-    """``ask`` of each, by that many threads at most, in the order of ``things``; ``late`` of those that have not
-    answered ``seconds`` after the begin. Raises what ``ask`` raises.
+    things: Sequence[Thing], ask: Callable[[Thing], Answer], *, threads: int, seconds: float
+) -> list[Answer | YoppError | None]:
+    """``ask`` of each, by that many threads at most, in the order of ``things``: its answer, the YoppError that it
+    raised, or None where it did not answer within ``seconds``. Raises what else ``ask`` raises.
     """
     until = time.monotonic() + seconds
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
-    answered: queue.SimpleQueue[tuple[int, Answer | None, BaseException | None]] = queue.SimpleQueue()
+    answered: queue.SimpleQueue[tuple[int, Any, BaseException | None]] = queue.SimpleQueue()
     for index in range(len(things)):
         waiting.put(index)
 
@@ -36,7 +33,7 @@ def ask_each(
                 index = waiting.get_nowait()
             except queue.Empty:
                 return
-            answer: Answer | None = None
+            answer = None
             try:
                 answer = ask(things[index])
             finally:
@@ -44,13 +41,13 @@ def ask_each(
 
     for _ in range(min(threads, len(things))):
         threading.Thread(target=work, daemon=True).start()
-    found: dict[int, Answer] = {}
+    found: dict[int, Answer | YoppError] = {}
     while len(found) < len(things):
         try:
             index, answer, error = answered.get(timeout=max(0.0, until - time.monotonic()))
         except queue.Empty:
             break
-        if error is not None:
+        if error is not None and not isinstance(error, YoppError):
             raise error
-        found[index] = cast(Answer, answer)
-    return [found[index] if index in found else late(thing) for index, thing in enumerate(things)]
+        found[index] = answer if error is None else error
+    return [found.get(index) for index in range(len(things))]

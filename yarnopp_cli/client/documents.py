@@ -35,6 +35,7 @@ from ..records.reports import (
     QueueUserReport,
     YarnApplicationState,
 )
+from ..views.applications import COUNTS, SUMMARY
 
 Document = Mapping[str, Any]
 EnumT = TypeVar("EnumT", bound=enum.StrEnum)
@@ -144,17 +145,8 @@ def application(document: Document) -> ApplicationReport:
     )
     if not counts:
         return report
-    return replace(
-        report,
-        containers_running=_whole(counts, "running"),
-        containers_queued=_whole(counts, "queued"),
-        containers_paused=_whole(counts, "paused"),
-        pending_containers=_whole(counts, "pending"),
-        containers_done=_whole(counts, "done"),
-        containers_failed=_whole(counts, "failed"),
-        containers_preempted=_whole(counts, "preempted"),
-        containers_shed=_whole(counts, "shed"),
-    )
+    numbers: dict[str, Any] = {field: _whole(counts, key) for field, key in COUNTS.items()}
+    return replace(report, **numbers)
 
 
 def _summary(ours: Document, diagnostics: str) -> JobSummary | None:
@@ -164,26 +156,10 @@ def _summary(ours: Document, diagnostics: str) -> JobSummary | None:
             return None
         total, completed, failed, code = (int(one) for one in said.groups())
         return JobSummary(total=total, completed=completed, failed=failed, exit_code=code)
-    return JobSummary(
-        total=_whole(counted, "total"),
-        completed=_whole(counted, "completed"),
-        failed=_whole(counted, "failed"),
-        guaranteed=_whole(counted, "guaranteed"),
-        opportunistic=_whole(counted, "opportunistic"),
-        queued=_whole(counted, "queued"),
-        preempted=_whole(counted, "preempted"),
-        shed=_whole(counted, "shed"),
-        promoted=_whole(counted, "promoted"),
-        upgraded=_whole(counted, "upgraded"),
-        awaited=_whole(counted, "awaited"),
-        waited=_whole(counted, "waited"),
-        wait_ms_total=_whole(counted, "waitMsTotal"),
-        wait_ms_max=_whole(counted, "waitMsMax"),
-        exit_code=_whole(ours, "exit", -1),
-        paused=_whole(counted, "paused"),
-        paused_ms_total=_whole(counted, "pausedMsTotal"),
-        paused_for=_text(counted, "pausedFor"),
-    )
+    told: dict[str, Any] = {
+        field: _whole(counted, key) for field, key in SUMMARY.items() if key != "pausedFor"
+    }
+    return JobSummary(**told, exit_code=_whole(ours, "exit", -1), paused_for=_text(counted, "pausedFor"))
 
 
 def attempt(document: Document, application_id: str) -> ApplicationAttemptReport:
@@ -220,9 +196,7 @@ def node(document: Document) -> NodeReport:
         http_address=_text(document, "nodeHTTPAddress"),
         rack=_text(document, "rack"),
         labels=tuple(str(one) for one in labels) if isinstance(labels, list) else (str(labels),),
-        total=Resource(_whole(total, "memory"), _whole(total, "vCores"))
-        if total
-        else Resource(used.memory + free.memory, used.vcores + free.vcores),
+        total=_size(total) if total else Resource(used.memory + free.memory, used.vcores + free.vcores),
         used=used,
         num_containers=_whole(document, "numContainers"),
         opportunistic=OpportunisticContainersStatus(
@@ -328,9 +302,9 @@ def _below(document: Document, parent: str, share: float) -> Iterator[tuple[Queu
         absolute_maximum_capacity=_number(document, "absoluteMaxCapacity", maximum * share),
         used_capacity=_number(document, "usedCapacity"),
         absolute_used_capacity=_number(document, "absoluteUsedCapacity"),
-        used=Resource(_whole(resources, "memory"), _whole(resources, "vCores")),
-        guaranteed=Resource(_whole(promised, "memory"), _whole(promised, "vCores")),
-        maximum=Resource(_whole(most, "memory"), _whole(most, "vCores")),
+        used=_size(resources),
+        guaranteed=_size(promised),
+        maximum=_size(most),
         applications=_whole(document, "numApplications"),
         running_applications=_whole(document, "numActiveApplications"),
         maximum_applications=_whole(document, "maxApplications"),
@@ -340,13 +314,27 @@ def _below(document: Document, parent: str, share: float) -> Iterator[tuple[Queu
         user_limit_factor=_number(document, "userLimitFactor", 1.0),
         minimum_user_limit_percent=round(_number(document, "userLimit", 100)),
         preemption_disabled=document.get("preemptionDisabled") is not False,
-        opportunistic=Resource(_whole(opportunistic, "memory"), _whole(opportunistic, "vCores")),
+        opportunistic=_size(opportunistic),
         opportunistic_containers=_whole(opportunistic, "containers"),
         users=tuple(_user(one) for one in members(document, "users", "user")),
     )
     yield report, document
     for one in below:
         yield from _below(one, path, absolute / 100)
+
+
+def log_files(document: Document) -> list[str]:
+    """The names of the files that a node lists of a container; from 3.0 on in one object or in a list of them."""
+    outer = document.get("containerLogsInfo")
+    return list(
+        dict.fromkeys(
+            str(one["fileName"])
+            for info in (outer if isinstance(outer, list) else [outer])
+            if isinstance(info, dict)
+            for one in members({"files": info}, "files", "containerLogInfo")
+            if one.get("fileName")
+        )
+    )
 
 
 def log_text(body: bytes) -> bytes:
@@ -366,10 +354,14 @@ def _user(document: Document) -> QueueUserReport:
     beside = _table(_table(document, "yopp"), "opportunistic")
     return QueueUserReport(
         _text(document, "username"),
-        Resource(_whole(used, "memory"), _whole(used, "vCores")),
+        _size(used),
         _whole(document, "numActiveApplications") + _whole(document, "numPendingApplications"),
-        Resource(_whole(beside, "memory"), _whole(beside, "vCores")),
+        _size(beside),
     )
+
+
+def _size(document: Document) -> Resource:
+    return Resource(_whole(document, "memory"), _whole(document, "vCores"))
 
 
 def _id(document: Document, key: str, kind: Any) -> str:

@@ -1,5 +1,4 @@
-"""What the command line asks a running cluster: one method a call, and containers with their nodes' fresh
-figures.
+"""This host's cluster as the commands need it: one method a call, and containers with their nodes' fresh figures.
 
 No asyncio and no msgspec: a call costs a connect and a line each way. The nodes' protocol is imported when a
 node is first asked (its messages cost milliseconds to make). It never starts or ends a daemon.
@@ -7,11 +6,12 @@ node is first asked (its messages cost milliseconds to make). It never starts or
 
 from __future__ import annotations
 
+import os
 import signal as signals
 import time
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from executor.records import ContainerState, ContainerStatus
 
@@ -34,21 +34,19 @@ from ..records.reports import (
 )
 from ..records.requests import UpdateContainerRequest
 from ..rpc.blocking import DEFAULT_TIMEOUT, Connection
-from ..views.merging import merged
 
 if TYPE_CHECKING:
     from executor.records import Resource
+    from executor.settings import ExecutorSettings
 
     from ..records import container_protocol as nm
-    from ..records.admin_protocol import (
-        NodesResponse,
-        QueueProperty,
-        RefreshQueuesResponse,
-        UpdateNodeResourceResponse,
-    )
-    from ..records.explanation import ExplainResponse, Explanation
+    from ..records.admin_protocol import QueueProperty, RefreshQueuesResponse
+    from ..records.explanation import Explanation
     from ..records.history import GetEventsRequest, GetEventsResponse
     from ..records.scheduler_protocol import GetSchedulerFiguresResponse
+    from ..views.containers import NodeFacts
+
+Answer = TypeVar("Answer")
 
 ANSWER_GRACE = 10.0
 """Seconds that an answer may take beyond the time that a call asks the daemon to hold it."""
@@ -57,12 +55,16 @@ NODE_SECONDS = 2.0
 """Seconds that a node has to tell fresh figures; without them the RM's knowledge is shown."""
 
 _ALIVE = (NodeState.RUNNING, NodeState.UNHEALTHY, NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
+_STRICT = "yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage"
+_ENFORCED = "yarn.nodemanager.resource.memory.enforced"
+_PIDS = "yopp.nodemanager.container.pids-max"
 
 
-class YarnClient:
-    """A client of one cluster. Errors are YoppErrors: ConnectionFailedError, or what the daemon refused.
+class LocalClient:
+    """A client of this host's cluster: ``protocol.Client``, and what only yopp's daemons answer.
 
-    ``trace`` is told of each call and its time, with ``trace_messages`` of what went each way too.
+    Errors are YoppErrors: ConnectionFailedError, or what the daemon refused. ``trace`` is told of each call and its
+    time, with ``trace_messages`` of what went each way too.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class YarnClient:
         self._trace_messages = trace_messages
         self._until: float | None = None
 
-    def __enter__(self) -> YarnClient:
+    def __enter__(self) -> LocalClient:
         return self
 
     def __exit__(
@@ -88,31 +90,70 @@ class YarnClient:
 
     def close(self) -> None:
         """Close all connections."""
-        self._rm.close()
-        for connection in self._nodes.values():
+        for connection in (self._rm, *self._nodes.values()):
             connection.close()
         self._nodes.clear()
 
+    # -- the cluster -------------------------------------------------------------------------------------------
+
     def cluster_info(self, *, timeout: float = DEFAULT_TIMEOUT) -> ClusterInfo:
         """The cluster in short."""
-        answer: rm.GetClusterInfoResponse = self._ask(
-            "getClusterInfo", rm.GetClusterInfoRequest(), timeout=timeout
-        )
-        return answer.info
-
-    def applications(self, request: rm.GetApplicationsRequest | None = None) -> tuple[ApplicationReport, ...]:
-        """Those that the request names, in order of submission; all of them without one."""
-        answer: rm.GetApplicationsResponse = self._ask(
-            "getApplications", request or rm.GetApplicationsRequest()
-        )
-        return answer.applications
+        request = rm.GetClusterInfoRequest()
+        return self._ask(rm.GetClusterInfoResponse, "getClusterInfo", request, timeout=timeout).info
 
     def scheduler_figures(self) -> GetSchedulerFiguresResponse:
         """What the RM counts beside its reports."""
-        from ..records.scheduler_protocol import GetSchedulerFiguresRequest
+        from ..records import scheduler_protocol as told
 
-        answer: GetSchedulerFiguresResponse = self._ask("getSchedulerFigures", GetSchedulerFiguresRequest())
-        return answer
+        return self._ask(
+            told.GetSchedulerFiguresResponse, "getSchedulerFigures", told.GetSchedulerFiguresRequest()
+        )
+
+    def queues(self) -> tuple[QueueReport, ...]:
+        """All queues, parents first."""
+        return self._ask(rm.GetQueueInfoResponse, "getQueueInfo", rm.GetQueueInfoRequest("")).queues
+
+    def refresh_queues(
+        self, properties: Sequence[QueueProperty], *, dry_run: bool = False
+    ) -> RefreshQueuesResponse:
+        """Have other queues. Raises what the RM refused."""
+        from ..records import admin_protocol as admin
+
+        request = admin.RefreshQueuesRequest(tuple(properties), dry_run)
+        return self._ask(admin.RefreshQueuesResponse, "refreshQueues", request)
+
+    def events(self, request: GetEventsRequest) -> GetEventsResponse:
+        """What happened, by the request's filters; held by the RM for up to its ``wait_ms``."""
+        from ..records.history import GetEventsResponse
+
+        timeout = DEFAULT_TIMEOUT + request.wait_ms / 1000
+        return self._ask(GetEventsResponse, "getEvents", request, timeout=timeout)
+
+    def explain(self, identifier: str) -> Explanation:
+        """Why an application, a container or a node waits: a container by its node's own figures, the rest as the RM
+        sees it. Raises the error of what is not there."""
+        if not identifier.startswith("container_"):
+            from ..records.explanation import ExplainRequest, ExplainResponse
+
+            return self._ask(ExplainResponse, "explain", ExplainRequest(identifier)).explanation
+        from ..explain.explanations import explain_container
+        from ..explain.snapshot import snapshots
+
+        # A node's queue moves faster than the ResourceManager is told.
+        nodes = self.nodes()
+        known = self.containers(rm.GetContainersRequest(finished=True), nodes=nodes)
+        report = next((one for one in known if one.container_id == identifier), None)
+        if report is None:
+            report = self.container(identifier)
+        here = snapshots(nodes, known).get(report.node_id)
+        return explain_container(report, here, time.time_ns() // 1_000_000)
+
+    # -- applications ------------------------------------------------------------------------------------------
+
+    def applications(self, request: rm.GetApplicationsRequest | None = None) -> tuple[ApplicationReport, ...]:
+        """Those that the request names, in order of submission; all of them without one."""
+        wanted = request or rm.GetApplicationsRequest()
+        return self._ask(rm.GetApplicationsResponse, "getApplications", wanted).applications
 
     def application(self, application_id: str) -> ApplicationReport:
         """One application. Raises ApplicationNotFoundError."""
@@ -138,127 +179,123 @@ class YarnClient:
         request = rm.WaitForApplicationsRequest(
             tuple(application_ids), tuple(states), any_of_them, max(0, round(wait * 1000))
         )
-        answer: rm.WaitForApplicationsResponse = self._ask(
-            "waitForApplications", request, timeout=wait + ANSWER_GRACE
-        )
-        return answer
+        timeout = wait + ANSWER_GRACE
+        return self._ask(rm.WaitForApplicationsResponse, "waitForApplications", request, timeout=timeout)
 
     def kill_application(self, application_id: str, diagnostics: str = "") -> ApplicationReport:
         """End an application; as it is then. Raises ApplicationNotFoundError."""
-        answer: rm.ApplicationResponse = self._ask(
-            "forceKillApplication", rm.KillApplicationRequest(application_id, diagnostics)
-        )
-        return answer.application
+        return self._change("forceKillApplication", rm.KillApplicationRequest(application_id, diagnostics))
 
     def move_application(
         self, application_id: str, queue: str, *, dry_run: bool = False
     ) -> ApplicationReport:
         """Put an application into another queue; as it is then. Raises what the RM refused."""
         request = rm.MoveApplicationRequest(application_id, queue, dry_run)
-        answer: rm.ApplicationResponse = self._ask("moveApplicationAcrossQueues", request)
-        return answer.application
+        return self._change("moveApplicationAcrossQueues", request)
 
     def update_priority(
         self, application_id: str, priority: int, *, dry_run: bool = False
     ) -> ApplicationReport:
         """Give an application another priority; as it is then. Raises what the RM refused."""
         request = rm.UpdateApplicationPriorityRequest(application_id, priority, dry_run)
-        answer: rm.ApplicationResponse = self._ask("updateApplicationPriority", request)
-        return answer.application
-
-    def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:
-        """The attempts of one application, oldest first. Raises ApplicationNotFoundError."""
-        answer: rm.GetApplicationAttemptsResponse = self._ask(
-            "getApplicationAttempts", rm.GetApplicationAttemptsRequest(application_id)
-        )
-        return answer.attempts
-
-    def nodes(self, *, running_only: bool = False) -> tuple[NodeReport, ...]:
-        """All nodes, in order of their names and ports."""
-        answer: rm.GetClusterNodesResponse = self._ask(
-            "getClusterNodes", rm.GetClusterNodesRequest(running_only)
-        )
-        return answer.nodes
-
-    def queues(self, queue: str = "") -> tuple[QueueReport, ...]:
-        """One queue, or all for an empty name."""
-        answer: rm.GetQueueInfoResponse = self._ask("getQueueInfo", rm.GetQueueInfoRequest(queue))
-        return answer.queues
-
-    def events(self, request: GetEventsRequest) -> GetEventsResponse:
-        """What happened, by the request's filters; held by the RM for up to its ``wait_ms``."""
-        timeout = DEFAULT_TIMEOUT + request.wait_ms / 1000
-        answer: GetEventsResponse = self._ask("getEvents", request, timeout=timeout)
-        return answer
-
-    def explain(self, identifier: str) -> Explanation:
-        """Why this application, container or node waits, as the RM sees it. Raises what it is not found by."""
-        from ..records.explanation import ExplainRequest
-
-        answer: ExplainResponse = self._ask("explain", ExplainRequest(identifier))
-        return answer.explanation
-
-    def drain_nodes(
-        self, node_ids: Sequence[str], timeout_ms: int = -1, *, dry_run: bool = False
-    ) -> tuple[tuple[NodeReport, ...], int]:
-        """Begin to drain nodes; as they are then, and how many containers they have."""
-        from ..records.admin_protocol import DrainNodesRequest
-
-        response: NodesResponse = self._call(
-            self._rm, "drainNodes", DrainNodesRequest(tuple(node_ids), timeout_ms, dry_run)
-        )
-        return response.nodes, response.containers
-
-    def resume_nodes(self, node_ids: Sequence[str], *, dry_run: bool = False) -> tuple[NodeReport, ...]:
-        """Use drained nodes again."""
-        from ..records.admin_protocol import ResumeNodesRequest
-
-        answer: NodesResponse = self._ask("resumeNodes", ResumeNodesRequest(tuple(node_ids), dry_run))
-        return answer.nodes
-
-    def resize_node(self, node_id: str, size: Resource, *, dry_run: bool = False) -> NodeReport:
-        """Give a node another size. Raises InvalidResourceRequestError for one that could run nothing."""
-        from ..records.admin_protocol import UpdateNodeResourceRequest
-
-        answer: UpdateNodeResourceResponse = self._ask(
-            "updateNodeResource", UpdateNodeResourceRequest(node_id, size, dry_run)
-        )
-        return answer.node
-
-    def refresh_queues(
-        self, properties: Sequence[QueueProperty], *, dry_run: bool = False
-    ) -> RefreshQueuesResponse:
-        """Have other queues. Raises what the RM refused."""
-        from ..records.admin_protocol import RefreshQueuesRequest
-
-        answer: RefreshQueuesResponse = self._ask(
-            "refreshQueues", RefreshQueuesRequest(tuple(properties), dry_run)
-        )
-        return answer
+        return self._change("updateApplicationPriority", request)
 
     def limit_lifetime(
         self, application_id: str, expires_at_ms: int, *, dry_run: bool = False
     ) -> ApplicationReport:
         """Let an application end at ``expires_at_ms`` (epoch milliseconds), 0 for never. Raises what the RM refused."""
-        answer: rm.ApplicationResponse = self._ask(
-            "updateApplicationTimeouts",
-            rm.UpdateApplicationTimeoutsRequest(application_id, expires_at_ms, dry_run),
-        )
-        return answer.application
+        request = rm.UpdateApplicationTimeoutsRequest(application_id, expires_at_ms, dry_run)
+        return self._change("updateApplicationTimeouts", request)
 
     def set_tags(
         self, application_id: str, tags: Sequence[str], *, dry_run: bool = False
     ) -> ApplicationReport:
         """Let an application have these tags and no others; as it is then. Raises what the RM refused."""
-        answer: rm.ApplicationResponse = self._ask(
-            "updateApplicationTags", rm.UpdateApplicationTagsRequest(application_id, tuple(tags), dry_run)
+        request = rm.UpdateApplicationTagsRequest(application_id, tuple(tags), dry_run)
+        return self._change("updateApplicationTags", request)
+
+    def _change(self, method: str, request: Any) -> ApplicationReport:
+        return self._ask(rm.ApplicationResponse, method, request).application
+
+    def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:
+        """The attempts of one application, oldest first. Raises ApplicationNotFoundError."""
+        request = rm.GetApplicationAttemptsRequest(application_id)
+        return self._ask(rm.GetApplicationAttemptsResponse, "getApplicationAttempts", request).attempts
+
+    # -- nodes -------------------------------------------------------------------------------------------------
+
+    def nodes(self) -> tuple[NodeReport, ...]:
+        """All nodes, in order of their names and ports."""
+        return self._ask(rm.GetClusterNodesResponse, "getClusterNodes", rm.GetClusterNodesRequest()).nodes
+
+    def node(self, node_id: str) -> NodeReport:
+        """One node. Raises NodeNotFoundError."""
+        for report in self.nodes():
+            if report.node_id == node_id:
+                return report
+        raise NodeNotFoundError(
+            f"no node {node_id}",
+            because="none of that id has registered",
+            hint="`yopp node list -a` shows those this cluster knows",
+            sought=node_id,
         )
-        return answer.application
+
+    def node_info(self, node: NodeReport) -> nm.GetNodeInfoResponse:
+        """What a node says of itself. Raises ConnectionFailedError."""
+        from ..records import container_protocol as nm
+
+        return self.ask_node(node, nm.GetNodeInfoResponse, "getNodeInfo", nm.GetNodeInfoRequest())
+
+    def node_facts(
+        self, nodes: Iterable[NodeReport], reports: Iterable[ContainerReport]
+    ) -> dict[str, NodeFacts]:
+        """How those of the ``nodes`` that have these containers limit them; nodes that do not answer are left out."""
+        from ..views.containers import NodeFacts
+
+        wanted = {report.node_id for report in reports}
+        if not wanted:
+            return {}
+        settings = _executor_settings(self.cluster_info().properties)
+        facts = {}
+        for node in nodes:
+            if node.node_id in wanted:
+                try:
+                    info = self.node_info(node)
+                except ConnectionFailedError:
+                    continue
+                cores = len(os.sched_getaffinity(0))
+                facts[node.node_id] = NodeFacts(info.cgroups, info.total, cores, settings)
+        return facts
+
+    def drain_nodes(
+        self, node_ids: Sequence[str], timeout_ms: int = -1, *, dry_run: bool = False
+    ) -> tuple[tuple[NodeReport, ...], int]:
+        """Begin to drain nodes; as they are then, and how many containers they have."""
+        from ..records import admin_protocol as admin
+
+        request = admin.DrainNodesRequest(tuple(node_ids), timeout_ms, dry_run)
+        answer = self._ask(admin.NodesResponse, "drainNodes", request)
+        return answer.nodes, answer.containers
+
+    def resume_nodes(self, node_ids: Sequence[str], *, dry_run: bool = False) -> tuple[NodeReport, ...]:
+        """Use drained nodes again."""
+        from ..records import admin_protocol as admin
+
+        request = admin.ResumeNodesRequest(tuple(node_ids), dry_run)
+        return self._ask(admin.NodesResponse, "resumeNodes", request).nodes
+
+    def resize_node(self, node_id: str, size: Resource, *, dry_run: bool = False) -> NodeReport:
+        """Give a node another size. Raises InvalidResourceRequestError for one that could run nothing."""
+        from ..records import admin_protocol as admin
+
+        request = admin.UpdateNodeResourceRequest(node_id, size, dry_run)
+        return self._ask(admin.UpdateNodeResourceResponse, "updateNodeResource", request).node
+
+    # -- containers --------------------------------------------------------------------------------------------
 
     def container_reports(self, request: rm.GetContainersRequest) -> tuple[ContainerReport, ...]:
         """Containers as the RM knows them, in order of allocation."""
-        answer: rm.GetContainersResponse = self._ask("getContainers", request)
-        return answer.containers
+        return self._ask(rm.GetContainersResponse, "getContainers", request).containers
 
     def containers(
         self, request: rm.GetContainersRequest | None = None, *, nodes: Iterable[NodeReport] | None = None
@@ -281,7 +318,7 @@ class YarnClient:
                 for status in self._statuses(node, tuple(wanted[node.node_id])):
                     found[status.container_id] = status
         return tuple(
-            merged(report, found[report.container_id]) if report.container_id in found else report
+            report.merged(found[report.container_id]) if report.container_id in found else report
             for report in reports
         )
 
@@ -289,14 +326,12 @@ class YarnClient:
         """What a node says of these containers; nothing if it cannot be reached."""
         from ..records import container_protocol as nm
 
+        request = nm.GetContainerStatusesRequest(container_ids, finished=True)
+        kind, method = nm.GetContainerStatusesResponse, "getContainerStatuses"
         try:
-            request = nm.GetContainerStatusesRequest(container_ids, finished=True)
-            answer: nm.GetContainerStatusesResponse = self.node_call(
-                node, "getContainerStatuses", request, timeout=NODE_SECONDS
-            )
+            return self.ask_node(node, kind, method, request, timeout=NODE_SECONDS).statuses
         except ConnectionFailedError:
             return ()
-        return answer.statuses
 
     def container(self, container_id: str) -> ContainerReport:
         """One container, alive or ended. Raises ContainerNotFoundError."""
@@ -311,25 +346,6 @@ class YarnClient:
             sought=container_id,
         )
 
-    def node(self, node_id: str) -> NodeReport:
-        """One node. Raises NodeNotFoundError."""
-        for report in self.nodes():
-            if report.node_id == node_id:
-                return report
-        raise NodeNotFoundError(
-            f"no node {node_id}",
-            because="none of that id has registered",
-            hint="`yopp node list -a` shows those this cluster knows",
-            sought=node_id,
-        )
-
-    def node_info(self, node: NodeReport) -> nm.GetNodeInfoResponse:
-        """What a node says of itself. Raises ConnectionFailedError."""
-        from ..records import container_protocol as nm
-
-        answer: nm.GetNodeInfoResponse = self.node_call(node, "getNodeInfo", nm.GetNodeInfoRequest())
-        return answer
-
     def usage_traces(self, node: NodeReport, container_ids: tuple[str, ...]) -> nm.GetUsageTracesResponse:
         """What these containers of a node, and its machine, used in the last minute. Raises
         ConnectionFailedError.
@@ -337,20 +353,16 @@ class YarnClient:
         from ..records import container_protocol as nm
 
         request = nm.GetUsageTracesRequest(container_ids)
-        answer: nm.GetUsageTracesResponse = self.node_call(
-            node, "getUsageTraces", request, timeout=NODE_SECONDS
-        )
-        return answer
+        kind, method = nm.GetUsageTracesResponse, "getUsageTraces"
+        return self.ask_node(node, kind, method, request, timeout=NODE_SECONDS)
 
     def stop_container(self, report: ContainerReport, diagnostics: str) -> nm.StopContainersResponse:
         """Ask a container's node to end it (KILLED_BY_APPMASTER)."""
         from ..records import container_protocol as nm
 
         request = nm.StopContainersRequest((report.container_id,), diagnostics=diagnostics, by_person=True)
-        answer: nm.StopContainersResponse = self.node_call(
-            self.node(report.node_id), "stopContainers", request
-        )
-        return answer
+        node = self.node(report.node_id)
+        return self.ask_node(node, nm.StopContainersResponse, "stopContainers", request)
 
     def signal_name(self, signal: int) -> str:
         """A signal's own name: any can be sent."""
@@ -361,35 +373,38 @@ class YarnClient:
         from ..records import container_protocol as nm
 
         request = nm.SignalContainerRequest(report.container_id, signal)
-        self.node_call(self.node(report.node_id), "signalContainer", request)
+        self.ask_node(self.node(report.node_id), object, "signalContainer", request)
 
     def pause_container(self, report: ContainerReport) -> ContainerStatus:
         """Begin to pause a container; as it was then."""
         from ..records import container_protocol as nm
 
-        answer: nm.ContainerStatusResponse = self.node_call(
-            self.node(report.node_id), "pauseContainer", nm.PauseContainerRequest(report.container_id)
-        )
-        return answer.status
+        node, request = self.node(report.node_id), nm.PauseContainerRequest(report.container_id)
+        return self.ask_node(node, nm.ContainerStatusResponse, "pauseContainer", request).status
 
     def resume_container(self, report: ContainerReport) -> ContainerStatus:
         """Let a paused container go on as soon as there is room; as it was then."""
         from ..records import container_protocol as nm
 
-        answer: nm.ContainerStatusResponse = self.node_call(
-            self.node(report.node_id), "resumeContainer", nm.ResumeContainerRequest(report.container_id)
-        )
-        return answer.status
+        node, request = self.node(report.node_id), nm.ResumeContainerRequest(report.container_id)
+        return self.ask_node(node, nm.ContainerStatusResponse, "resumeContainer", request).status
 
     def update_container(self, update: UpdateContainerRequest) -> rm.ChangeContainerResponse:
         """Promote, demote or resize a container. Raises InvalidStateError with YARN's word for a refusal."""
-        answer: rm.ChangeContainerResponse = self._ask("updateContainer", rm.ChangeContainerRequest(update))
-        return answer
+        return self._ask(rm.ChangeContainerResponse, "updateContainer", rm.ChangeContainerRequest(update))
 
-    def node_call(
-        self, node: NodeReport, method: str, request: Any, *, timeout: float = DEFAULT_TIMEOUT
-    ) -> Any:
-        """One call of a node. Raises ConnectionFailedError, or what it refused."""
+    # -- calls -------------------------------------------------------------------------------------------------
+
+    def ask_node(
+        self,
+        node: NodeReport,
+        kind: type[Answer],
+        method: str,
+        request: Any,
+        *,
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> Answer:
+        """One call of a node, which answers with a ``kind``. Raises ConnectionFailedError, or what it refused."""
         if not node.address:
             raise ConnectionFailedError(
                 f"node {node.node_id} has told no address",
@@ -398,26 +413,41 @@ class YarnClient:
             )
         if node.node_id not in self._nodes:
             self._nodes[node.node_id] = Connection(node.address, peer=f"node {node.node_id}")
-        return self._call(self._nodes[node.node_id], method, request, timeout=timeout)
+        return self._call(self._nodes[node.node_id], kind, method, request, timeout)
 
-    def _ask(self, method: str, request: Any, *, timeout: float = DEFAULT_TIMEOUT) -> Any:
+    def _ask(
+        self, kind: type[Answer], method: str, request: Any, *, timeout: float = DEFAULT_TIMEOUT
+    ) -> Answer:
         """One call of the ResourceManager."""
-        return self._call(self._rm, method, request, timeout=timeout)
+        return self._call(self._rm, kind, method, request, timeout)
 
     def _call(
-        self, connection: Connection, method: str, request: Any, *, timeout: float = DEFAULT_TIMEOUT
-    ) -> Any:
+        self, connection: Connection, kind: type[Answer], method: str, request: Any, timeout: float
+    ) -> Answer:
         """One call over one connection, told of to ``trace``."""
         if self._until is not None:
             timeout = min(timeout, max(0.0, self._until - time.monotonic()))
-        if self._trace is None:
-            return connection.call(method, request, timeout=timeout)
-        if self._trace_messages:
+        if self._trace is not None and self._trace_messages:
             self._trace(f"-> {request}")
         begin = time.perf_counter()
         answer = connection.call(method, request, timeout=timeout)
-        elapsed_ms = (time.perf_counter() - begin) * 1000
-        self._trace(f"{connection.peer}: {method} took {elapsed_ms:.1f} ms")
-        if self._trace_messages:
-            self._trace(f"<- {answer}")
+        if self._trace is not None:
+            elapsed_ms = (time.perf_counter() - begin) * 1000
+            self._trace(f"{connection.peer}: {method} took {elapsed_ms:.1f} ms")
+            if self._trace_messages:
+                self._trace(f"<- {answer}")
+        assert isinstance(answer, kind)
         return answer
+
+
+def _executor_settings(properties: dict[str, str]) -> ExecutorSettings:
+    """Those settings that decide about limits, from what the cluster says it was started with."""
+    from executor.settings import ExecutorSettings
+
+    defaults = ExecutorSettings()
+    pids = properties.get(_PIDS, "")
+    return ExecutorSettings(
+        strict_resource_usage=properties.get(_STRICT, str(defaults.strict_resource_usage)).lower() == "true",
+        memory_enforced=properties.get(_ENFORCED, str(defaults.memory_enforced)).lower() == "true",
+        pids_max=int(pids) if pids.isdecimal() else defaults.pids_max,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import operator
@@ -68,7 +69,7 @@ class _Answered:
     body: bytes
 
 
-class YarnRestClient:
+class YarnClient:
     """One YARN cluster: ``protocol.Client``, and what its REST APIs have beside it.
 
     Of each report that a method returns, the document that it was read from is kept, and the bytes of each answer, so
@@ -148,10 +149,8 @@ class YarnRestClient:
 
     def node(self, node_id: str) -> NodeReport:
         """One node. Raises NodeNotFoundError."""
-        try:
+        with _naming(_no_node, node_id):
             answer = self.rest.call("GET", f"/nodes/{_quoted(node_id)}")
-        except RefusedError as error:
-            raise _missing(error, NodeNotFoundError, f"no node {node_id}", "yopp node list -a") from None
         return self._single(answer, "node", documents.node)
 
     # -- applications ------------------------------------------------------------------------------------------
@@ -176,10 +175,8 @@ class YarnRestClient:
 
     def application(self, application_id: str) -> ApplicationReport:
         """One application. Raises ApplicationNotFoundError."""
-        try:
+        with _naming(_no_application, application_id):
             answer = self.rest.call("GET", f"/apps/{application_id}")
-        except RefusedError as error:
-            raise _no_application(error, application_id) from None
         return self._single(answer, "app", documents.application)
 
     def wait_for_applications(
@@ -235,18 +232,14 @@ class YarnRestClient:
         return self._change(application_id, "timeout", {"timeout": timeout})
 
     def _change(self, application_id: str, what: str, body: dict[str, Any]) -> ApplicationReport:
-        try:
+        with _naming(_no_application, application_id):
             self.rest.call("PUT", f"/apps/{application_id}/{what}", body=body)
-        except RefusedError as error:
-            raise _no_application(error, application_id) from None
         return self.application(application_id)
 
     def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:
         """An application's attempts, oldest first. Raises ApplicationNotFoundError."""
-        try:
+        with _naming(_no_application, application_id):
             answer = self.rest.call("GET", f"/apps/{application_id}/appattempts")
-        except RefusedError as error:
-            raise _no_application(error, application_id) from None
         return self._listing(
             answer, "appAttempts", "appAttempt", lambda one: documents.attempt(one, application_id)
         )
@@ -263,11 +256,7 @@ class YarnRestClient:
     ) -> tuple[ContainerReport, ...]:
         """Of one node or of all as the NodeManagers know them, of one application as the ResourceManager does."""
         wanted = request or GetContainersRequest()
-        alive = (
-            [one for one in self.nodes_in(ALIVE) if one.state in ALIVE]
-            if nodes is None
-            else [one for one in nodes if one.state in ALIVE]
-        )
+        alive = [one for one in (self.nodes_in(ALIVE) if nodes is None else nodes) if one.state in ALIVE]
         if wanted.application_id:
             attempts = self.attempts(wanted.application_id)
             return self.in_truth(self._merged([self.attempt_containers(one) for one in attempts]), alive)
@@ -300,10 +289,8 @@ class YarnRestClient:
         """The containers of an attempt, as far as the ResourceManager still knows them."""
         application_id = str(ApplicationAttemptId.parse(attempt.attempt_id).application_id)
         path = f"/apps/{application_id}/appattempts/{attempt.attempt_id}/containers"
-        try:
+        with _naming(_no_application, application_id):
             answer = self.rest.call("GET", path)
-        except RefusedError as error:
-            raise _no_application(error, application_id) from None
         return self._listing(answer, "containers", "container", documents.container)
 
     def in_truth(
@@ -343,25 +330,19 @@ class YarnRestClient:
 
         All of them together have the time of ``ROUNDS`` answers. Raises what went wrong where none of them answered.
         """
-
-        def ask(node: NodeReport) -> tuple[ContainerReport, ...] | YoppError:
-            try:
-                return self.node_containers(node)
-            except YoppError as error:
-                return error
-
-        def late(node: NodeReport) -> YoppError:
-            return ConnectionFailedError(
-                f"cannot reach node {node.node_id}", because="too many others did not answer in time"
-            )
-
-        answers = ask_each(nodes, ask, late=late, threads=FAN_OUT, seconds=ROUNDS * self.rest.seconds)
-        found = [one for one in answers if not isinstance(one, YoppError)]
-        failed = [
-            (node.node_id, one)
-            for node, one in zip(nodes, answers, strict=True)
-            if isinstance(one, YoppError)
-        ]
+        seconds = ROUNDS * self.rest.seconds
+        found: list[tuple[ContainerReport, ...]] = []
+        failed: list[tuple[str, YoppError]] = []
+        answers = ask_each(nodes, self.node_containers, threads=FAN_OUT, seconds=seconds)
+        for node, answer in zip(nodes, answers, strict=True):
+            if answer is None:
+                answer = ConnectionFailedError(
+                    f"cannot reach node {node.node_id}", because="too many others did not answer in time"
+                )
+            if isinstance(answer, YoppError):
+                failed.append((node.node_id, answer))
+            else:
+                found.append(answer)
         if failed and not found:
             raise failed[0][1]
         return found, failed
@@ -369,24 +350,19 @@ class YarnRestClient:
     def container(self, container_id: str) -> ContainerReport:
         """One container, from its node, which is found through its application. Raises ContainerNotFoundError."""
         node = self.node_of(container_id)
-        try:
+        with _naming(_no_container, container_id):
             answer = self.rest.get(f"{self.node_url(node)}/containers/{container_id}")
-        except RefusedError as error:
-            raise _no_container(error, container_id) from None
         return self._single(answer, "container", lambda one: documents.container(one, node.node_id))
 
     def node_of(self, container_id: str) -> NodeReport:
         """The node of a container. Raises ContainerNotFoundError."""
         parsed = ContainerId.parse(container_id)
         attempt = ApplicationAttemptReport(str(parsed.application_attempt_id), "")
-        try:
-            known = self.attempt_containers(attempt)
-        except ApplicationNotFoundError as error:
-            raise _no_container(error, container_id) from None
-        for one in known:
-            if one.container_id == container_id and one.node_id:
-                return self.node(one.node_id)
-        raise _no_container(None, container_id)
+        with contextlib.suppress(ApplicationNotFoundError):
+            for one in self.attempt_containers(attempt):
+                if one.container_id == container_id and one.node_id:
+                    return self.node(one.node_id)
+        raise _no_container(container_id)
 
     def signal_name(self, signal: int) -> str:
         """YARN's command for a signal. Raises UsageError for one that it has none for."""
@@ -402,44 +378,28 @@ class YarnRestClient:
     def signal_container(self, report: ContainerReport, signal: int) -> None:
         """Have YARN signal a container. Raises ContainerNotFoundError."""
         command = self.signal_name(signal).partition(" ")[0]
-        try:
+        with _naming(_no_container, report.container_id):
             self.rest.call("POST", f"/containers/{report.container_id}/signal/{command}")
-        except RefusedError as error:
-            raise _no_container(error, report.container_id) from None
 
     def log_files(self, node: NodeReport, container_id: str) -> list[str]:
         """The names of a container's log files. Raises ContainerNotFoundError where its node has none (any more)."""
         try:
-            answer = self.rest.get(f"{self.node_url(node)}/containers/{container_id}/logs")
+            with _naming(_no_container, container_id):
+                answer = self.rest.get(f"{self.node_url(node)}/containers/{container_id}/logs")
         except RefusedError as error:
             if "not yet running" in error.message:  # it waits in its node's queue
                 return []
-            raise _no_container(error, container_id) from None
+            raise
         found = answer.document()
-
-        def names() -> list[str]:
-            # From 3.0 on one object or a list of them; a member of either kind has the files.
-            outer = found.get("containerLogsInfo")
-            listed = outer if isinstance(outer, list) else [outer]
-            files = [
-                one
-                for info in listed
-                if isinstance(info, dict)
-                for one in documents.members({"files": info}, "files", "containerLogInfo")
-            ]
-            return list(dict.fromkeys(str(one["fileName"]) for one in files if one.get("fileName")))
-
-        return self._read(answer, names)
+        return self._read(answer, lambda: documents.log_files(found))
 
     def log(self, node: NodeReport, container_id: str, name: str) -> bytes:
         """What stands in a log file of a container, ``LOG_BYTES`` of it at most, the last of them."""
         url = f"{self.node_url(node)}/containers/{container_id}/logs/{_quoted(name)}"
-        try:
+        with _naming(_no_container, container_id):
             answer = self.rest.get(url, [("size", str(-LOG_BYTES))])
-        except RefusedError as error:
-            raise _no_container(error, container_id) from None
         if answer.content_type.startswith("text/html"):  # a page that says that there is nothing
-            raise _no_container(None, container_id)
+            raise _no_container(container_id)
         return documents.log_text(answer.body)
 
     def node_url(self, node: NodeReport) -> str:
@@ -536,21 +496,33 @@ def _submitted(application_id: str) -> tuple[int, int]:
     return parsed.cluster_timestamp, parsed.id
 
 
-def _missing(error: RefusedError, kind: type[YoppError], message: str, hint: str) -> YoppError:
-    """A 404 as our own kind of error; any other as it is."""
-    if error.status != 404:
-        return error
-    return kind(message, because="the cluster does not know it", hint=f"`{hint}` shows those that it knows")
+@contextlib.contextmanager
+def _naming(missing: Callable[[str], YoppError], identifier: str) -> Iterator[None]:
+    """Let a 404 be our own kind of error, which names what is not there; any other is as it is."""
+    try:
+        yield
+    except RefusedError as error:
+        raise missing(identifier) if error.status == 404 else error from None
 
 
-def _no_application(error: RefusedError, application_id: str) -> YoppError:
-    return _missing(error, ApplicationNotFoundError, f"no application {application_id}", "yopp app list -a")
+def _no_node(node_id: str) -> YoppError:
+    return _unknown(NodeNotFoundError, "node", node_id)
 
 
-def _no_container(error: YoppError | None, container_id: str) -> YoppError:
+def _no_application(application_id: str) -> YoppError:
+    return _unknown(ApplicationNotFoundError, "app", application_id)
+
+
+def _unknown(kind: type[YoppError], noun: str, identifier: str) -> YoppError:
+    return kind(
+        f"no {'application' if noun == 'app' else noun} {identifier}",
+        because="the cluster does not know it",
+        hint=f"`yopp {noun} list -a` shows those that it knows",
+    )
+
+
+def _no_container(container_id: str) -> YoppError:
     """Where neither the ResourceManager nor a node has a container any more."""
-    if isinstance(error, RefusedError) and error.status != 404:
-        return error
     application_id = str(ContainerId.parse(container_id).application_id)
     return ContainerNotFoundError(
         f"the cluster's nodes do not know {container_id}",

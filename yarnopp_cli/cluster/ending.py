@@ -15,8 +15,7 @@ from ..records.client_protocol import ShutdownClusterRequest
 from ..rpc.blocking import Connection
 from . import cleanup
 from .processes import ProcessId, end_processes, wait_for_end
-from .rundir import Daemon, RunDir
-from .state import forget_cluster, running_configuration
+from .rundir import Daemon, RunDir, forget_cluster, running_configuration
 
 STOP_SECONDS = 30.0
 CALL_SECONDS = 5.0

@@ -35,8 +35,7 @@ from ..rpc.codec import Codec
 from ..rpc.methods import PROXY_METHODS, RM_METHODS
 from ..rpc.plain import MessageError, decode, encode
 from ..rpc.server import RpcServer
-from ..settings.nodemanager import NodeManagerSettings
-from ..settings.resourcemanager import ResourceManagerSettings
+from ..settings.declarations import NodeManagerSettings, ResourceManagerSettings
 from .interceptors import load_chain
 from .upstream import Upstream
 

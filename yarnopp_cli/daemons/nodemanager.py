@@ -44,9 +44,8 @@ from ..nodemanager.reports import DEFAULT_RACK, NodeFacts
 from ..records import container_protocol
 from ..records.ids import NodeId
 from ..rpc.server import RpcServer
+from ..settings.declarations import HardwareSettings, NodeManagerSettings, ResourceManagerSettings, of_node
 from ..settings.loading import Configuration
-from ..settings.nodemanager import HardwareSettings, NodeManagerSettings, of_node
-from ..settings.resourcemanager import ResourceManagerSettings
 from ..views.containers import NodeFacts as ContainerLimitFacts
 from ..web.calls import LocalCalls
 from .amrmproxy import AMRMProxyShell

@@ -6,8 +6,8 @@ import contextlib
 import os
 from typing import Any
 
+from ..settings.declarations import WebSettings
 from ..settings.loading import Configuration
-from ..settings.web import WebSettings
 from ..web.listening import WebListener, listen
 from .process import DaemonProcess
 

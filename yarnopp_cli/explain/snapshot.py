@@ -1,16 +1,16 @@
-"""A node and what is on it at one moment: what every explanation and forecast looks at. Pure."""
+"""A node, and a cluster, at one moment: what every explanation and forecast looks at, and ``yopp top``. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from executor.causes import CauseKind
 from executor.records import ContainerState, ExecutionType, Resource
 
 from ..records.explanation import Holders
-from ..records.reports import ContainerReport, NodeReport, NodeState
+from ..records.reports import ApplicationReport, ClusterInfo, ContainerReport, NodeReport, NodeState
 
 RUNS = (ContainerState.RUNNING, ContainerState.LAUNCHING, ContainerState.PAUSING, ContainerState.KILLING)
 PAUSED = (ContainerState.PAUSED, ContainerState.RESUMING)
@@ -152,3 +152,46 @@ def snapshots(nodes: Iterable[NodeReport], containers: Iterable[ContainerReport]
         else:
             live.setdefault(one.node_id, []).append(one)
     return {one.node_id: NodeSnapshot(one, live.get(one.node_id, ()), finished) for one in nodes}
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """The machine itself. ``cpu_percent`` of all ``cores``; memory in bytes; ``psi_*`` the kernel's pressure
+    stall figures, in percent of the last ten seconds (``some avg10``), -1 where the kernel tells none.
+    """
+
+    cpu_percent: float = 0.0
+    cores: int = 1
+    memory_used: int = 0
+    memory_total: int = 0
+    psi_cpu: float = -1.0
+    psi_memory: float = -1.0
+
+
+@dataclass(frozen=True)
+class Picture:
+    """``taken_at_ms`` is the epoch time that all ages in it are counted to."""
+
+    taken_at_ms: int
+    info: ClusterInfo
+    nodes: tuple[NodeReport, ...] = ()
+    containers: tuple[ContainerReport, ...] = ()
+    applications: tuple[ApplicationReport, ...] = ()
+    host: HostFacts = field(default_factory=HostFacts)
+
+    @cached_property
+    def snapshots(self) -> dict[str, NodeSnapshot]:
+        """Each node by its id, with what is on it."""
+        return snapshots(self.nodes, self.containers)
+
+    def node(self, node_id: str) -> NodeReport | None:
+        """The node of that id."""
+        return next((node for node in self.nodes if node.node_id == node_id), None)
+
+    def container(self, container_id: str) -> ContainerReport | None:
+        """The container of that id."""
+        return next((one for one in self.containers if one.container_id == container_id), None)
+
+    def application(self, application_id: str) -> ApplicationReport | None:
+        """The application of that id."""
+        return next((one for one in self.applications if one.application_id == application_id), None)

@@ -35,7 +35,7 @@ from ..records.client_protocol import (
 from ..records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
 from ..records.requests import ANY, ApplicationSubmissionContext
 from ..rpc.blocking import Connection
-from ..settings.applications import ApplicationSettings
+from ..settings.declarations import ApplicationSettings
 from ..views.text import number_of
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from executor.records import ExecutionType, Resource
 from ..errors import UsageError
 from ..records.client_protocol import KillApplicationRequest
 from ..records.ids import ApplicationAttemptId
-from ..records.mapreduce import TaskAssignment
 from ..records.master_protocol import (
     AllocateRequest,
     AllocateResponse,
@@ -32,6 +31,7 @@ from ..records.requests import (
     ContainerUpdateType,
     ExecutionTypeRequest,
     ResourceRequest,
+    TaskAssignment,
     Token,
     UpdateContainerRequest,
 )

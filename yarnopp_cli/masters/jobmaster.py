@@ -24,10 +24,9 @@ from ..errors import (
 )
 from ..records.container_protocol import StopContainersRequest, UpdateContainersRequest
 from ..records.jobs import JobSpec
-from ..records.mapreduce import TaskAssignment
 from ..records.master_protocol import AllocateResponse, RegisterApplicationMasterResponse
 from ..records.reports import FinalApplicationStatus
-from ..records.requests import Container, ContainerUpdateType, Token, UpdatedContainer
+from ..records.requests import Container, ContainerUpdateType, TaskAssignment, Token, UpdatedContainer
 from . import messages as m
 from .amrmclient import PATIENCE_SECONDS, RETRY_SECONDS, AMRMClient, update_request
 from .messages import ENDED, TaskState

@@ -37,73 +37,52 @@ class ReasonCode(enum.StrEnum):
 
 
 class ReasonKind(enum.StrEnum):
-    """What exactly it is. After each, the fields of ``Reason`` that belong to it beside the amounts."""
+    """What exactly it is. Beside each, the fields of ``Reason`` that belong to it beyond the amounts."""
 
     # Room at a node.
-    #: it needs more than is free; ``by``, ``holders``
-    SHORT = "SHORT"
-    #: guaranteed containers have been promised what a guaranteed one needs; ``where`` the node, ``by``, ``holders``
-    PROMISED = "PROMISED"
-    #: guaranteed containers have been promised all of a node; ``by``
-    NODE_FULL = "NODE_FULL"
-    #: the machine needs what nobody has; ``used`` is what is left to opportunistic containers
-    MACHINE_BUSY = "MACHINE_BUSY"
-    #: others are before it; ``by``
-    BEHIND = "BEHIND"
-    #: nothing is missing
-    NEXT = "NEXT"
+    SHORT = "SHORT"  #: it needs more than is free; ``by``, ``holders``
+    PROMISED = (
+        "PROMISED"  #: guaranteed ones have been promised what it needs of ``where``; ``by``, ``holders``
+    )
+    NODE_FULL = "NODE_FULL"  #: guaranteed containers have been promised all of a node; ``by``
+    MACHINE_BUSY = (
+        "MACHINE_BUSY"  #: the machine needs what nobody has; ``used`` is left to opportunistic containers
+    )
+    BEHIND = "BEHIND"  #: others are before it; ``by``
+    NEXT = "NEXT"  #: nothing is missing
 
     # It is paused.
-    #: by a person; ``detail`` who
-    BY_PERSON = "BY_PERSON"
-    #: to make room for guaranteed containers; ``by``, ``holders``
-    MADE_ROOM = "MADE_ROOM"
-    #: processes outside yopp need the CPU
-    OUTSIDE_CPU = "OUTSIDE_CPU"
-    #: guaranteed containers use the CPU that it had on loan
-    LENT_CPU = "LENT_CPU"
-    #: the machine runs out of memory; ``free`` MB are available, ``needs`` are to stay so
-    MACHINE_MEMORY = "MACHINE_MEMORY"
-    #: others use the memory that it had on loan
-    LENT_MEMORY = "LENT_MEMORY"
+    BY_PERSON = "BY_PERSON"  #: by a person; ``detail`` who
+    MADE_ROOM = "MADE_ROOM"  #: to make room for guaranteed containers; ``by``, ``holders``
+    OUTSIDE_CPU = "OUTSIDE_CPU"  #: processes outside yopp need the CPU
+    LENT_CPU = "LENT_CPU"  #: guaranteed containers use the CPU that it had on loan
+    MACHINE_MEMORY = "MACHINE_MEMORY"  #: the machine runs out of memory; ``needs`` MB are to stay available
+    LENT_MEMORY = "LENT_MEMORY"  #: others use the memory that it had on loan
 
     # A limit; ``used`` of ``limit``.
-    #: of a queue; ``where`` its path
-    QUEUE_MAXIMUM = "QUEUE_MAXIMUM"
-    #: of a user in a queue; ``where``, ``detail`` the user
-    USER_LIMIT = "USER_LIMIT"
-    #: of masters in a queue; ``where``
-    MASTERS_LIMIT = "MASTERS_LIMIT"
+    QUEUE_MAXIMUM = "QUEUE_MAXIMUM"  #: of a queue; ``where`` its path
+    USER_LIMIT = "USER_LIMIT"  #: of a user in a queue; ``where``, ``detail`` the user
+    MASTERS_LIMIT = "MASTERS_LIMIT"  #: of masters in a queue; ``where``
 
     # Nodes' queues; ``by`` are the nodes, ``size`` what is asked for.
-    #: there is neither room nor a place
-    QUEUES_FULL = "QUEUES_FULL"
-    #: their length is 0
-    QUEUES_OFF = "QUEUES_OFF"
-    #: nothing is queued before guaranteed containers that wait
-    QUEUES_CLOSED = "QUEUES_CLOSED"
-    #: a node's own queue is full
-    NODE_QUEUE_FULL = "NODE_QUEUE_FULL"
+    QUEUES_FULL = "QUEUES_FULL"  #: there is neither room nor a place
+    QUEUES_OFF = "QUEUES_OFF"  #: their length is 0
+    QUEUES_CLOSED = "QUEUES_CLOSED"  #: nothing is queued before guaranteed containers that wait
+    NODE_QUEUE_FULL = "NODE_QUEUE_FULL"  #: a node's own queue is full
 
     # No node is one where it may go.
-    #: there is none
-    NO_NODES = "NO_NODES"
-    #: ``detail`` is the label asked for, ``names`` are those that nodes have
-    NO_LABEL = "NO_LABEL"
-    #: ``names`` are on the master's blacklist
-    BLACKLISTED = "BLACKLISTED"
-    #: it may go to ``names`` only; ``by`` are the nodes
-    ELSEWHERE = "ELSEWHERE"
-    #: the place, label or blacklist of the ask excludes the node ``where``
-    EXCLUDED = "EXCLUDED"
+    NO_NODES = "NO_NODES"  #: there is none
+    NO_LABEL = "NO_LABEL"  #: ``detail`` is the label asked for, ``names`` are those that nodes have
+    BLACKLISTED = "BLACKLISTED"  #: ``names`` are on the master's blacklist
+    ELSEWHERE = "ELSEWHERE"  #: it may go to ``names`` only; ``by`` are the nodes
+    EXCLUDED = "EXCLUDED"  #: the place, label or blacklist of the ask excludes the node ``where``
 
     # It never fits; ``size`` is what it needs.
-    #: into the node ``where``, which has ``limit`` in all
-    TOO_BIG_HERE = "TOO_BIG_HERE"
-    #: into any of the nodes ``by``, the largest of which has ``limit``
-    TOO_BIG = "TOO_BIG"
-    #: beside its own master, which holds ``used`` of the ``limit`` of ``where``
-    BESIDE_MASTER = "BESIDE_MASTER"
+    TOO_BIG_HERE = "TOO_BIG_HERE"  #: into the node ``where``, which has ``limit`` in all
+    TOO_BIG = "TOO_BIG"  #: into any of the nodes ``by``, the largest of which has ``limit``
+    BESIDE_MASTER = (
+        "BESIDE_MASTER"  #: beside its own master, which holds ``used`` of the ``limit`` of ``where``
+    )
 
     # The node ``where`` takes nothing new, or does not answer; ``detail`` its health report.
     DRAINING = "DRAINING"
@@ -111,20 +90,14 @@ class ReasonKind(enum.StrEnum):
     EXPIRED = "EXPIRED"
     SHUT_DOWN = "SHUT_DOWN"
     SILENT = "SILENT"
-    #: ``names`` has its state
-    UNUSABLE = "UNUSABLE"
-    #: it has gone, and its containers with it
-    GONE = "GONE"
+    UNUSABLE = "UNUSABLE"  #: ``names`` has its state
+    GONE = "GONE"  #: it has gone, and its containers with it
 
     # Somebody has to act first.
-    #: the master in the client has not registered
-    MASTER_IN_CLIENT = "MASTER_IN_CLIENT"
-    #: the master waits for a container
-    MASTER_WAITS = "MASTER_WAITS"
-    #: the master's container is on ``where`` and has not registered; ``by``
-    MASTER_STARTS = "MASTER_STARTS"
-    #: ``number`` were granted and not started; ``by``
-    NOT_STARTED = "NOT_STARTED"
+    MASTER_IN_CLIENT = "MASTER_IN_CLIENT"  #: the master in the client has not registered
+    MASTER_WAITS = "MASTER_WAITS"  #: the master waits for a container
+    MASTER_STARTS = "MASTER_STARTS"  #: the master's container is on ``where`` and has not registered; ``by``
+    NOT_STARTED = "NOT_STARTED"  #: ``number`` were granted and not started; ``by``
 
 
 _CODES = {

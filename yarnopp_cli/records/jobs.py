@@ -12,8 +12,7 @@ from dataclasses import field, replace
 from executor.light import dataclass
 from executor.records import ExecutionType, Resource
 
-from .mapreduce import MapReduceJob
-from .requests import ANY
+from .requests import ANY, MapReduceJob
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from executor.light import dataclass
 from executor.records import ContainerStatus, Resource
 
-from .mapreduce import TaskAssignment
 from .reports import FinalApplicationStatus, JobSummary, NodeReport
 from .requests import (
     Container,
     ResourceRequest,
+    TaskAssignment,
     Token,
     UpdateContainerError,
     UpdateContainerRequest,

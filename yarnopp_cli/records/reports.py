@@ -6,12 +6,13 @@ Times are epoch milliseconds, 0 for none.
 from __future__ import annotations
 
 import enum
-from dataclasses import field
+from dataclasses import field, replace
 
 from executor.light import dataclass
 from executor.records import (
     ContainerFacts,
     ContainerState,
+    ContainerStatus,
     ExecutionType,
     OpportunisticContainersStatus,
     Resource,
@@ -220,7 +221,7 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True)
 class ContainerReport(ContainerFacts):
-    """A container, as the RM sees it; its node knows a live one better (``views.merging``).
+    """A container, as the RM sees it; its node knows a live one better (``merged``).
 
     ``state`` is None while the RM has granted it and its node has not spoken of it yet. ``allocated_at_ms`` is when the
     RM granted it, ``submitted_at_ms`` when its application was submitted, ``eligible_at_ms`` when its master asked for
@@ -248,6 +249,14 @@ class ContainerReport(ContainerFacts):
         """
         ended = self.finished_at_ms if self.state is ContainerState.DONE else 0
         return max(0, (self.started_at_ms or ended or now_ms) - since_ms) if since_ms else -1
+
+    def merged(self, status: ContainerStatus) -> ContainerReport:
+        """This, with what the node knows better. Texts the node has none of stay the RM's."""
+        facts = status.facts()
+        for name in ("command", "log_directory", "user", "diagnostics"):
+            facts[name] = facts[name] or getattr(self, name)
+        kind, size = status.execution_type, status.resource
+        return replace(self, state=status.state, execution_type=kind, resource=size, **facts)
 
 
 @dataclass(frozen=True, slots=True)

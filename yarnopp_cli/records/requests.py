@@ -1,4 +1,5 @@
-"""What is asked for and what is granted: YARN's resource requests, containers, tokens, launch contexts, updates."""
+"""What is asked for and granted: YARN's resource requests, containers, tokens, launch contexts, updates; what a
+MapReduce job says of its tasks."""
 
 from __future__ import annotations
 
@@ -7,8 +8,6 @@ from dataclasses import field
 
 from executor.light import dataclass
 from executor.records import ExecutionType, Resource
-
-from .mapreduce import MapReduceJob
 
 ANY = "*"
 """The resource name that means any node (``ResourceRequest.ANY``)."""
@@ -145,3 +144,33 @@ class ApplicationSubmissionContext:
     node_label_expression: str = ""
     command_line: str = ""
     map_reduce: MapReduceJob | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobProperty:
+    """A property as the job used it. ``source`` is where its value is from: "-D", "file:line", "default", …"""
+
+    name: str
+    value: str
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MapReduceJob:
+    """A job as submitted. Each map reads one record and writes ``outputs_per_map`` numbers; the reduces read all."""
+
+    maps: int
+    reduces: int = 1
+    outputs_per_map: int = 0
+    map_attempts: int = 1
+    reduce_attempts: int = 1
+    properties: tuple[JobProperty, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAssignment:
+    """A container is for this task, which counts from 0 among the maps or among the reduces."""
+
+    container_id: str
+    index: int
+    is_reduce: bool = False

@@ -7,11 +7,12 @@ call it; each call is an event, and its answer a command.
 
 One step (``machine.py``)
 
-    handle(event, now)   one match over the event: a service changes the books
-    _settle(now)         everything that follows from what it changed, in one order
+    handle(event)   one match over the event: a service changes the books
+    _settle()         everything that follows from what it changed, in one order
     commands             the answers that came of it: now, or in a later step
 
-A handler says what it changed in ``context.changes`` (``Changes`` in ``context.py``), and does nothing about it.
+``RMContext.begin`` sets the moment of the step: all that happens in it happens at ``now``. A handler says what it
+changed in ``changes`` (``Changes`` in ``context.py``), and does nothing about it.
 ``_settle`` reads that, and empties it: masters whose container ended are retried or their application ends, containers
 are allocated where there are asks or room, masters and nodes that have news are answered, clients' waits end. So what
 follows from a change is told at one place and not at each place that makes it.
@@ -28,9 +29,10 @@ Held calls (``entities.Listener``, ``machine/mailbox.py``)
 
 A node's heartbeat and a master's allocate call may wait. They are answered when there is news, when their time is over,
 or when a newer call of the same caller comes. Answers are numbered, and news are repeated until the caller acknowledges
-an answer that had them: so neither a lost connection nor a restarted node loses any.
+an answer that had them: so neither a lost connection nor a restarted node loses any. Clients' calls that wait are in
+``waits.py``.
 
-What is due when (``due.py``)
+What is due when (``DueKind`` in ``context.py``)
 
 Deadlines are a closed set of kinds. Liveness costs nothing where all is well: a deadline that comes looks at the last
 contact and sets itself anew.
@@ -40,8 +42,8 @@ Who gets what (``allocation.py``, ``scheduler/``)
 Guaranteed containers first, by queues (``CapacityScheduler``, ``queues.py``); then opportunistic ones, over the least
 loaded nodes (``yarnopp_cli.allocation``), by users' shares (``opportunistic_shares.py``). Schedulers choose, the ledger
 grants. Who has to give way: containers of queues above their capacity (``preemption.py``), and places in nodes' queues
-of users above their share (``queue_shedding.py``). Whatever is taken back is ended by its node, and its resources are
-free when the node says so.
+of users above their share. Whatever is taken back is ended by its node, and its resources are free when the node says
+so.
 
 Where YARN's classes are
 
@@ -49,7 +51,7 @@ Where YARN's classes are
     ClientRMService                  services/client_rm_service.py
     ResourceTrackerService           services/resource_tracker_service.py
     AdminService                     services/admin_service.py, services/queue_service.py (queues)
-    ActivitiesManager                services/activities.py
+    ActivitiesManager                services/explain_service.py
     RMAppManager                     app_manager.py
     RMAppImpl, RMAppAttemptImpl,
     RMContainerImpl, RMNodeImpl      lives.py (states), entities.py (books), reports.py (as people see them)
@@ -67,7 +69,7 @@ Where YARN's classes are
     RMServerUtils,
     ContainerUpdateContext           container_updates.py
     RMAppLifetimeMonitor,
-    AMLivelinessMonitor, ...         due.py
+    AMLivelinessMonitor, ...         context.py (``DueKind``)
 
 What must hold between all of these is asserted in ``invariants.py``; tests call it after each step.
 """

@@ -21,8 +21,7 @@ from ..records.reports import FinalApplicationStatus, YarnApplicationState
 from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext, ResourceRequest
 from ..records.tracker_protocol import ContainerToStart
 from .container_ledger import ContainerLedger
-from .context import RMContext
-from .due import Due, DueKind
+from .context import Due, DueKind, RMContext
 from .entities import RMApp, RMAppAttempt, RMContainer
 from .lives import AppEvent, AttemptEvent, AttemptState
 from .mapreduce import TaskBook
@@ -43,7 +42,7 @@ class RMAppManager:
     """Carries applications through their tables, and does what each transition entails."""
 
     def __init__(self, context: RMContext, ledger: ContainerLedger) -> None:
-        self._context = context
+        self._rm = context
         self._ledger = ledger
 
     # -- beginnings ------------------------------------------------------------------------------------------
@@ -54,77 +53,74 @@ class RMAppManager:
         submission: ApplicationSubmissionContext,
         user: str,
         connection_id: int,
-        now: float,
         leaf: LeafQueue[RMAppAttempt],
     ) -> RMApp:
         """Take a valid submission in and start its first attempt."""
-        context = self._context
         app_id = str(application_id)
-        limit = context.settings.max_attempts
+        limit = self._rm.settings.max_attempts
         app = RMApp(
             id=app_id,
             number=application_id.id,
             context=replace(submission, application_id=app_id),
             user=user,
-            log_directory=f"{context.identity.log_dir}/{app_id}",
+            log_directory=f"{self._rm.identity.log_dir}/{app_id}",
             max_attempts=min(submission.max_attempts, limit) if submission.max_attempts > 0 else limit,
-            submitted_ms=context.ms(now),
+            submitted_ms=self._rm.now_ms,
             leaf=leaf,
-            counted_until=now,
-            proxy_url=context.proxy_url(app_id),
+            counted_until=self._rm.now,
+            proxy_url=self._rm.proxy_url(app_id),
         )
         if submission.map_reduce is not None:
-            context.task_books[app_id] = TaskBook(submission.map_reduce)
-        context.applications[app_id] = app
-        context.live[app_id] = app
-        context.applications_started += 1
-        context.move(app, AppEvent.SUBMIT, now)
+            self._rm.task_books[app_id] = TaskBook(submission.map_reduce)
+        self._rm.applications[app_id] = app
+        self._rm.live[app_id] = app
+        self._rm.applications_started += 1
+        self._rm.move(app, AppEvent.SUBMIT)
         words = {"name": submission.name, "user": user, "queue": submission.queue}
-        context.history.add(EventKind.APPLICATION_SUBMITTED, app=app_id, words=words)
-        context.move(app, AppEvent.ACCEPT, now)
-        context.history.add(EventKind.APPLICATION_ACCEPTED, app=app_id)
-        self._start_attempt(app, now, connection_id)
+        self._rm.history.add(EventKind.APPLICATION_SUBMITTED, app=app_id, words=words)
+        self._rm.move(app, AppEvent.ACCEPT)
+        self._rm.history.add(EventKind.APPLICATION_ACCEPTED, app=app_id)
+        self._start_attempt(app, connection_id)
         if submission.timeout_ms > 0:
-            context.deadlines.set(Due(DueKind.LIFETIME, app_id), now + submission.timeout_ms / 1000)
+            self._rm.deadlines.set(Due(DueKind.LIFETIME, app_id), self._rm.now + submission.timeout_ms / 1000)
         return app
 
-    def _start_attempt(self, app: RMApp, now: float, connection_id: int = -1) -> RMAppAttempt:
-        context = self._context
+    def _start_attempt(self, app: RMApp, connection_id: int = -1) -> RMAppAttempt:
         record = ApplicationAttemptId(ApplicationId.parse(app.id), len(app.attempts) + 1)
         attempt_id = str(record)
         attempt = RMAppAttempt(
             id=attempt_id,
             record=record,
             app=app,
-            token=sign(context.am_key, AMRM_TOKEN, {"attempt_id": attempt_id}),
+            token=sign(self._rm.am_key, AMRM_TOKEN, {"attempt_id": attempt_id}),
             connection_id=connection_id,
-            last_contact=now,
-            started_ms=context.ms(now),
+            last_contact=self._rm.now,
+            started_ms=self._rm.now_ms,
         )
         app.attempts.append(attempt)
         app.leaf.attempts[attempt_id] = attempt
         words = {"attempt": attempt_id, "master": "client" if app.unmanaged else "container"}
-        context.history.add(EventKind.ATTEMPT_STARTED, app=app.id, words=words)
+        self._rm.history.add(EventKind.ATTEMPT_STARTED, app=app.id, words=words)
         if app.unmanaged:
-            context.move(attempt, AttemptEvent.LAUNCHED, now)
-            self.expect_master(attempt, now)
+            self._rm.move(attempt, AttemptEvent.LAUNCHED)
+            self.expect_master(attempt)
         else:
-            context.move(attempt, AttemptEvent.START, now)
+            self._rm.move(attempt, AttemptEvent.START)
             request = ResourceRequest(
                 1, app.context.am_resource, node_label_expression=app.context.node_label_expression
             )
             table = attempt.guaranteed_asks
-            table.put(request, normalise(app.context.am_resource, context.settings))
+            table.put(request, normalise(app.context.am_resource, self._rm.settings))
             attempt.am_ask = next(iter(table))
-            context.changes.guaranteed = True
+            self._rm.changes.guaranteed = True
         return attempt
 
-    def master_allocated(self, container: RMContainer, now: float) -> None:
+    def master_allocated(self, container: RMContainer) -> None:
         """A master's container was allocated: its node is to start it."""
-        context, attempt, app = self._context, container.attempt, container.app
+        attempt, app = container.attempt, container.app
         attempt.am_ask = None
         attempt.am_container = container
-        context.move(attempt, AttemptEvent.CONTAINER_ALLOCATED, now)
+        self._rm.move(attempt, AttemptEvent.CONTAINER_ALLOCATED)
         container.node.to_start.put(
             container.id,
             ContainerToStart(
@@ -134,69 +130,65 @@ class RMAppManager:
                 user=app.user,
             ),
         )
-        context.news_for_node(container.node)
-        self.expect_master(attempt, now)
+        self._rm.news_for_node(container.node)
+        self.expect_master(attempt)
 
-    def expect_master(self, attempt: RMAppAttempt, now: float) -> None:
+    def expect_master(self, attempt: RMAppAttempt) -> None:
         """From now its master has to be heard of within the expiry interval."""
-        attempt.last_contact = now
-        self._context.deadlines.ensure(
+        attempt.last_contact = self._rm.now
+        self._rm.deadlines.ensure(
             Due(DueKind.MASTER_LIVENESS, attempt.id),
-            now + self._context.settings.am_expiry_interval_ms / 1000,
+            self._rm.now + self._rm.settings.am_expiry_interval_ms / 1000,
         )
 
-    def registered(self, attempt: RMAppAttempt, now: float) -> None:
+    def registered(self, attempt: RMAppAttempt) -> None:
         """Its master is there."""
-        context, app = self._context, attempt.app
-        context.move(attempt, AttemptEvent.REGISTERED, now)
-        context.move(app, AppEvent.ATTEMPT_REGISTERED, now)
-        context.history.add(EventKind.APPLICATION_RUNNING, app=app.id, words={"attempt": attempt.id})
+        app = attempt.app
+        self._rm.move(attempt, AttemptEvent.REGISTERED)
+        self._rm.move(app, AppEvent.ATTEMPT_REGISTERED)
+        self._rm.history.add(EventKind.APPLICATION_RUNNING, app=app.id, words={"attempt": attempt.id})
         if not app.started_ms:
-            app.started_ms = context.ms(now)
+            app.started_ms = self._rm.now_ms
 
     # -- ends ------------------------------------------------------------------------------------------------
 
-    def unregistered(
-        self, attempt: RMAppAttempt, request: FinishApplicationMasterRequest, now: float
-    ) -> None:
+    def unregistered(self, attempt: RMAppAttempt, request: FinishApplicationMasterRequest) -> None:
         """Its master says that the job has ended."""
         app = attempt.app
-        self._leave(attempt, AttemptEvent.UNREGISTERED, request.diagnostics, now)
+        self._leave(attempt, AttemptEvent.UNREGISTERED, request.diagnostics)
         app.tracking_url = request.tracking_url
         if request.summary is not None:
             app.summary = request.summary
-        self._end(app, AppEvent.ATTEMPT_UNREGISTERED, request.final_status, request.diagnostics, now)
+        self._end(app, AppEvent.ATTEMPT_UNREGISTERED, request.final_status, request.diagnostics)
 
-    def kill(self, app: RMApp, diagnostics: str, now: float) -> None:
+    def kill(self, app: RMApp, diagnostics: str) -> None:
         """Somebody wants it ended. Does nothing to one that has ended."""
         if app.ended:
             return
-        self._leave(app.attempt, AttemptEvent.KILL, diagnostics, now)
-        self._end(app, AppEvent.KILL, FinalApplicationStatus.KILLED, diagnostics, now)
+        self._leave(app.attempt, AttemptEvent.KILL, diagnostics)
+        self._end(app, AppEvent.KILL, FinalApplicationStatus.KILLED, diagnostics)
 
-    def fail_attempt(
-        self, attempt: RMAppAttempt, diagnostics: str, now: float, *, counted: bool = True
-    ) -> None:
+    def fail_attempt(self, attempt: RMAppAttempt, diagnostics: str, *, counted: bool = True) -> None:
         """An attempt has failed; ``counted`` if it is the master's own fault.
 
         Another follows if any is left.
         """
         app = attempt.app
-        self._leave(attempt, AttemptEvent.FAIL, diagnostics, now)
+        self._leave(attempt, AttemptEvent.FAIL, diagnostics)
         if counted:
             app.failures += 1
         if app.unmanaged or app.failures >= app.max_attempts:
             if not app.unmanaged:
                 times = "once" if app.failures == 1 else f"{app.failures} times"
                 diagnostics = f"Application {app.id} failed {times} due to {diagnostics}"
-            self._end(app, AppEvent.ATTEMPT_FAILED, FinalApplicationStatus.FAILED, diagnostics, now)
+            self._end(app, AppEvent.ATTEMPT_FAILED, FinalApplicationStatus.FAILED, diagnostics)
             return
-        self._silence(attempt, now)
-        self._context.move(app, AppEvent.ATTEMPT_RETRIED, now)
-        following = self._start_attempt(app, now)
+        self._silence(attempt)
+        self._rm.move(app, AppEvent.ATTEMPT_RETRIED)
+        following = self._start_attempt(app)
         for container in list(attempt.containers.values()):
             if container.is_am or not app.context.keep_containers_across_attempts:
-                self._end_container(container, now)
+                self._end_container(container)
             else:
                 del attempt.containers[container.id]
                 container.attempt = following
@@ -206,16 +198,16 @@ class RMAppManager:
                 following.completed.put(status.container_id, status)
         attempt.forget_news()
 
-    def refuse(self, app: RMApp, diagnostics: str, now: float) -> None:
+    def refuse(self, app: RMApp, diagnostics: str) -> None:
         """Its master can never run: another attempt would fare no better."""
-        self._leave(app.attempt, AttemptEvent.FAIL, diagnostics, now)
-        self._end(app, AppEvent.ATTEMPT_FAILED, FinalApplicationStatus.FAILED, diagnostics, now)
+        self._leave(app.attempt, AttemptEvent.FAIL, diagnostics)
+        self._end(app, AppEvent.ATTEMPT_FAILED, FinalApplicationStatus.FAILED, diagnostics)
 
-    def master_ended(self, container: RMContainer, now: float) -> None:
+    def master_ended(self, container: RMContainer) -> None:
         """A master's container has ended: as it should, or before its time."""
         attempt, app, status = container.attempt, container.app, container.status
         if app.finishing and attempt is app.attempt:
-            self.finalise(app, now)
+            self.finalise(app)
         elif not attempt.ended and status is not None:
             exit_status = status.exit_status
             name = exit_status_name(exit_status)
@@ -223,90 +215,88 @@ class RMAppManager:
             text = f"AM Container for {attempt.id} exited with exitCode: {named}"
             if status.diagnostics:
                 text = f"{text}. {status.diagnostics}"
-            self.fail_attempt(attempt, text, now, counted=exit_status not in _NOT_THE_MASTERS_FAULT)
+            self.fail_attempt(attempt, text, counted=exit_status not in _NOT_THE_MASTERS_FAULT)
 
-    def finalise(self, app: RMApp, now: float) -> None:
+    def finalise(self, app: RMApp) -> None:
         """The master's container has ended after its master, or its grace has passed: nothing is left."""
         if not app.finishing:
             return
         app.finishing = False
-        context, attempt = self._context, app.attempt
-        context.move(attempt, AttemptEvent.ENDED, now)
-        attempt.finished_ms = context.ms(now)
-        context.deadlines.clear(Due(DueKind.FINISHING, app.id))
-        self._clean_up(app, now, spare_master=False)
+        attempt = app.attempt
+        self._rm.move(attempt, AttemptEvent.ENDED)
+        attempt.finished_ms = self._rm.now_ms
+        self._rm.deadlines.clear(Due(DueKind.FINISHING, app.id))
+        self._clean_up(app, spare_master=False)
         self._retire(app)
 
-    def timed_out(self, application_id: str, now: float) -> None:
+    def timed_out(self, application_id: str) -> None:
         """An application has lived as long as it may."""
-        if (app := self._context.live.get(application_id)) is not None:
-            self.kill(app, f"Application timed out after {app.context.timeout_ms} ms.", now)
+        if (app := self._rm.live.get(application_id)) is not None:
+            self.kill(app, f"Application timed out after {app.context.timeout_ms} ms.")
 
-    def finished_too_slowly(self, application_id: str, now: float) -> None:
+    def finished_too_slowly(self, application_id: str) -> None:
         """A master that has unregistered had its time to end."""
-        if (app := self._context.live.get(application_id)) is not None:
-            self.finalise(app, now)
+        if (app := self._rm.live.get(application_id)) is not None:
+            self.finalise(app)
 
-    def _leave(self, attempt: RMAppAttempt, event: AttemptEvent, diagnostics: str, now: float) -> None:
+    def _leave(self, attempt: RMAppAttempt, event: AttemptEvent, diagnostics: str) -> None:
         """An attempt stops running, for that reason."""
-        self._context.move(attempt, event, now)
+        self._rm.move(attempt, event)
         attempt.diagnostics = diagnostics
 
-    def _end(
-        self, app: RMApp, event: AppEvent, status: FinalApplicationStatus, diagnostics: str, now: float
-    ) -> None:
-        context, attempt = self._context, app.attempt
-        context.move(app, event, now)
+    def _end(self, app: RMApp, event: AppEvent, status: FinalApplicationStatus, diagnostics: str) -> None:
+        attempt = app.attempt
+        self._rm.move(app, event)
         app.final_status = status
         app.diagnostics = diagnostics
-        app.finished_ms = context.ms(now)
+        app.finished_ms = self._rm.now_ms
         words = {"state": app.state.value, "finalStatus": status.value}
-        context.history.add(_ENDS[app.state], app=app.id, why=diagnostics, words=words)
+        self._rm.history.add(_ENDS[app.state], app=app.id, why=diagnostics, words=words)
         if event is AppEvent.ATTEMPT_UNREGISTERED and status is not FinalApplicationStatus.KILLED:
             app.progress = 1.0  # all that it had to do has been done, well or not
-        context.deadlines.clear(Due(DueKind.LIFETIME, app.id))
-        self._silence(attempt, now)
+        self._rm.deadlines.clear(Due(DueKind.LIFETIME, app.id))
+        self._silence(attempt)
         attempt.forget_news()
         master = attempt.am_container
         app.finishing = attempt.state is AttemptState.FINISHING and (
-            master is not None and master.id in context.live_containers
+            master is not None and master.id in self._rm.live_containers
         )
         if attempt.state is AttemptState.FINISHING and not app.finishing:
-            context.move(attempt, AttemptEvent.ENDED, now)
-        self._clean_up(app, now, spare_master=app.finishing)
+            self._rm.move(attempt, AttemptEvent.ENDED)
+        self._clean_up(app, spare_master=app.finishing)
         if app.finishing:
-            context.deadlines.set(Due(DueKind.FINISHING, app.id), now + FINISHING_GRACE)
+            self._rm.deadlines.set(Due(DueKind.FINISHING, app.id), self._rm.now + FINISHING_GRACE)
         else:
             self._retire(app)
 
-    def _silence(self, attempt: RMAppAttempt, now: float) -> None:
+    def _silence(self, attempt: RMAppAttempt) -> None:
         """Nothing is asked for, told to or expected of this attempt any more."""
-        context = self._context
-        attempt.finished_ms = context.ms(now)
+        attempt.finished_ms = self._rm.now_ms
         words = {"attempt": attempt.id, "state": attempt.state.value}
-        context.history.add(EventKind.ATTEMPT_ENDED, app=attempt.app.id, why=attempt.diagnostics, words=words)
+        self._rm.history.add(
+            EventKind.ATTEMPT_ENDED, app=attempt.app.id, why=attempt.diagnostics, words=words
+        )
         attempt.guaranteed_asks.clear()
         attempt.opportunistic_asks.clear()
         attempt.updates.clear()
         attempt.am_ask = None
         attempt.app.leaf.attempts.pop(attempt.id, None)
-        context.changes.guaranteed = True
-        context.opportunistic_waiting.pop(attempt.id, None)
-        context.changes.attempts.pop(attempt.id, None)
-        context.deadlines.clear(Due(DueKind.MASTER_LIVENESS, attempt.id))
-        context.deadlines.clear(Due(DueKind.HELD_ALLOCATE, attempt.id))
-        context.deadlines.clear(Due(DueKind.CLIENT_GONE, attempt.app.id))
+        self._rm.changes.guaranteed = True
+        self._rm.opportunistic_waiting.pop(attempt.id, None)
+        self._rm.changes.attempts.pop(attempt.id, None)
+        self._rm.deadlines.clear(Due(DueKind.MASTER_LIVENESS, attempt.id))
+        self._rm.deadlines.clear(Due(DueKind.HELD_ALLOCATE, attempt.id))
+        self._rm.deadlines.clear(Due(DueKind.CLIENT_GONE, attempt.app.id))
         if attempt.held is not None:
             # A master that has unregistered knows that it is to end.
             command = "" if attempt.state is AttemptState.FINISHING else AM_SHUTDOWN
-            context.reply_to_master(attempt.held, AllocateResponse(attempt.response_id, command=command))
+            self._rm.reply_to_master(attempt.held, AllocateResponse(attempt.response_id, command=command))
             attempt.held = None
 
-    def _clean_up(self, app: RMApp, now: float, *, spare_master: bool) -> None:
+    def _clean_up(self, app: RMApp, *, spare_master: bool) -> None:
         """End all that runs of an ended application; with ``spare_master`` leave its master's container
         alone.
         """
-        context = self._context
         spared = app.attempt.am_container if spare_master else None
         master_node = spared.node if spared else None
         for container in list(app.containers()):
@@ -315,29 +305,28 @@ class RMAppManager:
             if container.status is None:
                 reason = ContainerExitStatus.KILLED_AFTER_APP_COMPLETION
                 cause = Cause(CauseKind.APPLICATION_ENDED)
-                self._ledger.abort(container, now, cause, "The application has ended", reason)
+                self._ledger.abort(container, cause, "The application has ended", reason)
             elif container.node is master_node:
-                self._end_container(container, now)
+                self._end_container(container)
         for node_id in sorted(app.nodes):
-            node = context.nodes.get(node_id)
+            node = self._rm.nodes.get(node_id)
             if node is not None and node is not master_node:
                 node.applications_to_cleanup.put_new(app.id, app.id)
-                context.news_for_node(node)
+                self._rm.news_for_node(node)
 
-    def _end_container(self, container: RMContainer, now: float) -> None:
+    def _end_container(self, container: RMContainer) -> None:
         """End one container at the RM's own wish."""
         cause = Cause(CauseKind.RESOURCEMANAGER)
-        self._ledger.end_at_node(container, now, cause, "Ended by the ResourceManager")
+        self._ledger.end_at_node(container, cause, "Ended by the ResourceManager")
 
     def _retire(self, app: RMApp) -> None:
         """Move an application to the history, and the oldest out of it."""
-        context = self._context
-        context.live.pop(app.id, None)
-        context.completed.append(app.id)
-        context.retired[app.id] = app
-        while len(context.completed) > context.settings.max_completed_applications:
-            context.applications.pop(context.completed.popleft(), None)
-        context.changes.awaited = True
+        self._rm.live.pop(app.id, None)
+        self._rm.completed.append(app.id)
+        self._rm.retired[app.id] = app
+        while len(self._rm.completed) > self._rm.settings.max_completed_applications:
+            self._rm.applications.pop(self._rm.completed.popleft(), None)
+        self._rm.changes.awaited = True
 
 
 def _master_launch_context(attempt: RMAppAttempt) -> ContainerLaunchContext:

@@ -25,8 +25,7 @@ from ..machine.tokens import CONTAINER_TOKEN, container_token
 from ..records.ids import ContainerId
 from ..records.requests import Token
 from ..records.tracker_protocol import ContainerToUpdate
-from .context import RMContext
-from .due import Due, DueKind
+from .context import Due, DueKind, RMContext
 from .entities import RMAppAttempt, RMContainer, RMNode
 from .lives import CONTAINERS, AttemptEvent, AttemptState, ContainerEvent, Phase
 from .metrics import PerSecond
@@ -67,7 +66,7 @@ class ContainerLedger:
     """Writes to the books of all containers. ``assigned`` counts those of the last second."""
 
     def __init__(self, context: RMContext) -> None:
-        self._context = context
+        self._rm = context
         self.assigned = PerSecond()
         self._sequence = 0
 
@@ -77,7 +76,6 @@ class ContainerLedger:
         ask: Ask,
         node: RMNode,
         execution_type: ExecutionType,
-        now: float,
         claim: Claim | None = None,
     ) -> RMContainer:
         """Allocate one container of ``ask`` on ``node``; its token is good until it expires unclaimed."""
@@ -92,7 +90,6 @@ class ContainerLedger:
                 ask.resource,
                 execution_type,
                 ask.key,
-                now,
                 asked_type=asked_type,
                 counted=asked_type is ExecutionType.OPPORTUNISTIC,
                 is_am=is_am,
@@ -101,7 +98,6 @@ class ContainerLedger:
                 eligible_ms=max(ask.waiting_since_ms if ask.is_aged else ask.asked_ms, submitted_ms),
             ),
             claim,
-            now,
             "for its application's master" if is_am else "",
         )
 
@@ -113,10 +109,9 @@ class ContainerLedger:
         resource: Resource,
         ask_key: AskKey,
         claim: Claim | None,
-        now: float,
     ) -> RMContainer:
         """Take in an opportunistic container that a DistributedScheduler allocated on ``node``."""
-        self._context.metrics.adopted()
+        self._rm.metrics.adopted()
         container = self._new(
             container_id,
             attempt,
@@ -124,11 +119,10 @@ class ContainerLedger:
             resource,
             ExecutionType.OPPORTUNISTIC,
             ask_key,
-            now,
             counted=True,
-            eligible_ms=self._context.ms(now),
+            eligible_ms=self._rm.now_ms,
         )
-        return self._take(container, claim, now, "by its node's DistributedScheduler")
+        return self._take(container, claim, "by its node's DistributedScheduler")
 
     def _new(
         self,
@@ -138,7 +132,6 @@ class ContainerLedger:
         resource: Resource,
         execution_type: ExecutionType,
         ask_key: AskKey,
-        now: float,
         **more: Any,
     ) -> RMContainer:
         """A container that answers an ask, with its token, which is good until it expires unclaimed."""
@@ -154,19 +147,19 @@ class ContainerLedger:
             allocation_request_id=ask_key[1],
             token=_NO_TOKEN,
             ask_key=ask_key,
-            allocated_at=now,
+            allocated_ms=self._rm.now_ms,
             sequence=self._sequence,
             **more,
         )
-        container.token = self.token_for(container, now)
+        container.token = self.token_for(container)
         return container
 
-    def _take(self, container: RMContainer, claim: Claim | None, now: float, why: str) -> RMContainer:
+    def _take(self, container: RMContainer, claim: Claim | None, why: str) -> RMContainer:
         """Enter a new container into every book. Its node has to speak of it before it expires."""
-        context, app, node = self._context, container.app, container.node
+        app, node = container.app, container.node
         container_id, execution_type = container.id, container.execution_type
-        self.assigned.count(now)
-        context.live_containers[container_id] = container
+        self.assigned.count(self._rm.now)
+        self._rm.live_containers[container_id] = container
         container.attempt.containers[container_id] = container
         node.take(container)
         app.nodes.add(node.node_id)
@@ -174,10 +167,10 @@ class ContainerLedger:
         self._charge(container, 1)
         if execution_type is ExecutionType.OPPORTUNISTIC and claim is not None:
             node.load.claim(container_id, claim, container.resource)
-        context.monitor.refresh(node.load)
+        self._rm.monitor.refresh(node.load)
         if not container.is_am:
             app.count_granted(execution_type)
-        context.history.allocated(
+        self._rm.history.allocated(
             container_id,
             app.id,
             node.node_id,
@@ -187,14 +180,15 @@ class ContainerLedger:
             submitted_ms=app.submitted_ms,
             eligible_ms=container.eligible_ms,
         )
-        context.deadlines.set(Due(DueKind.UNCLAIMED, container_id), now + context.allocation_expiry)
+        self._rm.deadlines.set(
+            Due(DueKind.UNCLAIMED, container_id), self._rm.now + self._rm.allocation_expiry
+        )
         return container
 
-    def token_for(self, container: RMContainer, now: float) -> Token:
+    def token_for(self, container: RMContainer) -> Token:
         """The signed facts of a container, as its node is to enforce them."""
-        context = self._context
         return container_token(
-            context.container_key,
+            self._rm.container_key,
             container_id=container.id,
             node_id=container.node.node_id,
             attempt_id=container.attempt.id,
@@ -205,35 +199,35 @@ class ContainerLedger:
             priority=container.priority,
             version=container.version,
             waiting_since_ms=container.waiting_since_ms,
-            expires_ms=context.ms(now + context.allocation_expiry),
+            expires_ms=self._rm.ms(self._rm.now + self._rm.allocation_expiry),
         )
 
-    def observe(self, container: RMContainer, status: ContainerStatus, now: float) -> None:
+    def observe(self, container: RMContainer, status: ContainerStatus) -> None:
         """Its node speaks of a container that has not ended."""
         if container.status is None:
             self._claimed(container)
             if container.delivers and status.version < container.version:
                 self.deliver_update(container)  # it was started by a token older than the update
-        self._context.history.observed(container.app.id, container.node.node_id, container.status, status)
+        self._rm.history.observed(container.app.id, container.node.node_id, container.status, status)
         container.status = status
-        self._move(container, _TOLD[status.state], now)
+        self._move(container, _TOLD[status.state])
         attempt = container.attempt
         if container.is_am:
             if container.phase is Phase.RUNNING and attempt.state is AttemptState.ALLOCATED:
-                self._context.move(attempt, AttemptEvent.LAUNCHED, now)
+                self._rm.move(attempt, AttemptEvent.LAUNCHED)
             return
         if status.state is ContainerState.SCHEDULED:
             if not container.started_told:
                 attempt.queued.put_new(container.id, container.id)
-                self._context.news_for_master(attempt)
+                self._rm.news_for_master(attempt)
         elif status.state is not ContainerState.LAUNCHING and not container.started_told:
             container.started_told = True
             attempt.started.put(container.id, container.id)
-            self._context.news_for_master(attempt)
+            self._rm.news_for_master(attempt)
 
-    def complete(self, container: RMContainer, status: ContainerStatus, now: float) -> None:
+    def complete(self, container: RMContainer, status: ContainerStatus) -> None:
         """A container has ended: everything it had is given back, its master is told."""
-        context, app, attempt, node = self._context, container.app, container.attempt, container.node
+        app, attempt, node = container.app, container.attempt, container.node
         if container.ended_for is not None and status.exit_status in _ENDED_BY_US:
             status = replace(status, cause=container.ended_for)
         if container.released:
@@ -249,44 +243,43 @@ class ContainerLedger:
             )
         if container.status is None:
             self._claimed(container)
-        context.deadlines.clear(Due(DueKind.UNENDED, container.id))
+        self._rm.deadlines.clear(Due(DueKind.UNENDED, container.id))
         if container.phase in _NOT_SEEN_RUNNING and status.started_at_ms > 0:
             # It began and ended between two heartbeats.
             seconds = (status.finished_at_ms - status.started_at_ms) / 1000
             app.add_seconds(container.resource, seconds)
-        context.history.ended(app.id, node.node_id, container.status, status)
+        self._rm.history.ended(app.id, node.node_id, container.status, status)
         container.status = status
-        container.finished_ms = context.ms(now)
-        if (tasks := context.task_books.get(app.id)) is not None:
-            tasks.ended(container, context.identity.wall_offset)
-        self._move(container, _ended_as(container, status), now)
+        container.finished_ms = self._rm.now_ms
+        if (tasks := self._rm.task_books.get(app.id)) is not None:
+            tasks.ended(container)
+        self._move(container, _ended_as(container, status))
         if container.phase is Phase.PREEMPTED:
             ran = status.finished_at_ms - status.started_at_ms if status.started_at_ms > 0 else 0
             app.count_preempted(container, ran / 1000)
             app.shed += status.was_shed
         self._charge(container, -1)
         if container.counted:
-            context.metrics.ended()
-        del context.live_containers[container.id], attempt.containers[container.id]
+            self._rm.metrics.ended()
+        del self._rm.live_containers[container.id], attempt.containers[container.id]
         node.give_back(container)
         node.to_start.drop(container.id)
-        context.monitor.refresh(node.load)
+        self._rm.monitor.refresh(node.load)
         attempt.updates.pop(container.id, None)
-        context.changes.guaranteed = True
-        finished = context.finished_containers
+        self._rm.changes.guaranteed = True
+        finished = self._rm.finished_containers
         finished[container.id] = container
-        while len(finished) > context.settings.max_retained_containers:
+        while len(finished) > self._rm.settings.max_retained_containers:
             finished.popitem(last=False)
         if container.is_am:
-            context.changes.masters_ended.append(container)
+            self._rm.changes.masters_ended.append(container)
         elif not attempt.ended:
             attempt.completed.put(container.id, status)
-            context.news_for_master(attempt)
+            self._rm.news_for_master(attempt)
 
     def abort(
         self,
         container: RMContainer,
-        now: float,
         cause: Cause,
         diagnostics: str,
         exit_status: ContainerExitStatus = ContainerExitStatus.ABORTED,
@@ -308,60 +301,57 @@ class ContainerLedger:
             exit_status=int(exit_status),
             diagnostics=diagnostics,
             cause=cause,
-            finished_at_ms=self._context.ms(now),
+            finished_at_ms=self._rm.now_ms,
         )
-        self.complete(container, status, now)
+        self.complete(container, status)
 
-    def end_at_node(self, container: RMContainer, now: float, cause: Cause, diagnostics: str) -> None:
+    def end_at_node(self, container: RMContainer, cause: Cause, diagnostics: str) -> None:
         """Have the node end a container; what it never spoke of has ended at once.
 
         The node's word is awaited, since until then its resources are not free; but not for ever.
         """
-        context = self._context
         container.ended_for = cause
         container.node.to_cleanup.put_new(container.id, container.id)
-        context.news_for_node(container.node)
+        self._rm.news_for_node(container.node)
         if container.status is None:
-            self.abort(container, now, cause, diagnostics)
+            self.abort(container, cause, diagnostics)
         else:
-            context.deadlines.set(Due(DueKind.UNENDED, container.id), now + ENDING_PATIENCE)
+            self._rm.deadlines.set(Due(DueKind.UNENDED, container.id), self._rm.now + ENDING_PATIENCE)
 
-    def unclaimed(self, container_id: str, now: float) -> None:
+    def unclaimed(self, container_id: str) -> None:
         """A container that was allocated was never started at its node."""
-        container = self._context.live_containers.get(container_id)
+        container = self._rm.live_containers.get(container_id)
         if container is not None and container.status is None:
-            self.end_at_node(container, now, Cause(CauseKind.EXPIRED), EXPIRED)
+            self.end_at_node(container, Cause(CauseKind.EXPIRED), EXPIRED)
 
-    def unended(self, container_id: str, now: float) -> None:
+    def unended(self, container_id: str) -> None:
         """A container that was to end at its node was never said to have ended."""
-        if (container := self._context.live_containers.get(container_id)) is not None:
+        if (container := self._rm.live_containers.get(container_id)) is not None:
             cause = container.ended_for or Cause(CauseKind.RESOURCEMANAGER)
-            self.abort(container, now, cause, "Its node did not tell of its end")
+            self.abort(container, cause, "Its node did not tell of its end")
 
-    def retype(
-        self, container: RMContainer, execution_type: ExecutionType, resource: Resource, now: float
-    ) -> None:
+    def retype(self, container: RMContainer, execution_type: ExecutionType, resource: Resource) -> None:
         """Give a container another type or size, one version up."""
-        context, app, node = self._context, container.app, container.node
+        app, node = container.app, container.node
         was = (container.execution_type, container.resource)
-        context.history.changed(container.id, app.id, node.node_id, was, (execution_type, resource))
+        self._rm.history.changed(container.id, app.id, node.node_id, was, (execution_type, resource))
         if execution_type is ExecutionType.GUARANTEED and was[0] is not execution_type:
-            container.promoted_ms = context.history.now_ms
+            container.promoted_ms = self._rm.history.now_ms
             app.promoted_total += 1
         running = container.phase is Phase.RUNNING
         if running:
-            app.change_running(container, now, -1)
+            app.change_running(container, self._rm.now, -1)
         self._charge(container, -1)
         node.give_back(container)
         container.execution_type, container.resource = execution_type, resource
         container.version += 1
-        container.token = self.token_for(container, now)
+        container.token = self.token_for(container)
         self._charge(container, 1)
         node.take(container)
         if running:
-            app.change_running(container, now, 1)
-        context.monitor.refresh(node.load)
-        context.changes.guaranteed = True
+            app.change_running(container, self._rm.now, 1)
+        self._rm.monitor.refresh(node.load)
+        self._rm.changes.guaranteed = True
 
     def deliver_update(self, container: RMContainer) -> None:
         """Tell its node what the container has become, instead of leaving that to its master."""
@@ -374,32 +364,32 @@ class ContainerLedger:
             container.token,
         )
         container.node.to_update.put(container.id, update)
-        self._context.news_for_node(container.node)
+        self._rm.news_for_node(container.node)
 
     def _claimed(self, container: RMContainer) -> None:
         """The node knows of it (or it ended unclaimed): it does not expire, and reports count it now."""
-        self._context.deadlines.clear(Due(DueKind.UNCLAIMED, container.id))
+        self._rm.deadlines.clear(Due(DueKind.UNCLAIMED, container.id))
         container.node.load.release_claim(container.id)
         container.node.to_start.drop(container.id)
 
-    def _move(self, container: RMContainer, event: ContainerEvent, now: float) -> None:
+    def _move(self, container: RMContainer, event: ContainerEvent) -> None:
         """Its node told ``event`` of it, or it has ended. What a node tells again is no transition."""
         was = container.phase
         if CONTAINERS.rows[was].get(event) is was:
             return
-        self._context.move(container, event, now)
+        self._rm.move(container, event)
         if Phase.PAUSED in (was, container.phase) and not container.attempt.ended:
-            self._context.news_for_master(container.attempt)  # its master counts them
+            self._rm.news_for_master(container.attempt)  # its master counts them
 
     def _charge(self, container: RMContainer, sign: int) -> None:
         """What it has is its queue's and application's (1), or is theirs no more (-1)."""
         app, resource = container.app, container.resource
         if container.execution_type is ExecutionType.GUARANTEED:
             app.guaranteed = app.guaranteed + resource if sign > 0 else app.guaranteed - resource
-            self._context.scheduler.change_used(app, resource, sign, master=container.is_am)
+            self._rm.scheduler.change_used(app, resource, sign, master=container.is_am)
         else:
             app.opportunistic_live += sign
-            self._context.shares.change(app, resource, sign)
+            self._rm.shares.change(app, resource, sign)
 
 
 _NO_TOKEN = Token(CONTAINER_TOKEN, "{}", "")

@@ -50,11 +50,11 @@ class ContainerUpdates:
     """Takes update requests in, refuses wrong ones with YARN's words, carries the others out."""
 
     def __init__(self, context: RMContext, ledger: ContainerLedger) -> None:
-        self._context = context
+        self._rm = context
         self._ledger = ledger
         self._refused = 0
 
-    def request(self, attempt: RMAppAttempt, requests: Iterable[UpdateContainerRequest], now: float) -> None:
+    def request(self, attempt: RMAppAttempt, requests: Iterable[UpdateContainerRequest]) -> None:
         """Take the updates of one allocate call in: promotions, increases, demotions, decreases."""
         accepted: list[tuple[UpdateContainerRequest, PendingUpdate]] = []
         seen: set[str] = set()
@@ -72,19 +72,19 @@ class ContainerUpdates:
                 ContainerUpdateType.DECREASE_RESOURCE,
             ):
                 attempt.updates.pop(request.container_id, None)
-                self._carry_out(update, now)
+                self._carry_out(update)
             else:
                 attempt.updates[request.container_id] = update
-                self._context.changes.guaranteed = True
+                self._rm.changes.guaranteed = True
 
-    def change(self, request: ChangeContainerRequest, now: float) -> ChangeContainerResponse:
+    def change(self, request: ChangeContainerRequest) -> ChangeContainerResponse:
         """A person's update: the same rules, an error instead of a refusal, and the RM delivers it.
 
         Its master is told as of its own updates. Raises InvalidStateError, ContainerNotFoundError.
         """
-        context, wish = self._context, request.update
-        container = context.container(wish.container_id)
-        if container.id not in context.live_containers:
+        wish = request.update
+        container = self._rm.container(wish.container_id)
+        if container.id not in self._rm.live_containers:
             raise InvalidStateError(
                 f"{INVALID_CONTAINER_ID}: container {container.id} is not updated",
                 because="it has ended",
@@ -108,25 +108,25 @@ class ContainerUpdates:
             update = replace(update, by_person=True)
             attempt.updates.pop(container.id, None)
             if self._has_room(update):
-                self._carry_out(update, now)
+                self._carry_out(update)
             else:
                 pending = True
                 attempt.updates[container.id] = update
-                context.changes.guaranteed = True
+                self._rm.changes.guaranteed = True
         return ChangeContainerResponse(
-            container_report(container, context.identity.wall_offset),
+            container_report(container),
             version=container.version + 1 if pending else container.version,
             pending=pending,
         )
 
     def _has_room(self, update: PendingUpdate) -> bool:
         """Whether an update may be made now. With the plain beat, only when its node has just spoken."""
-        node, context = update.container.node, self._context
+        node = update.container.node
         gives_back = update.needs() == Resource()
-        spoke = context.heartbeat_wait or node.node_id in context.changes.beating
+        spoke = self._rm.heartbeat_wait or node.node_id in self._rm.changes.beating
         if gives_back or not node.usable:
             return node.usable
-        refused = context.scheduler.refuses(update.container.app, update.needs())
+        refused = self._rm.scheduler.refuses(update.container.app, update.needs())
         return spoke and node.fits_guaranteed(update.needs()) and not refused
 
     def _node_has_room(self, update: PendingUpdate) -> bool:
@@ -141,22 +141,22 @@ class ContainerUpdates:
             return True
         return container.node.load.fits_free(growth)
 
-    def grant(self, now: float, nodes: Iterable[RMNode] | None = None) -> None:
+    def grant(self, nodes: Iterable[RMNode] | None = None) -> None:
         """Carry out every pending update whose node has room now, the oldest of each attempt first.
 
         ``nodes`` are those that may be looked at, all by default.
         """
         among = None if nodes is None else {node.node_id for node in nodes}
-        for app in self._context.live.values():
+        for app in self._rm.live.values():
             attempt = app.attempt
             for update in list(attempt.updates.values()):
                 node = update.container.node
                 if among is not None and node.node_id not in among:
                     continue
-                refused = self._context.scheduler.refuses(app, update.needs())
+                refused = self._rm.scheduler.refuses(app, update.needs())
                 if node.usable and node.fits_guaranteed(update.needs()) and not refused:
                     del attempt.updates[update.container.id]
-                    self._carry_out(update, now)
+                    self._carry_out(update)
 
     def _fault(self, attempt: RMAppAttempt, request: UpdateContainerRequest, seen: set[str]) -> str:
         """YARN's word for what is wrong with a request, in YARN's order of checking; "" for nothing."""
@@ -175,7 +175,7 @@ class ContainerUpdates:
             if pending is not None and target is ExecutionType.GUARANTEED:
                 return UPDATE_OUTSTANDING_ERROR
             return ""
-        settings = self._context.settings
+        settings = self._rm.settings
         maximum = Resource(settings.maximum_allocation_mb, settings.maximum_allocation_vcores)
         size = request.capability
         if size is None or size.memory < 0 or size.vcores < 0 or not size.fits_in(maximum):
@@ -192,7 +192,7 @@ class ContainerUpdates:
         target = _TARGETS.get(request.update_type, container.execution_type)
         resource = container.resource
         if request.capability is not None and request.update_type not in _TARGETS:
-            resource = normalise(request.capability, self._context.settings)
+            resource = normalise(request.capability, self._rm.settings)
         if target is container.execution_type and resource == container.resource:
             return None
         return PendingUpdate(container, request.update_type, target, resource)
@@ -204,15 +204,15 @@ class ContainerUpdates:
             str(self._refused),
             UpdateContainerError(reason, request, container.version if container else -1),
         )
-        self._context.news_for_master(attempt)
+        self._rm.news_for_master(attempt)
 
-    def _carry_out(self, update: PendingUpdate, now: float) -> None:
+    def _carry_out(self, update: PendingUpdate) -> None:
         container = update.container
-        context, attempt = self._context, container.attempt
-        self._ledger.retype(container, update.execution_type, update.resource, now)
+        attempt = container.attempt
+        self._ledger.retype(container, update.execution_type, update.resource)
         attempt.updated.put(container.id, UpdatedContainer(update.update_type, container.container()))
-        context.news_for_master(attempt)
-        if context.settings.auto_update_containers or update.by_person:
+        self._rm.news_for_master(attempt)
+        if self._rm.settings.auto_update_containers or update.by_person:
             self._ledger.deliver_update(container)
 
 

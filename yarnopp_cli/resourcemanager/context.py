@@ -5,36 +5,44 @@ Holds state; the decisions are in the services around it.
 
 from __future__ import annotations
 
+import enum
 import random
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from executor.core.deadlines import Deadlines
-from executor.records import ExecutionType
+from executor.core.machine import Deadlines
+from executor.records import ExecutionType, Resource
 
 from ..allocation.cluster_node import ClusterNode
 from ..allocation.load_comparators import comparator_of
 from ..allocation.load_monitor import NodeQueueLoadMonitor
 from ..allocation.opportunistic import OpportunisticContainerAllocator
 from ..allocation.rebalancing import LimitPolicy
-from ..errors import ApplicationNotFoundError, ContainerNotFoundError, NodeNotFoundError, YoppError
+from ..errors import (
+    ApplicationNotFoundError,
+    ContainerNotFoundError,
+    InvalidStateError,
+    NodeNotFoundError,
+    YoppError,
+)
 from ..machine.calls import Reply, ReplyError, StopDaemon
 from ..machine.tokens import AMRM_TOKEN, CONTAINER_TOKEN, derive_key
+from ..records.client_protocol import ApplicationResponse
 from ..records.distributed_protocol import DistributedSchedulingAllocateResponse, RemoteNode
 from ..records.history import ApplicationHistory
 from ..records.ids import ApplicationId
 from ..records.master_protocol import AllocateResponse
+from ..records.reports import NodeReport
+from ..settings.declarations import ResourceManagerSettings
 from ..settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings, weights_of
-from ..settings.resourcemanager import ResourceManagerSettings
-from .due import Due, DueKind
 from .entities import HeldCall, RMApp, RMAppAttempt, RMContainer, RMNode
 from .event_history import EventHistory
 from .lives import Phase
 from .mapreduce import TaskBook
 from .metrics import OpportunisticSchedulerMetrics
-from .reports import node_report, remote_node
+from .reports import application_report, node_report, remote_node
 from .scheduler.capacity_scheduler import CapacityScheduler
 from .scheduler.opportunistic_shares import OpportunisticShares
 from .scheduler.queues import QueueTree
@@ -48,6 +56,54 @@ class KeepHistory:
     """What is remembered of an ended application is to be written down, and the oldest of these may go."""
 
     history: ApplicationHistory
+
+
+class DueKind(enum.Enum):
+    """What is due. Each says whose id goes with it, where one does."""
+
+    #: a node's heartbeat was held as long as it may be (node)
+    HELD_HEARTBEAT = "HELD_HEARTBEAT"
+    #: a master's allocate call was held as long as it may be (attempt)
+    HELD_ALLOCATE = "HELD_ALLOCATE"
+    #: a client's wait for applications or nodes is over (call)
+    WAIT = "WAIT"
+    #: a client's wait for events is over (call)
+    EVENTS = "EVENTS"
+    #: a node may have been silent for too long (node)
+    NODE_LIVENESS = "NODE_LIVENESS"
+    #: a master may have been silent for too long (attempt)
+    MASTER_LIVENESS = "MASTER_LIVENESS"
+    #: the client in which a master ran did not come again (application)
+    CLIENT_GONE = "CLIENT_GONE"
+    #: the application has lived as long as it may (application)
+    LIFETIME = "LIFETIME"
+    #: a master that has unregistered had its time to end (application)
+    FINISHING = "FINISHING"
+    #: a container was allocated, and its node has not spoken of it (container)
+    UNCLAIMED = "UNCLAIMED"
+    #: a container was to end, and its node has not said that it did (container)
+    UNENDED = "UNENDED"
+    #: a container that gives way to another queue had its time to end by itself (container)
+    PREEMPTED = "PREEMPTED"
+    #: a drained node's containers had their time (node)
+    DRAIN = "DRAIN"
+    #: nodes are to be sorted by load, and their queues' limits derived anew
+    SORT = "SORT"
+    #: queues below their capacity are to be looked at
+    PREEMPT = "PREEMPT"
+    #: nodes came or went a while ago: asks that none can serve are refused
+    HOPELESS = "HOPELESS"
+    #: an on-demand cluster had no job for long enough
+    IDLE = "IDLE"
+    #: the nodes had their time to unregister
+    ENDING = "ENDING"
+
+
+class Due(NamedTuple):
+    """One deadline. ``of`` is the id of whose it is, "" where there is only one of the kind."""
+
+    kind: DueKind
+    of: str = ""
 
 
 Command = Reply | ReplyError | StopDaemon | KeepHistory
@@ -119,6 +175,9 @@ class RMContext:
     containers are allocated only when their node has just spoken: YARN's plain beat, for those who study the delay it
     makes. ``queues`` are those of guaranteed containers, under the rules of ``capacity``. With ``distributed`` nodes
     may allocate opportunistic containers themselves. ``rng`` is for policies that draw lots; the default ones do not.
+
+    ``now`` is the moment of the step in seconds, monotonic; ``now_ms`` is the same as people's time, in epoch
+    milliseconds.
     """
 
     def __init__(
@@ -134,6 +193,8 @@ class RMContext:
         capacity: CapacitySchedulerSettings | None = None,
         queues: QueueSettings = DEFAULT_QUEUES,
     ) -> None:
+        self.now = 0.0
+        self.now_ms = 0
         self.settings = settings
         self.capacity = capacity or CapacitySchedulerSettings()
         self.identity = identity
@@ -142,6 +203,8 @@ class RMContext:
         self.secret = secret
         self.container_key = derive_key(secret, CONTAINER_TOKEN)
         self.am_key = derive_key(secret, AMRM_TOKEN)
+        self.minimum_allocation = Resource(settings.minimum_allocation_mb, settings.minimum_allocation_vcores)
+        self.maximum_allocation = Resource(settings.maximum_allocation_mb, settings.maximum_allocation_vcores)
         self.allocation_expiry = settings.allocation_expiry_interval_ms / 1000
         self.changes = Changes()
         self.deadlines: Deadlines[Due] = Deadlines()
@@ -171,8 +234,8 @@ class RMContext:
             rng=rng,
             may_move=self._may_move,
         )
-        self.allocator = OpportunisticContainerAllocator[RMAppAttempt, RMNode](
-            self.monitor, self.nodes, max_per_call=settings.max_allocations_per_heartbeat
+        self.allocator = OpportunisticContainerAllocator[RMAppAttempt](
+            self.monitor, max_per_call=settings.max_allocations_per_heartbeat
         )
         self.ending = False
         self.lifetime = lifetime
@@ -180,11 +243,16 @@ class RMContext:
         self.http_address = ""
         self.warnings: tuple[str, ...] = ()
 
+    def begin(self, now: float) -> None:
+        """A step begins: all that it does happens at this moment."""
+        self.now = now
+        self.now_ms = self.history.now_ms = self.ms(now)
+
     # -- changes ---------------------------------------------------------------------------------------------
 
-    def move(self, entity: Living[EventT], event: EventT, now: float) -> None:
+    def move(self, entity: Living[EventT], event: EventT) -> None:
         """Let an application, attempt, container or node take a transition: no state changes but here."""
-        entity.move(event, now)
+        entity.move(event, self.now)
         self.changes.moved.append(entity)
         if isinstance(entity, RMApp | RMNode):
             self.changes.awaited = True
@@ -197,11 +265,11 @@ class RMContext:
         """There may be news for this node."""
         self.changes.nodes[node.node_id] = node
 
-    def nodes_changed(self, now: float, node: RMNode | None = None) -> None:
+    def nodes_changed(self, node: RMNode | None = None) -> None:
         """Nodes came or went: masters are told of ``node``, and asks that no node can serve any more are
         refused, once the others that may be on their way have had time to come.
         """
-        self.deadlines.ensure(Due(DueKind.HOPELESS), now + NODES_SETTLE)
+        self.deadlines.ensure(Due(DueKind.HOPELESS), self.now + NODES_SETTLE)
         if node is not None:
             self.tell_masters(node)
 
@@ -209,7 +277,7 @@ class RMContext:
         """Something changed with a node: masters are told what it is like now, unless all nodes end."""
         if self.ending:
             return
-        report = node_report(node, self.identity.wall_offset)
+        report = self.node_report(node)
         for app in self.live.values():
             if app.attempt.awaits_master:
                 app.attempt.updated_nodes.put(node.node_id, report)
@@ -238,6 +306,16 @@ class RMContext:
                     return False
         return True
 
+    def change_submission(self, app: RMApp, *, dry_run: bool, **changes: Any) -> ApplicationResponse:
+        """Give an application other properties than it was submitted with. The answer has them in any case, also where
+        that is only tried.
+        """
+        report = application_report(app, self.now)
+        shown = {name: value for name, value in changes.items() if hasattr(report, name)}
+        if not dry_run:
+            app.context = replace(app.context, **changes)
+        return ApplicationResponse(replace(report, **shown))
+
     # -- answers ---------------------------------------------------------------------------------------------
 
     def reply(self, call_id: int, response: Any) -> None:
@@ -264,11 +342,15 @@ class RMContext:
         """The tracking URL of an application, "" where no pages are served."""
         return f"http://{self.http_address}/proxy/{application_id}/" if self.http_address else ""
 
+    def node_report(self, node: RMNode) -> NodeReport:
+        """A node as people see it."""
+        return node_report(node, self.identity.wall_offset)
+
     # -- finding ---------------------------------------------------------------------------------------------
 
-    def ms(self, now: float) -> int:
-        """``now`` as people's time, epoch milliseconds."""
-        return int((now + self.identity.wall_offset) * 1000)
+    def ms(self, seconds: float) -> int:
+        """A moment in monotonic ``seconds`` as people's time, epoch milliseconds."""
+        return int((seconds + self.identity.wall_offset) * 1000)
 
     def application(self, application_id: str) -> RMApp:
         """Alive or ended. Raises ApplicationNotFoundError."""
@@ -276,6 +358,15 @@ class RMContext:
             return app
         ApplicationId.parse(application_id)
         raise self._not_found(ApplicationNotFoundError, "Application", application_id, "yopp app list -a")
+
+    def check_living(self, app: RMApp) -> None:
+        """Raises InvalidStateError for an application that has ended."""
+        if app.ended:
+            raise InvalidStateError(
+                f"Application {app.id} has ended and cannot be changed",
+                because=f"it is {app.state.value}",
+                hint="`yopp app list` shows those that live",
+            )
 
     def container(self, container_id: str) -> RMContainer:
         """A live one, or one of the last that ended. Raises ContainerNotFoundError."""
@@ -307,7 +398,3 @@ class RMContext:
             because = "none of that number is known: it never was, or it ended long ago"
         text = f"{what} with id '{identifier}' doesn't exist in RM."
         return kind(text, because=because, hint=hint, sought=identifier)
-
-    def running_nodes(self) -> list[RMNode]:
-        """Nodes that may be allocated to now."""
-        return [node for node in self.nodes.values() if node.usable]

@@ -23,7 +23,7 @@ from executor.records import (
     ResourceUtilization,
 )
 
-from ..allocation.asks import Ask, AskKey, AskTable, Place
+from ..allocation.asks import Ask, AskKey, AskTable
 from ..allocation.cluster_node import ClusterNode
 from ..errors import YoppError
 from ..machine.mailbox import Mailbox
@@ -139,10 +139,9 @@ class RMNode(Listener):
     """
 
     node_id: str
-    secret: str
-    place: Place
     registration: RegisterNodeManagerRequest
     load: ClusterNode
+    secret: str = ""
     state: NodeState = NodeState.NEW
     state_since: float = 0.0
     connected: bool = True
@@ -223,8 +222,12 @@ class RMNode(Listener):
         self.connection_id = connection_id
         self.connected = True
 
-    def restart(self) -> None:
-        """It has registered again: the numbers of the answers begin anew."""
+    def register_again(self, request: RegisterNodeManagerRequest) -> None:
+        """A new life of its process, or a resync of the same one: the numbers of the answers begin anew."""
+        self.registration, load = request, self.load
+        load.rack, load.labels, load.total = request.rack, request.labels, request.resource
+        load.status = request.opportunistic
+        self.connected, self.unregistered, self.shutdown_told, self.resized = True, False, False, False
         self.response_id = self.sent_here = 0
         self.awaited_told = False
         for box in self.mailboxes():
@@ -262,30 +265,23 @@ class RMNode(Listener):
         )
 
 
-def new_node(request: RegisterNodeManagerRequest, secret: str, connection_id: int, now: float) -> RMNode:
+def new_node(request: RegisterNodeManagerRequest) -> RMNode:
     """The node that a registration describes. Raises InvalidIdError for a malformed node id."""
-    node_id = NodeId.parse(request.node_id)
-    return RMNode(
-        node_id=request.node_id,
-        secret=secret,
-        place=Place(request.node_id, node_id.host, request.rack, request.labels),
-        registration=request,
-        load=ClusterNode(
-            node_id=request.node_id,
-            host=node_id.host,
-            rack=request.rack,
-            labels=request.labels,
-            total=request.resource,
-            status=request.opportunistic,
-        ),
-        connection_id=connection_id,
-        last_contact=now,
+    host = NodeId.parse(request.node_id).host
+    load = ClusterNode(
+        request.node_id,
+        host,
+        request.rack,
+        request.labels,
+        request.resource,
+        status=request.opportunistic,
     )
+    return RMNode(node_id=request.node_id, registration=request, load=load)
 
 
 @dataclass(slots=True, eq=False)
 class RMContainer:
-    """One container. ``allocated_at`` in seconds, monotonic, ``sequence`` the order of allocation;
+    """One container. ``allocated_ms`` is when it was allocated, ``sequence`` the order of allocation;
     ``status`` is what its node said last.
 
     ``ask_key`` is the ask it answered, ``asked_type`` that ask's type, ``counted`` whether the metrics of
@@ -307,7 +303,7 @@ class RMContainer:
     allocation_request_id: int
     token: Token
     ask_key: AskKey
-    allocated_at: float
+    allocated_ms: int
     sequence: int
     is_am: bool = False
     version: int = 0

@@ -10,8 +10,7 @@ from executor.records import ExecutionType, Resource
 from ..allocation.load_monitor import Claim
 from ..machine.mailbox import Mailbox
 from ..records.reports import NodeState
-from .context import RMContext
-from .due import Due, DueKind
+from .context import Due, DueKind, RMContext
 from .entities import ENDED_ATTEMPT_STATES, GONE, RMApp, RMNode
 from .lives import AttemptState, Phase
 from .scheduler.queues import total_of

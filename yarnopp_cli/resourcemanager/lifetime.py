@@ -15,8 +15,7 @@ from ..records.client_protocol import (
     ShutdownClusterResponse,
 )
 from .app_manager import RMAppManager
-from .context import RMContext
-from .due import Due, DueKind
+from .context import Due, DueKind, RMContext
 from .services.client_rm_service import ClientRMService
 from .services.resource_tracker_service import ResourceTrackerService
 
@@ -38,7 +37,7 @@ class Lifetime:
         tracker: ResourceTrackerService,
         clients: ClientRMService,
     ) -> None:
-        self._context = context
+        self._rm = context
         self._manager = manager
         self._tracker = tracker
         self._clients = clients
@@ -47,90 +46,88 @@ class Lifetime:
         if context.lifetime == ON_DEMAND:
             context.deadlines.set(_IDLE, context.identity.started_at + FIRST_JOB_WITHIN)
 
-    def set_lifetime(self, request: SetLifetimeRequest, now: float) -> SetLifetimeResponse:
+    def set_lifetime(self, request: SetLifetimeRequest) -> SetLifetimeResponse:
         """Make the cluster stay, or end with its last job."""
         if request.lifetime not in (STAY, ON_DEMAND):
             raise InvalidStateError(
                 f"a cluster's lifetime cannot be {request.lifetime!r}", because=f"it is {STAY} or {ON_DEMAND}"
             )
-        if self._context.ending:
+        if self._rm.ending:
             raise ShuttingDownError("the cluster is shutting down")
-        self._context.lifetime = request.lifetime
-        self._context.deadlines.clear(_IDLE)
-        if request.lifetime == ON_DEMAND and not self._context.applications_started:
-            self._context.deadlines.set(_IDLE, now + FIRST_JOB_WITHIN)
-        return SetLifetimeResponse(self._clients.info(now))
+        self._rm.lifetime = request.lifetime
+        self._rm.deadlines.clear(_IDLE)
+        if request.lifetime == ON_DEMAND and not self._rm.applications_started:
+            self._rm.deadlines.set(_IDLE, self._rm.now + FIRST_JOB_WITHIN)
+        return SetLifetimeResponse(self._clients.info())
 
-    def shutdown(self, call: CallReceived, request: ShutdownClusterRequest, now: float) -> None:
+    def shutdown(self, call: CallReceived, request: ShutdownClusterRequest) -> None:
         """End everything. A second call only tells again who is ending."""
-        context = self._context
-        pids = [context.identity.pid]
+        pids = [self._rm.identity.pid]
         pids += [
             node.registration.pid
-            for node in context.nodes.values()
+            for node in self._rm.nodes.values()
             if node.usable and not node.unregistered and node.registration.pid > 0
         ]
-        context.reply(call.call_id, ShutdownClusterResponse(tuple(pids)))
-        if context.ending:
+        self._rm.reply(call.call_id, ShutdownClusterResponse(tuple(pids)))
+        if self._rm.ending:
             return
         self._tracker.keep_containers = request.keep_containers
         if not request.keep_containers:
-            for app in list(context.live.values()):
-                self._manager.kill(app, "Application killed by the cluster's shutdown.", now)
-        self._begin_to_end("it was asked to end", now)
+            for app in list(self._rm.live.values()):
+                self._manager.kill(app, "Application killed by the cluster's shutdown.")
+        self._begin_to_end("it was asked to end")
 
-    def check(self, now: float) -> None:
+    def check(self) -> None:
         """At the end of each step: begin to end with the last job, and stop when the last node has gone."""
-        context = self._context
-        if context.ending:
-            self._stop_if_alone(now)
+        if self._rm.ending:
+            self._stop_if_alone()
             return
-        if self._context.lifetime != ON_DEMAND or not context.applications_started:
+        if self._rm.lifetime != ON_DEMAND or not self._rm.applications_started:
             return
-        if context.live:
-            context.deadlines.clear(_IDLE)
-        elif _IDLE not in context.deadlines:
-            linger = context.settings.on_demand_linger_ms / 1000
+        if self._rm.live:
+            self._rm.deadlines.clear(_IDLE)
+        elif _IDLE not in self._rm.deadlines:
+            linger = self._rm.settings.on_demand_linger_ms / 1000
             if linger > 0:
-                context.deadlines.set(_IDLE, now + linger)
+                self._rm.deadlines.set(_IDLE, self._rm.now + linger)
             else:
-                self._begin_to_end("its last job has ended", now)
+                self._begin_to_end("its last job has ended")
 
-    def idle_for_long(self, now: float) -> None:
+    def idle_for_long(self) -> None:
         """No job came in time."""
-        if self._context.lifetime == ON_DEMAND and not self._context.live and not self._context.ending:
-            reason = "its last job has ended" if self._context.applications_started else "no job came"
-            self._begin_to_end(reason, now)
+        if self._rm.lifetime == ON_DEMAND and not self._rm.live and not self._rm.ending:
+            reason = "its last job has ended" if self._rm.applications_started else "no job came"
+            self._begin_to_end(reason)
 
-    def ended_too_slowly(self, now: float) -> None:
+    def ended_too_slowly(self) -> None:
         """Nodes had their time to unregister."""
-        self._stop(now)
+        self._stop()
 
-    def _begin_to_end(self, reason: str, now: float) -> None:
-        context = self._context
-        context.ending = True
+    def _begin_to_end(self, reason: str) -> None:
+        self._rm.ending = True
         self._reason = reason
-        context.deadlines.clear(_IDLE)
-        context.deadlines.set(_ENDING, now + ENDING_GRACE)
-        for node in context.nodes.values():
+        self._rm.deadlines.clear(_IDLE)
+        self._rm.deadlines.set(_ENDING, self._rm.now + ENDING_GRACE)
+        for node in self._rm.nodes.values():
             self._tracker.answer(node)
-        self._clients.end_waits(now)
-        self._stop_if_alone(now)
+        self._clients.waits.check()
+        self._stop_if_alone()
 
-    def _stop_if_alone(self, now: float) -> None:
-        if not any(node.connected and not node.unregistered for node in self._context.nodes.values()):
-            self._stop(now)
+    def _stop_if_alone(self) -> None:
+        if not any(node.connected and not node.unregistered for node in self._rm.nodes.values()):
+            self._stop()
 
-    def _stop(self, now: float) -> None:
+    def _stop(self) -> None:
         if self._stopped:
             return
         self._stopped = True
-        context = self._context
-        context.deadlines.clear(_ENDING)
-        self._clients.end_waits(now)
-        for app in context.live.values():
+        self._rm.deadlines.clear(_ENDING)
+        self._clients.waits.check()
+        for app in self._rm.live.values():
             held = app.attempt.held
             if held is not None:
                 app.attempt.held = None
-                context.refuse(held.call_id, ShuttingDownError("the cluster has ended", because=self._reason))
-        context.changes.commands.append(StopDaemon(self._reason))
+                self._rm.refuse(
+                    held.call_id, ShuttingDownError("the cluster has ended", because=self._reason)
+                )
+        self._rm.changes.commands.append(StopDaemon(self._reason))

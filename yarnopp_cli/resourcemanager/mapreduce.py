@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ..records.mapreduce import MapReduceJob, TaskAssignment
-from ..records.mapreduce_report import MapReduceReport, TaskAttempt
+from ..records.history import MapReduceReport, TaskAttempt
+from ..records.requests import MapReduceJob, TaskAssignment
 from .entities import RMApp, RMContainer
 from .reports import attempt_report, container_report
 
@@ -28,7 +28,6 @@ class TaskBook:
         assignments: Iterable[TaskAssignment],
         find: Callable[[str], RMContainer | None],
         app_id: str,
-        wall_offset: float,
     ) -> None:
         """Its master says whose these containers are. Said again, or of others' containers, it changes nothing."""
         for one in assignments:
@@ -47,33 +46,30 @@ class TaskBook:
             self._attempts[container.id] = None
             self._live[container.id] = (one, number, container)
             if container.finished_ms:
-                self.ended(container, wall_offset)
+                self.ended(container)
 
-    def ended(self, container: RMContainer, wall_offset: float) -> None:
+    def ended(self, container: RMContainer) -> None:
         """A container has ended; one that no task was in is none of this book's."""
         found = self._live.pop(container.id, None)
         if found is not None:
-            self._attempts[container.id] = _attempt(*found, wall_offset)
+            self._attempts[container.id] = _attempt(*found)
 
-    def attempts(self, wall_offset: float) -> tuple[TaskAttempt, ...]:
+    def attempts(self) -> tuple[TaskAttempt, ...]:
         """All attempts, in order of their masters' words."""
         return tuple(
-            _attempt(*self._live[name], wall_offset) if known is None else known
-            for name, known in self._attempts.items()
+            _attempt(*self._live[name]) if known is None else known for name, known in self._attempts.items()
         )
 
 
-def map_reduce_report(app: RMApp, tasks: TaskBook | None, wall_offset: float) -> MapReduceReport | None:
+def map_reduce_report(app: RMApp, tasks: TaskBook | None) -> MapReduceReport | None:
     """The job of an application as it is now, None where it is none or is remembered no more."""
     if tasks is None:
         return None
-    return MapReduceReport(tasks.job, tasks.attempts(wall_offset), tuple(map(attempt_report, app.attempts)))
+    return MapReduceReport(tasks.job, tasks.attempts(), tuple(map(attempt_report, app.attempts)))
 
 
-def _attempt(
-    assignment: TaskAssignment, number: int, container: RMContainer, wall_offset: float
-) -> TaskAttempt:
-    told = container_report(container, wall_offset)
+def _attempt(assignment: TaskAssignment, number: int, container: RMContainer) -> TaskAttempt:
+    told = container_report(container)
     registration = container.node.registration
     return TaskAttempt(
         index=assignment.index,

@@ -34,16 +34,15 @@ class RemotelyAllocated:
     """Takes them into the ledger."""
 
     def __init__(self, context: RMContext, ledger: ContainerLedger) -> None:
-        self._context = context
+        self._rm = context
         self._ledger = ledger
 
-    def adopt_reported(self, attempt: RMAppAttempt, reported: Container, now: float) -> None:
+    def adopt_reported(self, attempt: RMAppAttempt, reported: Container) -> None:
         """A DistributedScheduler says that it has allocated this for ``attempt``.
 
         Raises InvalidTokenError unless it holds a token of this cluster for that very attempt.
         """
-        context = self._context
-        payload = verify(context.container_key, reported.token, CONTAINER_TOKEN, now_ms=0)
+        payload = verify(self._rm.container_key, reported.token, CONTAINER_TOKEN, now_ms=0)
         container_id = reported.id
         if (
             payload.get("container_id") != container_id
@@ -56,10 +55,10 @@ class RemotelyAllocated:
             )
         resource = Resource(int(payload["memory"]), int(payload["vcores"]))
         ask_key = (reported.priority, reported.allocation_request_id, resource.memory, resource.vcores)
-        if (known := context.find_container(container_id)) is not None:
+        if (known := self._rm.find_container(container_id)) is not None:
             known.priority, known.allocation_request_id, known.ask_key = ask_key[0], ask_key[1], ask_key
             return
-        node = context.nodes.get(str(payload.get("node_id")))
+        node = self._rm.nodes.get(str(payload.get("node_id")))
         if node is None or node.state in GONE:
             attempt.completed.put(
                 container_id,
@@ -72,31 +71,28 @@ class RemotelyAllocated:
                     diagnostics=LOST,
                     cause=Cause(CauseKind.NODE_LOST),
                     application_id=attempt.app.id,
-                    finished_at_ms=context.ms(now),
+                    finished_at_ms=self._rm.now_ms,
                 ),
             )
-            context.news_for_master(attempt)
+            self._rm.news_for_master(attempt)
             return
         # What it will find at its node, as far as the RM knows.
         claim = Claim.FREE if node.load.fits_free(resource) else Claim.QUEUE
-        self._ledger.adopt(container_id, attempt, node, resource, ask_key, claim, now)
+        self._ledger.adopt(container_id, attempt, node, resource, ask_key, claim)
 
-    def adopt_observed(self, node: RMNode, status: ContainerStatus, now: float) -> RMContainer | None:
+    def adopt_observed(self, node: RMNode, status: ContainerStatus) -> RMContainer | None:
         """``node`` speaks of a container the RM has not heard of: take it in if a DistributedScheduler must have
         allocated it for a living attempt. None if it belongs to nobody."""
-        context = self._context
-        if not context.distributed or status.execution_type is not ExecutionType.OPPORTUNISTIC:
+        if not self._rm.distributed or status.execution_type is not ExecutionType.OPPORTUNISTIC:
             return None
-        app = context.live.get(status.application_id)
+        app = self._rm.live.get(status.application_id)
         if app is None or app.ended or app.attempt.state is not AttemptState.RUNNING:
             return None
         attempt, container_id = app.attempt, status.container_id
-        if not is_remote(container_id, attempt) or context.find_container(container_id) is not None:
+        if not is_remote(container_id, attempt) or self._rm.find_container(container_id) is not None:
             return None
         size = status.resource
-        return self._ledger.adopt(
-            container_id, attempt, node, size, (0, 0, size.memory, size.vcores), None, now
-        )
+        return self._ledger.adopt(container_id, attempt, node, size, (0, 0, size.memory, size.vcores), None)
 
 
 def is_remote(container_id: str, attempt: RMAppAttempt) -> bool:

@@ -20,8 +20,8 @@ from .lives import Phase
 from .scheduler.queues import dominant_share
 
 
-def container_report(container: RMContainer, wall_offset: float) -> ContainerReport:
-    """A container; ``wall_offset`` is what to add to the machine's seconds for people's time."""
+def container_report(container: RMContainer) -> ContainerReport:
+    """A container."""
     status, app = container.status, container.app
     told: dict[str, Any] = {} if status is None else {**status.facts(), "state": status.state}
     told |= {
@@ -36,7 +36,7 @@ def container_report(container: RMContainer, wall_offset: float) -> ContainerRep
         execution_type=container.execution_type,
         resource=container.resource,
         priority=container.priority,
-        allocated_at_ms=int((container.allocated_at + wall_offset) * 1000),
+        allocated_at_ms=container.allocated_ms,
         is_am=container.is_am,
         promoted_at_ms=container.promoted_ms,
         preemptions=container.preemptions,
@@ -47,7 +47,7 @@ def container_report(container: RMContainer, wall_offset: float) -> ContainerRep
 
 
 def node_report(node: RMNode, wall_offset: float) -> NodeReport:
-    """A node."""
+    """A node; ``wall_offset`` is what to add to the machine's seconds for people's time."""
     registration = node.registration
     return NodeReport(
         node_id=node.node_id,

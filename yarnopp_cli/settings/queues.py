@@ -21,96 +21,62 @@ DEFAULT_QUEUE = "default"
 class CapacitySchedulerSettings:
     """What holds for all queues together."""
 
-    maximum_applications: int = setting(
-        "yarn.scheduler.capacity.maximum-applications",
-        10_000,
-        at_least=1,
-        doc="""How many applications may be active at once; a queue takes its capacity's share of them unless it
-        has a number of its own.""",
-    )
+    maximum_applications: int = setting("yarn.scheduler.capacity.maximum-applications", 10_000, at_least=1)
+    """How many applications may be active at once; a queue takes its capacity's share of them unless it has a
+    number of its own."""
     maximum_am_resource_percent: float = setting(
-        "yarn.scheduler.capacity.maximum-am-resource-percent",
-        1.0,
-        at_least=0,
-        at_most=1,
-        doc="""The share of a queue that application masters may take, from 0 to 1; one master may always start.
-        YARN's default of 0.1 would leave room for a single master on one host.""",
+        "yarn.scheduler.capacity.maximum-am-resource-percent", 1.0, at_least=0, at_most=1
     )
-    queue_mappings: str = setting(
-        "yarn.scheduler.capacity.queue-mappings",
-        "",
-        doc="""Which queue an application goes to by its user: u:NAME:QUEUE, several separated by commas; %user as
-        a name means every user, and as a queue the queue with the user's name. The first match counts.""",
-    )
-    queue_mappings_override: bool = setting(
-        "yarn.scheduler.capacity.queue-mappings-override.enable",
-        False,
-        doc="Mappings also apply to applications that name a queue; otherwise only to those that name `default`.",
-    )
-    acl_enable: bool = setting(
-        "yarn.acl.enable",
-        False,
-        doc="Whether acl_submit_applications and acl_administer_queue of the queues are enforced.",
-    )
-    preemption_enabled: bool = setting(
-        "yarn.resourcemanager.scheduler.monitor.enable",
-        False,
-        doc="""Preempt guaranteed containers of queues above their capacity when another queue is below its own
-        and asks for a container that fits into it.""",
-    )
+    """The share of a queue that application masters may take, from 0 to 1; one master may always start. YARN's
+    default of 0.1 would leave room for a single master on one host."""
+    queue_mappings: str = setting("yarn.scheduler.capacity.queue-mappings", "")
+    """Which queue an application goes to by its user: u:NAME:QUEUE, several separated by commas; %user as a name
+    means every user, and as a queue the queue with the user's name. The first match counts."""
+    queue_mappings_override: bool = setting("yarn.scheduler.capacity.queue-mappings-override.enable", False)
+    """Mappings also apply to applications that name a queue; otherwise only to those that name `default`."""
+    acl_enable: bool = setting("yarn.acl.enable", False)
+    """Whether acl_submit_applications and acl_administer_queue of the queues are enforced."""
+    preemption_enabled: bool = setting("yarn.resourcemanager.scheduler.monitor.enable", False)
+    """Preempt guaranteed containers of queues above their capacity when another queue is below its own and asks for
+    a container that fits into it."""
     preemption_interval_ms: int = setting(
-        "yarn.resourcemanager.monitor.capacity.preemption.monitoring_interval",
-        3000,
-        at_least=10,
-        doc="How often the scheduler checks whether a queue is below its capacity, in ms.",
+        "yarn.resourcemanager.monitor.capacity.preemption.monitoring_interval", 3000, at_least=10
     )
+    """How often the scheduler checks whether a queue is below its capacity, in ms."""
     max_wait_before_kill_ms: int = setting(
-        "yarn.resourcemanager.monitor.capacity.preemption.max_wait_before_kill",
-        15_000,
-        at_least=0,
-        doc="How long before a container is killed its master is told so, in ms.",
+        "yarn.resourcemanager.monitor.capacity.preemption.max_wait_before_kill", 15_000, at_least=0
     )
+    """How long before a container is killed its master is told so, in ms."""
     total_preemption_per_round: float = setting(
         "yarn.resourcemanager.monitor.capacity.preemption.total_preemption_per_round",
         0.1,
         at_least=0,
         at_most=1,
-        doc="""The share of the cluster that is marked for preemption in one round, at most. What one container
-        needs is always marked, because small clusters would never preempt otherwise.""",
     )
+    """The share of the cluster that is marked for preemption in one round, at most. What one container needs is
+    always marked, because small clusters would never preempt otherwise."""
     natural_termination_factor: float = setting(
         "yarn.resourcemanager.monitor.capacity.preemption.natural_termination_factor",
         0.2,
         at_least=0,
         at_most=1,
-        doc="""The share of what queues lack that is marked for preemption in one round, at most, because some
-        containers will end by themselves. What one container needs is always marked.""",
     )
+    """The share of what queues lack that is marked for preemption in one round, at most, because some containers
+    will end by themselves. What one container needs is always marked."""
     max_ignored_over_capacity: float = setting(
-        "yarn.resourcemanager.monitor.capacity.preemption.max_ignored_over_capacity",
-        0.1,
-        at_least=0,
-        doc="By which share of its capacity a queue may exceed it without being preempted from.",
+        "yarn.resourcemanager.monitor.capacity.preemption.max_ignored_over_capacity", 0.1, at_least=0
     )
-    observe_only: bool = setting(
-        "yarn.resourcemanager.monitor.capacity.preemption.observe_only",
-        False,
-        doc="Tell masters what would be preempted, but kill nothing.",
-    )
-    shed_queued: bool = setting(
-        "yopp.resourcemanager.opportunistic-share.shed-queued",
-        True,
-        doc="""When a user asks for opportunistic containers and every queue is full, take places in queues back
-        from users who hold more than their share: containers that wait there are ended before they have started,
-        with exit status -108, and requested again. With false the user waits until places become free.""",
-    )
-    user_weights: str = setting(
-        "yopp.resourcemanager.opportunistic-share.user-weights",
-        "",
-        doc="""How users share opportunistic resources when they compete for them: NAME=WEIGHT, several separated
-        by commas; a user who is not named has 1. The applications of one user share that user's part in
-        proportion to 1 plus their priority.""",
-    )
+    """By which share of its capacity a queue may exceed it without being preempted from."""
+    observe_only: bool = setting("yarn.resourcemanager.monitor.capacity.preemption.observe_only", False)
+    """Tell masters what would be preempted, but kill nothing."""
+    shed_queued: bool = setting("yopp.resourcemanager.opportunistic-share.shed-queued", True)
+    """When a user asks for opportunistic containers and every queue is full, take places in queues back from users
+    who hold more than their share: containers that wait there are ended before they have started, with exit status
+    -108, and requested again. With false the user waits until places become free."""
+    user_weights: str = setting("yopp.resourcemanager.opportunistic-share.user-weights", "")
+    """How users share opportunistic resources when they compete for them: NAME=WEIGHT, several separated by commas;
+    a user who is not named has 1. The applications of one user share that user's part in proportion to 1 plus their
+    priority."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,104 +89,63 @@ class QueueSettings:
 
     name: str
     path: str
-    children: tuple[QueueSettings, ...] = setting(
-        QUEUE_PREFIX + "<queue-path>.queues",
-        (),
-        doc="""The names of the queues below this one, separated by commas. A queue with queues below it takes no
-        applications itself.""",
-    )
-    capacity: float = setting(
-        QUEUE_PREFIX + "<queue-path>.capacity",
-        100.0,
-        at_least=0,
-        at_most=100,
-        doc="""What is guaranteed to the queue, in percent of its parent. The capacities of the queues below one
-        parent sum to 100. On the cluster they are rounded to whole vcores and MB so that no more is promised than
-        there is.""",
-    )
+    children: tuple[QueueSettings, ...] = setting(QUEUE_PREFIX + "<queue-path>.queues", ())
+    """The names of the queues below this one, separated by commas. A queue with queues below it takes no
+    applications itself."""
+    capacity: float = setting(QUEUE_PREFIX + "<queue-path>.capacity", 100.0, at_least=0, at_most=100)
+    """What is guaranteed to the queue, in percent of its parent. The capacities of the queues below one parent sum
+    to 100. On the cluster they are rounded to whole vcores and MB so that no more is promised than there is."""
     maximum_capacity: float = setting(
-        QUEUE_PREFIX + "<queue-path>.maximum-capacity",
-        100.0,
-        at_least=-1,
-        at_most=100,
-        doc="How much the queue may take while others leave it idle, in percent of its parent; -1 for no bound.",
+        QUEUE_PREFIX + "<queue-path>.maximum-capacity", 100.0, at_least=-1, at_most=100
     )
-    user_limit_factor: float = setting(
-        QUEUE_PREFIX + "<queue-path>.user-limit-factor",
-        1.0,
-        at_least=-1,
-        doc="""What one user may take, as a multiple of the queue's capacity; -1 for no bound. With 1, a single user
-        does not exceed the capacity, whatever the maximum is. A user may always run one container.""",
-    )
+    """How much the queue may take while others leave it idle, in percent of its parent; -1 for no bound."""
+    user_limit_factor: float = setting(QUEUE_PREFIX + "<queue-path>.user-limit-factor", 1.0, at_least=-1)
+    """What one user may take, as a multiple of the queue's capacity; -1 for no bound. With 1, a single user does
+    not exceed the capacity, whatever the maximum is. A user may always run one container."""
     minimum_user_limit_percent: int = setting(
-        QUEUE_PREFIX + "<queue-path>.minimum-user-limit-percent",
-        100,
-        at_least=1,
-        at_most=100,
-        doc="""While several users ask for containers, none is limited to less than this percentage of the queue: with
-        50 two share it evenly and a third waits; with 100 they are served in order.""",
+        QUEUE_PREFIX + "<queue-path>.minimum-user-limit-percent", 100, at_least=1, at_most=100
     )
-    maximum_applications: int = setting(
-        QUEUE_PREFIX + "<queue-path>.maximum-applications",
-        -1,
-        at_least=-1,
-        doc="""How many applications may be active in the queue; -1 for its capacity's share of
-        yarn.scheduler.capacity.maximum-applications.""",
-    )
+    """While several users ask for containers, none is limited to less than this percentage of the queue: with 50
+    two share it evenly and a third waits; with 100 they are served in order."""
+    maximum_applications: int = setting(QUEUE_PREFIX + "<queue-path>.maximum-applications", -1, at_least=-1)
+    """How many applications may be active in the queue; -1 for its capacity's share of
+    yarn.scheduler.capacity.maximum-applications."""
     maximum_am_resource_percent: float = setting(
-        QUEUE_PREFIX + "<queue-path>.maximum-am-resource-percent",
-        -1.0,
-        at_least=-1,
-        at_most=1,
-        doc="""The share of the queue that application masters may take, from 0 to 1; -1 for
-        yarn.scheduler.capacity.maximum-am-resource-percent.""",
+        QUEUE_PREFIX + "<queue-path>.maximum-am-resource-percent", -1.0, at_least=-1, at_most=1
     )
-    state: str = setting(
-        QUEUE_PREFIX + "<queue-path>.state",
-        "RUNNING",
-        choices=("RUNNING", "STOPPED"),
-        doc="""A STOPPED queue takes no new applications; those that it has continue. Queues below a stopped one are
-        stopped.""",
-    )
+    """The share of the queue that application masters may take, from 0 to 1; -1 for
+    yarn.scheduler.capacity.maximum-am-resource-percent."""
+    state: str = setting(QUEUE_PREFIX + "<queue-path>.state", "RUNNING", choices=("RUNNING", "STOPPED"))
+    """A STOPPED queue takes no new applications; those that it has continue. Queues below a stopped one are
+    stopped."""
     submitters: frozenset[str] | None = setting(
-        QUEUE_PREFIX + "<queue-path>.acl_submit_applications",
-        frozenset(),
-        doc="""Who may submit: user names separated by commas, or *. Who may submit to a parent may submit below it;
-        the default of root is *. Enforced with yarn.acl.enable.""",
+        QUEUE_PREFIX + "<queue-path>.acl_submit_applications", frozenset()
     )
+    """Who may submit: user names separated by commas, or *. Who may submit to a parent may submit below it; the
+    default of root is *. Enforced with yarn.acl.enable."""
     administrators: frozenset[str] | None = setting(
-        QUEUE_PREFIX + "<queue-path>.acl_administer_queue",
-        frozenset(),
-        doc="Who may move the applications of others and change their priority, in the same form.",
+        QUEUE_PREFIX + "<queue-path>.acl_administer_queue", frozenset()
     )
+    """Who may move the applications of others and change their priority, in the same form."""
     ordering_policy: str = setting(
-        QUEUE_PREFIX + "<queue-path>.ordering-policy",
-        "fifo",
-        choices=("fifo", "fair"),
-        doc="""The order in which applications of one priority are served: by submission (fifo), or the one with the
-        smallest dominant share first (fair).""",
+        QUEUE_PREFIX + "<queue-path>.ordering-policy", "fifo", choices=("fifo", "fair")
     )
+    """The order in which applications of one priority are served: by submission (fifo), or the one with the
+    smallest dominant share first (fair)."""
     default_application_priority: int = setting(
-        QUEUE_PREFIX + "<queue-path>.default-application-priority",
-        0,
-        at_least=0,
-        doc="The priority of applications that name none (or 0).",
+        QUEUE_PREFIX + "<queue-path>.default-application-priority", 0, at_least=0
     )
+    """The priority of applications that name none (or 0)."""
     maximum_application_lifetime: int = setting(
-        QUEUE_PREFIX + "<queue-path>.maximum-application-lifetime",
-        -1,
-        doc="After how many seconds an application is killed whatever lifetime it asked for; below 1 for never.",
+        QUEUE_PREFIX + "<queue-path>.maximum-application-lifetime", -1
     )
+    """After how many seconds an application is killed whatever lifetime it asked for; below 1 for never."""
     default_application_lifetime: int = setting(
-        QUEUE_PREFIX + "<queue-path>.default-application-lifetime",
-        -1,
-        doc="After how many seconds an application without a lifetime of its own is killed; below 1 for never.",
+        QUEUE_PREFIX + "<queue-path>.default-application-lifetime", -1
     )
-    disable_preemption: bool = setting(
-        QUEUE_PREFIX + "<queue-path>.disable_preemption",
-        False,
-        doc="Do not preempt containers of this queue or of the queues below it.",
-    )
+    """After how many seconds an application without a lifetime of its own is killed; below 1 for never."""
+    disable_preemption: bool = setting(QUEUE_PREFIX + "<queue-path>.disable_preemption", False)
+    """Do not preempt containers of this queue or of the queues below it."""
 
     def __iter__(self) -> Iterator[QueueSettings]:
         """This queue and all below, parents before children."""

@@ -11,11 +11,11 @@ from textual.binding import Binding
 from executor.records import ContainerState, ExecutionType
 
 from ..errors import InvalidStateError, YoppError
+from ..explain.snapshot import Picture
 from ..records.reports import ContainerReport
 from ..views.containers import is_live
 from ..views.explain import consequences
 from ..views.explain.words import short_id
-from ..views.picture import Picture
 from .base import TopScreen, failure
 from .source import DEMOTE, KILL, PAUSE, PROMOTE, RESUME
 

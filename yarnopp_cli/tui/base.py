@@ -17,9 +17,9 @@ from textual.widget import Widget
 from textual.widgets import Footer, Input
 
 from ..errors import YoppError
+from ..explain.snapshot import Picture
 from ..records.history import HistoryEvent
 from ..views.columns import Cell
-from ..views.picture import Picture
 from ..views.text import harmless, short_span
 from ..views.top.sampling import History
 from .dialogs import Confirm, TextDialog

@@ -10,8 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.strip import Strip
 from textual.widget import Widget
 
+from ..explain.snapshot import Picture
 from ..views.columns import DIM, Cell
-from ..views.picture import Picture
 from ..views.text import harmless, shorten, width, wrapped
 from ..views.top.lines import first_line, second_line
 from ..views.top.sampling import History

@@ -14,17 +14,15 @@ import psutil
 
 from executor.records import ContainerState, ExecutionType
 
-from ..client.explaining import explain
-from ..client.limits import node_facts
-from ..client.local import YarnClient
+from ..client.local import LocalClient
 from ..errors import ConnectionFailedError, InvalidStateError, YoppError
+from ..explain.snapshot import HostFacts, Picture
 from ..records.client_protocol import GetContainersRequest
 from ..records.history import GetEventsRequest, GetEventsResponse
 from ..records.reports import ContainerReport
 from ..records.requests import ContainerUpdateType, UpdateContainerRequest
 from ..views.containers import NodeFacts, is_live
 from ..views.explain.explanations import lines as explanation_lines
-from ..views.picture import HostFacts, Picture
 from ..views.text import number_of
 
 KILL, PAUSE, RESUME, PROMOTE, DEMOTE = "kill", "pause", "resume", "promote", "demote"
@@ -52,14 +50,14 @@ class Source:
     def __init__(self, rm_socket: str, where: str) -> None:
         self.where = where
         self._rm_socket = rm_socket
-        self._client: YarnClient | None = None
+        self._client: LocalClient | None = None
         psutil.cpu_percent()  # the first call only sets the beginning of the interval
 
     def picture(self, *, finished: bool) -> Picture:
         """Everything as it is now; ``finished`` adds containers that have ended."""
         client = self._client
         if client is None:
-            client = self._client = YarnClient(self._rm_socket)
+            client = self._client = LocalClient(self._rm_socket)
         try:
             info = client.cluster_info()
             nodes = client.nodes()
@@ -76,7 +74,7 @@ class Source:
         """What the nodes of a picture measured in the minute before it; without those that do not answer."""
         containers: dict[str, Sequence[float]] = {}
         machine: Sequence[float] = ()
-        with closing(YarnClient(self._rm_socket)) as client:
+        with closing(LocalClient(self._rm_socket)) as client:
             for node in picture.nodes:
                 live = [
                     one.container_id
@@ -94,17 +92,17 @@ class Source:
 
     def container(self, container_id: str) -> ContainerReport:
         """One container, ended or not. Raises ContainerNotFoundError."""
-        with closing(YarnClient(self._rm_socket)) as client:
+        with closing(LocalClient(self._rm_socket)) as client:
             return client.container(container_id)
 
     def facts(self, report: ContainerReport) -> NodeFacts | None:
         """How a container's node limits it; None if that cannot be learned."""
-        with closing(YarnClient(self._rm_socket)) as client:
-            return node_facts(client, (client.node(report.node_id),), (report,)).get(report.node_id)
+        with closing(LocalClient(self._rm_socket)) as client:
+            return client.node_facts((client.node(report.node_id),), (report,)).get(report.node_id)
 
     def act(self, action: str, report: ContainerReport) -> str:
         """Do one of ACTIONS to a container; what has happened, in a few words."""
-        with closing(YarnClient(self._rm_socket)) as client:
+        with closing(LocalClient(self._rm_socket)) as client:
             if action == KILL:
                 failed = client.stop_container(report, _BY_HAND).failed
                 if failed:
@@ -128,7 +126,7 @@ class Source:
 
     def drain(self, node_id: str) -> str:
         """Give a node no new containers; what has happened, in a few words."""
-        with closing(YarnClient(self._rm_socket)) as client:
+        with closing(LocalClient(self._rm_socket)) as client:
             _, containers = client.drain_nodes((node_id,))
             return (
                 f"draining, {number_of(containers, 'container')} {'is' if containers == 1 else 'are'} left"
@@ -138,22 +136,22 @@ class Source:
 
     def use_again(self, node_id: str) -> str:
         """Give a drained node containers again."""
-        with closing(YarnClient(self._rm_socket)) as client:
+        with closing(LocalClient(self._rm_socket)) as client:
             return f"{client.resume_nodes((node_id,))[0].state.value} again"
 
     def explain(self, identifier: str) -> list[str]:
         """Why a container, application or node waits: lines, the first the answer."""
-        with closing(YarnClient(self._rm_socket)) as client:
-            return explanation_lines(explain(client, identifier))
+        with closing(LocalClient(self._rm_socket)) as client:
+            return explanation_lines(client.explain(identifier))
 
     def events(self, request: GetEventsRequest) -> GetEventsResponse:
         """What happened; held for up to the request's ``wait_ms``. May be called while ``picture`` is."""
-        with closing(YarnClient(self._rm_socket)) as client:
+        with closing(LocalClient(self._rm_socket)) as client:
             return client.events(request)
 
     def kill_application(self, application_id: str) -> str:
         """End an application; what has happened, in a few words."""
-        with closing(YarnClient(self._rm_socket)) as client:
+        with closing(LocalClient(self._rm_socket)) as client:
             return client.kill_application(application_id, _BY_HAND).state.value
 
     def reconnect(self) -> None:

@@ -1,4 +1,4 @@
-"""What tables are made of: columns declared once for a noun, whoever draws them. Pure.
+"""What lists, tables and details of one kind of thing consist of, declared once, whoever draws them. Pure.
 
 A column's value has a kind, which says how it is written: in tables of the command line and tsv, and in ``yopp top``
 with a tone. A tone only repeats what the text says, so that nothing is lost without colours.
@@ -6,7 +6,7 @@ with a tone. A tone only repeats what the text says, so that nothing is lost wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from executor.light import dataclass
@@ -17,31 +17,14 @@ T = TypeVar("T")
 
 GOOD, WARN, BAD, DIM, STRONG, ACCENT, PLAIN = "good", "warn", "bad", "dim", "strong", "accent", ""
 
-STATE_TONES = {
-    "RUNNING": GOOD,
-    "FINISHED": GOOD,
-    "SUCCEEDED": GOOD,
-    "DONE": DIM,
-    "PAUSED": WARN,
-    "PAUSING": WARN,
-    "RESUMING": WARN,
-    "RUNNING (silent)": WARN,
-    "DECOMMISSIONING": WARN,
-    "KILLED": BAD,
-    "KILLING": BAD,
-    "FAILED": BAD,
-    "LOST": BAD,
-    "UNHEALTHY": BAD,
-    "QUEUED": DIM,
-    "ALLOCATED": DIM,
-    "ACCEPTED": DIM,
-    "UNDEFINED": DIM,
-    "SHUTDOWN": DIM,
-    "DECOMMISSIONED": DIM,
+_TONED = {
+    GOOD: ("RUNNING", "FINISHED", "SUCCEEDED"),
+    WARN: ("PAUSED", "PAUSING", "RESUMING", "RUNNING (silent)", "DECOMMISSIONING"),
+    BAD: ("KILLED", "KILLING", "FAILED", "LOST", "UNHEALTHY"),
+    DIM: ("DONE", "QUEUED", "ALLOCATED", "ACCEPTED", "UNDEFINED", "SHUTDOWN", "DECOMMISSIONED"),
 }
+STATE_TONES = {state: tone for tone, states in _TONED.items() for state in states}
 """The tone of each state that any table shows."""
-
-
 _BUSY = 90.0
 
 
@@ -212,11 +195,40 @@ def matches(row: T, columns: Sequence[TopColumn[T]], words: Sequence[str], ident
     with ``!`` must not be.
     """
     text = " ".join([identity, *(column.cell(row).text for column in columns)]).casefold()
-    for word in words:
-        wanted = word.casefold()
-        if wanted.startswith("!") and len(wanted) > 1:
-            if wanted[1:] in text:
-                return False
-        elif wanted not in text:
-            return False
-    return True
+    wanted = [word.casefold() for word in words]
+    return all(one[1:] not in text if one.startswith("!") and one != "!" else one in text for one in wanted)
+
+
+Pairs = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Noun(Generic[T]):
+    """One kind of thing: its columns, its JSON, the lines of its ``status``, and what identifies one.
+
+    ``singular`` and ``plural`` are the names that YARN's JSON has for it. ``columns``, ``document`` and ``fields``
+    take the epoch milliseconds that times are counted to.
+    """
+
+    singular: str
+    plural: str
+    identity: Callable[[T], str]
+    columns: Callable[[int], Sequence[Column[T]]]
+    document: Callable[[T, int], Mapping[str, Any]]
+    fields: Callable[[T, int], Pairs]
+    states: tuple[str, ...] = ()
+    """The words of ``--state``."""
+    ours: frozenset[str] = frozenset()
+    """The names of those of its ``fields`` that only yopp tells; which columns are such, they say themselves."""
+
+    def told(self, pairs: Pairs) -> Pairs:
+        """Those of its ``fields`` that YARN tells of it, too."""
+        return [(name, value) for name, value in pairs if name not in self.ours and value]
+
+    def documents(self, listed: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """The document of a list, from those of its things: as in YARN, that of none is null."""
+        return {self.plural: {self.singular: list(listed)} if listed else None}
+
+    def every(self, rows: Sequence[T], now_ms: int = 0) -> dict[str, Any]:
+        """The document of a list of things, as it is at a time."""
+        return self.documents([self.document(row, now_ms) for row in rows])

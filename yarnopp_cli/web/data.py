@@ -13,8 +13,8 @@ from ..cluster.rundir import RunDir
 from ..errors import ApplicationNotFoundError, YoppError
 from ..records import client_protocol as client
 from ..records import container_protocol as nm
+from ..records.history import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ..records.ids import ApplicationId, ContainerId
-from ..records.mapreduce_report import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ..records.reports import (
     FINAL_STATES,
     ApplicationAttemptReport,
@@ -27,8 +27,6 @@ from ..records.reports import (
 from ..records.scheduler_protocol import GetSchedulerFiguresRequest, GetSchedulerFiguresResponse
 from ..views.cluster import metrics
 from ..views.containers import NodeFacts, is_live
-from ..views.merging import merged
-from ..views.merging import of_node as alone
 from ..views.rest.mapreduce import JobView, with_usage
 from ..views.rest.metrics import Figures, of_cluster, of_node
 from .calls import LocalCalls, call_daemon
@@ -181,6 +179,12 @@ async def _statuses(address: str, names: list[str]) -> tuple[ContainerStatus, ..
     return tuple(answer.statuses)
 
 
+def _alone(one: ContainerStatus, node_id: str) -> ContainerReport:
+    """A report of what a node alone knows."""
+    kind, size = one.execution_type, one.resource
+    return ContainerReport(one.container_id, one.application_id, node_id, kind, size).merged(one)
+
+
 class NodeData:
     """What documents and pages are made of: the node's own answers, and what its RM knows besides."""
 
@@ -215,14 +219,14 @@ class NodeData:
                 self.run_dir.rm_socket, "getContainers", request, RM_SECONDS
             )
         except YoppError:
-            return [alone(one, node_id) for one in statuses.values()]
+            return [_alone(one, node_id) for one in statuses.values()]
         found = []
         for report in answer.containers:
             status = statuses.pop(report.container_id, None)
             if status is not None and is_live(report):
-                report = merged(report, status)
+                report = report.merged(status)
             found.append(report)
-        return found + [alone(one, node_id) for one in statuses.values()]
+        return found + [_alone(one, node_id) for one in statuses.values()]
 
     async def container(self, container_id: str) -> ContainerReport:
         """One container. Raises 404, or 400 for a malformed id, in YARN's words."""

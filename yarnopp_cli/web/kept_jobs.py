@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ..cluster.rundir import RunDir
-from ..records.mapreduce_report import MapReduceReport
+from ..records.history import MapReduceReport
 from ..records.reports import ApplicationReport
 from ..views.rest.mapreduce import JobView
 

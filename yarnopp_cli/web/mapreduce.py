@@ -17,8 +17,8 @@ from executor.records import ContainerExitStatus, ContainerState
 from ..errors import ApplicationNotFoundError, InvalidIdError
 from ..records.client_protocol import GetApplicationsRequest
 from ..records.container_protocol import StopContainersRequest
+from ..records.history import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ..records.ids import ApplicationId
-from ..records.mapreduce_report import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ..records.reports import FINAL_STATES
 from ..views.rest.mapreduce import JOB_STATES, JobView
 from .calls import call_daemon

@@ -25,7 +25,7 @@ from ..records.ids import ApplicationAttemptId, ApplicationId, ContainerId
 from ..records.reports import ApplicationReport, NodeState, YarnApplicationState
 from ..records.scheduler_protocol import GetActivitiesRequest
 from ..rpc.server import user_name
-from ..settings.applications import ApplicationSettings
+from ..settings.declarations import ApplicationSettings
 from ..settings.loading import Configuration
 from ..views import applications as application_view
 from ..views import cluster as cluster_view
@@ -149,7 +149,7 @@ class ClusterApi:
         """``yopp app list -a --json``, and YARN's filters."""
         wanted, passes = queries.application_filter(request)
         found = [one for one in await self.data.applications(wanted) if passes(one)]
-        return application_view.documents(queries.latest(request, found), now_ms())
+        return application_view.APPLICATIONS.every(queries.latest(request, found), now_ms())
 
     async def _application(self, request: web.Request) -> ApplicationReport:
         return await self.data.application(request.match_info["app"])
@@ -233,7 +233,7 @@ class ClusterApi:
     async def attempts(self, request: web.Request) -> Document:
         """``yopp attempt list ID --json``."""
         report = await self._application(request)
-        return application_view.attempt_documents(await self.data.attempts(report.application_id))
+        return application_view.ATTEMPTS.every(await self.data.attempts(report.application_id))
 
     @route("GET", ATTEMPT)
     async def attempt(self, request: web.Request) -> Document:
@@ -306,7 +306,7 @@ class ClusterApi:
     @route("GET", BASE + "/nodes")
     async def nodes(self, request: web.Request) -> Document:
         """``yopp node list --json``; without a filter, as in YARN, those whose state is not in UNLISTED."""
-        return node_view.documents(queries.chosen_nodes(request, await self.data.nodes(), "states"))
+        return node_view.NODES.every(queries.chosen_nodes(request, await self.data.nodes(), "states"))
 
     @route("GET", BASE + "/nodes/{node}")
     async def node(self, request: web.Request) -> Document:

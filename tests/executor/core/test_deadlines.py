@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from executor.core.deadlines import SWEEP_ABOVE, Deadlines
+from executor.core.machine import SWEEP_ABOVE, Deadlines
 
 KEYS = st.sampled_from("abcdef")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from executor.core.commands import KillContainer, LaunchContainer, PauseContainer, ResumeContainer
 from executor.core.events import ContainerUpdated, GuaranteedAwaited
-from executor.core.handover import Handover
+from executor.core.tracker import Handover
 from executor.records import ContainerState, Resource
 
 from .world import G, World

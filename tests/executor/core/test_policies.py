@@ -13,7 +13,7 @@ from executor.core import applications
 from executor.core.applications import Applications
 from executor.core.commands import KillContainer, LaunchContainer, PauseContainer
 from executor.core.container import Container
-from executor.core.queue_order import ORDERS
+from executor.core.queues import ORDERS
 from executor.core.reclaim import POLICIES, NewestFirst, Reclaimable
 from executor.core.victims import EXACT_EFFORT, cheapest
 from executor.records import ContainerExitStatus, Resource

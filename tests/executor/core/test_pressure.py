@@ -275,9 +275,7 @@ def test_the_newest_that_is_enough_ends_and_the_guaranteed_one_never() -> None:
     world.tick()
     assert world.states("g", "o1", "o2", "o3") == ["RUNNING", "RUNNING", "DONE", "RUNNING"]
     status = world.status("o2")
-    assert (
-        status.exit_status == -108 and "166 MB of memory left, and 256 MB are to stay" in status.diagnostics
-    )
+    assert status.exit_status == -108 and "166 MB are available, and 256 MB must stay" in status.diagnostics
     world.tick(5)
     assert world.states("o1", "o3") == ["RUNNING", "RUNNING"], "one was enough"
 

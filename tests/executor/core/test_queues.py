@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from executor.core.applications import Applications
 from executor.core.container import Container
-from executor.core.queue_order import ByArrival
-from executor.core.queues import ContainerQueue, OpportunisticQueue
+from executor.core.queues import ContainerQueue, OpportunisticQueue, QueueOrder
 from executor.records import ContainerState, Resource
 
 from .world import a_spec
@@ -53,7 +53,7 @@ def test_one_that_comes_back_finds_its_place() -> None:
 
 
 def test_a_large_one_is_overtaken_so_often_and_no_more() -> None:
-    queue = OpportunisticQueue(max_overtakes=2, order=ByArrival())
+    queue = OpportunisticQueue(max_overtakes=2, order=QueueOrder(Applications()))
     large, small = waiting(1, vcores=4), [waiting(sequence) for sequence in (2, 3, 4)]
     for container in (large, *small):
         queue.add(container)
@@ -68,14 +68,14 @@ def test_a_large_one_is_overtaken_so_often_and_no_more() -> None:
 
 
 def test_a_bound_of_zero_is_yarns_strict_order() -> None:
-    queue = OpportunisticQueue(max_overtakes=0, order=ByArrival())
+    queue = OpportunisticQueue(max_overtakes=0, order=QueueOrder(Applications()))
     queue.add(waiting(1, vcores=4))
     queue.add(waiting(2))
     assert queue.next_fitting(Resource(1000, 1), now_ms=0) is None
 
 
 def test_a_paused_one_goes_first_by_arrival_and_takes_no_place() -> None:
-    queue = OpportunisticQueue(max_overtakes=100, order=ByArrival())
+    queue = OpportunisticQueue(max_overtakes=100, order=QueueOrder(Applications()))
     early, late = paused(1), waiting(2)
     queue.add(late)
     queue.add(early)
@@ -90,7 +90,7 @@ def test_a_paused_one_goes_first_by_arrival_and_takes_no_place() -> None:
 
 
 def test_a_later_pause_does_not_count_what_had_started_before() -> None:
-    queue = OpportunisticQueue(max_overtakes=1, order=ByArrival())
+    queue = OpportunisticQueue(max_overtakes=1, order=QueueOrder(Applications()))
     blocked, others = waiting(1, vcores=9), [waiting(sequence) for sequence in (3, 4)]
     queue.add(blocked)
     queue.add(others[0])
@@ -112,7 +112,7 @@ def test_it_behaves_as_a_queue_that_counts_each_overtaking(
     steps: list[tuple[str, int, int]], bound: int
 ) -> None:
     """Against a plain list in which each start counts up all that it passes."""
-    queue, model, counts = OpportunisticQueue(bound, order=ByArrival()), [], {}
+    queue, model, counts = OpportunisticQueue(bound, order=QueueOrder(Applications())), [], {}
     for number, (step, vcores, memory) in enumerate(steps):
         if step == "add":
             container = waiting(number, memory=memory, vcores=vcores)

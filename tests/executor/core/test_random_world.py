@@ -45,9 +45,8 @@ from executor.core.events import (
     QueuingLimitReceived,
     UsageSampled,
 )
-from executor.core.queue_order import ORDERS
+from executor.core.queues import ORDERS
 from executor.core.reclaim import POLICIES
-from executor.core.recovery import Finding, reconcile
 from executor.core.scheduler import ContainerScheduler
 from executor.records import (
     ContainerQueuingLimit,
@@ -60,6 +59,7 @@ from executor.records import (
     Resource,
 )
 
+from .recovering import Finding, reconcile
 from .world import a_scheduler, a_spec
 
 TOTAL = Resource(2048, 4)

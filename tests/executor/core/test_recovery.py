@@ -21,9 +21,10 @@ from executor.core.events import (
     ContainerResumeRequested,
     RecoveryCompleted,
 )
-from executor.core.recovery import Finding, Standing, reconcile, standing
+from executor.core.recovery import Standing, standing
 from executor.records import ContainerRecord, ContainerState, ContainerUsage, Resource
 
+from .recovering import Finding, reconcile
 from .world import EPOCH, G, O, World, a_spec
 
 NOTHING = Finding()

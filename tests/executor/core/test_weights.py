@@ -6,9 +6,9 @@ import pytest
 
 from executor.core.events import ContainerPauseRequested, ContainerResumeRequested, RecoveryCompleted
 from executor.core.limits import SHARES, WEIGHT
-from executor.core.recovery import Finding, reconcile
 from executor.records import ContainerState, ExecutionType
 
+from .recovering import Finding, reconcile
 from .test_recovery import a_record
 from .world import World, a_scheduler, a_spec
 

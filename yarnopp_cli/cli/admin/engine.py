@@ -6,8 +6,6 @@ import os
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import typer
-
 from ...client.choice import (
     ADDRESSES_PROPERTY,
     ENGINE_VARIABLE,
@@ -24,12 +22,10 @@ from ...errors import EXIT_UNREACHABLE, UsageError, YoppError
 from ...views.columns import Column
 from ...views.text import timestamp
 from ..frame.command import Needs, command
-from ..frame.context import Context
 from ..frame.engine_options import connected
-from ..frame.listing import Choice, Documents, show
-from ..frame.options import Conf, EngineName, Rm
+from ..frame.options import Conf, EngineName, Rm, argument
 from ..frame.output import Printer
-from ..frame.session import Session
+from ..frame.session import Context, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +68,11 @@ def list_engines(session: Session) -> None:
         _Row(name, name == chosen.name, chosen.origin if name == chosen.name else "", places[name])
         for name in NAMES
     ]
-    show(
-        session.printer,
+    session.printer.listing(
         rows,
         _COLUMNS,
-        Documents(lambda every: {"engines": [one.document() for one in every]}, _Row.document),
-        Choice(),
+        documents=lambda every: {"engines": [one.document() for one in every]},
+        document=_Row.document,
         identity=lambda row: row.name,
     )
 
@@ -192,7 +187,7 @@ def _test_local(session: Session, chosen: Chosen) -> int:
 )
 def use(
     session: Session,
-    name: Annotated[EngineName, typer.Argument(metavar="ENGINE", help="local, or yarn.")],
+    name: Annotated[EngineName, argument("ENGINE", "local, or yarn.")],
     rm: Rm = None,
     conf: Conf = None,
 ) -> None:

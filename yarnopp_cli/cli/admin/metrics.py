@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from ...errors import ConnectionFailedError, UsageError
 from ...records import container_protocol as nm
@@ -15,12 +13,14 @@ from ...views.rest.metrics import Bean, Figure, of_cluster, of_node, prometheus,
 from ...web.process import process_figures
 from ..frame.command import command
 from ..frame.naming import nodes
-from ..frame.options import Live
+from ..frame.options import Live, argument, option
 from ..frame.output import Printer
 from ..frame.session import Session
 
 if TYPE_CHECKING:
-    from ...client.local import YarnClient
+    from ...client.local import LocalClient
+
+Answer = TypeVar("Answer")
 
 BUSY_SECONDS = 0.1
 """For how long it is measured how busy the ResourceManager is."""
@@ -34,14 +34,10 @@ def metrics(
     session: Session,
     named: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[NODE]...", help="These NodeManagers' own, `all` for each. [default: the RM's]"
-        ),
+        argument("[NODE]...", "These NodeManagers' own, `all` for each. [default: the RM's]"),
         Live(("node",)),
     ] = None,
-    query: Annotated[
-        str, typer.Option("--query", metavar="BEAN", help="With --json: only beans of that name; * fits any.")
-    ] = "",
+    query: Annotated[str, option("--query BEAN", "With --json: only beans of that name; * fits any.")] = "",
 ) -> None:
     """Print the figures of the ResourceManager, or of a NodeManager, in Prometheus' text format.
 
@@ -67,7 +63,7 @@ def metrics(
 _Found = tuple[list[Figure], list[Bean]]
 
 
-def _of_cluster(client: YarnClient) -> _Found:
+def _of_cluster(client: LocalClient) -> _Found:
     info = client.cluster_info()
     found = of_cluster(
         info,
@@ -80,7 +76,7 @@ def _of_cluster(client: YarnClient) -> _Found:
     return found.samples, found.beans
 
 
-def _of_nodes(client: YarnClient, chosen: Sequence[NodeReport], printer: Printer | None) -> _Found:
+def _of_nodes(client: LocalClient, chosen: Sequence[NodeReport], printer: Printer | None) -> _Found:
     """The figures of these nodes. With a ``printer``, nodes that do not answer are left out with a warning; it is an
     error if none answers."""
     samples: list[Figure] = []
@@ -104,14 +100,14 @@ def _of_nodes(client: YarnClient, chosen: Sequence[NodeReport], printer: Printer
     return samples, beans
 
 
-def _of_node(client: YarnClient, node: NodeReport) -> _Found:
-    info: nm.GetNodeInfoResponse
-    counted: nm.GetNodeFiguresResponse
-    found: nm.GetContainerStatusesResponse
+def _of_node(client: LocalClient, node: NodeReport) -> _Found:
+    def ask(kind: type[Answer], method: str, request: object) -> Answer:
+        return client.ask_node(node, kind, method, request, timeout=NODE_SECONDS)
+
+    info = ask(nm.GetNodeInfoResponse, "getNodeInfo", nm.GetNodeInfoRequest())
+    counted = ask(nm.GetNodeFiguresResponse, "getNodeFigures", nm.GetNodeFiguresRequest())
     every = nm.GetContainerStatusesRequest(finished=True)
-    info = client.node_call(node, "getNodeInfo", nm.GetNodeInfoRequest(), timeout=NODE_SECONDS)
-    counted = client.node_call(node, "getNodeFigures", nm.GetNodeFiguresRequest(), timeout=NODE_SECONDS)
-    found = client.node_call(node, "getContainerStatuses", every, timeout=NODE_SECONDS)
+    found = ask(nm.GetContainerStatusesResponse, "getContainerStatuses", every)
     figures = of_node(info, found.statuses, counted.counts, process_figures(info.pid))
     return figures.samples, figures.beans
 

@@ -14,7 +14,7 @@ import copy
 import enum
 import inspect
 import os
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
@@ -22,7 +22,6 @@ import typer
 
 from executor.light import dataclass
 
-from .context import Context
 from .options import (
     NEWEST,
     Color,
@@ -50,12 +49,13 @@ from .options import (
     new_typer,
 )
 from .output import FORMS, Printer
-from .session import Session
+from .session import Context, Session
 from .timeout import bounded
 
 if TYPE_CHECKING:
     from ...client.choice import Choice as EngineChoice
-    from ...views.noun import Noun
+    from ...views.columns import Noun
+    from .engine_options import HereOnlyOption
 
 F = TypeVar("F", bound=Callable[..., int | None])
 
@@ -140,7 +140,7 @@ def made(one: Command) -> Any:
     signature = inspect.signature(one.function, eval_str=True)
     own = [parameter for parameter in signature.parameters.values() if parameter.name != "session"]
     # typer reads the command's own options alone; those of the frame are the parser's objects already
-    limits: list[_HereOnly] = []
+    limits: list[HereOnlyOption] = []
     call = _called(one, own, limits)
     holder = new_typer()
     settings = {"epilog": examples(*one.examples)} if one.examples else {}
@@ -150,34 +150,22 @@ def made(one: Command) -> Any:
         marks = get_args(parameter.annotation)[1:]
         option.completes = next((mark for mark in marks if isinstance(mark, Live | Words)), None)
         limits += [
-            _HereOnly(parameter.name, parameter.default, max(option.opts, key=len), mark)
-            for mark in marks
-            if isinstance(mark, HereOnly)
+            (parameter, max(option.opts, key=len), mark) for mark in marks if isinstance(mark, HereOnly)
         ]
     taken = {spelling for option in parsed.params for spelling in option.opts}
     parsed.params += [option for option in _added(one) if not taken.intersection(option.opts)]
     return parsed
 
 
-@dataclass(frozen=True, slots=True)
-class _HereOnly:
-    """An option that a YARN cluster cannot honour."""
-
-    name: str
-    default: Any
-    spelling: str
-    mark: HereOnly
-
-
 def _called(
-    one: Command, own: Sequence[inspect.Parameter], limits: Sequence[_HereOnly]
+    one: Command, own: Sequence[inspect.Parameter], limits: Sequence[HereOnlyOption]
 ) -> Callable[..., int | None]:
+    """What the parser calls: a function that seems to take the command's own options alone."""
     names = {parameter.name for parameter in own}
 
     def call(**values: Any) -> int | None:
-        options = {name: value for name, value in values.items() if name not in names}
         mine = {name: value for name, value in values.items() if name in names}
-        return _run(one, limits, mine, options)
+        return _run(one, limits, mine, values)
 
     call.__doc__ = one.function.__doc__
     changed = inspect.Signature([one_.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one_ in own])
@@ -187,29 +175,23 @@ def _called(
 
 
 def _run(
-    one: Command,
-    limits: Sequence[_HereOnly],
-    mine: dict[str, Any],
-    options: dict[str, Any],
+    one: Command, limits: Sequence[HereOnlyOption], mine: dict[str, Any], values: Mapping[str, Any]
 ) -> int | None:
     """One run: what all commands have is handled, and the function called with its session."""
-    printer = Printer.of(**{name: options[name] for name in _PRINTING if name in options}, forms=one.forms)
-    values = {**mine, **options}
+    printer = Printer.of(
+        **{name: values[name] for name in _PRINTING if name in values and name not in mine}, forms=one.forms
+    )
     context: Context | None = None
     engine: EngineChoice | None = None
     if one.needs is not Needs.NOTHING:
-        from .engine_options import check_remote, choice_of, not_on_yarn, tell_that_it_is_here
+        from .engine_options import check_remote, choice_of, tell_that_it_is_here
 
         if one.needs in (Needs.HOST, Needs.EXAMINED_HOST):
             tell_that_it_is_here(one.path, values, printer)
         elif one.needs is not Needs.QUIET_HOST:
             engine = choice_of(values)
         if engine is not None and engine.name == "yarn" and one.needs is not Needs.ENGINE:
-            if not one.yarn:
-                raise not_on_yarn(one.path, engine)
-            check_remote(
-                one.path, engine, options["run_dir"], ((limit, mine[limit.name]) for limit in limits)
-            )
+            check_remote(one.path, engine, values, limits if one.yarn else None)
         named = {name: values[name] for name in ("conf", "define", "run_dir")}
         looks = one.needs in (Needs.CLUSTER, Needs.HOST)
         context = Context.looking(**named) if looks else Context.of(**named)
@@ -218,17 +200,17 @@ def _run(
     if one.lists is not None:
         from .listing import chosen, words_of
 
-        states = words_of(options.get("state"), one.lists.states, "--state")
-        picked = {name: options[name] for name in ("columns", "sort", "limit")}
-        choice = chosen(printer, one.lists.columns(0), **picked)
+        states = words_of(values.get("state"), one.lists.states, "--state")
+        picked = {name: values[name] for name in ("columns", "sort", "limit")}
+        choice = chosen(printer, one.lists.columns(0), **picked, newest=one.newest)
     with Session(
         printer,
         context,
-        yes=bool(options.get("yes") or mine.get("yes")),
-        timeout=options.get("timeout", mine.get("timeout")),
+        yes=bool(values.get("yes")),
+        timeout=values.get("timeout"),
         choice=choice,
         states=states,
-        watch=options.get("watch"),
+        watch=values.get("watch"),
         engine=engine,
     ) as session:
         return one.function(session, **mine)
@@ -318,34 +300,32 @@ def _checked(context: Any, option: Any, value: Any) -> Any:
 # -- groups ------------------------------------------------------------------------------------------------------
 
 
-class Below(MutableMapping[str, Any]):
-    """The commands of a group, each made when it is first asked for."""
+class Lazily(MutableMapping[str, Any]):
+    """Commands of the parser by name, each made when it is first asked for."""
 
-    def __init__(self, group: str) -> None:
-        below = [path for path in REGISTERED if path.startswith(f"{group} ")]
-        self._paths = {path.partition(" ")[2]: path for path in below}
-        self._made: dict[str, Any] = {}
+    def __init__(self, names: Iterable[str], make: Callable[[str], Any]) -> None:
+        self._made: dict[str, Any] = dict.fromkeys(names)
+        self._make = make
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._made:
-            self._made[name] = made(REGISTERED[self._paths[name]])
+        if self._made[name] is None:
+            self._made[name] = self._make(name)
         return self._made[name]
 
     def __setitem__(self, name: str, command: Any) -> None:
-        self._paths.setdefault(name, "")
         self._made[name] = command
 
     def __delitem__(self, name: str) -> None:
-        del self._paths[name]
+        del self._made[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._paths)
+        return iter(self._made)
 
     def __len__(self) -> int:
-        return len(self._paths)
+        return len(self._made)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._paths
+        return name in self._made
 
 
 def group(name: str, summary: str) -> Any:
@@ -353,9 +333,9 @@ def group(name: str, summary: str) -> Any:
     holder = new_typer(callback=_nothing, help=f"{summary}.", no_args_is_help=True)
     parsed: Any = typer.main.get_command(holder)
     parsed.name = name
-    parsed.commands = Below(name)
-    paths = [REGISTERED[path] for path in REGISTERED if path.startswith(f"{name} ")]
-    parsed.epilog = examples(*(one.examples[0] for one in paths[:2] if one.examples))
+    below = {path.partition(" ")[2]: one for path, one in REGISTERED.items() if path.startswith(f"{name} ")}
+    parsed.commands = Lazily(below, lambda name: made(below[name]))
+    parsed.epilog = examples(*(one.examples[0] for one in list(below.values())[:2] if one.examples))
     return parsed
 
 

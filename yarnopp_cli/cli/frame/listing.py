@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from ...errors import UsageError
-from ...views.columns import Column, choose, default_columns, find, sort
+from ...views.columns import Column, choose, find
 from ...views.text import timestamp
 from .output import Printer, is_terminal_out
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The values of ``--columns``, ``--sort`` and ``--limit``."""
+    """The values of ``--columns``, ``--sort`` and ``--limit``. ``newest``: the limit leaves the last ones of a list
+    that is not sorted."""
 
     columns: str | None = None
     sort: str | None = None
     limit: int | None = None
+    newest: bool = False
 
 
 def chosen(
@@ -31,6 +31,7 @@ def chosen(
     columns: str | None = None,
     sort: str | None = None,
     limit: int | None = None,
+    newest: bool = False,
 ) -> Choice:
     """The choice of a command line, checked before anything is asked. Raises UsageError for columns that there are
     not, and for ``--columns`` with a form that has none."""
@@ -53,46 +54,7 @@ def chosen(
             because="--columns and --sort take the names of columns",
             hint="choose from " + ", ".join(one.key for one in among),
         ) from None
-    return Choice(columns, sort, limit)
-
-
-@dataclass(frozen=True, slots=True)
-class Documents:
-    """How rows become JSON: all of them as one document, and each as its own."""
-
-    every: Callable[[Sequence[Any]], Any]
-    one: Callable[[Any], Mapping[str, Any]]
-
-
-def show(
-    printer: Printer,
-    rows: Sequence[T],
-    columns: Sequence[Column[T]],
-    documents: Documents,
-    choice: Choice,
-    *,
-    identity: Callable[[T], str],
-    empty: str = "",
-) -> None:
-    """Print a list as chosen. In jsonl, chosen columns are one flat object a row, with their values by their keys."""
-    one = documents.one
-    if choice.columns:
-        shown = choose(columns, choice.columns)
-        one = lambda row: {column.key: column.value(row) for column in shown}  # noqa: E731
-    else:
-        shown = default_columns(columns, wide=printer.form == "wide")
-    ordered = sort(rows, columns, choice.sort) if choice.sort else list(rows)
-    if choice.limit is not None:
-        ordered = ordered[: choice.limit]
-    printer.listing(
-        ordered,
-        shown,
-        documents=documents.every,
-        document=one,
-        identity=identity,
-        empty=empty,
-        whole=bool(choice.columns),
-    )
+    return Choice(columns, sort, limit, newest)
 
 
 def empty_text(things: str, choice: Choice, *, narrowed: bool, live_only: bool = False) -> str:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar
+
+from executor.light import dataclass
 
 from ...errors import (
     ApplicationNotFoundError,
@@ -23,7 +26,7 @@ from ...records import client_protocol as rm
 from ...records.ids import ApplicationAttemptId, ApplicationId, ContainerId
 from ...views.containers import is_live
 from ...views.text import harmless
-from .output import Printer, is_terminal
+from .output import is_terminal
 
 if TYPE_CHECKING:
     from ...client.protocol import Client
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ALL = "all"
-_DOTTED = re.compile(r"(\d+)\.(\d+)", re.ASCII)
+_DOTTED = re.compile(r"(?:(\d+)\.)?(\d+)", re.ASCII)
 _RANGE = re.compile(r"(?:(\d+)\.)?(\d+)-(?:(\d+)\.)?(\d+)", re.ASCII)
 _NUMBERS = re.compile(r"[\d.,-]*\d,[\d.,-]*\d", re.ASCII)
 _CANDIDATES = 5
@@ -64,53 +67,108 @@ def words(given: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(split))
 
 
-def agreed(
-    printer: Printer,
-    given: Sequence[str],
-    named: Sequence[str],
-    verb: str,
-    *,
-    yes: bool,
-    what: str = "container",
-) -> bool:
-    """Whether a change of ``named`` may go on: it is asked for where ``all`` was said. Raises UsageError where
-    nobody can be asked."""
-    if ALL in given and not named:
-        printer.note(
-            f"{'nothing lives: ' if what.startswith('live') else ''}there is no {what} to {verb.lower()}"
-        )
-    if ALL not in given or not named:
-        return True
-    several = f"all {len(named)} {what}s" if len(named) > 1 else f"the only {what}, {named[0]}"
-    return printer.confirm(f"{verb} {several}?", yes=yes)
-
-
-def applications(client: Client, given: Sequence[str]) -> list[str]:
-    """The full ids of the applications named. Raises ApplicationNotFoundError, UsageError."""
-    found = _Lazy(lambda: [report.application_id for report in client.applications()])
-    named: list[str] = []
-    for word in words(given):
-        if word == ALL:
-            live = rm.GetApplicationsRequest(live_only=True)
-            named += [report.application_id for report in client.applications(live)]
-        elif (bounds := _range(word)) is not None:
-            within = [one for one in found if bounds[0] is None and bounds[1] <= _number(one) <= bounds[2]]
-            named += within or [application(found, word)]
-        else:
-            named.append(application(found, word))
-    return list(dict.fromkeys(named))
-
-
 def one_of(found: Sequence[T], word: str) -> T:
     """The only thing that a word means, for who can use one only. Raises UsageError for several, or for none
     where ``all`` was said."""
     if len(found) != 1:
         raise UsageError(
-            f"{harmless(word)} means {len(found)} things",
-            because="this takes one",
+            f"{harmless(word)} matches {len(found)}; exactly one is needed",
+            because="this command works on one at a time",
             hint="name one, or `last`",
         )
     return found[0]
+
+
+def _number(identifier: str) -> int:
+    return int(identifier.rpartition("_")[2])
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What can be named: the error for what is missing, the full id that a word says by itself ("" for none), and the
+    numbers of an id (of its application, or None; its own)."""
+
+    name: str
+    missing: type[YoppError]
+    full: Callable[[str], str]
+    numbers: Callable[[str], tuple[int | None, int]]
+
+
+def _full_application(word: str) -> str:
+    if word.startswith("appattempt_"):
+        return str(ApplicationAttemptId.parse(word).application_id)
+    if word.startswith("container_"):
+        return str(ContainerId.parse(word).application_id)
+    return str(ApplicationId.parse(word)) if word.startswith("application_") else ""
+
+
+def _full_container(word: str) -> str:
+    return str(ContainerId.parse(word)) if word.startswith("container_") else ""
+
+
+_APPLICATION = _Kind(
+    "application", ApplicationNotFoundError, _full_application, lambda one: (None, _number(one))
+)
+_CONTAINER = _Kind(
+    "container",
+    ContainerNotFoundError,
+    _full_container,
+    lambda one: (ContainerId.parse(one).application_id.id, _number(one)),
+)
+_NODE = _Kind("node", NodeNotFoundError, lambda word: "", lambda one: (None, int(one.rpartition(":")[2])))
+
+
+def applications(client: Client, given: Sequence[str]) -> list[str]:
+    """The full ids of the applications named. Raises ApplicationNotFoundError, UsageError."""
+
+    def live() -> list[str]:
+        return [one.application_id for one in client.applications(rm.GetApplicationsRequest(live_only=True))]
+
+    known = cache(lambda: [one.application_id for one in client.applications()])
+    return _named(_APPLICATION, known, words(given), live)
+
+
+def application(known: Iterable[str], word: str) -> str:
+    """The full id of the application that ``word`` means, among the ``known`` ids in order of submission."""
+    return _one(_APPLICATION, lambda: list(known), word)
+
+
+def containers(
+    client: Client, given: Sequence[str], *, every: Callable[[ContainerReport], bool] | None = None
+) -> list[str]:
+    """The full ids of the containers named, ended ones included; ``all`` is those that live and that ``every``
+    takes. With ``every`` ranges leave out what has ended, too. Raises ContainerNotFoundError, UsageError."""
+    reports = cache(lambda: client.container_reports(rm.GetContainersRequest(finished=True)))
+
+    def live() -> list[str]:
+        running = [one for one in client.containers() if is_live(one)]
+        # A master that stands still takes its application with it: only who kills all means it too.
+        return [one.container_id for one in running if every is None or (every(one) and not one.is_am)]
+
+    def changeable(within: list[str]) -> list[str]:
+        living = {one.container_id for one in client.container_reports(rm.GetContainersRequest())}
+        return [one for one in within if one in living] or within
+
+    named = words(given)
+    if "last" in named:
+        # Whoever names the newest means work, and not what looks after it, unless there is nothing else.
+        tasks = [one.container_id for one in reports() if not one.is_am]
+        named = [tasks[-1] if tasks and word == "last" else word for word in named]
+    known = cache(lambda: [one.container_id for one in reports()])
+    return _named(_CONTAINER, known, named, live, changeable if every is not None else None)
+
+
+def container(known: Iterable[str], word: str) -> str:
+    """The full id of the container that ``word`` means, among the ``known`` ids in order of allocation."""
+    return _one(_CONTAINER, lambda: list(known), word)
+
+
+def nodes(reports: Sequence[NodeReport], given: Sequence[str]) -> list[NodeReport]:
+    """The nodes named: full ids, ports, or unique beginnings or endings. Raises NodeNotFoundError,
+    UsageError.
+    """
+    by_id = {report.node_id: report for report in reports}
+    return [by_id[one] for one in _named(_NODE, lambda: list(by_id), words(given), lambda: list(by_id))]
 
 
 def spread(client: Client, given: Sequence[str]) -> list[str]:
@@ -119,11 +177,98 @@ def spread(client: Client, given: Sequence[str]) -> list[str]:
     for word in given:
         if word != ALL and _range(word) is None:
             found.append(word)
-        elif is_container(word):
-            found += containers(client, [word])
         else:
-            found += applications(client, [word])
+            found += containers(client, [word]) if is_container(word) else applications(client, [word])
     return list(dict.fromkeys(found))
+
+
+def is_container(word: str) -> bool:
+    """Whether a word can only mean a container: a full id of one, its suffix in YARN's digits, or ``3.2``."""
+    ranged = _RANGE.fullmatch(word)
+    return bool(
+        word.startswith("container_")
+        or (_DOTTED.fullmatch(word) and "." in word)
+        or (ranged and ranged[1])
+        or re.search(r"(?:^|_)\d{6,}$", word)
+    ) and not word.startswith(("application_", "appattempt_"))
+
+
+def of_application(report: ContainerReport, word: str) -> bool:
+    """Whether a container is of the attempt, or else of the application, with the full id ``word``."""
+    if word.startswith("appattempt_"):
+        return str(ContainerId.parse(report.container_id).application_attempt_id) == word
+    return report.application_id == word
+
+
+def _named(
+    kind: _Kind,
+    known: Callable[[], list[str]],
+    given: Sequence[str],
+    live: Callable[[], list[str]],
+    narrowed: Callable[[list[str]], list[str]] | None = None,
+) -> list[str]:
+    """The full ids that the words mean: ``live`` are those of ``all``; ``narrowed`` chooses among those of a range."""
+    named: list[str] = []
+    for word in given:
+        if word == ALL:
+            named += live()
+            continue
+        within = []
+        if (bounds := _range(word)) is not None:
+            within = _within(kind, known(), *bounds)
+        if within and narrowed is not None:
+            within = narrowed(within)
+        named += within or [_one(kind, known, word)]
+    return list(dict.fromkeys(named))
+
+
+def _within(kind: _Kind, ids: Sequence[str], app: int | None, first: int, last: int) -> list[str]:
+    """Those of the ids with these numbers: of any application, or of that with the number ``app``."""
+    numbered = [(one, *kind.numbers(one)) for one in ids]
+    return [one for one, of, number in numbered if app in (None, of) and first <= number <= last]
+
+
+def _one(kind: _Kind, known: Callable[[], list[str]], word: str) -> str:
+    """The full id that one word means. Raises the kind's error where there is none, UsageError for several."""
+    if full := kind.full(word):
+        return full
+    ids = known()
+    if word == "last" and ids:
+        return ids[-1]
+    matches = _matching(kind, ids, word)
+    if not matches:
+        name = kind.name
+        because = f"none of the {len(ids)} known {name}s matches" if ids else f"there has been no {name} yet"
+        if len(ids) == 1:
+            because = f"the only {name} is {ids[0]}"
+        raise kind.missing(
+            f"no {name} {harmless(word)}" if word != "last" else f"there is no {name} yet",
+            because=because,
+            hint=f"`yopp {'app' if kind is _APPLICATION else name} list -a` shows those this cluster knows",
+            sought=word,
+        )
+    if len(matches) > 1:
+        more = f" and {len(matches) - _CANDIDATES} more" if len(matches) > _CANDIDATES else ""
+        raise UsageError(
+            f"{word!r} matches {len(matches)} {kind.name}s; exactly one is needed",
+            because=", ".join(matches[:_CANDIDATES]) + more,
+            hint="type more of the one that you mean",
+        )
+    return matches[0]
+
+
+def _matching(kind: _Kind, ids: Sequence[str], word: str) -> list[str]:
+    """Those of the ids that a word means: by number, or by a part of them that no other has."""
+    if numbered := _DOTTED.fullmatch(word):
+        app = _whole(numbered[1]) if numbered[1] else None
+        found = _within(kind, ids, app, _whole(numbered[2]), _whole(numbered[2]))
+        if found or kind is not _NODE:
+            return found
+    if kind is _NODE:
+        return [one for one in ids if one == word] or [
+            one for one in ids if one.startswith(word) or one.endswith(word)
+        ]
+    return [one for one in ids if one.endswith(word.lstrip("…"))] if word.strip("…_") else []
 
 
 def _range(word: str) -> tuple[int | None, int, int] | None:
@@ -141,184 +286,8 @@ def _range(word: str) -> tuple[int | None, int, int] | None:
     return _whole(match[1]) if match[1] else None, first, last
 
 
-def application(known: Iterable[str], word: str) -> str:
-    """The full id of the application that ``word`` means, among the ``known`` ids in order of submission."""
-    if word.startswith("application_"):
-        return str(ApplicationId.parse(word))
-    if word.startswith("appattempt_"):
-        return str(ApplicationAttemptId.parse(word).application_id)
-    if word.startswith("container_"):
-        return str(ContainerId.parse(word).application_id)
-    ids = list(known)
-    if word == "last" and ids:
-        return ids[-1]
-    matches = [one for one in ids if _number(one) == _whole(word)] if word.isdecimal() else _ending(ids, word)
-    missing = ApplicationNotFoundError(
-        f"no application {harmless(word)}" if word != "last" else "there is no application yet",
-        because=_known(ids, "application"),
-        hint="`yopp app list -a` shows those this cluster knows",
-        sought=word,
-    )
-    return _only(matches, word, missing)
-
-
-def containers(
-    client: Client, given: Sequence[str], *, every: Callable[[ContainerReport], bool] | None = None
-) -> list[str]:
-    """The full ids of the containers named, ended ones included; ``all`` is those that live and that ``every``
-    takes. With ``every`` ranges leave out what has ended, too. Raises ContainerNotFoundError, UsageError."""
-    known = rm.GetContainersRequest(finished=True)
-    reports = _Lazy(lambda: list(client.container_reports(known)))
-    found = _Lazy(lambda: [report.container_id for report in reports])
-    named: list[str] = []
-    for word in words(given):
-        if word == "last":
-            # Whoever names the newest means work, and not what looks after it, unless there is nothing else.
-            tasks = [report.container_id for report in reports if not report.is_am]
-            named.append(container(tasks or found, word))
-        elif word == ALL:
-            live = [one for one in client.containers() if is_live(one)]
-            # A master that stands still takes its application with it: only who kills all means it too.
-            named += [one.container_id for one in live if every is None or (every(one) and not one.is_am)]
-        elif (bounds := _range(word)) is not None:
-            app, first, last = bounds
-            within = [
-                one
-                for one in found
-                if app in (None, _application_number(one)) and first <= _number(one) <= last
-            ]
-            if within and every is not None:  # what shall be changed has to live
-                live_ids = {one.container_id for one in client.container_reports(rm.GetContainersRequest())}
-                within = [one for one in within if one in live_ids] or within
-            named += within or [container(found, word)]
-        else:
-            named.append(container(found, word))
-    return list(dict.fromkeys(named))
-
-
-def container(known: Iterable[str], word: str) -> str:
-    """The full id of the container that ``word`` means, among the ``known`` ids in order of allocation."""
-    if word.startswith("container_"):
-        return str(ContainerId.parse(word))
-    ids = list(known)
-    if word == "last" and ids:
-        return ids[-1]
-    if dotted := _DOTTED.fullmatch(word):
-        wanted = (_whole(dotted[1]), _whole(dotted[2]))
-        matches = [one for one in ids if (_application_number(one), _number(one)) == wanted]
-    elif word.isdecimal():
-        matches = [one for one in ids if _number(one) == _whole(word)]
-    else:
-        matches = _ending(ids, word)
-    missing = ContainerNotFoundError(
-        f"no container {harmless(word)}" if word != "last" else "there is no container yet",
-        because=_known(ids, "container"),
-        hint="`yopp container list -a` shows those this cluster knows",
-        sought=word,
-    )
-    return _only(matches, word, missing)
-
-
-def is_container(word: str) -> bool:
-    """Whether a word can only mean a container: a full id of one, its suffix in YARN's digits, or ``3.2``."""
-    ranged = _RANGE.fullmatch(word)
-    return bool(
-        word.startswith("container_")
-        or _DOTTED.fullmatch(word)
-        or (ranged and ranged[1])
-        or re.search(r"(?:^|_)\d{6,}$", word)
-    ) and (not word.startswith(("application_", "appattempt_")))
-
-
-def nodes(reports: Sequence[NodeReport], given: Sequence[str]) -> list[NodeReport]:
-    """The nodes named: full ids, ports, or unique beginnings or endings. Raises NodeNotFoundError,
-    UsageError.
-    """
-    by_id = {report.node_id: report for report in reports}
-    named: list[str] = []
-    for word in words(given):
-        bounds = _range(word)
-        within = [
-            one
-            for one in by_id
-            if bounds is not None and bounds[1] <= int(one.rpartition(":")[2]) <= bounds[2]
-        ]
-        named += list(by_id) if word == ALL else within or [_node(list(by_id), word)]
-    return [by_id[one] for one in dict.fromkeys(named)]
-
-
-def _node(ids: list[str], word: str) -> str:
-    if word == "last" and ids:
-        return ids[-1]
-    matches = [one for one in ids if word in (one, one.rpartition(":")[2])] or [
-        one for one in ids if one.startswith(word) or one.endswith(word)
-    ]
-    return _only(
-        matches,
-        word,
-        NodeNotFoundError(
-            f"no node {harmless(word)}",
-            because=_known(ids, "node"),
-            hint="`yopp node list -a` shows those this cluster knows",
-            sought=word,
-        ),
-    )
-
-
-def of_application(report: ContainerReport, word: str) -> bool:
-    """Whether a container is of the attempt, or else of the application, with the full id ``word``."""
-    if word.startswith("appattempt_"):
-        return str(ContainerId.parse(report.container_id).application_attempt_id) == word
-    return report.application_id == word
-
-
-class _Lazy(Generic[T]):
-    """Ids (or reports) that are asked for when the first word needs them, once."""
-
-    def __init__(self, ask: Callable[[], list[T]]) -> None:
-        self._ask = ask
-        self._ids: list[T] | None = None
-
-    def __iter__(self) -> Iterator[T]:
-        if self._ids is None:
-            self._ids = self._ask()
-        return iter(self._ids)
-
-
 def _whole(digits: str) -> int:
     """The number that was typed; one above that of any id where it has more digits than an id's may have, which
     Python need not read."""
     significant = digits.lstrip("0") or "0"
     return int(significant) if len(significant) < 20 else 10**19
-
-
-def _number(identifier: str) -> int:
-    return int(identifier.rpartition("_")[2])
-
-
-def _application_number(container_id: str) -> int:
-    return ContainerId.parse(container_id).application_id.id
-
-
-def _ending(ids: Iterable[str], word: str) -> list[str]:
-    return [one for one in ids if one.endswith(word.lstrip("…"))] if word.strip("…_") else []
-
-
-def _known(ids: Sequence[str], kind: str) -> str:
-    """What there is instead of what was named."""
-    if not ids:
-        return f"there has been no {kind} yet"
-    return f"the only {kind} is {ids[0]}" if len(ids) == 1 else f"it is none of {len(ids)} {kind}s"
-
-
-def _only(matches: list[str], word: str, missing: YoppError) -> str:
-    if not matches:
-        raise missing
-    if len(matches) > 1:
-        more = f" and {len(matches) - _CANDIDATES} more" if len(matches) > _CANDIDATES else ""
-        raise UsageError(
-            f"{word!r} could be {len(matches)} things",
-            because=", ".join(matches[:_CANDIDATES]) + more,
-            hint="type more of the one that you mean",
-        )
-    return matches[0]

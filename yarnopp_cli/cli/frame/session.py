@@ -3,28 +3,104 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .context import Context
-from .naming import agreed
+from ...cluster.rundir import RunDir
 from .output import Printer, is_terminal_out
 
 if TYPE_CHECKING:
     from ...client.choice import Choice as EngineChoice
-    from ...client.local import YarnClient
+    from ...client.local import LocalClient
     from ...client.protocol import Client
-    from ...client.yarn import YarnRestClient
-    from ...cluster.rundir import RunDir
+    from ...client.yarn import YarnClient
     from ...settings.loading import Configuration
-    from ...views.columns import Column
-    from ...views.noun import Noun
+    from ...views.columns import Column, Noun
     from .listing import Choice
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Context:
+    """One command's surroundings. Making one reads nothing; ``configuration`` is loaded when first asked for."""
+
+    run_dir: RunDir
+    conf: tuple[str, ...]
+    define: tuple[str, ...]
+    looks: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        conf: Sequence[str] | None = None,
+        define: Sequence[str] | None = None,
+        run_dir: str | None = None,
+    ) -> Context:
+        """From the values of ``--conf``, ``-D`` and ``--run-dir``. Raises YoppError where no run directory
+        can be.
+        """
+        home = os.path.expanduser("~")
+        resolved = RunDir.resolve(run_dir, os.environ, os.getuid(), "" if home == "~" else home)
+        return cls(resolved, tuple(conf or ()), tuple(define or ()))
+
+    @classmethod
+    def looking(
+        cls,
+        *,
+        conf: Sequence[str] | None = None,
+        define: Sequence[str] | None = None,
+        run_dir: str | None = None,
+    ) -> Context:
+        """As ``of``, for commands that need no property: what is named (by YOPP_CONF too) is still checked, but
+        nothing else is read.
+        """
+        context = replace(cls.of(conf=conf, define=define, run_dir=run_dir), looks=True)
+        if context.names_files or define:
+            _ = context.configuration
+        return context
+
+    @property
+    def names_files(self) -> bool:
+        """Whether the command line or YOPP_CONF names files."""
+        return bool(self.conf or os.environ.get("YOPP_CONF"))
+
+    def warn_of_slips(self, printer: Printer) -> None:
+        """Say which names in the files that were named are nearly those of properties. Others say it by themselves,
+        with all other warnings."""
+        if self.looks and self.names_files and not printer.quiet:
+            from ...settings.loading import misspelt
+
+            for line in misspelt(self.configuration.warnings):
+                printer.warn(line)
+
+    @cached_property
+    def configuration(self) -> Configuration:
+        """The configuration of this command line. Raises ConfigurationError."""
+        from ...settings.loading import load
+
+        return load(self.conf, self.define, environ=os.environ, state_dir=self.run_dir.state_dir)
+
+    def client(self, printer: Printer | None = None) -> LocalClient:
+        """Connected to the ResourceManager. Raises ConnectionFailedError (exit 69, hint ``yopp up``).
+
+        With a ``printer`` told to be verbose, each call is told of on stderr; with ``-vv``, what went each way.
+        """
+        from ...client.local import LocalClient
+
+        self.run_dir.check()
+        if printer is not None:
+            self.warn_of_slips(printer)
+        if printer is None or not printer.verbose:
+            return LocalClient(self.run_dir.rm_socket)
+        printer.note(f"run directory {self.run_dir.path}")
+        return LocalClient(self.run_dir.rm_socket, trace=printer.note, trace_messages=printer.verbose > 1)
 
 
 class Session:
@@ -93,13 +169,13 @@ class Session:
         return self.configuration
 
     @cached_property
-    def client(self) -> YarnClient:
+    def client(self) -> LocalClient:
         """This host's cluster, connected to when first asked for. Raises ConnectionFailedError (exit 69, hint
         ``yopp up``)."""
         return self.context.client(self.printer)
 
     @cached_property
-    def yarn(self) -> YarnRestClient | None:
+    def yarn(self) -> YarnClient | None:
         """The YARN cluster, where the engine is YARN."""
         if self.engine is None or self.engine.name != "yarn":
             return None
@@ -141,25 +217,35 @@ class Session:
         document: Callable[[T], Mapping[str, Any]] | None = None,
     ) -> None:
         """Print a list in the form and with the columns chosen. ``document`` stands in for the noun's own; a YARN
-        cluster's are as it told them, and JSON of a whole answer its very bytes."""
-        from .listing import Documents, show
+        cluster's are as it told them, and JSON of a whole answer its very bytes. In jsonl, chosen columns are one flat
+        object a row, with their values by their keys."""
+        from ...views.columns import choose, default_columns, sort
 
         one = document or (lambda row: noun.document(row, self.now_ms))
+        choice, columns = self.choice, self._columns(noun, rows)
         if self.yarn is not None:
             one = self.yarn.document_of
-            if self.printer.form == "json" and self.choice.sort is None and self.choice.limit is None:
+            if self.printer.form == "json" and choice.sort is None and choice.limit is None:
                 body = self.yarn.body_of(rows)
                 if body is not None:
                     self.raw(body)
                     return
-        show(
-            self.printer,
-            rows,
-            self._columns(noun, rows),
-            Documents(lambda shown: noun.documents([one(row) for row in shown]), one),
-            self.choice,
+        flat = one
+        shown = default_columns(columns, wide=self.printer.form == "wide")
+        if choice.columns:
+            shown = choose(columns, choice.columns)
+            flat = lambda row: {column.key: column.value(row) for column in shown}  # noqa: E731
+        ordered = sort(rows, columns, choice.sort) if choice.sort else rows
+        if choice.newest and choice.limit is not None and not choice.sort:
+            ordered = ordered[max(0, len(ordered) - choice.limit) :]
+        self.printer.listing(
+            ordered[: choice.limit],
+            shown,
+            documents=lambda listed: noun.documents([one(row) for row in listed]),
+            document=flat,
             identity=noun.identity,
             empty=empty,
+            whole=bool(choice.columns),
         )
 
     def details(
@@ -208,22 +294,6 @@ class Session:
     def raw(self, body: bytes) -> None:
         """Print an answer of a YARN cluster as it came."""
         print_raw(self.printer, body)
-
-    # -- steering ----------------------------------------------------------------------------------------------
-
-    def agreed(
-        self,
-        given: Sequence[str],
-        named: Sequence[str],
-        verb: str,
-        *,
-        what: str = "container",
-        dry_run: bool = False,
-    ) -> bool:
-        """Whether a change of ``named`` may go on: it is asked for where ``all`` was said, and -y was not."""
-        if self.yarn is not None:
-            what = f"{what} of {self.yarn.rest.address}"
-        return agreed(self.printer, given, named, verb, yes=self.yes or dry_run, what=what)
 
 
 def print_raw(printer: Printer, body: bytes) -> None:

@@ -19,7 +19,7 @@ from ...errors import YoppError
 from ..frame.command import Needs, command
 from ..frame.options import Live, Words
 from ..frame.output import WORDS, Printer
-from ..frame.session import Session
+from ..frame.session import Context, Session
 from ..table import ALIASES, COMMANDS
 
 SECONDS = 0.25
@@ -205,7 +205,6 @@ def _options_of(command: Any, last: str) -> list[str]:
 def _ids(wanted: Live, before: list[str]) -> list[str]:
     """Live ids, newest first; nothing where no cluster answers in time."""
     from ...records.client_protocol import GetApplicationsRequest, GetContainersRequest
-    from ..frame.context import Context
 
     kinds, fits = wanted.kinds, wanted.fits
     try:

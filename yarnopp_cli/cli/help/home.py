@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...errors import ConnectionFailedError, YoppError
 from ...views.text import megabytes
-from ..frame.context import Context
 from ..frame.output import Printer
+from ..frame.session import Context
 
 _KNOW = """
   yopp up                          start a cluster that stays

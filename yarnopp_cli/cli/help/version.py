@@ -47,11 +47,7 @@ def version(session: Session) -> None:
         "engine": _engine(),
         "kernel": os.uname().release,
     }
-    if printer.is_json:
-        printer.document({"yopp": facts})
-    elif printer.ids_only:
-        printer.ids([__version__])
-    elif printer.form == "tsv":
-        printer.separated(list(facts), [list(facts.values())])
-    else:
+    if printer.for_people:
         printer.fields([("yopp" if name == "version" else name, value) for name, value in facts.items()])
+    else:
+        printer.answer({"yopp": facts}, "", ids=[__version__], table=(list(facts), [list(facts.values())]))

@@ -19,7 +19,7 @@ from ..frame.naming import application, applications, container, containers, is_
 from ..frame.session import Session
 
 if TYPE_CHECKING:
-    from ...client.local import YarnClient
+    from ...client.local import LocalClient
 
 LOG_DIRS = "yarn.nodemanager.log-dirs"
 
@@ -38,7 +38,7 @@ class Target:
 
     container_ids: list[str] = field(default_factory=list)
     application_ids: list[str] = field(default_factory=list)
-    client: YarnClient | None = None
+    client: LocalClient | None = None
     directories: dict[str, str] = field(default_factory=dict)
     masters_only: bool = False
     waiting: list[str] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Target:
             return found, True
         return found, ended
 
-    def _ask(self, client: YarnClient, found: dict[str, str]) -> bool:
+    def _ask(self, client: LocalClient, found: dict[str, str]) -> bool:
         reports: list[ContainerReport] = [client.container(one) for one in self.container_ids]
         codes = [shell_code(report) for report in reports]
         self.expected = len(reports)
@@ -115,7 +115,7 @@ def find(session: Session, named: Sequence[str], *, masters_only: bool = False) 
         return _on_disk(str(session.configuration.value(LOG_DIRS)), named, error, masters_only)
 
 
-def _of_cluster(client: YarnClient, named: Sequence[str], masters_only: bool) -> Target:
+def _of_cluster(client: LocalClient, named: Sequence[str], masters_only: bool) -> Target:
     target = Target(client=client, masters_only=masters_only)
     of_containers = [word for word in named if is_container(word)]
     of_applications = [word for word in named if word not in of_containers]

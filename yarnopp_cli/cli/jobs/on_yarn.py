@@ -6,12 +6,12 @@ import json
 import time
 
 from ...client.shell import body
-from ...client.yarn import YarnRestClient, polls
+from ...client.yarn import YarnClient, polls
 from ...errors import EXIT_INTERRUPTED, EXIT_TIMEOUT, YoppError
 from ...records.jobs import JobSpec
 from ...records.reports import FINAL_STATES, ApplicationReport
 from ...records.requests import ApplicationSubmissionContext
-from ...settings.applications import ApplicationSettings
+from ...settings.declarations import ApplicationSettings
 from ...views import applications as view
 from ..frame.output import Printer
 from ..frame.session import print_raw
@@ -28,7 +28,7 @@ class YarnJobs:
 
     settings = ApplicationSettings(am_memory_mb=256, am_vcores=1, retry_minimum_interval_ms=0)
 
-    def __init__(self, client: YarnRestClient, printer: Printer) -> None:
+    def __init__(self, client: YarnClient, printer: Printer) -> None:
         self._client = client
         self._printer = printer
 
@@ -75,7 +75,7 @@ class YarnJobs:
         return _see_through(client, printer, application_id, timeout)
 
 
-def _see_through(client: YarnRestClient, printer: Printer, application_id: str, timeout: float | None) -> int:
+def _see_through(client: YarnClient, printer: Printer, application_id: str, timeout: float | None) -> int:
     """Wait for an application's end, and show it; Ctrl-C ends the application."""
     begin = time.monotonic()
     teller = _Teller(printer)
@@ -115,14 +115,14 @@ def _see_through(client: YarnRestClient, printer: Printer, application_id: str, 
     return code
 
 
-def _print(client: YarnRestClient, printer: Printer, report: ApplicationReport) -> None:
+def _print(client: YarnClient, printer: Printer, report: ApplicationReport) -> None:
     """An application as its cluster told of it."""
     body = client.body_of([report], single=True)
     assert body is not None, "it has just been asked for"
     print_raw(printer, body)
 
 
-def _interrupted(client: YarnRestClient, printer: Printer, application_id: str) -> int:
+def _interrupted(client: YarnClient, printer: Printer, application_id: str) -> int:
     """Ctrl-C: the application ends, too; a second one leaves it to itself."""
     try:
         printer.status_line("")

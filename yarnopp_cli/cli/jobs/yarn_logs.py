@@ -13,13 +13,13 @@ from ..frame.naming import applications, containers, is_container
 from ..frame.output import Printer, is_terminal_out
 
 if TYPE_CHECKING:
-    from ...client.yarn import YarnRestClient
+    from ...client.yarn import YarnClient
 
 _MASTERS_FILES = ("AppMaster.stdout", "AppMaster.stderr")
 
 
 def print_logs(
-    yarn: YarnRestClient,
+    yarn: YarnClient,
     printer: Printer,
     named: Sequence[str],
     *,
@@ -68,9 +68,7 @@ def _print(
             printer.text(mark + harmless(text, keep="\t"))
 
 
-def _targets(
-    yarn: YarnRestClient, named: Sequence[str], *, masters_only: bool
-) -> list[tuple[NodeReport, str]]:
+def _targets(yarn: YarnClient, named: Sequence[str], *, masters_only: bool) -> list[tuple[NodeReport, str]]:
     """The containers whose output is wanted, with their nodes."""
     by_id = {one.node_id: one for one in yarn.nodes()}
     found: list[tuple[NodeReport, str]] = []
@@ -84,7 +82,7 @@ def _targets(
 
 
 def _of_application(
-    yarn: YarnRestClient, identifier: str, by_id: Mapping[str, NodeReport], masters_only: bool
+    yarn: YarnClient, identifier: str, by_id: Mapping[str, NodeReport], masters_only: bool
 ) -> list[tuple[NodeReport, str]]:
     """An application's containers with their nodes; its masters too where there is nothing else."""
     attempts = yarn.attempts(identifier)

@@ -85,12 +85,9 @@ def get(session: Session, key: Key) -> None:
     from ...settings.values import to_text
 
     printer, value = session.printer, session.configuration.value(key)
-    if printer.is_json:
-        printer.document(document(session.configuration, key))
-    elif printer.form == "tsv":
-        printer.separated(("name", "value"), [(key, to_text(value))])
-    else:
-        printer.text(to_text(value))
+    text = to_text(value)
+    table = (("name", "value"), [(key, text)])
+    printer.answer(document(session.configuration, key), text, ids=[text], table=table)
 
 
 @command(

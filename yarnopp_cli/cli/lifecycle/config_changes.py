@@ -6,7 +6,6 @@ import errno
 import fcntl
 import os
 import stat
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,10 +15,9 @@ import typer
 
 from ...errors import ConfigurationError, InvalidPropertyError, UsageError, YoppError, reason_of
 from ..frame.command import Needs, command
-from ..frame.context import Context
 from ..frame.options import SETTINGS, DryRun
 from ..frame.output import Printer
-from ..frame.session import Session
+from ..frame.session import Context, Session
 from .config import Key, document
 
 if TYPE_CHECKING:
@@ -28,15 +26,6 @@ if TYPE_CHECKING:
     from ...settings.values import Value
 
 SITE = "yarn-site.toml"
-
-
-@dataclass(frozen=True, slots=True)
-class _Site:
-    """The file that is changed: its path, its text, and ``copied``, the file that it begins as a copy of."""
-
-    path: str
-    text: str
-    copied: str = ""
 
 
 @command(
@@ -59,7 +48,7 @@ def set_(
     """
     from ...settings.loading import unknown_property
     from ...settings.registry import declared
-    from ...settings.values import Refused, from_text
+    from ...settings.values import Refused, from_text, to_text
 
     printer, context = session.printer, session.context
     known = declared(key)
@@ -79,15 +68,14 @@ def set_(
             f"{key} cannot be set", because=str(error), hint=f"`yopp config get {key}` shows what it is now"
         ) from None
     configuration, path = change(printer, context, {key: wanted}, dry_run=dry_run)
-    if printer.is_json:
-        printer.document({**document(configuration, key), **({"dryRun": True} if dry_run else {})})
-    elif printer.quiet or printer.form == "name":
-        printer.text(key)
+    would = "would be " if dry_run else ""
+    text = f"{key} = {to_text(configuration.value(key))}  ({would}in {path})"
+    if printer.form == "tsv":
+        printer.text(text)
     else:
-        from ...settings.values import to_text
-
-        would = "would be " if dry_run else ""
-        printer.text(f"{key} = {to_text(configuration.value(key))}  ({would}in {path})")
+        told = document(configuration, key) | ({"dryRun": True} if dry_run else {})
+        printer.answer(told, text, ids=[key])
+    if not (printer.is_json or printer.ids_only):
         _tell_running(printer, context, dry_run)
 
 
@@ -110,22 +98,20 @@ def import_(
     """
     printer, context = session.printer, session.context
     lines = _judged(files, context, printer)
-    taken = {one.name: one.value for one in lines if one.taken and one.value is not None}
+    taken = {one.name: one.value for one in lines if one.value is not None}
+    path = _target(context)
     if taken:
         _, path = change(printer, context, taken, dry_run=dry_run)
-    else:
-        path = _target(context)
     if printer.is_json:
-        printer.document(
-            {"import": {"to": path, "dryRun": dry_run, "properties": [_document(one) for one in lines]}}
-        )
+        told = [_document(one) for one in lines]
+        printer.document({"import": {"to": path, "dryRun": dry_run, "properties": told}})
         return
     from ...views.columns import Column
 
     columns: tuple[Column[_Judged], ...] = (
         Column("name", "PROPERTY", lambda one: one.name),
         Column("value", "VALUE", lambda one: one.text, flexible=True),
-        Column("taken", "TAKEN", lambda one: "yes" if one.taken else "no"),
+        Column("taken", "TAKEN", lambda one: "no" if one.value is None else "yes"),
         Column("why", "WHY", lambda one: one.why, flexible=True),
     )
     printer.listing(
@@ -136,10 +122,9 @@ def import_(
         identity=lambda one: one.name,
         empty="there is no property in it",
     )
-    if printer.form in ("table", "wide"):
-        what = (
-            f"{len(taken)} of {len(lines)} properties {'would be taken' if dry_run else 'taken'} into {path}"
-        )
+    if printer.for_people:
+        would = "would be taken" if dry_run else "taken"
+        what = f"{len(taken)} of {len(lines)} properties {would} into {path}"
         printer.note(what if taken else f"nothing to take; {path} is unchanged")
         if taken:
             _tell_running(printer, context, dry_run)
@@ -150,18 +135,18 @@ def import_(
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """What becomes of one property of a file, and why."""
+    """What becomes of one property of a file, and why: ``value`` is what is taken, None where it is left."""
 
     name: str
     text: str
     origin: str
-    taken: bool
     value: Value | None
-    why: str = ""
+    why: str
 
 
 def _document(one: _Judged) -> dict[str, Any]:
-    return {"name": one.name, "value": one.text, "origin": one.origin, "taken": one.taken, "why": one.why}
+    taken = one.value is not None
+    return {"name": one.name, "value": one.text, "origin": one.origin, "taken": taken, "why": one.why}
 
 
 def _judged(files: Sequence[str], context: Context, printer: Printer) -> list[_Judged]:
@@ -205,7 +190,7 @@ def _judge(entry: Entry, configuration: Configuration) -> _Judged:
     text = str(entry.value)
 
     def left(why: str) -> _Judged:
-        return _Judged(entry.name, text, entry.origin, False, None, why)
+        return _Judged(entry.name, text, entry.origin, None, why)
 
     if known is None:
         if (refusal := REFUSED.get(entry.name)) is not None:
@@ -222,8 +207,7 @@ def _judge(entry: Entry, configuration: Configuration) -> _Judged:
         remarks.append(f"as {to_text(value)}")
     if entry.final:
         remarks.append("not as final: nothing overrides your file")
-    why = "; ".join(remarks)
-    return _Judged(entry.name, text, entry.origin, True, value, why)
+    return _Judged(entry.name, text, entry.origin, value, "; ".join(remarks))
 
 
 # ---- writing
@@ -244,22 +228,21 @@ def _target(context: Context) -> str:
     return path
 
 
-def _site(context: Context) -> _Site:
-    """The file as it is, or as it will begin. Raises ConfigurationError where it cannot be read as TOML."""
+def _site(context: Context, path: str) -> tuple[str, str]:
+    """The text of the file as it is, or as it will begin, and the file of which it is then a copy. Raises
+    ConfigurationError where that cannot be read as TOML."""
     from ...settings.files import chosen_files, read_file
 
-    path = _target(context)
     source = path
     if not os.path.lexists(path):
         if context.names_files:
-            return _Site(path, "")
+            return "", ""
         [source] = chosen_files((), os.environ)
     reading = read_file(source)
     if reading.problems:
         raise reading.problems[0]
     with open(source, encoding="utf-8", newline="") as file:
-        text = file.read()
-    return _Site(path, text, copied="" if source == path else source)
+        return file.read(), "" if source == path else source
 
 
 def change(
@@ -269,25 +252,26 @@ def change(
     configuration, and the file. Raises ConfigurationError, YoppError."""
     from ...settings.editing import with_values
 
-    path = os.path.realpath(_target(context))
+    named = _target(context)
+    path = os.path.realpath(named)
     _check_place(path)
     with _directory(os.path.dirname(path), create=not dry_run):
-        site = _site(context)
-        text = with_values(site.text, values)
+        before, copied = _site(context, named)
+        text = with_values(before, values)
         if text is None:
             raise ConfigurationError(
-                f"{site.path} was not changed",
+                f"{named} was not changed",
                 because="its form does not allow a change that leaves the rest untouched",
                 hint="edit it by hand; `yopp config check` reads it",
             )
         configuration = _tried(context, path, text)
-        if site.copied:
-            printer.note(f"{site.path} begins as a copy of {site.copied}")
+        if copied:
+            printer.note(f"{named} begins as a copy of {copied}")
         for warning in configuration.warnings:
             printer.warn(warning)
         if not dry_run:
             _write(path, text)
-    return configuration, site.path
+    return configuration, named
 
 
 def _tried(context: Context, path: str, text: str) -> Configuration:
@@ -320,11 +304,7 @@ def _check_place(path: str) -> None:
     except OSError as error:
         raise _cannot_write(path, error) from None
     if not stat.S_ISREG(found.st_mode):
-        raise YoppError(
-            f"cannot write {path}",
-            because="it is not a regular file",
-            hint="--conf names another file",
-        )
+        raise _cannot_write(path, OSError(errno.EINVAL, "it is not a regular file"))
     if not os.access(path, os.W_OK):
         raise _cannot_write(path, PermissionError(errno.EACCES, "it is not writable"))
 
@@ -350,33 +330,20 @@ def _directory(path: str, *, create: bool) -> Iterator[None]:
 
 def _write(path: str, text: str) -> None:
     """All of the file or nothing, with the mode and the owner that it has. Raises YoppError."""
-    temporary = ""
+    from ...cluster.rundir import write_whole
+
     try:
         before = os.stat(path) if os.path.exists(path) else None
         mode = 0o644 if before is None else stat.S_IMODE(before.st_mode)
-        descriptor, temporary = tempfile.mkstemp(prefix=".yarn-site-", dir=os.path.dirname(path))
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            if before is not None and os.geteuid() == 0:  # who is root changes a user's file for that user
-                os.fchown(file.fileno(), before.st_uid, before.st_gid)
-            os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        temporary = ""
+        # who is root changes a user's file for that user
+        owner = (before.st_uid, before.st_gid) if before is not None and os.geteuid() == 0 else None
+        write_whole(path, text.encode(), mode=mode, owner=owner, durable=True)
     except OSError as error:
         raise _cannot_write(path, error) from None
-    finally:
-        if temporary:
-            os.unlink(temporary)
 
 
 def _cannot_write(path: str, error: OSError) -> YoppError:
-    return YoppError(
-        f"cannot write {path}",
-        because=reason_of(error),
-        hint="--conf names another file",
-    )
+    return YoppError(f"cannot write {path}", because=reason_of(error), hint="--conf names another file")
 
 
 def _tell_running(printer: Printer, context: Context, dry_run: bool) -> None:

@@ -12,9 +12,9 @@ from ..frame.command import Needs, command
 from ..frame.options import DryRun, Live, NoWait, Timeout
 from ..frame.output import WORDS
 from ..frame.session import Session
-from ..looking import node_changes
+from ..looking import node as node_commands
 from .down import Force
-from .status import EXIT_PARTLY, daemons, node_line
+from .status import EXIT_PARTLY, node_line, tell
 from .up import Memory, Vcores
 
 Node = Annotated[
@@ -43,9 +43,8 @@ def start_rm(session: Session, timeout: Timeout = None) -> None:
     """
     from ...cluster import starting
 
-    configuration = session.configured()
     limit = timeout or starting.START_SECONDS
-    started = starting.start_rm(configuration, session.run_dir, timeout=limit)
+    started = starting.start_rm(session.configured(), session.run_dir, timeout=limit)
     session.printer.note(f"rm {'started' if started else 'is already running'}: {session.run_dir.rm_socket}")
     _answer(session)
 
@@ -76,22 +75,16 @@ def status_of_rm(session: Session) -> int:
 
     Exit code 0 if it answers, 3 if it is stopped, 4 if it does not answer.
     """
-    from ...cluster.inspection import cluster_document, inspect_cluster
+    from ...cluster.inspection import inspect_cluster
 
-    seen, printer = inspect_cluster(session.run_dir), session.printer
-    code = EXIT_NOT_RUNNING if seen.rm is None else 0 if seen.info is not None else EXIT_PARTLY
-    if printer.is_json:
-        printer.document(cluster_document(seen))
-    elif printer.ids_only:
-        printer.ids(["rm"] if seen.rm is not None else [])
-    elif not printer.for_people:
-        daemons(printer, seen, port=0)
-    elif seen.rm is None:
-        printer.text("rm stopped")
-    else:
-        words = "running" if code == 0 else "does not answer"
-        printer.text(f"rm {words}: process {seen.rm.process.pid}, {seen.run_dir.rm_socket}")
-    return code
+    seen = inspect_cluster(session.run_dir)
+    if seen.rm is None:
+        tell(session.printer, seen, "rm stopped", ids=[], port=0)
+        return EXIT_NOT_RUNNING
+    words = "running" if seen.info is not None else "does not answer"
+    text = f"rm {words}: process {seen.rm.process.pid}, {seen.run_dir.rm_socket}"
+    tell(session.printer, seen, text, ids=["rm"], port=0)
+    return 0 if seen.info is not None else EXIT_PARTLY
 
 
 @command(
@@ -134,7 +127,7 @@ def start_nm(
     started = starting.start_nms(
         session.configured(),
         session.run_dir,
-        port=_port(node),
+        port=starting.port_of(node),
         wish=Wish(None, memory, vcores),
         timeout=timeout or starting.START_SECONDS,
     )
@@ -152,14 +145,18 @@ def stop_nm(session: Session, node: Node = None, force: Force = False, timeout: 
     Its containers go on if yarn.nodemanager.recovery.enabled is on, and its next life finds them. Succeeds if it is
     already stopped.
     """
-    _stop(session, _running(session, node), force, timeout)
+    from ...cluster.starting import port_of, running_nm
+
+    _stop(session, running_nm(session.run_dir, port_of(node)), force, timeout)
     _answer(session)
 
 
 @command("nm restart", "yopp nm restart", "yopp nm restart 45455", needs=Needs.HOST)
 def restart_nm(session: Session, node: Node = None, force: Force = False, timeout: Timeout = None) -> None:
     """Stop and start one NodeManager, of the same size."""
-    name = _running(session, node)
+    from ...cluster.starting import port_of, running_nm
+
+    name = running_nm(session.run_dir, port_of(node))
     _stop(session, name, force, timeout)
     start_nm(session, name or node, timeout=timeout)
 
@@ -170,10 +167,11 @@ def status_of_nm(session: Session, node: Node = None) -> int:
 
     Exit code 0 if it does, 3 if it is stopped, 4 if it is not ready.
     """
-    from ...cluster.inspection import cluster_document, inspect_cluster
+    from ...cluster.inspection import inspect_cluster
+    from ...cluster.starting import port_of
 
-    port = _port(node)
-    seen, printer = inspect_cluster(session.run_dir), session.printer
+    port = port_of(node)
+    seen = inspect_cluster(session.run_dir)
     chosen = [one for one in seen.nodes if port is None or one.port == port]
     if port is not None and seen.nodes and not chosen:
         raise NodeNotFoundError(
@@ -182,14 +180,8 @@ def status_of_nm(session: Session, node: Node = None) -> int:
             hint="`yopp nm status` lists those of this cluster",
             sought=node or "",
         )
-    if printer.is_json:
-        printer.document(cluster_document(seen))
-    elif not printer.for_people:
-        daemons(printer, seen, rm=False, port=port)
-    elif not chosen:
-        printer.text("nm stopped")
-    else:
-        printer.text("\n".join(f"nm {node_line(seen, one)}" for one in chosen))
+    text = "\n".join(f"nm {node_line(seen, one)}" for one in chosen) or "nm stopped"
+    tell(session.printer, seen, text, rm=False, port=port)
     if all(one.daemon is None for one in chosen):
         return EXIT_NOT_RUNNING
     return 0 if all(one.ready for one in chosen) else EXIT_PARTLY
@@ -214,7 +206,7 @@ def run_nm(session: Session, node: Node = None, memory: Memory = None, vcores: V
     starting.run_nm(
         session.configured(),
         session.run_dir,
-        port=_port(node),
+        port=starting.port_of(node),
         wish=Wish(None, memory, vcores),
         announce=session.printer.is_json,
     )
@@ -224,39 +216,25 @@ def run_nm(session: Session, node: Node = None, memory: Memory = None, vcores: V
 def drain(
     session: Session,
     node: Node = None,
-    kill_after: node_changes.KillAfter = None,
+    kill_after: node_commands.KillAfter = None,
     no_wait: NoWait = False,
     timeout: Timeout = None,
     dry_run: DryRun = False,
-) -> int:
+) -> None:
     """Stop scheduling on NODE and wait for its containers to end, as `yopp node drain` does."""
     session.yes = True
     chosen = _the_node(node, session, "drain")
-    return node_changes.drain(session, chosen, kill_after, no_wait, timeout, dry_run)
+    node_commands.drain(session, chosen, kill_after, no_wait, timeout, dry_run)
 
 
 @command("nm resume", "yopp nm resume", "yopp nm resume 45455", needs=Needs.HOST)
-def resume(session: Session, node: Node = None, dry_run: DryRun = False) -> int:
+def resume(session: Session, node: Node = None, dry_run: DryRun = False) -> None:
     """Use a drained (or draining) NODE again, as `yopp node resume` does."""
     session.yes = True
-    return node_changes.resume(session, _the_node(node, session, "resume"), dry_run)
+    node_commands.resume(session, _the_node(node, session, "resume"), dry_run)
 
 
 # -- what they share -----------------------------------------------------------------------------------
-
-
-def _port(node: str | None) -> int | None:
-    from ...cluster.starting import port_of
-
-    return None if node is None else port_of(node)
-
-
-def _running(session: Session, node: str | None) -> str:
-    """The name of the NM that is meant, "" where it is not running. UsageError where several could be."""
-    from ...cluster.starting import running_nm
-
-    daemon = running_nm(session.run_dir, _port(node))
-    return daemon.name if daemon is not None else ""
 
 
 def _stop(session: Session, name: str, force: bool, timeout: float | None) -> None:
@@ -271,12 +249,10 @@ def _stop(session: Session, name: str, force: bool, timeout: float | None) -> No
 
 def _answer(session: Session) -> None:
     """The cluster as it is afterwards, for programs: people have been told what was done."""
-    from ...cluster.inspection import cluster_document, inspect_cluster
+    from ...cluster.inspection import inspect_cluster
 
-    if session.printer.is_json:
-        session.printer.document(cluster_document(inspect_cluster(session.run_dir)))
-    elif session.printer.form == "tsv":
-        daemons(session.printer, inspect_cluster(session.run_dir))
+    if session.printer.is_json or session.printer.form == "tsv":
+        tell(session.printer, inspect_cluster(session.run_dir), "")
 
 
 def _the_node(node: str | None, session: Session, verb: str) -> list[str]:

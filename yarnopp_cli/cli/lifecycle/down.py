@@ -48,17 +48,13 @@ def down(
     )
     for line in report.cleared.problems:
         printer.warn(line)
-    if printer.is_json:
-        cleared = {"containers": list(report.cleared.containers), "cgroups": list(report.cleared.cgroups)}
-        printer.document({"yopp": {"ended": list(report.ended), "cleared": cleared}})
-    elif printer.quiet:
-        pass
-    elif printer.form == "name":
-        printer.ids(report.ended)
-    elif printer.form == "tsv":
-        printer.separated(("ended",), ([one] for one in report.ended))
-    else:
-        printer.text(_sentence(report.ended, report.cleared.containers))
+    cleared = {"containers": list(report.cleared.containers), "cgroups": list(report.cleared.cgroups)}
+    printer.answer(
+        {"yopp": {"ended": list(report.ended), "cleared": cleared}},
+        _sentence(report.ended, report.cleared.containers),
+        ids=() if printer.quiet else report.ended,
+        table=(("ended",), [[one] for one in report.ended]),
+    )
     return EXIT_FAILURE if report.cleared.problems else 0
 
 

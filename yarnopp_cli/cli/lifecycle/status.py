@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...errors import EXIT_NOT_RUNNING
 from ...views.text import megabytes, timestamp
 from ..frame.command import command
 from ..frame.output import Printer
-from ..frame.session import Session
+from ..frame.session import Session, print_raw
 
 if TYPE_CHECKING:
+    from ...client.yarn import YarnClient
     from ...cluster.inspection import ClusterStatus, NodeStatus
 
 EXIT_PARTLY = 4
@@ -21,54 +23,69 @@ def status(session: Session) -> int:
     """Say whether the cluster runs: exit code 0 if it does, 3 if it is stopped, 4 if it is neither."""
     from ...cluster.inspection import inspect_cluster
 
+    printer = session.printer
     if session.yarn is not None:
-        from . import yarn_status
-
-        return yarn_status.report(session.printer, session.yarn)
-    session.context.warn_of_slips(session.printer)
-    return report(session.printer, inspect_cluster(session.run_dir))
-
-
-def report(printer: Printer, seen: ClusterStatus) -> int:
-    """Print a status in the form asked for; its exit code."""
-    if printer.is_json:
-        from ...cluster.inspection import cluster_document
-
-        printer.document(cluster_document(seen))
-    elif not printer.for_people:
-        daemons(printer, seen)
-    else:
-        printer.text("\n".join(_lines(seen)))
+        return _report_yarn(printer, session.yarn)
+    session.context.warn_of_slips(printer)
+    seen = inspect_cluster(session.run_dir)
+    tell(printer, seen, "\n".join(_lines(seen)))
     if not printer.is_json:
         for line in seen.warnings:
             printer.warn(line)
-    return exit_code(seen)
+    return {"running": 0, "stopped": EXIT_NOT_RUNNING}.get(seen.state, EXIT_PARTLY)
 
 
-def daemons(printer: Printer, seen: ClusterStatus, *, rm: bool = True, port: int | None = None) -> None:
-    """The daemons as ids, or as rows with tabs: the ResourceManager (``rm``), and its nodes (those of one ``port``).
-
-    Ids are the nodes'; ``rm`` is none.
-    """
+def tell(
+    printer: Printer,
+    seen: ClusterStatus,
+    text: str,
+    *,
+    ids: Sequence[str] | None = None,
+    rm: bool = True,
+    port: int | None = None,
+) -> None:
+    """Print how a cluster is: all of it as JSON, ``text`` for people; else the ResourceManager (``rm``) and the nodes
+    (those of one ``port``) as rows with tabs, or as ``ids``, which are the nodes' where none are given."""
     from ...cluster.inspection import cluster_document
 
-    if printer.ids_only:
-        printer.ids(node.node_id for node in seen.nodes if port in (None, node.port))
-        return
-    ours = cluster_document(seen)["clusterInfo"]["yopp"]
+    document = cluster_document(seen)
+    ours = document["clusterInfo"]["yopp"]
     rows = [{"node": "rm", "state": seen.state.upper()} | ours["rm"]] if rm else []
-    rows += [one for one, node in zip(ours["nms"], seen.nodes, strict=True) if port in (None, node.port)]
+    shown = [one for one, node in zip(ours["nms"], seen.nodes, strict=True) if port in (None, node.port)]
     keys = ("node", "state", "pid", "vcores", "memoryMB", "address", "http")
-    printer.separated(keys, ([_text(row.get(key)) for key in keys] for row in rows))
+    cells = [["-" if row.get(key) in (None, "") else str(row[key]) for key in keys] for row in rows + shown]
+    printer.answer(
+        document, text, ids=[one["node"] for one in shown] if ids is None else ids, table=(keys, cells)
+    )
 
 
-def _text(value: object) -> str:
-    return "-" if value in (None, "") else str(value)
+def _report_yarn(printer: Printer, yarn: YarnClient) -> int:
+    """Print how a YARN cluster is: 0 where an active ResourceManager has started, 4 otherwise."""
+    from ...client.yarn import ALIVE
 
-
-def exit_code(seen: ClusterStatus) -> int:
-    """0 running, 3 stopped, 4 partly or unknown."""
-    return {"running": 0, "stopped": EXIT_NOT_RUNNING}.get(seen.state, EXIT_PARTLY)
+    answer = yarn.info()
+    if printer.is_json:
+        print_raw(printer, answer.body)
+        return 0
+    if printer.ids_only:
+        printer.ids(node.node_id for node in yarn.nodes_in(ALIVE))
+        return 0
+    info, metrics = answer.document().get("clusterInfo") or {}, yarn.metrics()
+    state = str(info.get("state") or "unknown")
+    since = info.get("startedOn")
+    lines = [
+        ("running" if state == "STARTED" else state.lower())
+        + (f" since {timestamp(since)}" if isinstance(since, int) and since else ""),
+        f"  rm {yarn.rest.address}, {info.get('resourceManagerVersion') or 'of unknown version'}, "
+        f"{str(info.get('haState') or 'unknown').lower()}",
+        f"  nodes: {metrics.get('activeNodes', 0)} active, {metrics.get('lostNodes', 0)} lost, "
+        f"{metrics.get('unhealthyNodes', 0)} unhealthy",
+        f"  {metrics.get('appsRunning', 0)} applications run, {metrics.get('appsPending', 0)} wait; "
+        f"{metrics.get('containersAllocated', 0)} guaranteed containers, "
+        f"{metrics.get('containersPending', 0)} asked for",
+    ]
+    printer.text("\n".join(lines))
+    return 0 if state == "STARTED" else EXIT_PARTLY
 
 
 def _lines(seen: ClusterStatus) -> list[str]:

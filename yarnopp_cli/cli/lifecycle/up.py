@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
-import subprocess
-import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from ...errors import EXIT_INTERRUPTED, InvalidStateError, UsageError, YoppError, reason_of
 from ...views.text import number_of
 from ..frame.command import Needs, command
-from ..frame.context import Context
 from ..frame.options import Timeout, size_mb
 from ..frame.output import Printer, flush
-from ..frame.session import Session
-from .status import daemons
+from ..frame.session import Context, Session
+from .status import tell
 
 if TYPE_CHECKING:
     from ...cluster.capacity import Wish
@@ -56,6 +52,7 @@ AUTO_PORTS = (
     "yarn.resourcemanager.webapp.address=localhost:0",
     "yarn.nodemanager.webapp.address=localhost:0",
 )
+_LONG_SECONDS = 86_400.0
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -81,9 +78,9 @@ def up(
     fails.
     """
     from ...cluster.capacity import Wish
-    from ...cluster.inspection import cluster_document, inspect_cluster
+    from ...cluster.inspection import inspect_cluster
+    from ...cluster.rundir import STAY
     from ...cluster.starting import START_SECONDS, ensure_cluster
-    from ...cluster.state import STAY
 
     printer, context = session.printer, with_ports(session.context, ports)
     for line in context.configuration.warnings:
@@ -97,9 +94,10 @@ def up(
     if foreground:
         _refuse_running(context)
     wish = Wish(nodes, memory, vcores)
-    if no_wait and (log := _begin_behind(context, wish, timeout)) is not None:
+    log = context.run_dir.log_file("up")
+    if no_wait and not _serves(context, wish) and _split(log):
         if printer.is_json:
-            printer.document(cluster_document(inspect_cluster(context.run_dir)))
+            tell(printer, inspect_cluster(context.run_dir), "")
         elif not printer.quiet:
             printer.text(f"starting: `yopp status` says when it is ready; errors are logged to {log}")
         return 0
@@ -112,10 +110,8 @@ def up(
     )
     for line in handle.warnings:
         printer.warn(line)
-    if printer.is_json:
-        printer.document(cluster_document(inspect_cluster(context.run_dir)))
-    elif not printer.for_people:
-        daemons(printer, inspect_cluster(context.run_dir))
+    if not printer.for_people:
+        tell(printer, inspect_cluster(context.run_dir), "")
     else:
         printer.text(_sentence(handle))
         if printer.verbose and handle.started:
@@ -154,57 +150,43 @@ def _sentence(handle: ClusterHandle) -> str:
 # -- --no-wait -----------------------------------------------------------------------------------------
 
 
-def _begin_behind(context: Context, wish: Wish, timeout: float | None) -> str | None:
-    """Have another process start the cluster; the file that it logs to, None where a cluster serves already.
-
-    What can be known to be wrong is refused here. Raises YoppError.
-    """
+def _serves(context: Context, wish: Wish) -> bool:
+    """Whether a cluster with a node serves already. What can be known to be wrong is refused here. Raises YoppError."""
     from ...cluster.capacity import plan_capacity
     from ...cluster.inspection import join
-    from ...cluster.launching import daemon_environment
 
     joined = join(context.run_dir) if context.run_dir.exists() else None
     if joined is not None and joined.info.nodes_running:
-        return None
+        return True
     context.run_dir.prepare()
     if joined is None:
         plan_capacity(context.configuration, wish)
-    path = context.run_dir.log_file("up")
+    return False
+
+
+def _split(log: str) -> bool:
+    """Become two processes: True in this one; False in the other, which has a session of its own and writes to
+    ``log``. Raises YoppError."""
+    flush()
     try:
-        log = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "yarnopp_cli", "up", *_words(context, wish, timeout)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=daemon_environment(os.environ),
-                start_new_session=True,
-            )
-        finally:
-            os.close(log)
+        writing = os.open(log, os.O_WRONLY | os.O_TRUNC | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        if os.fork():
+            os.close(writing)
+            return True
     except OSError as error:
         raise YoppError(
             "the cluster was not started",
             because=reason_of(error),
             hint="`yopp doctor` looks at what this host allows",
         ) from None
-    process.returncode = 0  # it is not ours to wait for
-    return path
-
-
-def _words(context: Context, wish: Wish, timeout: float | None) -> list[str]:
-    """The arguments of this command, for the process that does it instead."""
-    options = (
-        ("--nodes", wish.nodes),
-        ("--memory", wish.memory_mb),
-        ("--vcores", wish.vcores),
-        ("--timeout", None if timeout is None else f"{timeout}s"),
-        ("--run-dir", context.run_dir.path),
-        *(("--conf", path) for path in context.conf),
-        *(("-D", text) for text in context.define),
-    )
-    return [word for option, value in options if value is not None for word in (option, str(value))]
+    os.setsid()
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(writing, 1)
+    os.dup2(writing, 2)
+    os.closerange(
+        3, os.sysconf("SC_OPEN_MAX")
+    )  # whoever waits for the end of a pipe waits for this process alone
+    return False
 
 
 # -- --foreground --------------------------------------------------------------------------------------
@@ -212,54 +194,51 @@ def _words(context: Context, wish: Wish, timeout: float | None) -> list[str]:
 
 def _refuse_running(context: Context) -> None:
     """Raise InvalidStateError where daemons are running already, which Ctrl-C would end."""
-    if context.run_dir.exists() and (daemons := context.run_dir.daemons()):
+    if context.run_dir.exists() and (there := context.run_dir.daemons()):
         raise InvalidStateError(
             "a cluster is already running here",
-            because=f"{daemons[0].name} is process {daemons[0].process.pid}, and --foreground ends what it started",
+            because=f"{there[0].name} is process {there[0].process.pid}, and --foreground ends what it started",
             hint="`yopp down` first, or leave out --foreground",
         )
+
+
+class _Received(Exception):
+    """A signal that asks this command to end."""
+
+
+def _ring(number: int, frame: object) -> NoReturn:
+    raise _Received(signal.Signals(number))
 
 
 def _stay(context: Context, printer: Printer) -> int:
     """Wait for a signal and end the cluster, or until it has been ended; the exit code."""
     from ...cluster.ending import TERM_SECONDS, take_down
+    from ...cluster.processes import wait_for_end
 
-    daemon = context.run_dir.daemon("rm")
-    try:
-        watched = -1 if daemon is None else os.pidfd_open(daemon.process.pid)
-    except ProcessLookupError:
-        watched = -1
-    received: list[int] = []
-    reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    run_dir = context.run_dir
     before = {number: signal.getsignal(number) for number in _ENDING}
-    previous = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     try:
         for number in _ENDING:
-            signal.signal(number, lambda got, _: received.append(got))
-        if watched >= 0:
+            signal.signal(number, _ring)
+        if (daemon := run_dir.daemon("rm")) is not None:
             printer.note("in the foreground: Ctrl-C or SIGTERM ends the cluster")
-        poll = select.poll()
-        poll.register(reading, select.POLLIN)
-        if watched >= 0:
-            poll.register(watched, select.POLLIN)
-            while not received and not any(fd == watched for fd, _ in poll.poll()):
-                os.read(reading, 64)
-        if received:
-            name = signal.Signals(received[0]).name
-            printer.note(f"{name}: ending the cluster")
-            take_down(context.run_dir, force=True, timeout=TERM_SECONDS)
-            return EXIT_INTERRUPTED if received[0] == signal.SIGINT else 0
+            while wait_for_end([daemon.process], _LONG_SECONDS):
+                pass
+    except _Received as received:
+        for number in _ENDING:  # once is enough
+            signal.signal(number, signal.SIG_IGN)
+        [number] = received.args
+        printer.note(f"{number.name}: ending the cluster")
+        take_down(run_dir, force=True, timeout=TERM_SECONDS)
+        return EXIT_INTERRUPTED if number == signal.SIGINT else 0
     finally:
         for number, handler in before.items():
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
-        signal.set_wakeup_fd(previous)
-        for descriptor in (reading, writing, *([watched] if watched >= 0 else [])):
-            os.close(descriptor)
-    if os.path.exists(context.run_dir.nodes_file) and context.run_dir.daemons():
+    if os.path.exists(run_dir.nodes_file) and run_dir.daemons():
         raise YoppError(
             "the ResourceManager has ended",
             because="this command did not end it",
-            hint=f"its log is {context.run_dir.log_file('rm')}; `yopp up` starts it again, `yopp down` ends the nodes",
+            hint=f"its log is {run_dir.log_file('rm')}; `yopp up` starts it again, `yopp down` ends the nodes",
         )
     printer.note("the cluster has been ended")
     return 0

@@ -10,24 +10,23 @@ from typing import TYPE_CHECKING, Any
 from ...errors import ContainerNotFoundError
 from ...explain.effects import PAUSE, Preemption, disturbed, preempted_since
 from ...explain.reasons import why_not_promised
-from ...explain.snapshot import is_waiting
+from ...explain.snapshot import Picture, is_waiting
 from ...records.client_protocol import GetContainersRequest
 from ...records.reports import ContainerReport
 from ...views import containers as view
 from ...views.explain import consequences
 from ...views.explain.reasons import text
-from ...views.picture import Picture
 from ...views.text import span
 
 if TYPE_CHECKING:
-    from ...client.local import YarnClient
+    from ...client.local import LocalClient
     from ..frame.output import Printer
 
 SETTLE_SECONDS = 2.0
 """How long a promoted container is given to start, before it is said what it waits for."""
 
 
-def picture_of(client: YarnClient) -> Picture:
+def picture_of(client: LocalClient) -> Picture:
     """The cluster as it is now."""
     nodes = client.nodes()
     return Picture(time.time_ns() // 1_000_000, client.cluster_info(), nodes, client.containers(nodes=nodes))
@@ -90,7 +89,7 @@ class Aftermath:
 
 
 def aftermath(
-    client: YarnClient, before: Sequence[ContainerReport], promoted: Sequence[str], *, wait: bool
+    client: LocalClient, before: Sequence[ContainerReport], promoted: Sequence[str], *, wait: bool
 ) -> Aftermath:
     """What promoting these containers did, ``before`` being all that lived. ``wait``: they are given a moment first."""
     deadline = time.monotonic() + (SETTLE_SECONDS if wait else 0.0)
@@ -107,18 +106,16 @@ def aftermath(
     return found
 
 
-def why_it_waits(client: YarnClient, container_id: str) -> str:
+def why_it_waits(client: LocalClient, container_id: str) -> str:
     """The reasons in a few words."""
-    from ...client.explaining import explain
-
     try:
-        found = explain(client, container_id)
+        found = client.explain(container_id)
     except ContainerNotFoundError:
         return "it has ended"
     return "; ".join(text(one, found.at_ms) for one in found.reasons) or "it starts at any moment"
 
 
-def promise_text(client: YarnClient, report: ContainerReport) -> str:
+def promise_text(client: LocalClient, report: ContainerReport) -> str:
     """Why a container is not promised its resources yet: who has been promised them."""
     picture = picture_of(client)
     here = picture.snapshots.get(report.node_id)

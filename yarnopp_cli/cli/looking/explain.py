@@ -14,7 +14,7 @@ from ..frame.options import AnyIds
 from ..frame.session import Session
 
 if TYPE_CHECKING:
-    from ...client.local import YarnClient
+    from ...client.local import LocalClient
 
 
 @command("explain", "yopp explain last", "yopp explain 3.2 --json")
@@ -50,15 +50,13 @@ def explain(session: Session, ids: AnyIds) -> None:
                 printer.text("\n".join(view.lines(one)))
 
 
-def _explain(client: YarnClient, word: str) -> Explanation:
-    from ...client.explaining import explain
-
+def _explain(client: LocalClient, word: str) -> Explanation:
     if is_container(word):
-        return explain(client, containers(client, [word])[0])
+        return client.explain(containers(client, [word])[0])
     if ":" in word:
-        return explain(client, nodes(client.nodes(), [word])[0].node_id)
+        return client.explain(nodes(client.nodes(), [word])[0].node_id)
     try:
-        return explain(client, applications(client, [word])[0])
+        return client.explain(applications(client, [word])[0])
     except YoppError as problem:
         try:
             node = nodes(client.nodes(), [word])[0].node_id
@@ -70,4 +68,4 @@ def _explain(client: YarnClient, word: str) -> Explanation:
                     hint=f"yopp queue status {word}",
                 ) from None
             raise problem from None
-        return explain(client, node)
+        return client.explain(node)

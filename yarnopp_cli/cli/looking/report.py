@@ -7,8 +7,6 @@ import json as jsonlib
 import os
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ...errors import ApplicationNotFoundError, ConnectionFailedError, YoppError
 from ...records.history import ApplicationHistory, GetEventsRequest, HistoryEvent
 from ...records.reports import FINAL_STATES
@@ -16,11 +14,11 @@ from ...report import timeline
 from ...rpc.plain import decode
 from ..frame.command import command
 from ..frame.naming import application
-from ..frame.options import Live
+from ..frame.options import Live, argument, option
 from ..frame.session import Session
 
 if TYPE_CHECKING:
-    from ...client.local import YarnClient
+    from ...client.local import LocalClient
 
 BATCH = 10_000
 
@@ -28,16 +26,9 @@ BATCH = 10_000
 @command("report", "yopp report last", "yopp report 3 --out report.html")
 def report(
     session: Session,
-    app: Annotated[
-        str,
-        typer.Argument(metavar="APPLICATION", help="Full id, `last`, or unique suffix."),
-        Live(("app",)),
-    ],
+    app: Annotated[str, argument("APPLICATION", "Full id, `last`, or unique suffix."), Live(("app",))],
     out: Annotated[
-        str,
-        typer.Option(
-            "--out", metavar="FILE", help="Where to write it; - is standard output. [default: <id>.html]"
-        ),
+        str, option("--out FILE", "Where to write it; - is standard output. [default: <id>.html]")
     ] = "",
 ) -> None:
     """Write one self-contained HTML file about a job: when and where its containers ran, queued and were paused.
@@ -173,7 +164,7 @@ def _read(session: Session, application_id: str) -> ApplicationHistory:
         ) from None
 
 
-def _ask(client: YarnClient, application_id: str) -> ApplicationHistory:
+def _ask(client: LocalClient, application_id: str) -> ApplicationHistory:
     """What the ResourceManager remembers of one application."""
     events: list[HistoryEvent] = []
     since = 0

@@ -15,7 +15,7 @@ from typing import Final
 
 from executor.records import ExecutionType, OpportunisticContainersStatus, Resource
 
-from ...allocation.asks import Ask, AskKey, AskTable, Place, check_request, key_of
+from ...allocation.asks import Ask, AskKey, AskTable, check_request, key_of
 from ...allocation.load_monitor import Claim, ClusterNode, NodeQueueLoadMonitor
 from ...allocation.opportunistic import OpportunisticContainerAllocator
 from ...machine.mailbox import Mailbox
@@ -24,7 +24,7 @@ from ...records.distributed_protocol import RegisterDistributedSchedulingAMRespo
 from ...records.ids import ApplicationAttemptId, ContainerId, NodeId
 from ...records.master_protocol import AllocateRequest, AllocateResponse
 from ...records.requests import ANY, Container, ResourceRequest
-from ...settings.resourcemanager import ResourceManagerSettings
+from ...settings.declarations import ResourceManagerSettings
 from .interceptors import AttemptFacts, RequestInterceptor
 
 IDS_PER_EPOCH: Final = 1 << 24
@@ -36,7 +36,6 @@ class ListedNode:
     """A node of the list: ``load`` is the RM's figures and what was allocated here since."""
 
     remote: RemoteNode
-    place: Place
     load: ClusterNode
 
 
@@ -54,8 +53,8 @@ class NodeDirectory:
             min_queue_length=settings.min_queue_length,
             max_queue_length=settings.max_queue_length,
         )
-        self.allocator = OpportunisticContainerAllocator["DistributedScheduler", ListedNode](
-            self.monitor, self.nodes, max_per_call=settings.max_allocations_per_heartbeat
+        self.allocator = OpportunisticContainerAllocator["DistributedScheduler"](
+            self.monitor, max_per_call=settings.max_allocations_per_heartbeat
         )
         self._unreported: dict[str, tuple[str, Claim, Resource]] = {}
 
@@ -168,7 +167,7 @@ class DistributedScheduler(RequestInterceptor):
         """Serve what is outstanding as far as the nodes of the list have room."""
         if self._terms is not None and self._directory.container_key is not None:
 
-            def grant(attempt: DistributedScheduler, ask: Ask, node: ListedNode, claim: Claim) -> None:
+            def grant(attempt: DistributedScheduler, ask: Ask, node: ClusterNode, claim: Claim) -> None:
                 attempt._grant(ask, node, claim, now)
 
             self._directory.allocator.allocate((self,), grant)
@@ -201,7 +200,7 @@ class DistributedScheduler(RequestInterceptor):
     def _reach(self, ask: ResourceRequest) -> bool:
         if ask.resource_name == ANY or ask.relax_locality:
             return True
-        return any(node.place.names(ask.resource_name) for node in self._directory.nodes.values())
+        return any(node.load.names(ask.resource_name) for node in self._directory.nodes.values())
 
     def _check(self, asks: list[ResourceRequest]) -> list[Resource]:
         sizes = {node.remote.total for node in self._directory.nodes.values()}
@@ -209,8 +208,9 @@ class DistributedScheduler(RequestInterceptor):
             sizes.add(self._terms.response.largest_node)
         return [check_request(ask, self._settings, sizes) for ask in asks]
 
-    def _grant(self, ask: Ask, node: ListedNode, claim: Claim, now: float) -> None:
+    def _grant(self, ask: Ask, load: ClusterNode, claim: Claim, now: float) -> None:
         terms, key = self._terms, self._directory.container_key
+        node = self._directory.nodes[load.node_id]
         assert terms is not None and key is not None
         container_id = str(ContainerId(self._attempt, self._next_id))
         self._next_id -= 1
@@ -259,4 +259,4 @@ def _listed(remote: RemoteNode) -> ListedNode:
             queue_capacity=remote.queue_length + remote.queue_room,
         ),
     )
-    return ListedNode(remote, Place(remote.node_id, host, remote.rack, remote.labels), load)
+    return ListedNode(remote, load)

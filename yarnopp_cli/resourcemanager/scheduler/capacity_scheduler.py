@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 
 from executor.records import Resource
 
-from ...allocation.asks import Ask, admits, levels
+from ...allocation.asks import Ask, admits, could_serve, levels
+from ...allocation.cluster_node import ClusterNode
 from ...records.requests import ANY
 from ..entities import RMApp, RMAppAttempt, RMNode
 from .queues import QUEUE_CAPACITY, USER_LIMIT, QueueTree, Turns
@@ -61,11 +62,11 @@ class CapacityScheduler:
         self.used = self.used + resource if sign > 0 else self.used - resource
         app.leaf.charge(app.user, resource, sign, master=master)
 
-    def refuses(self, app: RMApp, need: Resource) -> str:
+    def refuses(self, app: RMApp, need: Resource, *, master: bool = False, active: int | None = None) -> str:
         """Which limit of its queue stands against ``need`` more for an application; "" for none."""
         if self.queues.plain or need == Resource():
             return ""
-        return app.leaf.refuses(app.user, need, master=False)
+        return app.leaf.refuses(app.user, need, master=master, active=active)
 
     @property
     def largest(self) -> Resource:
@@ -76,137 +77,92 @@ class CapacityScheduler:
         """What guaranteed containers could still take, over all nodes."""
         return (self.total - self.used).at_least_zero()
 
+    def places(self) -> list[ClusterNode]:
+        """The nodes as asks may name them."""
+        return [node.load for node in self.nodes.values()]
+
     def assign(self, grant: Grant, nodes: Iterable[RMNode] | None = None) -> None:
         """Serve what can be served, in the queue's order, on ``nodes`` (all by default)."""
         self.starving = False
-        limited = False
         candidates = [node for node in (self.nodes.values() if nodes is None else nodes) if node.usable]
         if not candidates:
             return
-        passed: list[tuple[Ask, RMAppAttempt]] = []
-        kept: set[str] = set()
-        if self.queues.plain:
-            [leaf] = self.queues.leaves.values()
-            for attempt in leaf.waiting():
-                for group in attempt.guaranteed_asks.groups():
-                    self._serve(attempt, group, candidates, grant, passed, kept)
-        else:
-            limited = self._serve_by_turns(candidates, grant, passed, kept)
-        self.starving = self.starving or bool(passed)
+        found = _Round(self, candidates)
+        found.serve(grant)
+        self.starving = found.starving
         for node in candidates:
-            waiting = any(could_serve(ask, attempt, node) for ask, attempt in passed)
-            if waiting is not node.load.awaited or (waiting or limited) is not node.guaranteed_awaited:
-                self._awaited(node, waiting, waiting or limited)
+            waiting = any(could_serve(ask, node.load, blacklist) for ask, blacklist in found.passed)
+            followed = waiting or found.limited
+            if waiting is not node.load.awaited or followed is not node.guaranteed_awaited:
+                self._awaited(node, waiting, followed)
 
-    def _serve(
-        self,
-        attempt: RMAppAttempt,
-        group: dict[tuple[int, int, int, int], Ask],
-        candidates: list[RMNode],
-        grant: Grant,
-        passed: list[tuple[Ask, RMAppAttempt]],
-        kept: set[str],
-    ) -> None:
-        """Serve asks of one shape until one finds no node; note that one as passed over."""
-        while group:
-            ask = next(iter(group.values()))
-            choice = self._choose(ask, attempt, candidates, kept)
-            if choice is None:
-                self._pass(ask, attempt, candidates, passed, kept)
-                return
-            self._take(ask, attempt, choice, grant, passed)
 
-    def _serve_by_turns(
-        self,
-        candidates: list[RMNode],
-        grant: Grant,
-        passed: list[tuple[Ask, RMAppAttempt]],
-        kept: set[str],
-    ) -> bool:
-        """Serve one container a turn, as queues, users and applications take turns, within their limits; whether
-        such a limit stopped one."""
-        turns = Turns(self.queues)
-        limited = False
+class _Round:
+    """One assignment: containers are served one a turn, as queues, users and applications take turns, within their
+    limits.
+
+    ``passed`` are asks for which no node had room, with their masters' blacklists; ``kept`` are nodes that are kept for
+    such as were overtaken too often. ``limited``: a limit of a queue or user stopped one.
+    """
+
+    def __init__(self, scheduler: CapacityScheduler, candidates: list[RMNode]) -> None:
+        self._scheduler = scheduler
+        self._candidates = candidates
+        self._kept: set[str] = set()
+        self.passed: list[tuple[Ask, set[str]]] = []
+        self.limited = False
+        self.starving = False
+
+    def serve(self, grant: Grant) -> None:
+        turns = Turns(self._scheduler.queues)
         while (turn := turns.next()) is not None:
             attempt, ask = turn.attempt, next(iter(turn.group.values()))
-            refused = turn.leaf.refuses(
-                attempt.app.user, ask.resource, master=ask is attempt.am_ask, active=turn.active
-            )
-            limited = limited or refused in (QUEUE_CAPACITY, USER_LIMIT)
+            master = ask is attempt.am_ask
+            refused = self._scheduler.refuses(attempt.app, ask.resource, master=master, active=turn.active)
+            self.limited = self.limited or refused in (QUEUE_CAPACITY, USER_LIMIT)
             if refused == QUEUE_CAPACITY:
                 self.starving = True
                 turns.limited(turn, ask, MAX_OVERTAKES)
-                continue
-            choice = None if refused else self._choose(ask, attempt, candidates, kept)
-            if choice is None:
+            elif refused:
                 turns.pass_over()
-                if not refused:
-                    self._pass(ask, attempt, candidates, passed, kept)
-                continue
-            turns.served(turn)
-            self._take(ask, attempt, choice, grant, passed)
-        return limited
+            elif (choice := self._choose(ask, attempt.blacklist)) is None:
+                turns.pass_over()
+                self._pass(ask, attempt.blacklist)
+            else:
+                turns.served(turn)
+                node, location = choice
+                for other, blacklist in self.passed:
+                    if could_serve(other, node.load, blacklist):
+                        other.overtaken += 1
+                grant(attempt, ask, node)
+                attempt.guaranteed_asks.take(ask, location)
 
-    def _pass(
-        self,
-        ask: Ask,
-        attempt: RMAppAttempt,
-        candidates: list[RMNode],
-        passed: list[tuple[Ask, RMAppAttempt]],
-        kept: set[str],
-    ) -> None:
+    def _pass(self, ask: Ask, blacklist: set[str]) -> None:
         """No node has room for it; overtaken often enough, it keeps those that could serve it."""
-        passed.append((ask, attempt))
+        self.starving = True
+        self.passed.append((ask, blacklist))
         if ask.overtaken >= MAX_OVERTAKES:
-            kept.update(node.node_id for node in candidates if could_serve(ask, attempt, node))
+            self._kept.update(
+                node.node_id for node in self._candidates if could_serve(ask, node.load, blacklist)
+            )
 
-    def _take(
-        self,
-        ask: Ask,
-        attempt: RMAppAttempt,
-        choice: tuple[RMNode, str],
-        grant: Grant,
-        passed: list[tuple[Ask, RMAppAttempt]],
-    ) -> None:
-        """Grant one container; those that waited for its node were overtaken."""
-        node, location = choice
-        for other, owner in passed:
-            if could_serve(other, owner, node):
-                other.overtaken += 1
-        grant(attempt, ask, node)
-        attempt.guaranteed_asks.take(ask, location)
-
-    def _choose(
-        self, ask: Ask, attempt: RMAppAttempt, candidates: list[RMNode], kept: set[str]
-    ) -> tuple[RMNode, str] | None:
+    def _choose(self, ask: Ask, blacklist: set[str]) -> tuple[RMNode, str] | None:
         """A node with room, at the nearest level that has one, and the location it counts for."""
-        resource = ask.resource
         fitting = [
             node
-            for node in candidates
-            if node.fits_guaranteed(resource)
-            and node.node_id not in kept
-            and admits(ask, node.place, attempt.blacklist)
+            for node in self._candidates
+            if node.fits_guaranteed(ask.resource)
+            and node.node_id not in self._kept
+            and admits(ask, node.load, blacklist)
         ]
-        if not fitting:
-            return None
-        for level in levels(ask):
+        for level in levels(ask) if fitting else ():
             for location in level:
-                near = (
-                    fitting if location == ANY else [node for node in fitting if node.place.names(location)]
-                )
+                near = [node for node in fitting if location == ANY or node.load.names(location)]
                 if near:
-                    return min(near, key=lambda node: _cost(node, resource)), location
+                    return min(near, key=lambda node: _cost(node, ask.resource)), location
         return None
 
 
 def _cost(node: RMNode, resource: Resource) -> tuple[bool, float, int]:
     """Whether opportunistic containers would have to make room, then how little would be free."""
-    load = node.load
-    preempts = resource.memory > load.free_memory or resource.vcores > load.free_vcores
-    return (preempts, -load.free_share, node.guaranteed_containers)
-
-
-def could_serve(ask: Ask, attempt: RMAppAttempt, node: RMNode) -> bool:
-    """Whether the ask could be served on that node if it were empty."""
-    return ask.resource.fits_in(node.total) and admits(ask, node.place, attempt.blacklist)
+    return (not node.load.fits_free(resource), -node.load.free_share, node.guaranteed_containers)

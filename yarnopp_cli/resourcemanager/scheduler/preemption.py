@@ -1,23 +1,25 @@
 """Preemption of guaranteed containers: where a queue is below its capacity, those of queues above theirs give way.
 
 YARN's ``ProportionalCapacityPreemptionPolicy``. It marks no more than what asks that are waiting need, on the nodes
-where they would go, so nothing is preempted in vain; what is no longer needed is not killed. Marks only: the
-ResourceManager tells masters and kills when their time has come.
+where they would go, so nothing is preempted in vain; what is no longer needed is not killed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
+from executor.causes import Cause, CauseKind
 from executor.records import ExecutionType, Resource
 
-from ...allocation.asks import Ask
-from ...settings.queues import CapacitySchedulerSettings
-from ..entities import RMAppAttempt, RMContainer, RMNode
-from .capacity_scheduler import could_serve
-from .queues import QUEUE_CAPACITY, LeafQueue, QueueTree, dominant_share
+from ...allocation.asks import Ask, could_serve
+from ..container_ledger import ContainerLedger
+from ..context import Due, DueKind, RMContext
+from ..entities import RMApp, RMAppAttempt, RMContainer, RMNode
+from .queues import QUEUE_CAPACITY, LeafQueue, dominant_share
 
+PREEMPTED = "Container preempted by scheduler"
 _NOTHING = Resource()
 _MEMORY, _VCORES = "memory", "vcores"
 
@@ -34,6 +36,9 @@ class _Want:
     def master(self) -> bool:
         return self.ask is self.attempt.am_ask
 
+    def could_go_to(self, node: RMNode) -> bool:
+        return could_serve(self.ask, node.load, self.attempt.blacklist)
+
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
@@ -47,58 +52,79 @@ class _Plan:
 
 
 class PreemptionMonitor:
-    """``marked`` are the containers that will be killed, by id, each with the queue that wants its place.
+    """Marks containers that are to give way, tells their masters, and ends them when their time has come."""
 
-    ``ending`` says whether a container is being ended already, so that what it has is as good as free.
-    """
+    def __init__(self, context: RMContext, ledger: ContainerLedger) -> None:
+        self._rm = context
+        self._ledger = ledger
+        #: the containers that will be ended, by id, each with the queue that wants its place
+        self._marked: dict[str, tuple[RMContainer, LeafQueue[RMAppAttempt]]] = {}
 
-    def __init__(self, settings: CapacitySchedulerSettings, ending: Callable[[RMContainer], bool]) -> None:
-        self._settings = settings
-        self._ending = ending
-        self.marked: dict[str, tuple[RMContainer, LeafQueue[RMAppAttempt]]] = {}
+    def check(self) -> None:
+        """At the end of each step: where asks found no room, queues are looked at before long."""
+        scheduler, settings = self._rm.scheduler, self._rm.capacity
+        if scheduler.starving and settings.preemption_enabled and len(scheduler.queues.leaves) > 1:
+            due = self._rm.now + settings.preemption_interval_ms / 1000
+            self._rm.deadlines.ensure(Due(DueKind.PREEMPT), due)
 
-    def round(self, tree: QueueTree[RMAppAttempt], nodes: Iterable[RMNode]) -> list[RMContainer]:
-        """Look at all queues; the containers that are marked from now on. Others may cease to be."""
-        plans = _Simulation(tree, nodes, self._settings, self.marked.keys(), self._ending).plans()
+    def look(self) -> None:
+        """Mark containers of queues above their capacity for one below; those that were marked in vain are so no
+        more.
+        """
+        settings = self._rm.capacity
+        plans = _Simulation(self._rm, self._marked.keys()).plans()
         wanted = {victim.id: (victim, plan.want.leaf) for plan in plans for victim in plan.victims}
-        self.marked = {name: wanted[name] for name in self.marked if name in wanted}
-        lacking = sum(plan.cost for plan in plans)
+        for container_id in self._marked.keys() - wanted.keys():
+            self._rm.deadlines.clear(Due(DueKind.PREEMPTED, container_id))
+        self._marked = {name: wanted[name] for name in self._marked if name in wanted}
+        for container in self._affordable(plans):
+            self._marked[container.id] = wanted[container.id]
+            if not container.is_am:
+                container.attempt.preempting.put_new(container.id, container.id)
+                self._rm.news_for_master(container.attempt)
+            if not settings.observe_only:
+                due = self._rm.now + settings.max_wait_before_kill_ms / 1000
+                self._rm.deadlines.set(Due(DueKind.PREEMPTED, container.id), due)
+
+    def _affordable(self, plans: list[_Plan]) -> list[RMContainer]:
+        """What may be marked in one round: the first plan in any case, the next ones within the budget."""
+        settings = self._rm.capacity
         budget = min(
-            self._settings.total_preemption_per_round,
-            self._settings.natural_termination_factor * lacking,
+            settings.total_preemption_per_round,
+            settings.natural_termination_factor * sum(plan.cost for plan in plans),
         )
         spent = 0.0
-        marked: list[RMContainer] = []
+        found: list[RMContainer] = []
         for plan in plans:
-            if not plan.new:
-                continue
-            if marked and spent + plan.cost > budget:
+            if plan.new and found and spent + plan.cost > budget:
                 break
             spent += plan.cost
-            marked += plan.new
-        self.marked.update((victim.id, wanted[victim.id]) for victim in marked)
-        return marked
+            found += plan.new
+        return found
+
+    def kill(self, container_id: str) -> None:
+        """The time of a marked container has come: it is ended if that is still of use."""
+        self.look()
+        marked = self._marked.pop(container_id, None)
+        if marked is None:
+            return
+        container, wanting = marked
+        wanting.owed = True
+        container.preempted_for = f"{PREEMPTED}: queue {container.app.leaf.label} is above its capacity"
+        cause = Cause(CauseKind.PREEMPTED, text=container.preempted_for)
+        self._ledger.end_at_node(container, cause, PREEMPTED)
 
 
 class _Simulation:
     """The books as they will be: what ends is taken out of the queues, what is planned is put in, all is put back."""
 
-    def __init__(
-        self,
-        tree: QueueTree[RMAppAttempt],
-        nodes: Iterable[RMNode],
-        settings: CapacitySchedulerSettings,
-        marked: Iterable[str],
-        ending: Callable[[RMContainer], bool],
-    ) -> None:
-        self._tree = tree
-        self._settings = settings
+    def __init__(self, context: RMContext, marked: Iterable[str]) -> None:
+        self._rm = context
         self._marked = frozenset(marked)
-        self._charges: list[tuple[LeafQueue[RMAppAttempt], str, Resource, int, bool]] = []
-        self._nodes = [node for node in nodes if node.usable]
+        self._undo: list[Callable[[], None]] = []
+        self._nodes = [node for node in context.nodes.values() if node.usable]
         self._free: dict[str, Resource] = {}
         self._staying: dict[str, list[RMContainer]] = {}
-        self._ending = ending
 
     def plans(self) -> list[_Plan]:
         """What each wanted container needs, the emptiest queue's first."""
@@ -106,13 +132,41 @@ class _Simulation:
             for node in self._nodes:
                 self._enter(node)
             found: list[_Plan] = []
-            for leaf in sorted(self._tree.leaves.values(), key=lambda one: one.usage(self._tree.total)):
+            for leaf in sorted(self._rm.scheduler.queues.leaves.values(), key=self._usage):
                 plans = [plan for want in self._wants(leaf) if (plan := self._plan(want)) and plan.victims]
                 # What these leave over spares its own victims first, before others may want it.
                 found += [plan for plan in plans if not self._spared(plan)]
             return [plan for plan in found if not self._spared(plan)]
         finally:
-            self._restore(len(self._charges))
+            self._restore(len(self._undo))
+
+    def _usage(self, leaf: LeafQueue[RMAppAttempt]) -> float:
+        return leaf.usage(self._rm.scheduler.queues.total)
+
+    def _enter(self, node: RMNode) -> None:
+        """Take a node in: what is free there once all that is ending has ended, and who stays."""
+        free, staying = node.total - node.used, []
+        for container in node.containers.values():
+            if container.execution_type is not ExecutionType.GUARANTEED:
+                continue
+            if Due(DueKind.UNENDED, container.id) in self._rm.deadlines:
+                free = free + container.resource
+                self._charge(container, -1)
+            else:
+                staying.append(container)
+        self._free[node.node_id], self._staying[node.node_id] = free, staying
+
+    def _charge(self, container: RMContainer, sign: int) -> None:
+        self._charge_app(container.app, container.resource, sign, master=container.is_am)
+
+    def _charge_app(self, app: RMApp, resource: Resource, sign: int, *, master: bool) -> None:
+        app.leaf.charge(app.user, resource, sign, master=master)
+        self._undo.append(partial(app.leaf.charge, app.user, resource, -sign, master=master))
+
+    def _restore(self, number: int) -> None:
+        """Take the last charges back."""
+        for _ in range(number):
+            self._undo.pop()()
 
     def _spared(self, plan: _Plan) -> bool:
         """Whether there is room for it without its victims, now that others have left more than was needed."""
@@ -124,44 +178,18 @@ class _Simulation:
             return False
         free = {**self._free, home: back}
         better = [
-            node
-            for node in self._nodes
-            if need.fits_in(free[node.node_id]) and could_serve(plan.want.ask, plan.want.attempt, node)
+            node for node in self._nodes if need.fits_in(free[node.node_id]) and plan.want.could_go_to(node)
         ]
         if not better:
             return False
         for victim in plan.victims:
-            app = victim.app
-            self._charge(app.leaf, app.user, victim.resource, 1, master=victim.is_am)
+            self._charge(victim, 1)
         if any(queue.is_full_for(_NOTHING) for queue in plan.want.leaf.line()):
             self._restore(len(plan.victims))
             return False
         free[better[0].node_id] = free[better[0].node_id] - need
         self._free = free
         return True
-
-    def _enter(self, node: RMNode) -> None:
-        """Take a node in: what is free there once all that is ending has ended, and who stays."""
-        free, staying = node.total - node.used, []
-        for container in node.containers.values():
-            if container.execution_type is not ExecutionType.GUARANTEED:
-                continue
-            if self._ending(container):
-                free = free + container.resource
-                self._uncharge(container)
-            else:
-                staying.append(container)
-        self._free[node.node_id], self._staying[node.node_id] = free, staying
-
-    def _charge(
-        self, leaf: LeafQueue[RMAppAttempt], user: str, resource: Resource, sign: int, *, master: bool
-    ) -> None:
-        leaf.charge(user, resource, sign, master=master)
-        self._charges.append((leaf, user, resource, sign, master))
-
-    def _uncharge(self, container: RMContainer) -> None:
-        app = container.app
-        self._charge(app.leaf, app.user, container.resource, -1, master=container.is_am)
 
     def _wants(self, leaf: LeafQueue[RMAppAttempt]) -> Iterator[_Want]:
         """What a queue waits for, container by container, in its order, as long as it is within its capacity.
@@ -177,32 +205,30 @@ class _Simulation:
     ) -> Iterator[_Want]:
         """The containers of asks of one shape, until one cannot be had: then no other can."""
         for ask in group:
+            want = _Want(leaf, attempt, ask)
             for _ in range(ask.outstanding):
-                want = _Want(leaf, attempt, ask)
                 if not (leaf.used + ask.resource).fits_in(leaf.guaranteed):
                     return
                 # A full queue above it may be made room in.
-                if leaf.refuses(attempt.app.user, ask.resource, master=want.master) not in (
-                    "",
-                    QUEUE_CAPACITY,
-                ):
+                refused = leaf.refuses(attempt.app.user, ask.resource, master=want.master)
+                if refused not in ("", QUEUE_CAPACITY):
                     return
-                before = len(self._charges)
+                before = len(self._undo)
                 yield want
-                if len(self._charges) == before:
+                if len(self._undo) == before:
                     return
 
     def _plan(self, want: _Want) -> _Plan | None:
         """Find room for one container, by preemption if need be, and book it. None if that cannot be."""
         need = want.ask.resource
-        nodes = [node for node in self._nodes if could_serve(want.ask, want.attempt, node)]
         best: tuple[tuple[int, int, int, float], RMNode, tuple[RMContainer, ...]] | None = None
-        for node in nodes:
+        for node in self._nodes:
+            if not want.could_go_to(node):
+                continue
             if not _short(want, self._free[node.node_id]):
                 best = ((0, 0, 0, 0.0), node, ())
                 break
-            victims = self._victims(want, node)
-            if victims:
+            if victims := self._victims(want, node):
                 price = self._price(victims)
                 if best is None or price < best[0]:
                     best = (price, node, victims)
@@ -210,22 +236,25 @@ class _Simulation:
             return None
         _, node, victims = best
         for victim in victims:
-            self._uncharge(victim)
+            self._charge(victim, -1)
             self._staying[node.node_id].remove(victim)
             self._free[node.node_id] = self._free[node.node_id] + victim.resource
         self._free[node.node_id] = self._free[node.node_id] - need
-        self._charge(want.leaf, want.attempt.app.user, need, 1, master=want.master)
+        self._charge_app(want.attempt.app, need, 1, master=want.master)
         new = tuple(victim for victim in victims if victim.id not in self._marked)
-        cost = sum(dominant_share(victim.resource, self._tree.total) for victim in new)
-        return _Plan(want, node, victims, new, cost)
+        return _Plan(want, node, victims, new, self._size(new))
+
+    def _size(self, containers: Iterable[RMContainer]) -> float:
+        total = self._rm.scheduler.queues.total
+        return sum(dominant_share(one.resource, total) for one in containers)
 
     def _price(self, victims: tuple[RMContainer, ...]) -> tuple[int, int, int, float]:
         """Fewer masters, fewer that do not know yet, fewer at all, less resources."""
         return (
-            sum(1 for one in victims if one.is_am),
-            sum(1 for one in victims if one.id not in self._marked),
+            sum(one.is_am for one in victims),
+            sum(one.id not in self._marked for one in victims),
             len(victims),
-            sum(dominant_share(one.resource, self._tree.total) for one in victims),
+            self._size(victims),
         )
 
     def _victims(self, want: _Want, node: RMNode) -> tuple[RMContainer, ...]:
@@ -239,7 +268,7 @@ class _Simulation:
             key=lambda one: (
                 one.is_am,
                 one.id not in self._marked,
-                -one.app.leaf.usage(self._tree.total),
+                -self._usage(one.app.leaf),
                 one.app.context.priority,
                 -one.sequence,
             ),
@@ -247,7 +276,7 @@ class _Simulation:
         for single in candidates:
             # One that suffices is better than several, a master excepted.
             if not single.is_am and self._may_take(single, want, _short(want, free)):
-                self._uncharge(single)
+                self._charge(single, -1)
                 enough = not _short(want, free + single.resource)
                 self._restore(1)
                 if enough:
@@ -260,33 +289,23 @@ class _Simulation:
             if self._may_take(candidate, want, short):
                 taken.append(candidate)
                 free = free + candidate.resource
-                self._uncharge(candidate)
-        enough = not _short(want, free)
-        needless = self._needless(want, taken, free) if enough else set()
+                self._charge(candidate, -1)
+        needed = () if _short(want, free) else self._needed(want, taken, free)
         self._restore(len(taken))
-        return tuple(one for one in taken if one.id not in needless) if enough else ()
+        return needed
 
-    def _needless(self, want: _Want, taken: list[RMContainer], free: Resource) -> set[str]:
-        """Of containers that were taken, those without which there is room all the same, the first taken first."""
-        needless: set[str] = set()
+    def _needed(self, want: _Want, taken: list[RMContainer], free: Resource) -> tuple[RMContainer, ...]:
+        """Of containers that were taken, those without which there is too little room; the first may stay first."""
+        needed = []
         for victim in taken:
-            app = victim.app
-            app.leaf.charge(app.user, victim.resource, 1, master=victim.is_am)
+            self._charge(victim, 1)
             if _short(want, free - victim.resource):
-                app.leaf.charge(app.user, victim.resource, -1, master=victim.is_am)
+                needed.append(victim)
+                self._restore(1)
             else:
-                needless.add(victim.id)
                 free = free - victim.resource
-        for victim in taken:
-            if victim.id in needless:  # as it was before
-                victim.app.leaf.charge(victim.app.user, victim.resource, -1, master=victim.is_am)
-        return needless
-
-    def _restore(self, number: int) -> None:
-        """Take the last charges back."""
-        for _ in range(number):
-            leaf, user, resource, sign, master = self._charges.pop()
-            leaf.charge(user, resource, -sign, master=master)
+        self._restore(len(taken) - len(needed))
+        return tuple(needed)
 
     def _may_take(self, container: RMContainer, want: _Want, short: tuple[str, ...]) -> bool:
         """Whether a container's queue has to give to the one that wants some of what is ``short``.
@@ -297,26 +316,17 @@ class _Simulation:
         leaf, starving, need = container.app.leaf, want.leaf, want.ask.resource
         if leaf is starving or leaf.settings.disable_preemption:
             return False
-        common = set(starving.line())
-        mine = [queue for queue in leaf.line() if queue not in common]
-        above = set(leaf.line())
-        theirs = [queue for queue in starving.line() if queue not in above]
-        ignored = 1 + self._settings.max_ignored_over_capacity
-        for dimension in short:
-            if not getattr(container.resource, dimension):
-                continue
-            over = all(
-                getattr(queue.used, dimension) > getattr(queue.guaranteed, dimension) * ignored
-                for queue in mine
+        mine = [queue for queue in leaf.line() if queue not in starving.line()]
+        theirs = [queue for queue in starving.line() if queue not in leaf.line()]
+        ignored = 1 + self._rm.capacity.max_ignored_over_capacity
+
+        def is_to_give(of: str) -> bool:
+            over = all(getattr(one.used, of) > getattr(one.guaranteed, of) * ignored for one in mine)
+            return over and all(
+                getattr(one.used, of) + getattr(need, of) <= getattr(one.guaranteed, of) for one in theirs
             )
-            under = all(
-                getattr(queue.used, dimension) + getattr(need, dimension)
-                <= getattr(queue.guaranteed, dimension)
-                for queue in theirs
-            )
-            if over and under:
-                return True
-        return False
+
+        return any(getattr(container.resource, of) and is_to_give(of) for of in short)
 
 
 def _short(want: _Want, free: Resource) -> tuple[str, ...]:
@@ -324,10 +334,8 @@ def _short(want: _Want, free: Resource) -> tuple[str, ...]:
     need = want.ask.resource
     full = [queue for queue in want.leaf.line() if queue.is_full_for(need)]
     return tuple(
-        name
-        for name in (_MEMORY, _VCORES)
-        if getattr(need, name) > getattr(free, name)
-        or any(
-            getattr(queue.used, name) + getattr(need, name) > getattr(queue.maximum, name) for queue in full
-        )
+        of
+        for of in (_MEMORY, _VCORES)
+        if getattr(need, of) > getattr(free, of)
+        or any(getattr(queue.used, of) + getattr(need, of) > getattr(queue.maximum, of) for queue in full)
     )

@@ -88,7 +88,7 @@ class Queue:
     """One queue. ``guaranteed`` and ``maximum`` are what its percentages come to on the cluster there is.
 
     ``share`` and ``maximum_share`` are parts of the cluster, from 0 to 1. ``owed``: others were preempted for what it
-    waits for.
+    waits for. ``stopped`` ones take no applications.
     """
 
     __slots__ = (
@@ -100,6 +100,7 @@ class Queue:
         "parent",
         "settings",
         "share",
+        "stopped",
         "used",
     )
 
@@ -110,6 +111,7 @@ class Queue:
         self.maximum_share: float = (
             (parent.maximum_share if parent else 1.0) * settings.maximum_capacity / 100
         )
+        self.stopped = settings.state == "STOPPED"
         self.children: tuple[Queue, ...] = ()
         self.owed = False
         self.used = self.guaranteed = self.maximum = _NOTHING
@@ -163,10 +165,11 @@ class UserUse:
 class LeafQueue(Queue, Generic[AttemptT]):
     """A queue that takes applications.
 
-    ``label`` is what people call it: its own name where only one queue has it, else its path.
+    ``is_fair``: of applications of one priority the one that holds least goes first, instead of the oldest. ``label``
+    is what people call it: its own name where only one queue has it, else its path.
     """
 
-    __slots__ = ("_am_percent", "attempts", "label", "masters", "masters_used", "users")
+    __slots__ = ("_am_percent", "attempts", "is_fair", "label", "masters", "masters_used", "users")
 
     def __init__(
         self, settings: QueueSettings, parent: Queue | None, scheduler: CapacitySchedulerSettings
@@ -174,6 +177,7 @@ class LeafQueue(Queue, Generic[AttemptT]):
         super().__init__(settings, parent)
         percent = settings.maximum_am_resource_percent
         self._am_percent = scheduler.maximum_am_resource_percent if percent < 0 else percent
+        self.is_fair = settings.ordering_policy == "fair"
         self.label = settings.name
         self.attempts: dict[str, AttemptT] = {}
         self.users: dict[str, UserUse] = {}
@@ -190,7 +194,7 @@ class LeafQueue(Queue, Generic[AttemptT]):
             and (factor < 0 or factor >= 1)
             and settings.minimum_user_limit_percent == 100
             and self._am_percent >= 1
-            and settings.ordering_policy == "fifo"
+            and not self.is_fair
         )
 
     def charge(self, user: str, resource: Resource, sign: int, *, master: bool) -> None:
@@ -422,7 +426,7 @@ class Turns(Generic[AttemptT]):
         return (not within, not queue.owed, queue.usage(self._tree.total))
 
     def _first(self, waiting: _Waiting[AttemptT]) -> _Entry[AttemptT]:
-        if waiting.leaf.settings.ordering_policy == "fifo" or len(waiting.entries) == 1:
+        if not waiting.leaf.is_fair or len(waiting.entries) == 1:
             return waiting.entries[0]
         total = self._tree.total
         return min(

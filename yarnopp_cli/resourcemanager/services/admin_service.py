@@ -22,8 +22,7 @@ from ...records.admin_protocol import (
 from ...records.history import EventKind
 from ...records.reports import NodeReport, NodeState
 from ..container_ledger import ContainerLedger
-from ..context import RMContext
-from ..due import Due, DueKind
+from ..context import Due, DueKind, RMContext
 from ..entities import DRAINED, GONE, RMNode
 from ..lives import NodeEvent
 from ..reports import node_report
@@ -36,86 +35,83 @@ class AdminService:
     """Answers administrators; ``check`` at the end of each step notices nodes that are empty now."""
 
     def __init__(self, context: RMContext, ledger: ContainerLedger) -> None:
-        self._context = context
+        self._rm = context
         self._ledger = ledger
 
-    def drain(self, request: DrainNodesRequest, now: float) -> NodesResponse:
+    def drain(self, request: DrainNodesRequest) -> NodesResponse:
         """Begin to drain nodes; draining one again only sets its time anew."""
         nodes = [self._present(node_id, "cannot be drained") for node_id in request.node_ids]
         containers = sum(len(node.containers) for node in nodes)
         if not request.dry_run:
             for node in nodes:
-                self._drain(node, request.timeout_ms, now)
+                self._drain(node, request.timeout_ms)
         reports = self._reports(nodes)
         if request.dry_run:
             reports = tuple(replace(one, state=NodeState.DECOMMISSIONING) for one in reports)
         return NodesResponse(reports, containers)
 
-    def _drain(self, node: RMNode, timeout_ms: int, now: float) -> None:
-        context = self._context
+    def _drain(self, node: RMNode, timeout_ms: int) -> None:
         if node.state is NodeState.DECOMMISSIONED:
             return
         if node.state is not NodeState.DECOMMISSIONING:
-            context.move(node, NodeEvent.DRAIN, now)
-            context.draining[node.node_id] = node
-            context.monitor.remove(node.node_id)
+            self._rm.move(node, NodeEvent.DRAIN)
+            self._rm.draining[node.node_id] = node
+            self._rm.monitor.remove(node.node_id)
             numbers = {"containers": len(node.containers)}
-            context.history.add(EventKind.NODE_DRAINING, node=node.node_id, numbers=numbers)
-            context.nodes_changed(now, node)
-        context.deadlines.clear(Due(DueKind.DRAIN, node.node_id))
+            self._rm.history.add(EventKind.NODE_DRAINING, node=node.node_id, numbers=numbers)
+            self._rm.nodes_changed(node)
+        self._rm.deadlines.clear(Due(DueKind.DRAIN, node.node_id))
         if timeout_ms >= 0:
-            context.deadlines.set(Due(DueKind.DRAIN, node.node_id), now + timeout_ms / 1000)
+            self._rm.deadlines.set(Due(DueKind.DRAIN, node.node_id), self._rm.now + timeout_ms / 1000)
 
-    def drain_is_over(self, node_id: str, now: float) -> None:
+    def drain_is_over(self, node_id: str) -> None:
         """A draining node's containers have had their time."""
-        if (node := self._context.draining.get(node_id)) is not None:
+        if (node := self._rm.draining.get(node_id)) is not None:
             for container in list(node.containers.values()):
                 cause = Cause(CauseKind.NODE_DRAINED)
-                self._ledger.end_at_node(container, now, cause, f"Container ended: {DRAINED_TEXT}")
+                self._ledger.end_at_node(container, cause, f"Container ended: {DRAINED_TEXT}")
 
-    def check(self, now: float) -> None:
+    def check(self) -> None:
         """Nodes that were to be drained and have nothing left are DECOMMISSIONED."""
-        context = self._context
-        for node in [one for one in context.draining.values() if not one.containers]:
-            del context.draining[node.node_id]
-            context.deadlines.clear(Due(DueKind.DRAIN, node.node_id))
+        for node in [one for one in self._rm.draining.values() if not one.containers]:
+            del self._rm.draining[node.node_id]
+            self._rm.deadlines.clear(Due(DueKind.DRAIN, node.node_id))
             if node.state is NodeState.DECOMMISSIONING:
-                context.move(node, NodeEvent.DRAINED, now)
-                context.scheduler.remove_node(node)
-                context.history.add(EventKind.NODE_DRAINED, node=node.node_id)
-                context.nodes_changed(now, node)
+                self._rm.move(node, NodeEvent.DRAINED)
+                self._rm.scheduler.remove_node(node)
+                self._rm.history.add(EventKind.NODE_DRAINED, node=node.node_id)
+                self._rm.nodes_changed(node)
 
-    def resume(self, request: ResumeNodesRequest, now: float) -> NodesResponse:
+    def resume(self, request: ResumeNodesRequest) -> NodesResponse:
         """Use drained nodes again; one that is in use is left as it is."""
         start = "yopp nm start {port}"
         nodes = [self._present(node_id, "cannot be resumed", start) for node_id in request.node_ids]
         if not request.dry_run:
             for node in nodes:
-                self._resume(node, now)
+                self._resume(node)
         reports = self._reports(nodes)
         if request.dry_run:
             reports = tuple(replace(one, state=NodeState.RUNNING) for one in reports)
         return NodesResponse(reports)
 
-    def _resume(self, node: RMNode, now: float) -> None:
-        context = self._context
+    def _resume(self, node: RMNode) -> None:
         if node.state not in DRAINED:
             return
         if node.state is NodeState.DECOMMISSIONED:
-            context.scheduler.add_node(node)
-        context.draining.pop(node.node_id, None)
-        context.deadlines.clear(Due(DueKind.DRAIN, node.node_id))
-        context.move(node, NodeEvent.RECOMMISSION, now)
+            self._rm.scheduler.add_node(node)
+        self._rm.draining.pop(node.node_id, None)
+        self._rm.deadlines.clear(Due(DueKind.DRAIN, node.node_id))
+        self._rm.move(node, NodeEvent.RECOMMISSION)
         if node.usable:
-            context.monitor.update(node.load)
-        context.changes.guaranteed = True
-        context.history.add(EventKind.NODE_RESUMED, node=node.node_id)
-        context.nodes_changed(now, node)
+            self._rm.monitor.update(node.load)
+        self._rm.changes.guaranteed = True
+        self._rm.history.add(EventKind.NODE_RESUMED, node=node.node_id)
+        self._rm.nodes_changed(node)
 
-    def resize(self, request: UpdateNodeResourceRequest, now: float) -> UpdateNodeResourceResponse:
+    def resize(self, request: UpdateNodeResourceRequest) -> UpdateNodeResourceResponse:
         """Give a node another size."""
-        context, node, size = self._context, self._present(request.node_id, "has no size"), request.resource
-        settings = context.settings
+        node, size = self._present(request.node_id, "has no size"), request.resource
+        settings = self._rm.settings
         least = Resource(settings.minimum_allocation_mb, max(1, settings.minimum_allocation_vcores))
         if not least.fits_in(size):
             raise InvalidResourceRequestError(
@@ -130,38 +126,37 @@ class AdminService:
                 hint="`yopp doctor` says what this host has",
             )
         was = node.total
-        report = node_report(node, context.identity.wall_offset)
+        report = node_report(node, self._rm.identity.wall_offset)
         if not request.dry_run and size != was:
-            self._resize(node, size, now)
+            self._resize(node, size)
             numbers = {"memoryMB": size.memory, "vcores": size.vcores}
             words = {"was": f"{was.memory} MB, {was.vcores} vcores"}
-            context.history.add(EventKind.NODE_RESIZED, node=node.node_id, words=words, numbers=numbers)
+            self._rm.history.add(EventKind.NODE_RESIZED, node=node.node_id, words=words, numbers=numbers)
         return UpdateNodeResourceResponse(replace(report, total=size))
 
-    def _resize(self, node: RMNode, size: Resource, now: float) -> None:
-        context = self._context
-        counted = node.node_id in context.scheduler.nodes
+    def _resize(self, node: RMNode, size: Resource) -> None:
+        counted = node.node_id in self._rm.scheduler.nodes
         if counted:
-            context.scheduler.remove_node(node)
+            self._rm.scheduler.remove_node(node)
         node.load.total = size
         node.load.recompute()
         if counted:
-            context.scheduler.add_node(node)
-            context.changes.guaranteed = True
+            self._rm.scheduler.add_node(node)
+            self._rm.changes.guaranteed = True
         node.resized = True
         node.answer_due = node.held is not None  # else the next heartbeat's answer says it
-        context.monitor.refresh(node.load)
-        context.news_for_node(node)
-        context.nodes_changed(now, node)
+        self._rm.monitor.refresh(node.load)
+        self._rm.news_for_node(node)
+        self._rm.nodes_changed(node)
 
     def _reports(self, nodes: list[RMNode]) -> tuple[NodeReport, ...]:
-        return tuple(node_report(node, self._context.identity.wall_offset) for node in nodes)
+        return tuple(node_report(node, self._rm.identity.wall_offset) for node in nodes)
 
     def _present(
         self, node_id: str, refusal: str, hint: str = "`yopp node list` shows those that run"
     ) -> RMNode:
         """A node that is part of the cluster. Raises NodeNotFoundError, InvalidStateError."""
-        node = self._context.node(node_id)
+        node = self._rm.node(node_id)
         if node.state in GONE:
             raise InvalidStateError(
                 f"{node_id} {refusal}",

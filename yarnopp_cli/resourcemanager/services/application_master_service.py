@@ -44,8 +44,7 @@ from ...records.requests import ANY, Container, ResourceRequest, Token
 from ..app_manager import AM_SHUTDOWN, RMAppManager
 from ..container_ledger import RELEASED, ContainerLedger
 from ..container_updates import ContainerUpdates
-from ..context import RMContext
-from ..due import Due, DueKind
+from ..context import Due, DueKind, RMContext
 from ..entities import HeldCall, RMAppAttempt
 from ..lives import AttemptState, Phase
 from ..remotely_allocated import REMOTE_ID_START, RemotelyAllocated
@@ -62,7 +61,7 @@ class ApplicationMasterService:
         updates: ContainerUpdates,
         remote: RemotelyAllocated,
     ) -> None:
-        self._context = context
+        self._rm = context
         self._ledger = ledger
         self._remote = remote
         self._manager = manager
@@ -72,22 +71,20 @@ class ApplicationMasterService:
         self,
         call: CallReceived,
         request: RegisterApplicationMasterRequest,
-        now: float,
         *,
         distributed: bool = False,
     ) -> None:
         """The master of an attempt is there."""
-        context = self._context
-        attempt = self._attempt(request.attempt_id, request.token, now)
+        attempt = self._attempt(request.attempt_id, request.token)
         if attempt.state is AttemptState.RUNNING:
             raise InvalidStateError(f"the master of {attempt.app.id} is registered already")
         if not attempt.awaits_master:
             raise InvalidStateError(
                 f"{attempt.id} has ended", because=attempt.diagnostics or f"it is {attempt.state.value}"
             )
-        self._spoke(attempt, call.connection_id, now)
-        self._manager.registered(attempt, now)
-        settings, scheduler = context.settings, context.scheduler
+        self._spoke(attempt, call.connection_id)
+        self._manager.registered(attempt)
+        settings, scheduler = self._rm.settings, self._rm.scheduler
         response = RegisterApplicationMasterResponse(
             minimum=Resource(settings.minimum_allocation_mb, settings.minimum_allocation_vcores),
             maximum=Resource(settings.maximum_allocation_mb, settings.maximum_allocation_vcores),
@@ -99,9 +96,9 @@ class ApplicationMasterService:
             ),
         )
         if not distributed:
-            context.reply(call.call_id, response)
+            self._rm.reply(call.call_id, response)
             return
-        context.reply(
+        self._rm.reply(
             call.call_id,
             RegisterDistributedSchedulingAMResponse(
                 response,
@@ -111,26 +108,24 @@ class ApplicationMasterService:
                 container_token_expiry_ms=settings.allocation_expiry_interval_ms,
                 container_id_start=REMOTE_ID_START,
                 user=attempt.app.user,
-                nodes_for_scheduling=context.nodes_for_scheduling(),
+                nodes_for_scheduling=self._rm.nodes_for_scheduling(),
             ),
         )
 
     def register_distributed(
-        self, call: CallReceived, request: RegisterDistributedSchedulingAMRequest, now: float
+        self, call: CallReceived, request: RegisterDistributedSchedulingAMRequest
     ) -> None:
         """The same by way of its node's DistributedScheduler."""
         self._check_distributed()
-        self.register(call, request.request, now, distributed=True)
+        self.register(call, request.request, distributed=True)
 
-    def allocate_distributed(
-        self, call: CallReceived, request: DistributedSchedulingAllocateRequest, now: float
-    ) -> None:
+    def allocate_distributed(self, call: CallReceived, request: DistributedSchedulingAllocateRequest) -> None:
         """An allocate call by way of a DistributedScheduler, with what that has allocated itself."""
         self._check_distributed()
-        self.allocate(call, request.request, now, remote=request.allocated_containers)
+        self.allocate(call, request.request, remote=request.allocated_containers)
 
     def _check_distributed(self) -> None:
-        if not self._context.distributed:
+        if not self._rm.distributed:
             raise InvalidStateError(
                 "Distributed Scheduling is not enabled.",
                 because="yarn.nodemanager.distributed-scheduling.enabled is false at the ResourceManager",
@@ -140,7 +135,6 @@ class ApplicationMasterService:
         self,
         call: CallReceived,
         request: AllocateRequest,
-        now: float,
         *,
         remote: tuple[Container, ...] | None = None,
     ) -> None:
@@ -148,20 +142,19 @@ class ApplicationMasterService:
 
         ``remote`` are containers that its node's DistributedScheduler allocated; None where it has none.
         """
-        context = self._context
-        attempt = self._attempt(request.attempt_id, request.token, now)
+        attempt = self._attempt(request.attempt_id, request.token)
         held = HeldCall(call.call_id, request.response_id, remote is not None)
         self._supersede(attempt)
         if attempt.ended or attempt.state is AttemptState.FINISHING:
-            context.reply_to_master(held, AllocateResponse(attempt.response_id, command=AM_SHUTDOWN))
+            self._rm.reply_to_master(held, AllocateResponse(attempt.response_id, command=AM_SHUTDOWN))
             return
         if attempt.state is not AttemptState.RUNNING:
             raise InvalidStateError(f"the master of {attempt.app.id} has not registered yet")
-        self._spoke(attempt, call.connection_id, now)
+        self._spoke(attempt, call.connection_id)
         for box in attempt.mailboxes():
             box.acknowledge(request.response_id)
         for container in remote or ():
-            self._remote.adopt_reported(attempt, container, now)
+            self._remote.adopt_reported(attempt, container)
         if attempt.refusal is not None:
             refusal, attempt.refusal = attempt.refusal, None
             raise refusal
@@ -173,87 +166,83 @@ class ApplicationMasterService:
             app.progress = min(1.0, max(0.0, request.progress))
         if request.summary is not None:
             app.summary = request.summary
-        if request.tasks and (tasks := context.task_books.get(app.id)) is not None:
-            tasks.assign(request.tasks, context.find_container, app.id, context.identity.wall_offset)
+        if request.tasks and (tasks := self._rm.task_books.get(app.id)) is not None:
+            tasks.assign(request.tasks, self._rm.find_container, app.id)
         if request.blacklist_removals:
             attempt.blacklist.difference_update(request.blacklist_removals)
-            context.changes.guaranteed = True
+            self._rm.changes.guaranteed = True
         attempt.blacklist.update(request.blacklist_additions)
         attempt.since_call = 0
-        self._take_asks(attempt, request.asks, sizes, now)
+        self._take_asks(attempt, request.asks, sizes)
         for container_id in request.releases:
-            self._release(attempt, container_id, now)
+            self._release(attempt, container_id)
         if request.updates:
-            self._updates.request(attempt, request.updates, now)
+            self._updates.request(attempt, request.updates)
         if attempt.opportunistic_asks.outstanding:
-            context.opportunistic_waiting.setdefault(attempt.id, attempt)
-            context.changes.opportunistic = True
+            self._rm.opportunistic_waiting.setdefault(attempt.id, attempt)
+            self._rm.changes.opportunistic = True
         attempt.held = held
         if request.wait_ms > 0:
-            wait_ms = min(request.wait_ms, context.settings.am_expiry_interval_ms)
-            context.deadlines.set(Due(DueKind.HELD_ALLOCATE, attempt.id), now + wait_ms / 1000)
+            wait_ms = min(request.wait_ms, self._rm.settings.am_expiry_interval_ms)
+            self._rm.deadlines.set(Due(DueKind.HELD_ALLOCATE, attempt.id), self._rm.now + wait_ms / 1000)
         else:
             attempt.answer_due = True
-        context.news_for_master(attempt)
+        self._rm.news_for_master(attempt)
 
-    def finish(self, request: FinishApplicationMasterRequest, now: float) -> FinishApplicationMasterResponse:
+    def finish(self, request: FinishApplicationMasterRequest) -> FinishApplicationMasterResponse:
         """The job has ended. Saying so again does no harm."""
-        attempt = self._attempt(request.attempt_id, request.token, now)
+        attempt = self._attempt(request.attempt_id, request.token)
         if not attempt.app.ended:
             if attempt.state is not AttemptState.RUNNING:
                 raise InvalidStateError(
                     f"the master of {attempt.id} is not registered", because=f"it is {attempt.state.value}"
                 )
-            self._manager.unregistered(attempt, request, now)
+            self._manager.unregistered(attempt, request)
         return FinishApplicationMasterResponse(is_unregistered=True)
 
     # -- liveness --------------------------------------------------------------------------------------------
 
-    def connection_lost(self, connection_id: int, now: float) -> None:
+    def connection_lost(self, connection_id: int) -> None:
         """A client that hosts its master has gone, or will come again within the grace."""
-        context = self._context
-        for app in list(context.live.values()):
+        for app in list(self._rm.live.values()):
             attempt = app.attempt
             if attempt.connection_id != connection_id:
                 continue
             attempt.connection_id = -1
-            self._forget_held(attempt, now)
+            self._forget_held(attempt)
             attempt.send_again()
             if app.unmanaged and not app.ended:
-                grace = context.settings.client_am_grace_ms / 1000
-                context.deadlines.set(Due(DueKind.CLIENT_GONE, app.id), now + grace)
+                grace = self._rm.settings.client_am_grace_ms / 1000
+                self._rm.deadlines.set(Due(DueKind.CLIENT_GONE, app.id), self._rm.now + grace)
 
-    def client_gone(self, application_id: str, now: float) -> None:
+    def client_gone(self, application_id: str) -> None:
         """The grace of a lost client has passed."""
-        app = self._context.live.get(application_id)
+        app = self._rm.live.get(application_id)
         if app is not None and not app.ended:
-            self._manager.fail_attempt(
-                app.attempt, f"its client is gone: the master of {app.id} ran in it", now
-            )
+            self._manager.fail_attempt(app.attempt, f"its client is gone: the master of {app.id} ran in it")
 
-    def expired(self, attempt_id: str, now: float) -> None:
+    def expired(self, attempt_id: str) -> None:
         """A master's liveness deadline has come: it has failed if it has really been silent so long."""
-        context = self._context
-        app = context.live.get(str(ApplicationAttemptId.parse(attempt_id).application_id))
+        app = self._rm.live.get(str(ApplicationAttemptId.parse(attempt_id).application_id))
         if app is None or app.attempt.id != attempt_id or not app.attempt.awaits_master:
             return
         attempt = app.attempt
-        interval = context.settings.am_expiry_interval_ms / 1000
-        due = (now if attempt.held else attempt.last_contact) + interval
-        if due > now:
-            context.deadlines.set(Due(DueKind.MASTER_LIVENESS, attempt_id), due)
+        interval = self._rm.settings.am_expiry_interval_ms / 1000
+        due = (self._rm.now if attempt.held else attempt.last_contact) + interval
+        if due > self._rm.now:
+            self._rm.deadlines.set(Due(DueKind.MASTER_LIVENESS, attempt_id), due)
         else:
-            self._manager.fail_attempt(attempt, f"ApplicationMaster for attempt {attempt_id} timed out", now)
+            self._manager.fail_attempt(attempt, f"ApplicationMaster for attempt {attempt_id} timed out")
 
     # -- answers ---------------------------------------------------------------------------------------------
 
-    def answer(self, attempt: RMAppAttempt, now: float) -> None:
+    def answer(self, attempt: RMAppAttempt) -> None:
         """Answer the held call of ``attempt`` if there is a reason to."""
         held = attempt.held
         if held is None or not (attempt.answer_due or attempt.has_news()):
             return
         number = attempt.next_number()
-        scheduler, history = self._context.scheduler, self._context.history
+        scheduler, history = self._rm.scheduler, self._rm.history
         allocated = attempt.allocated.take(number)
         attempt.paused_told = attempt.app.counts[Phase.PAUSED]
         for granted, _ in allocated:
@@ -265,7 +254,7 @@ class ApplicationMasterService:
                     app=attempt.app.id,
                     container=granted.id,
                 )
-        self._context.reply_to_master(
+        self._rm.reply_to_master(
             held,
             AllocateResponse(
                 number,
@@ -282,38 +271,37 @@ class ApplicationMasterService:
                 num_nodes=len(scheduler.nodes),
             ),
         )
-        self._forget_held(attempt, now)
+        self._forget_held(attempt)
 
-    def hold_is_over(self, attempt_id: str, now: float) -> None:
+    def hold_is_over(self, attempt_id: str) -> None:
         """The time for which an allocate call may be held has passed."""
-        app = self._context.live.get(str(ApplicationAttemptId.parse(attempt_id).application_id))
+        app = self._rm.live.get(str(ApplicationAttemptId.parse(attempt_id).application_id))
         if app is not None and app.attempt.id == attempt_id:
             app.attempt.answer_due = True
-            self.answer(app.attempt, now)
+            self.answer(app.attempt)
 
     def _supersede(self, attempt: RMAppAttempt) -> None:
         """Answer the held call without news: its number is that of the last answer the master has."""
         if attempt.held is not None:
             number = attempt.last_number(attempt.held)
-            self._context.reply_to_master(attempt.held, AllocateResponse(number))
-            self._forget_held(attempt, attempt.last_contact)
+            self._rm.reply_to_master(attempt.held, AllocateResponse(number))
+            self._forget_held(attempt)
 
-    def _forget_held(self, attempt: RMAppAttempt, now: float) -> None:
+    def _forget_held(self, attempt: RMAppAttempt) -> None:
         """No call of this master waits any more; while one did it counted as alive."""
         if attempt.held is not None:
-            attempt.last_contact = max(attempt.last_contact, now)
+            attempt.last_contact = max(attempt.last_contact, self._rm.now)
         attempt.held = None
         attempt.answer_due = False
-        self._context.deadlines.clear(Due(DueKind.HELD_ALLOCATE, attempt.id))
+        self._rm.deadlines.clear(Due(DueKind.HELD_ALLOCATE, attempt.id))
 
     # -- asks ------------------------------------------------------------------------------------------------
 
     def _check(self, request: AllocateRequest, attempt: RMAppAttempt) -> list[Resource]:
         """The normalised size of each ask. Raises what is wrong with any of them."""
-        context = self._context
-        node_sizes = context.scheduler.node_sizes.keys()
-        sizes = [check_request(ask, context.settings, node_sizes) for ask in request.asks]
-        places = [node.place for node in context.scheduler.nodes.values()]
+        node_sizes = self._rm.scheduler.node_sizes.keys()
+        sizes = [check_request(ask, self._rm.settings, node_sizes) for ask in request.asks]
+        places = [node.load for node in self._rm.scheduler.nodes.values()]
         for label in {ask.node_label_expression for ask in request.asks if ask.num_containers > 0}:
             check_label(label, places)
         strict = {key_of(ask) for ask in request.asks if not ask.relax_locality}
@@ -327,11 +315,11 @@ class ApplicationMasterService:
 
     def _check_place(self, names: Sequence[str], size: Resource) -> None:
         """An ask that only these places will do for is refused if none exists or all are too small."""
-        nodes = self._context.scheduler.nodes.values()
+        nodes = self._rm.scheduler.nodes.values()
         if not nodes:
             return
         name = " or ".join(names)
-        totals = [node.total for node in nodes if any(map(node.place.names, names))]
+        totals = [node.total for node in nodes if any(map(node.load.names, names))]
         if not totals:
             raise NodeNotFoundError(
                 f"no node is called {name}",
@@ -345,13 +333,13 @@ class ApplicationMasterService:
                 hint="ask for less, or let it run on any node",
             )
 
-    def refuse_hopeless(self, now: float) -> None:
+    def refuse_hopeless(self) -> None:
         """Asks that were taken while there were other nodes, or none, and that no node can ever serve: their
         masters are told, who would wait for ever else.
         """
-        if not self._context.scheduler.nodes:
+        if not self._rm.scheduler.nodes:
             return
-        for app in list(self._context.live.values()):
+        for app in list(self._rm.live.values()):
             attempt = app.attempt
             faults = [
                 fault
@@ -362,24 +350,24 @@ class ApplicationMasterService:
             if not faults:
                 continue
             if attempt.am_ask is not None:
-                self._manager.refuse(app, str(faults[0]), now)
+                self._manager.refuse(app, str(faults[0]))
                 continue
             if not attempt.opportunistic_asks.outstanding:
-                self._context.opportunistic_waiting.pop(attempt.id, None)
+                self._rm.opportunistic_waiting.pop(attempt.id, None)
             if attempt.held is None:
                 attempt.refusal = faults[0]
             else:
-                self._context.refuse(attempt.held.call_id, faults[0])
-                self._forget_held(attempt, now)
+                self._rm.refuse(attempt.held.call_id, faults[0])
+                self._forget_held(attempt)
 
     def _drop_hopeless(
         self, attempt: RMAppAttempt, table: AskTable, group: Sequence[Ask]
     ) -> YoppError | None:
         """What is wrong with asks of one shape, which are dropped then; None if a node could serve them."""
-        ask, context = group[0], self._context
+        ask = group[0]
         try:
-            check_size(ask.resource, context.settings, context.scheduler.node_sizes.keys())
-            places = (node.place for node in context.scheduler.nodes.values())
+            check_size(ask.resource, self._rm.settings, self._rm.scheduler.node_sizes.keys())
+            places = (node.load for node in self._rm.scheduler.nodes.values())
             check_label(ask.request.node_label_expression, places)
             if table is attempt.guaranteed_asks:
                 attempt.app.leaf.check_size(ask.resource)
@@ -392,7 +380,7 @@ class ApplicationMasterService:
         return None
 
     def _take_asks(
-        self, attempt: RMAppAttempt, asks: tuple[ResourceRequest, ...], sizes: list[Resource], now: float
+        self, attempt: RMAppAttempt, asks: tuple[ResourceRequest, ...], sizes: list[Resource]
     ) -> None:
         """Take asks in, less what was allocated for them in answers that the master had not received."""
         if not asks:
@@ -403,50 +391,49 @@ class ApplicationMasterService:
         for ask, size in zip(asks, sizes, strict=True):
             execution_type = ask.execution_type_request.execution_type
             missed = unknown[execution_type, key_of(ask)]
-            attempt.asks(execution_type).put(ask, size, missed, self._context.ms(now))
+            attempt.asks(execution_type).put(ask, size, missed, self._rm.now_ms)
             if execution_type is ExecutionType.OPPORTUNISTIC and ask.num_containers > 0:
-                self._context.metrics.asked(attempt.id, key_of(ask), now)
+                self._rm.metrics.asked(attempt.id, key_of(ask), self._rm.now)
             if execution_type is ExecutionType.GUARANTEED:
-                self._context.changes.guaranteed = True
+                self._rm.changes.guaranteed = True
         if not attempt.opportunistic_asks.outstanding:
-            self._context.opportunistic_waiting.pop(attempt.id, None)
+            self._rm.opportunistic_waiting.pop(attempt.id, None)
 
-    def _release(self, attempt: RMAppAttempt, container_id: str, now: float) -> None:
+    def _release(self, attempt: RMAppAttempt, container_id: str) -> None:
         """The master does not want a container (any more)."""
         container = attempt.containers.get(container_id)
         if container is not None and not container.is_am:
             container.released = True
-            self._ledger.end_at_node(container, now, Cause(CauseKind.RELEASED), RELEASED)
+            self._ledger.end_at_node(container, Cause(CauseKind.RELEASED), RELEASED)
 
     # -- who speaks ------------------------------------------------------------------------------------------
 
-    def _attempt(self, attempt_id: str, token: Token, now: float) -> RMAppAttempt:
+    def _attempt(self, attempt_id: str, token: Token) -> RMAppAttempt:
         """The attempt that a genuine token speaks for."""
-        context = self._context
         application_id = ApplicationAttemptId.parse(attempt_id).application_id
-        if application_id.cluster_timestamp != context.identity.cluster_timestamp:
+        if application_id.cluster_timestamp != self._rm.identity.cluster_timestamp:
             raise ApplicationNotFoundError(
                 f"Application attempt {attempt_id} doesn't exist in the RM",
                 because="the ResourceManager was started anew, and knows no application of its earlier life",
                 hint="submit the job again",
             )
-        payload = verify(context.am_key, token, AMRM_TOKEN, now_ms=context.ms(now))
+        payload = verify(self._rm.am_key, token, AMRM_TOKEN, now_ms=self._rm.now_ms)
         if payload.get("attempt_id") != attempt_id:
             raise InvalidTokenError(f"this AMRMToken does not speak for {attempt_id}")
-        app = context.applications.get(str(application_id))
+        app = self._rm.applications.get(str(application_id))
         if app is not None:
             for attempt in reversed(app.attempts):
                 if attempt.id == attempt_id:
                     return attempt
         raise ApplicationNotFoundError(f"Application attempt {attempt_id} doesn't exist in the RM")
 
-    def _spoke(self, attempt: RMAppAttempt, connection_id: int, now: float) -> None:
+    def _spoke(self, attempt: RMAppAttempt, connection_id: int) -> None:
         if attempt.connection_id != connection_id:
             attempt.send_again()
             attempt.connection_id = connection_id
             attempt.sent_here = 0
-        self._context.deadlines.clear(Due(DueKind.CLIENT_GONE, attempt.app.id))
-        self._manager.expect_master(attempt, now)
+        self._rm.deadlines.clear(Due(DueKind.CLIENT_GONE, attempt.app.id))
+        self._manager.expect_master(attempt)
 
 
 def _labelled(ask: ResourceRequest, label: str) -> ResourceRequest:

@@ -14,10 +14,10 @@ from ...allocation.asks import Ask, admits
 from ...explain.reasons import MOST_NAMED, beside_master, lacking, promised, too_big, unusable
 from ...explain.snapshot import queue_limit
 from ...records.explanation import CONTAINERS, Reason, ReasonCode, ReasonKind
-from ...records.reports import ContainerReport, NodeState
+from ...records.reports import NodeState
 from ..context import RMContext
-from ..entities import RMAppAttempt, RMNode
-from ..reports import container_report, node_report
+from ..entities import GONE, RMAppAttempt, RMContainer, RMNode
+from ..reports import container_report
 from ..scheduler import queues
 
 MOST_TOLD = 3
@@ -28,29 +28,25 @@ class AskReasons:
     """Looks at asks as they stand."""
 
     def __init__(self, context: RMContext) -> None:
-        self._context = context
+        self._rm = context
 
     def could_serve(self, attempt: RMAppAttempt, ask: Ask) -> list[RMNode]:
         """The nodes that are there and large enough, and where it may go."""
         return [
             node
-            for node in self._context.nodes.values()
+            for node in self._rm.nodes.values()
             if node.usable
-            and admits(ask, node.place, attempt.blacklist)
+            and admits(ask, node.load, attempt.blacklist)
             and ask.resource.fits_in(node.total)
             and _own_master(attempt, ask, node) is None
         ]
 
     def reasons(self, attempt: RMAppAttempt, ask: Ask) -> list[Reason]:
         """Why an ask is not served now: of the nodes that may serve it, what each lacks, in one reason."""
-        nodes = [
-            node
-            for node in self._context.nodes.values()
-            if not is_gone(node) or node.state is NodeState.DECOMMISSIONED
-        ]
+        nodes = [node for node in self._rm.nodes.values() if node.state not in GONE]
         if not nodes:
             return [Reason(ReasonKind.NO_NODES)]
-        admitted = [node for node in nodes if admits(ask, node.place, attempt.blacklist)]
+        admitted = [node for node in nodes if admits(ask, node.load, attempt.blacklist)]
         if not admitted:
             return [_nowhere(attempt, ask, nodes)]
         large = [node for node in admitted if ask.resource.fits_in(node.total)]
@@ -61,24 +57,24 @@ class AskReasons:
             return [one for one in beside[:1] if one is not None]
         usable = [node for node in large if node.usable]
         if not usable:
-            every = [one for node in large for one in unusable(node_report(node, 0.0))]
+            every = [one for node in large for one in unusable(self._rm.node_report(node))]
             draining = [one for one in every if one.code is ReasonCode.NODE_DRAINING]
             return (draining or every)[:MOST_TOLD]
         if _is_opportunistic(ask):
-            return [_full_queues(ask, usable)]
+            return [self._full_queues(ask, usable)]
         return self._limited(attempt, ask) or self._no_room(ask, usable)
 
     def at_node(self, attempt: RMAppAttempt, ask: Ask, node: RMNode) -> Reason | None:
         """Why one node does not serve an ask now; None where it is others' turn."""
-        if not admits(ask, node.place, attempt.blacklist):
+        if not admits(ask, node.load, attempt.blacklist):
             return Reason(ReasonKind.EXCLUDED, where=node.node_id)
         if not ask.resource.fits_in(node.total):
             return _too_big(ask, [node], ReasonKind.TOO_BIG_HERE)
         if not node.usable:
-            return next(iter(unusable(node_report(node, 0.0))), None)
+            return next(iter(unusable(self._rm.node_report(node))), None)
         if not _is_opportunistic(ask):
             return None if node.fits_guaranteed(ask.resource) else next(iter(_promised(ask, node, ())), None)
-        return _full_queues(ask, [node])
+        return self._full_queues(ask, [node])
 
     def limit(self, attempt: RMAppAttempt, ask: Ask) -> Reason | None:
         """The limit of its queue or user that stands against an ask, where one does."""
@@ -86,7 +82,7 @@ class AskReasons:
 
     def _limited(self, attempt: RMAppAttempt, ask: Ask) -> list[Reason]:
         app, need, leaf = attempt.app, ask.resource, attempt.app.leaf
-        if self._context.scheduler.queues.plain:
+        if self._rm.scheduler.queues.plain:
             return []
         match leaf.refuses(app.user, need, master=ask is attempt.am_ask):
             case queues.QUEUE_CAPACITY:
@@ -102,6 +98,18 @@ class AskReasons:
                 return [_at_limit(ReasonKind.MASTERS_LIMIT, leaf.path, need, used, limit)]
         return []
 
+    def _full_queues(self, ask: Ask, nodes: Sequence[RMNode]) -> Reason:
+        """Opportunistic containers find neither room nor a place in a queue."""
+        reports = list(map(self._rm.node_report, nodes))
+        room = sum(map(queue_limit, reports))
+        queued = sum(report.opportunistic.queued for report in reports)
+        kind = ReasonKind.QUEUES_FULL if room else ReasonKind.QUEUES_OFF
+        if any(node.load.awaited for node in nodes):
+            kind = ReasonKind.QUEUES_CLOSED
+        ids = tuple(node.node_id for node in nodes[:MOST_NAMED])
+        amounts = (1, max(0, room - queued), room)
+        return Reason(kind, CONTAINERS, *amounts, ids, number=queued, size=ask.resource)
+
     def _no_room(self, ask: Ask, nodes: Sequence[RMNode]) -> list[Reason]:
         """Guaranteed containers of others have what it needs, on the node that is nearest to having it."""
 
@@ -109,22 +117,21 @@ class AskReasons:
             lacks = (ask.resource - (node.total - node.used)).at_least_zero()
             return lacks.vcores / max(1, node.total.vcores) + lacks.memory / max(1, node.total.memory)
 
-        node, offset = min(nodes, key=missing), self._context.identity.wall_offset
+        node = min(nodes, key=missing)
         holders = sorted(
             (one for one in node.containers.values() if one.execution_type is ExecutionType.GUARANTEED),
-            key=lambda one: one.allocated_at,
+            key=lambda one: one.sequence,
         )
-        reports = [container_report(one, offset) for one in holders]
-        return _promised(ask, node, reports) or [Reason(ReasonKind.NEXT)]
+        return _promised(ask, node, holders) or [Reason(ReasonKind.NEXT)]
 
 
-def _promised(ask: Ask, node: RMNode, holders: Sequence[ContainerReport]) -> list[Reason]:
+def _promised(ask: Ask, node: RMNode, holders: Sequence[RMContainer]) -> list[Reason]:
     left = (node.total - node.used).at_least_zero()
-    return promised(ask.resource, node.node_id, left, node.total, holders)
+    return promised(ask.resource, node.node_id, left, node.total, list(map(container_report, holders)))
 
 
 def _is_opportunistic(ask: Ask) -> bool:
-    return ask.request.execution_type_request.execution_type is ExecutionType.OPPORTUNISTIC
+    return ask.execution_type is ExecutionType.OPPORTUNISTIC
 
 
 def _too_big(ask: Ask, nodes: Sequence[RMNode], kind: ReasonKind) -> Reason:
@@ -149,29 +156,16 @@ def _at_limit(kind: ReasonKind, where: str, need: Resource, used: Resource, limi
 def _nowhere(attempt: RMAppAttempt, ask: Ask, nodes: Sequence[RMNode]) -> Reason:
     """No node is one where it may go: for its label, its master's blacklist, or the places that it names."""
     label = ask.request.node_label_expression
-    labelled = [node for node in nodes if (label in node.place.labels if label else not node.place.labels)]
+    labelled = [node for node in nodes if (label in node.load.labels if label else not node.load.labels)]
     if not labelled:
-        known = sorted({one for node in nodes for one in node.place.labels})
+        known = sorted({one for node in nodes for one in node.load.labels})
         return Reason(ReasonKind.NO_LABEL, detail=label, names=tuple(known))
     ids = tuple(node.node_id for node in labelled[:5])
-    if all({node.place.host, node.node_id} & attempt.blacklist for node in labelled):
+    if all({node.load.host, node.node_id} & attempt.blacklist for node in labelled):
         return Reason(ReasonKind.BLACKLISTED, names=ids)
     return Reason(ReasonKind.ELSEWHERE, names=tuple(ask.locations)[:5], by=ids)
 
 
 def is_gone(node: RMNode) -> bool:
-    """Whether a node is no part of the cluster any more."""
-    return node.state in (NodeState.LOST, NodeState.SHUTDOWN, NodeState.DECOMMISSIONED)
-
-
-def _full_queues(ask: Ask, nodes: Sequence[RMNode]) -> Reason:
-    """Opportunistic containers find neither room nor a place in a queue."""
-    reports = [node_report(node, 0.0) for node in nodes]
-    room = sum(queue_limit(report) for report in reports)
-    queued = sum(report.opportunistic.queued for report in reports)
-    kind = ReasonKind.QUEUES_FULL if room else ReasonKind.QUEUES_OFF
-    if any(node.load.awaited for node in nodes):
-        kind = ReasonKind.QUEUES_CLOSED
-    ids = tuple(node.node_id for node in nodes[:MOST_NAMED])
-    amounts = (1, max(0, room - queued), room)
-    return Reason(kind, CONTAINERS, *amounts, ids, number=queued, size=ask.resource)
+    """Whether a node is no part of the cluster any more, or is drained and empty."""
+    return node.state in GONE or node.state is NodeState.DECOMMISSIONED

@@ -6,13 +6,14 @@ YARN's ``QueuePlacementManager`` and the parts of ``CapacityScheduler`` and ``Cl
 from __future__ import annotations
 
 import difflib
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from executor.records import ExecutionType, Resource
 
 from ...errors import EXIT_NO_SUCH, AccessDeniedError, InvalidStateError, NotYetSupportedError, RemoteError
+from ...machine.calls import CallReceived
+from ...records import client_protocol as client
 from ...records.admin_protocol import RefreshQueuesRequest, RefreshQueuesResponse
 from ...records.history import EventKind
 from ...records.reports import QueueAcl, QueueReport, QueueUserReport, YarnApplicationState
@@ -38,7 +39,7 @@ class QueueService:
     """Changes which queue applications are in, and which queues there are; reports both."""
 
     def __init__(self, context: RMContext, read: QueueReader | None = None) -> None:
-        self._context = context
+        self._rm = context
         self._read = read
         self._mappings = mappings_of(context.capacity.queue_mappings)[0]
 
@@ -52,7 +53,7 @@ class QueueService:
         ``privileged`` callers are under no ACL. Raises RemoteError for a queue that does not exist, is not a
         leaf, takes none, or is full.
         """
-        leaf = self.leaf(self._mapped(submission.queue, user))
+        leaf = self._leaf(self._mapped(submission.queue, user))
         self._check_entry(leaf, user, privileged=privileged)
         settings = leaf.settings
         seconds = settings.maximum_application_lifetime
@@ -61,21 +62,21 @@ class QueueService:
             timeout = settings.default_application_lifetime * 1000
         if seconds > 0 and not 0 < timeout <= seconds * 1000:
             timeout = seconds * 1000
-        priority = submission.priority or settings.default_application_priority
-        return leaf, replace(submission, queue=leaf.label, timeout_ms=timeout, priority=self.capped(priority))
+        priority = self._capped(submission.priority or settings.default_application_priority)
+        return leaf, replace(submission, queue=leaf.label, timeout_ms=timeout, priority=priority)
 
     def _mapped(self, queue: str, user: str) -> str:
         """The queue by the mappings, where these have a say."""
-        if queue not in ("", DEFAULT_QUEUE) and not self._context.capacity.queue_mappings_override:
+        if queue not in ("", DEFAULT_QUEUE) and not self._rm.capacity.queue_mappings_override:
             return queue
         for name, target in self._mappings:
             if name in (user, EVERYBODY):
                 return user if target == EVERYBODY else target
         return queue or DEFAULT_QUEUE
 
-    def queue(self, name: str) -> Queue:
+    def _queue(self, name: str) -> Queue:
         """The queue of that name or path. Raises RemoteError, with the nearest name, if there is none."""
-        tree = self._context.scheduler.queues
+        tree = self._rm.scheduler.queues
         if (found := tree.find(name)) is not None:
             return found
         names = [leaf.label for leaf in tree.leaves.values()]
@@ -87,14 +88,12 @@ class QueueService:
             exit_code=EXIT_NO_SUCH,
         )
 
-    def leaf(self, name: str) -> LeafQueue[RMAppAttempt]:
+    def _leaf(self, name: str) -> LeafQueue[RMAppAttempt]:
         """The queue of that name, if applications may be in it. Raises RemoteError."""
-        found = self.queue(name)
+        found = self._queue(name)
         if isinstance(found, LeafQueue):
             return found
-        below = [
-            leaf.label for leaf in self._context.scheduler.queues.leaves.values() if found in leaf.line()
-        ]
+        below = [leaf.label for leaf in self._rm.scheduler.queues.leaves.values() if found in leaf.line()]
         raise RemoteError(
             f"queue {name} takes no applications itself",
             because=f"it is the parent of: {', '.join(below)}",
@@ -104,8 +103,7 @@ class QueueService:
 
     def _check_entry(self, leaf: LeafQueue[RMAppAttempt], user: str, *, privileged: bool) -> None:
         """Raise what stands against one more application of ``user`` in a queue."""
-        context = self._context
-        if leaf.settings.state == "STOPPED":
+        if leaf.stopped:
             raise InvalidStateError(
                 f"queue {leaf.path} is STOPPED, and takes no applications",
                 because="its state in the configuration, or that of a queue above it, says so",
@@ -114,95 +112,98 @@ class QueueService:
         if not privileged and not self._allowed(leaf, user, administer=False):
             raise AccessDeniedError(
                 f"User {user} does not have permission to submit to queue {leaf.label}",
-                because=f"acl_submit_applications of {leaf.path} and of its parents do not name him",
+                because=f"acl_submit_applications of {leaf.path} and of its parents do not name this user",
                 hint="name another queue (--queue), or ask who administers the cluster",
             )
-        limit = self.maximum_applications(leaf)
-        in_all = context.capacity.maximum_applications
-        living = sum(len(one.attempts) for one in context.scheduler.queues.leaves.values())
-        if len(leaf.attempts) >= limit or living >= in_all:
-            here = len(leaf.attempts) >= limit
+        limit, in_all = self._maximum_applications(leaf), self._rm.capacity.maximum_applications
+        here, living = len(leaf.attempts), sum(map(len, self._attempts_by_queue()))
+        if here >= limit or living >= in_all:
             raise InvalidStateError(
-                f"Queue {leaf.path} already has {len(leaf.attempts)} applications, "
-                f"cannot accept submission of another",
+                f"Queue {leaf.path} already has {here} applications, cannot accept submission of another",
                 because=f"its maximum-applications is {limit}"
-                if here
+                if here >= limit
                 else f"the cluster's maximum is {in_all}",
                 hint="wait for one to end",
             )
 
-    def maximum_applications(self, leaf: LeafQueue[RMAppAttempt]) -> int:
+    def _attempts_by_queue(self) -> list[dict[str, RMAppAttempt]]:
+        return [leaf.attempts for leaf in self._rm.scheduler.queues.leaves.values()]
+
+    def _maximum_applications(self, leaf: LeafQueue[RMAppAttempt]) -> int:
         """How many applications may live in a queue: its own number, or its share of the scheduler's."""
         own = leaf.settings.maximum_applications
-        return own if own >= 0 else max(1, int(self._context.capacity.maximum_applications * leaf.share))
+        return own if own >= 0 else max(1, int(self._rm.capacity.maximum_applications * leaf.share))
 
     def _allowed(self, leaf: LeafQueue[RMAppAttempt], user: str, *, administer: bool) -> bool:
         """Whether the ACL of the queue or of one above it names a user."""
-        if not self._context.capacity.acl_enable:
-            return True
-        for queue in leaf.line():
-            settings = queue.settings
-            named = settings.administrators if administer else settings.submitters
-            if named is None or user in named:
-                return True
-        return False
+        acls = (
+            queue.settings.administrators if administer else queue.settings.submitters
+            for queue in leaf.line()
+        )
+        return not self._rm.capacity.acl_enable or any(named is None or user in named for named in acls)
 
     # -- changes ---------------------------------------------------------------------------------------------
 
-    def move(self, app: RMApp, queue: str, user: str, *, privileged: bool, dry_run: bool = False) -> None:
+    def move(self, call: CallReceived, request: client.MoveApplicationRequest) -> client.ApplicationResponse:
         """Put a living application into another queue, with all that it has. Raises RemoteError."""
-        leaf = self.leaf(queue)
-        self._check_living(app)
-        if leaf is app.leaf:
-            return
-        self._check_administrator(app, user, privileged=privileged)
-        self._check_entry(leaf, app.user, privileged=privileged)
-        if dry_run:
-            return
-        self._rehome(app, leaf)
-        app.context = replace(app.context, queue=leaf.label)
-        self._context.changes.guaranteed = True
+        app, leaf = self._rm.application(request.application_id), self._leaf(request.queue)
+        self._rm.check_living(app)
+        if leaf is not app.leaf:
+            self._check_administrator(app, call)
+            self._check_entry(leaf, app.user, privileged=call.uid == 0)
+            if not request.dry_run:
+                self._rehome(app, leaf)
+                self._rm.changes.guaranteed = True
+        return self._rm.change_submission(app, dry_run=request.dry_run, queue=leaf.label)
 
-    def capped(self, priority: int) -> int:
+    def _capped(self, priority: int) -> int:
         """A priority as it is taken: no higher than the cluster's highest."""
-        return min(priority, self._context.settings.max_application_priority)
+        return min(priority, self._rm.settings.max_application_priority)
 
     def prioritise(
-        self, app: RMApp, priority: int, user: str, *, privileged: bool, dry_run: bool = False
-    ) -> None:
+        self, call: CallReceived, request: client.UpdateApplicationPriorityRequest
+    ) -> client.ApplicationResponse:
         """Give a living application another priority: a larger number is served first. Raises RemoteError."""
-        self._check_living(app)
-        if not 0 <= priority <= MOST_PRIORITY:
+        app = self._rm.application(request.application_id)
+        self._rm.check_living(app)
+        if not 0 <= request.priority <= MOST_PRIORITY:
             raise InvalidStateError(
-                f"{priority} is no priority",
-                because=f"it is a number from 0 to {MOST_PRIORITY:,}, and a larger one goes first",
+                f"{request.priority} is not a priority",
+                because=f"priorities are numbers from 0 to {MOST_PRIORITY:,}; a larger one goes first",
                 hint="yopp app priority last 10",
             )
-        self._check_administrator(app, user, privileged=privileged)
-        if dry_run:
+        self._check_administrator(app, call)
+        if not request.dry_run:
+            self._rm.changes.guaranteed = self._rm.changes.opportunistic = True
+        priority = self._capped(request.priority)
+        return self._rm.change_submission(app, dry_run=request.dry_run, priority=priority)
+
+    def _check_administrator(self, app: RMApp, call: CallReceived) -> None:
+        user = call.user
+        if call.uid == 0 or user == app.user or self._allowed(app.leaf, user, administer=True):
             return
-        app.context = replace(app.context, priority=self.capped(priority))
-        self._context.changes.guaranteed = True
-        self._context.changes.opportunistic = True
+        raise AccessDeniedError(
+            f"User {user} cannot perform operation MODIFY_APP on {app.id}",
+            because=f"it belongs to {app.user}, and acl_administer_queue of {app.leaf.path} does not name {user}",
+            hint=f"ask {app.user}, or an administrator of the queue",
+        )
 
     def refresh(self, request: RefreshQueuesRequest) -> RefreshQueuesResponse:
         """Take other queues. Raises RemoteError, and changes nothing, where they cannot be."""
-        context = self._context
         if self._read is None:
             raise NotYetSupportedError("this ResourceManager was given no reader of queues")
         given = {one.name: one.value for one in request.properties}
-        root, capacity, told = self._read(given, context.capacity)
-        added, removed, changed = _differences(context.scheduler.queues.settings, root)
+        root, capacity, told = self._read(given, self._rm.capacity)
+        differences = _differences(self._rm.scheduler.queues.settings, root)
         self.replace_queues(root, capacity, dry_run=request.dry_run)
         if not request.dry_run:
-            properties = context.identity.properties
+            properties = self._rm.identity.properties
             for name in [name for name in properties if name.startswith(_PREFIX)]:
                 del properties[name]
             properties.update(told)
-            paths = {"added": added, "removed": removed, "changed": changed}
-            if words := {name: ", ".join(some) for name, some in paths.items() if some}:
-                context.history.add(EventKind.QUEUES_REFRESHED, words=words)
-        return RefreshQueuesResponse(self.reports(), added, removed, changed, request)
+            if words := {name: ", ".join(paths) for name, paths in differences.items() if paths}:
+                self._rm.history.add(EventKind.QUEUES_REFRESHED, words=words)
+        return RefreshQueuesResponse(self._reports(), **differences, request=request)
 
     def replace_queues(
         self,
@@ -216,111 +217,80 @@ class QueueService:
         ``capacity`` is what holds for all of them from now on, by default what did. Raises InvalidStateError, and
         changes nothing, where a queue that is gone still has applications.
         """
-        context = self._context
-        tree: QueueTree[RMAppAttempt] = QueueTree(settings, capacity or context.capacity)
-        homes = {app.id: tree.leaves.get(app.leaf.path) for app in context.live.values()}
-        for app in context.live.values():
-            if homes[app.id] is None:
+        tree: QueueTree[RMAppAttempt] = QueueTree(settings, capacity or self._rm.capacity)
+        for app in self._rm.live.values():
+            if app.leaf.path not in tree.leaves:
                 raise InvalidStateError(
-                    f"queue {app.leaf.path} cannot go: it has applications",
+                    f"queue {app.leaf.path} cannot be removed: it has applications",
                     because=f"{app.id} is in it",
                     hint="move it with `yopp app queue ID NAME`, or let it end",
                 )
         if dry_run:
             return
         if capacity is not None:
-            context.capacity = capacity
+            self._rm.capacity = capacity
             self._mappings = mappings_of(capacity.queue_mappings)[0]
-        tree.resize(context.scheduler.total)
-        context.scheduler.queues = tree
-        for app in context.live.values():
-            home = homes[app.id]
-            assert home is not None, "checked above"
+        tree.resize(self._rm.scheduler.total)
+        self._rm.scheduler.queues = tree
+        for app in self._rm.live.values():
+            home = tree.leaves[app.leaf.path]
             self._rehome(app, home)
             app.context = replace(app.context, queue=home.label)
-        context.changes.guaranteed = True
+        self._rm.changes.guaranteed = True
 
     def _rehome(self, app: RMApp, leaf: LeafQueue[RMAppAttempt]) -> None:
         """Take an application's attempt and guaranteed containers from its queue to another."""
-        held = [
-            container
-            for attempt in app.attempts
-            for container in attempt.containers.values()
-            if container.execution_type is ExecutionType.GUARANTEED
-        ]
         old = app.leaf
-        for container in held:
-            old.charge(app.user, container.resource, -1, master=container.is_am)
-            leaf.charge(app.user, container.resource, 1, master=container.is_am)
+        for container in app.containers():
+            if container.execution_type is ExecutionType.GUARANTEED:
+                old.charge(app.user, container.resource, -1, master=container.is_am)
+                leaf.charge(app.user, container.resource, 1, master=container.is_am)
         app.leaf = leaf
         if old.attempts.pop(app.attempt.id, None) is not None:
             leaf.attempts[app.attempt.id] = app.attempt
 
-    def _check_living(self, app: RMApp) -> None:
-        if app.ended:
-            raise InvalidStateError(
-                f"{app.id} has ended",
-                because=f"it is {app.state.value}",
-                hint="`yopp app list` shows those that live",
-            )
-
-    def _check_administrator(self, app: RMApp, user: str, *, privileged: bool) -> None:
-        if privileged or user == app.user or self._allowed(app.leaf, user, administer=True):
-            return
-        raise AccessDeniedError(
-            f"User {user} cannot perform operation MODIFY_APP on {app.id}",
-            because=f"it belongs to {app.user}, and acl_administer_queue of {app.leaf.path} does not name {user}",
-            hint=f"ask {app.user}, or an administrator of the queue",
-        )
-
     # -- reports ---------------------------------------------------------------------------------------------
 
-    def reports(self, name: str = "") -> tuple[QueueReport, ...]:
+    def get_queues(self, request: client.GetQueueInfoRequest) -> client.GetQueueInfoResponse:
+        """The queues of guaranteed containers."""
+        return client.GetQueueInfoResponse(self._reports(request.queue))
+
+    def _reports(self, name: str = "") -> tuple[QueueReport, ...]:
         """One queue and those below it, or all; parents before children."""
-        tree = self._context.scheduler.queues
-        top = self.queue(name) if name else tree.root
-        return tuple(
-            self._report(queue) for queue in tree.by_path.values() if queue is top or _below(queue, top)
-        )
+        tree = self._rm.scheduler.queues
+        top = self._queue(name) if name else tree.root
+        return tuple(self._report(queue) for queue in tree.by_path.values() if top in queue.line())
 
     def _report(self, queue: Queue) -> QueueReport:
-        leaves = [leaf for leaf in self._context.scheduler.queues.leaves.values() if queue in leaf.line()]
+        leaves = [leaf for leaf in self._rm.scheduler.queues.leaves.values() if queue in leaf.line()]
         attempts = [attempt for leaf in leaves for attempt in leaf.attempts.values()]
         apps = [attempt.app for attempt in attempts]
-        opportunistic = Resource()
-        for app in apps:
-            opportunistic = opportunistic + app.opportunistic_held
-        context = self._context
-        settings, total = queue.settings, context.scheduler.total
+        settings, usage = queue.settings, queue.usage(self._rm.scheduler.total) if queue.share > 0 else 0.0
         leaf = queue if isinstance(queue, LeafQueue) else None
-        living = bool(attempts)
         return QueueReport(
             name=leaf.label if leaf else settings.name,
             capacity=settings.capacity,
             maximum_capacity=settings.maximum_capacity,
             used=queue.used,
             applications=len(apps),
-            pending_containers=sum(
-                attempt.guaranteed_asks.outstanding + attempt.opportunistic_asks.outstanding
-                for attempt in attempts
-            ),
-            state="DRAINING" if settings.state == "STOPPED" and living else settings.state,
+            pending_containers=sum(attempt.outstanding for attempt in attempts),
+            state="DRAINING" if queue.stopped and attempts else settings.state,
             path=queue.path,
             parent=queue.parent.path if queue.parent else "",
             leaf=leaf is not None,
             absolute_capacity=queue.share * 100,
             absolute_maximum_capacity=queue.maximum_share * 100,
-            used_capacity=queue.usage(total) * 100 if queue.share > 0 else 0.0,
-            absolute_used_capacity=queue.usage(total) * queue.share * 100 if queue.share > 0 else 0.0,
+            used_capacity=usage * 100,
+            absolute_used_capacity=usage * queue.share * 100,
             guaranteed=queue.guaranteed,
             maximum=queue.maximum,
-            running_applications=sum(1 for app in apps if app.state is YarnApplicationState.RUNNING),
-            maximum_applications=sum(self.maximum_applications(one) for one in leaves),
+            running_applications=sum(app.state is YarnApplicationState.RUNNING for app in apps),
+            maximum_applications=sum(map(self._maximum_applications, leaves)),
             ordering_policy=settings.ordering_policy if leaf else "utilization",
             user_limit_factor=settings.user_limit_factor,
             minimum_user_limit_percent=settings.minimum_user_limit_percent,
-            preemption_disabled=settings.disable_preemption or not self._context.capacity.preemption_enabled,
-            opportunistic=opportunistic,
+            preemption_disabled=settings.disable_preemption or not self._rm.capacity.preemption_enabled,
+            opportunistic=total_of(app.opportunistic_held for app in apps),
             opportunistic_containers=sum(app.opportunistic_live for app in apps),
             pending_guaranteed=sum(attempt.guaranteed_asks.outstanding for attempt in attempts),
             users=_users(leaves),
@@ -330,9 +300,7 @@ class QueueService:
             default_priority=settings.default_application_priority,
             maximum_lifetime=settings.maximum_application_lifetime,
             default_lifetime=settings.default_application_lifetime,
-            maximum_allocation=Resource(
-                context.settings.maximum_allocation_mb, context.settings.maximum_allocation_vcores
-            ),
+            maximum_allocation=self._rm.maximum_allocation,
             acls=(
                 QueueAcl("ADMINISTER_QUEUE", _acl(settings.administrators)),
                 QueueAcl("SUBMIT_APPLICATIONS", _acl(settings.submitters)),
@@ -345,41 +313,26 @@ def _acl(users: frozenset[str] | None) -> str:
     return "*" if users is None else ",".join(sorted(users)) or " "
 
 
-def _below(queue: Queue, top: Queue) -> bool:
-    return any(one is top for one in queue.line())
-
-
 def _users(leaves: list[LeafQueue[RMAppAttempt]]) -> tuple[QueueUserReport, ...]:
     """Who has applications or containers in these queues, by name."""
-    names = sorted(
-        {attempt.app.user for leaf in leaves for attempt in leaf.attempts.values()}
-        | {user for leaf in leaves for user in leaf.users}
+    apps = [attempt.app for leaf in leaves for attempt in leaf.attempts.values()]
+    names = {app.user for app in apps} | {user for leaf in leaves for user in leaf.users}
+    return tuple(
+        QueueUserReport(
+            name,
+            total_of(leaf.users[name].used for leaf in leaves if name in leaf.users),
+            sum(app.user == name for app in apps),
+            total_of(app.opportunistic_held for app in apps if app.user == name),
+        )
+        for name in sorted(names)
     )
-    applications = Counter(attempt.app.user for leaf in leaves for attempt in leaf.attempts.values())
-    reports = []
-    for name in names:
-        used = opportunistic = Resource()
-        for leaf in leaves:
-            if (use := leaf.users.get(name)) is not None:
-                used = used + use.used
-            for attempt in leaf.attempts.values():
-                if attempt.app.user == name:
-                    opportunistic = opportunistic + attempt.app.opportunistic_held
-        reports.append(QueueUserReport(name, used, applications[name], opportunistic))
-    return tuple(reports)
 
 
-def _differences(
-    old: QueueSettings, new: QueueSettings
-) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """The paths of queues that come, that go, and that are other than they were."""
-
-    def alone(root: QueueSettings) -> Iterator[tuple[str, QueueSettings]]:
-        return ((queue.path, replace(queue, children=())) for queue in root)
-
-    before, after = dict(alone(old)), dict(alone(new))
-    return (
-        tuple(path for path in after if path not in before),
-        tuple(path for path in before if path not in after),
-        tuple(path for path in after if path in before and after[path] != before[path]),
-    )
+def _differences(old: QueueSettings, new: QueueSettings) -> dict[str, tuple[str, ...]]:
+    """The paths of queues that are added, removed, and changed."""
+    before, after = ({queue.path: replace(queue, children=()) for queue in root} for root in (old, new))
+    return {
+        "added": tuple(path for path in after if path not in before),
+        "removed": tuple(path for path in before if path not in after),
+        "changed": tuple(path for path in after if path in before and after[path] != before[path]),
+    }

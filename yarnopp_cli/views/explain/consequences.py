@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from executor.records import ContainerState
 
 from ...explain.effects import Promotion, promotion, starts_instead
-from ...explain.snapshot import is_waiting
+from ...explain.snapshot import Picture, is_waiting
 from ...records.ids import dotted
 from ...records.reports import ApplicationReport, ContainerReport, NodeReport
 from ..applications import counts_text
 from ..containers import shown_state, time_ms
-from ..picture import Picture
 from ..text import megabytes, short_span, vcores
 from .words import are, listed, short_id, suffix
 

@@ -7,12 +7,8 @@ from typing import Any
 
 from executor.records import ContainerState, ExecutionType
 
+from ...records import explanation as basis
 from ...records.explanation import (
-    BY_NODE,
-    DECLARED,
-    OF_ALL,
-    OF_APPLICATION,
-    OF_NODE,
     Act,
     Expected,
     Explanation,
@@ -26,7 +22,7 @@ from ...records.explanation import (
     Unknown,
     UnknownStart,
 )
-from ...records.reports import ContainerReport, NodeReport, NodeState
+from ...records.reports import NodeReport, NodeState
 from ..text import number_of, vcores
 from .reasons import text
 from .words import about, amount, are, by_type, lacks, listed, names, oldest, ordinal, sentence, short
@@ -39,13 +35,8 @@ _SHORTAGES = (ReasonCode.NO_VCORES, ReasonCode.NO_MEMORY)
 
 def sentences(found: Explanation) -> list[str]:
     """What is the matter, sentence by sentence."""
-    if found.kind == "node":
-        told = _of_node(found)
-    elif found.container is not None:
-        told = _of_container(found, found.container)
-    else:
-        told = _of_application(found)
-    return [sentence(one) for one in told if one]
+    told = _of_node if found.kind == "node" else _of_container if found.container else _of_application
+    return [sentence(one) for one in told(found) if one]
 
 
 def document(found: Explanation) -> dict[str, Any]:
@@ -59,7 +50,7 @@ def document(found: Explanation) -> dict[str, Any]:
         "satisfiable": found.satisfiable,
         "can_ever": found.satisfiable,
         "sentence": " ".join(sentences(found)),
-        "reasons": [reason_document(one, found.at_ms, _app(found)) for one in found.reasons],
+        "reasons": [_reason(one, found.at_ms, _app(found)) for one in found.reasons],
         "position": found.position,
         "queueLength": found.queue_length,
         "queueLimit": found.queue_limit,
@@ -67,32 +58,23 @@ def document(found: Explanation) -> dict[str, Any]:
         "estimatedLast": found.estimated_last_ms,
         "estimate": found.estimate,
         "outlived": list(found.outlived),
-        "waitedSinceSubmitMs": _known(found.waited_since_submit_ms),
-        "waitedSinceEligibleMs": _known(found.waited_since_eligible_ms),
+        "waitedSinceSubmitMs": None if found.waited_since_submit_ms < 0 else found.waited_since_submit_ms,
+        "waitedSinceEligibleMs": None
+        if found.waited_since_eligible_ms < 0
+        else found.waited_since_eligible_ms,
         "actions": [{"command": command(one), "effect": _ACTIONS[one.act][1]} for one in found.actions],
     }
 
 
-def reason_document(reason: Reason, now_ms: int = 0, of: str = "") -> dict[str, Any]:
-    """A reason as JSON."""
-    return {
-        "code": reason.code.value,
-        "text": text(reason, now_ms, of),
-        "resource": reason.resource,
-        "needs": reason.needs,
-        "free": reason.free,
-        "total": reason.total,
-        "by": list(reason.by),
-    }
+def _reason(reason: Reason, now_ms: int, of: str) -> dict[str, Any]:
+    amounts = {"needs": reason.needs, "free": reason.free, "total": reason.total, "by": list(reason.by)}
+    told = {"code": reason.code.value, "text": text(reason, now_ms, of), "resource": reason.resource}
+    return told | amounts
 
 
 def _app(found: Explanation) -> str:
     """The application whose containers are named by the ends of their ids."""
     return found.container.application_id if found.container is not None else found.id
-
-
-def _known(milliseconds: int) -> int | None:
-    return milliseconds if milliseconds >= 0 else None
 
 
 def lines(found: Explanation) -> list[str]:
@@ -140,8 +122,10 @@ def command(suggestion: Suggestion) -> str:
 # -- containers -----------------------------------------------------------------------------------------------
 
 
-def _of_container(found: Explanation, one: ContainerReport) -> Iterable[str]:
-    since = about(found.at_ms - found.since_ms)
+def _of_container(found: Explanation) -> Iterable[str]:
+    one = found.container
+    assert one is not None
+    since, waited = about(found.at_ms - found.since_ms), "It has waited"
     where = f"{found.id} is {found.state} on {one.node_id}"
     match found.state:
         case "DONE":
@@ -151,22 +135,20 @@ def _of_container(found: Explanation, one: ContainerReport) -> Iterable[str]:
         case "LOST":
             yield f"{found.id} is on {one.node_id}, which has gone: its application will ask for another one"
         case "ALLOCATED":
-            starter = "node" if one.is_am else "master"
-            yield (
-                f"{found.id} was granted on {one.node_id} {since} ago, and its {starter} has not started it yet"
-            )
+            starter = f"its {'node' if one.is_am else 'master'} has not started it yet"
+            yield f"{found.id} was granted on {one.node_id} {since} ago, and {starter}"
             yield from (text(reason) for reason in found.reasons[1:])
-            yield _waited(found)
+            yield _waited(found, waited)
         case "QUEUED":
             place = f", {ordinal(found.position)} of {found.queue_length}" if found.position else ""
             yield f"{where} for {since}{place}"
             yield from _group(found, found.groups[0])
             if found.node is not None:
                 yield _limit(found.node, found.queue_limit)
-            yield _waited(found)
-            yield from _when(found) if found.satisfiable else ("It can never start there",)
+            yield _waited(found, waited)
+            yield from _when(found, 1) if found.satisfiable else ("It can never start there",)
         case "PAUSED":
-            yield from _paused(found, where, since)
+            yield from _paused(found, f"{where} for {since}")
         case _:
             for_how_long = f" for {since}" if found.since_ms else ""
             if one.resumed_at_ms:
@@ -178,39 +160,40 @@ def _of_container(found: Explanation, one: ContainerReport) -> Iterable[str]:
             yield _waited(found, "It had waited")
 
 
-def _paused(found: Explanation, where: str, since: str) -> Iterable[str]:
+def _paused(found: Explanation, since: str) -> Iterable[str]:
     reason, *others = found.reasons
-    of = _app(found)
-    told = text(reason, found.at_ms, of)
-    match reason.kind:
-        case ReasonKind.BY_PERSON:
-            yield f"{where} for {since}: {told}, and nobody has resumed it"
-        case ReasonKind.MADE_ROOM:
-            wanted = f"{vcores(reason.needs)} {are(reason.needs)} free ({reason.free} now)"
-            yield f"{where} for {since}: it made room for guaranteed containers"
-            yield f"It goes on when {wanted}{_held_by(reason.holders, found.at_ms, of)}"
-        case _:
-            yield f"{where} for {since}: {told}"
-            if not reason.resumed:
-                yield "It goes on by itself when that is over"
+    told = text(reason, found.at_ms, _app(found))
+    if reason.kind is ReasonKind.BY_PERSON:
+        yield f"{since}: {told}, and nobody has resumed it"
+    elif reason.kind is ReasonKind.MADE_ROOM:
+        wanted = f"{vcores(reason.needs)} {are(reason.needs)} free ({reason.free} now)"
+        yield f"{since}: it made room for guaranteed containers"
+        yield f"It goes on when {wanted}{_held_by(reason.holders, found)}"
+    else:
+        yield f"{since}: {told}"
+        if not reason.resumed:
+            yield "It goes on by itself when that is over"
     yield from (text(one) for one in others)
     if found.start is not None:
-        yield f"It {begins(found.start, of, 'goes on', 'go on')}"
+        yield f"It {_begins(found.start, _app(found), 'goes on', 'go on')}"
 
 
-def _held_by(holders: Holders, now_ms: int, of: str) -> str:
+def _held_by(holders: Holders, found: Explanation) -> str:
     who = by_type(holders)
-    return f", held by {who}{oldest(holders, now_ms, of)}" if who else ""
+    of = "" if found.kind == "node" else _app(found)
+    return f", held by {who}{oldest(holders, found.at_ms, of)}" if who else ""
 
 
-def _waited(found: Explanation, who: str = "It has waited") -> str:
+def _waited(found: Explanation, who: str) -> str:
     """Both numbers; "" where neither is known. Nobody asks for a master but the submission itself."""
-    submit, eligible = found.waited_since_submit_ms, found.waited_since_eligible_ms
-    submitted = f"{about(submit)} since its application was submitted" if submit >= 0 else ""
-    if eligible < 0 or (found.container is not None and found.container.is_am):
-        return f"{who} {submitted}" if submitted else ""
-    asked = f"{who} {about(eligible)} since it was eligible (asked for by its master)"
-    return f"{asked}, {submitted}" if submitted else asked
+    told, one = [], found.container
+    if found.waited_since_eligible_ms >= 0 and not (one is not None and one.is_am):
+        told.append(
+            f"{about(found.waited_since_eligible_ms)} since it was eligible (asked for by its master)"
+        )
+    if found.waited_since_submit_ms >= 0:
+        told.append(f"{about(found.waited_since_submit_ms)} since its application was submitted")
+    return f"{who} {', '.join(told)}" if told else ""
 
 
 def _limit(node: NodeReport, limit: int) -> str:
@@ -231,11 +214,10 @@ def _group(found: Explanation, group: Group, who: str = "It") -> Iterable[str]:
     elif ReasonCode.TOO_BIG in codes:
         yield f"{told}, and the node has no more than {amount(group.total)}"
     elif missing:
-        held = _held_by(missing[0].holders, found.at_ms, _app(found))
         what = listed(lacks(needs.vcores - free.vcores, needs.memory - free.memory))
         if group.execution_type is ExecutionType.GUARANTEED:
             what = "room that opportunistic containers make"
-        yield f"{told}: it waits for {what}{held}"
+        yield f"{told}: it waits for {what}{_held_by(missing[0].holders, found)}"
     elif ReasonCode.PRESSURE in codes:
         yield f"{told}, but not for opportunistic containers"
     elif ReasonCode.BEHIND in codes:
@@ -265,21 +247,18 @@ def _of_node(found: Explanation) -> Iterable[str]:
     yield from (text(one, found.at_ms) for one in own)
     if group is not None:
         why = " and ".join(text(one) for one in group.reasons) or "there is room for it, or others make it"
-        held = _held_by(group.reasons[0].holders, found.at_ms, "") if group.reasons else ""
+        held = _held_by(group.reasons[0].holders, found) if group.reasons else ""
         yield f"First in its queue is {short(group.first)}: {why}{held}"
         if found.start is not None:
-            yield f"It {begins(found.start)}{_last(found)}"
+            last = (
+                f"the last of the {found.queue_length} in about {about(found.last.in_ms)}"
+                if found.last
+                else _NO_LAST
+            )
+            yield f"It {_begins(found.start)}{f'; {last}' if found.queue_length > 1 else ''}"
     newcomer = node.opportunistic.estimated_queue_wait_ms
     if node.state is NodeState.RUNNING and node.connected and newcomer > 0:
         yield f"A further opportunistic container would wait about {about(newcomer)} (the node's estimate)"
-
-
-def _last(found: Explanation) -> str:
-    if found.queue_length < 2:
-        return ""
-    if found.last is None:
-        return "; when the last does is unknown"
-    return f"; the last of the {found.queue_length} in about {about(found.last.in_ms)}"
 
 
 # -- applications ---------------------------------------------------------------------------------------------
@@ -297,7 +276,11 @@ def _of_application(found: Explanation) -> Iterable[str]:
         counts.append(f"{found.outstanding} asked for and not granted yet")
     yield f"{found.id} is {found.state}: {listed(counts) or 'no containers'}"
     for group in found.groups:
-        yield from _queued_there(found, group) if group.position else _paused_there(found, group)
+        if group.position:
+            yield from _queued_there(found, group)
+        else:
+            why = text(group.reasons[0], found.at_ms, found.id)
+            yield f"{group.number} {are(group.number)} paused on {group.node_id}: {why}"
     if found.ungrouped:
         yield f"{found.ungrouped} more queue on {number_of(found.other_nodes, 'other node')}"
     told = {one for group in found.groups for one in group.reasons}
@@ -322,30 +305,26 @@ def _queued_there(found: Explanation, group: Group) -> Iterable[str]:
     yield from _group(found, group, "It" if group.number == 1 else "Each" if group.equal else "The first")
 
 
-def _paused_there(found: Explanation, group: Group) -> Iterable[str]:
-    reason = group.reasons[0]
-    yield f"{group.number} {are(group.number)} paused on {group.node_id}: {text(reason, found.at_ms, found.id)}"
-
-
 # -- estimates ------------------------------------------------------------------------------------------------
 
 
-def _when(found: Explanation, waiting: int = 1) -> Iterable[str]:
+_NO_LAST = "when the last does is unknown"
+
+
+def _when(found: Explanation, waiting: int) -> Iterable[str]:
     """When the first and the last of what waits may start, or why that is unknown."""
-    if found.start is None:
+    first, last, of = found.start, found.last, _app(found)
+    if first is None:
         if found.unknown is not None:
-            yield f"Start time unknown: {_unknown(found.unknown, _app(found))}"
-    elif waiting <= 1 or found.last is None:
-        who = "It" if waiting <= 1 else "The first"
-        yield f"{who} {begins(found.start, _app(found))}{'' if waiting <= 1 else '; when the last does is unknown'}"
+            yield f"Start time unknown: {_unknown(found.unknown, of)}"
+    elif waiting <= 1:
+        yield f"It {_begins(first, of)}"
+    elif last is None:
+        yield f"The first {_begins(first, of)}; {_NO_LAST}"
     else:
-        first, last = found.start, found.last
-        basis = f"{_rests_on(last.expected)}; " if last.expected.basis else ""
         begin = "at any moment" if first.in_ms == 0 else f"in about {about(first.in_ms)}"
-        yield (
-            f"The first may start {begin}, the last of the {waiting} in about {about(last.in_ms)} "
-            f"({basis}estimate){_later(last, _app(found))}"
-        )
+        end = f"in about {about(last.in_ms)} ({_rests_on(last.expected)}){_later(last, of)}"
+        yield f"The first may start {begin}, the last of the {waiting} {end}"
 
 
 def _unknown(unknown: Unknown, of: str) -> str:
@@ -353,7 +332,8 @@ def _unknown(unknown: Unknown, of: str) -> str:
         case UnknownStart.OTHER_PROGRAMS:
             return "it depends on other programs"
         case UnknownStart.BEYOND_EXPECTED:
-            where = "its node's median" if unknown.expected.basis == OF_NODE else "the median in this cluster"
+            on_node = unknown.expected.basis == basis.OF_NODE
+            where = "its node's median" if on_node else "the median in this cluster"
             ran = f"{short(unknown.container_id, of)} has run {about(unknown.ran_ms)}"
             return f"{ran}, and {where} is {about(unknown.expected.ms)}; `yopp run --expect 30s …` helps"
         case UnknownStart.NO_DURATION:
@@ -362,35 +342,36 @@ def _unknown(unknown: Unknown, of: str) -> str:
 
 
 _BASES = {
-    DECLARED: "declared",
-    OF_APPLICATION: "median task",
-    OF_NODE: "median on its node",
-    OF_ALL: "median in this cluster",
+    "": "estimate",
+    basis.DECLARED: "declared {}; estimate",
+    basis.OF_APPLICATION: "median task {}; estimate",
+    basis.OF_NODE: "median on its node {}; estimate",
+    basis.OF_ALL: "median in this cluster {}; estimate",
+    basis.BY_NODE: "its node's own estimate for its queue",
 }
 
 
 def _rests_on(expected: Expected) -> str:
-    """What an estimate rests on: ``median task 10 s``."""
-    if expected.basis == BY_NODE:
-        return "its node's own estimate for its queue"
-    return f"{_BASES.get(expected.basis, expected.basis)} {about(expected.ms)}"
+    """What an estimate rests on: ``median task 10 s; estimate``."""
+    return _BASES[expected.basis].format(about(expected.ms))
 
 
-def begins(start: Start, of: str = "", verb: str = "starts", may: str = "start") -> str:
+def _begins(start: Start, of: str = "", verb: str = "starts", may: str = "start") -> str:
     """When one may start: ``starts in about 20 s (median task 10 s; estimate)``."""
-    late, rests = start.outlived, _rests_on(start.expected) if start.expected.basis else ""
-    marked = start.expected.basis == BY_NODE  # says itself that it is one
-    basis = f"({rests})" if marked else f"({rests}; estimate)" if rests else "(estimate)"
-    if start.in_ms == 0:
-        why = (
-            f", as {names(late, of)} {are(len(late), 'has', 'have')} run longer than expected" if late else ""
-        )
-        return f"may {may} at any moment{why} {basis}"
-    return f"{verb} in about {about(start.in_ms)} {basis}{_later(start, of)}"
+    rests = f"({_rests_on(start.expected)})"
+    if start.in_ms:
+        return f"{verb} in about {about(start.in_ms)} {rests}{_later(start, of)}"
+    late = f", as {names(start.outlived, of)} {_outlived(start)}" if start.outlived else ""
+    return f"may {may} at any moment{late} {rests}"
 
 
 def _later(start: Start, of: str) -> str:
     """What may make it later: those that have outlived their time; "" for none."""
-    late = start.outlived
-    have = f"{are(len(late), 'has', 'have')} run longer than expected"
-    return f", later if {names(late, of)}, which {have}, {are(len(late), 'goes', 'go')} on" if late else ""
+    go = are(len(start.outlived), "goes", "go")
+    return (
+        f", later if {names(start.outlived, of)}, which {_outlived(start)}, {go} on" if start.outlived else ""
+    )
+
+
+def _outlived(start: Start) -> str:
+    return f"{are(len(start.outlived), 'has', 'have')} run longer than expected"

@@ -3,185 +3,160 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from executor.records import ContainerState
 
 from ...explain.reasons import why_waits
-from ...explain.snapshot import is_waiting
+from ...explain.snapshot import Picture, is_waiting
 from ...records.explanation import MEMORY, VCORES, Reason, ReasonCode, ReasonKind
 from ...records.reports import ContainerReport
-from ..picture import Picture
 from ..text import megabytes, number_of, vcores, width
 from .words import amount, are, by_type, lacks, listed, names, oldest
 
 Kind = ReasonKind
 
 
+class _Words(NamedTuple):
+    """A kind of reason in full, in a few words, and in 16 cells. Braces hold what ``_facts`` knows."""
+
+    full: str
+    brief: str = ""
+    few: str = ""
+
+
+_STATE = ("its node is {state}", "node {state}")
+_WORDS = {
+    Kind.SHORT: _Words("it needs {needed}, and {free} of {of_total} free"),
+    Kind.PROMISED: _Words("a guaranteed container needs {wanted}, and {where} has promised {promised}"),
+    Kind.NODE_FULL: _Words(
+        "guaranteed containers have all of it: no further guaranteed one fits, and none can be promoted"),
+    Kind.MACHINE_BUSY: _Words(
+        "other programs keep this machine busy: {used} {used_are} left to opportunistic containers",
+        "other programs keep this machine busy", "machine is busy"),
+    Kind.BEHIND: _Words("{containers} {are} before it", "behind {number} in the queue", "behind {number}"),
+    Kind.NEXT: _Words("there is room for it: it is served in the next step, or others of its queue are before it",
+                      "next: there is room for it", "next"),
+    Kind.BY_PERSON: _Words("{person} paused {them}", "paused by a person: `r` resumes it", "paused by hand"),
+    Kind.MADE_ROOM: _Words("{it} made room for guaranteed containers; {free_vcores} free now",
+                           "paused to make room for guaranteed containers", "made room"),
+    Kind.OUTSIDE_CPU: _Words("other programs need the CPU",
+                             "paused: busy with higher-priority work; it resumes by itself", "machine is busy"),
+    Kind.LENT_CPU: _Words("guaranteed containers use the CPU that {it} had on loan",
+                          "paused: guaranteed containers use the CPU that it had on loan", "made room"),
+    Kind.MACHINE_MEMORY: _Words(
+        "this machine runs out of memory: {free} MB are left, and {needs} MB are to stay available",
+        "paused: this machine runs out of memory", "memory is short"),
+    Kind.LENT_MEMORY: _Words("other containers use the memory that {it} had on loan",
+                             "paused: others use the memory that it had on loan", "memory is short"),
+    Kind.QUEUE_MAXIMUM: _Words("queue {where} has {used} of the {limit} that are its maximum-capacity"),
+    Kind.USER_LIMIT: _Words("user {detail} has {used} of the {limit} that one user may have in queue {where} now"),
+    Kind.MASTERS_LIMIT: _Words("masters have {used} of the {limit} that they may have in queue {where}"),
+    Kind.QUEUES_FULL: _Words("{no_room}, and {queues_are} full {places}"),
+    Kind.QUEUES_OFF: _Words("{no_room}, and the queue length is 0: nothing waits at a node"),
+    Kind.QUEUES_CLOSED: _Words("guaranteed containers wait for room, and nothing is queued before them {places}"),
+    Kind.NODE_QUEUE_FULL: _Words(
+        "its queue is full: {number} of {total} opportunistic containers wait, and no more are sent to it"),
+    Kind.NO_NODES: _Words("there is no node"),
+    Kind.NO_LABEL: _Words("{label}: {labels}"),
+    Kind.BLACKLISTED: _Words("its master has blacklisted {names}, and there is no other"),
+    Kind.ELSEWHERE: _Words("it may go to {names} only, and there is {nodes}"),
+    Kind.EXCLUDED: _Words("the ask's place, label or blacklist excludes this node"),
+    Kind.TOO_BIG_HERE: _Words("it needs {size}, and {where} has {limit} in all",
+                              "never: it asks for more than its node has ({has})", "never: too big"),
+    Kind.TOO_BIG: _Words("it needs {size}, and {largest} has {limit} in all", *_STATE),
+    Kind.BESIDE_MASTER: _Words(
+        "its own master holds {held} of {where}: ask for at most {beside}, or run without -d",
+        "never: its own master holds too much of its node", "never: too big"),
+    Kind.DRAINING: _Words("{where} is being drained: nothing new comes there", *_STATE),
+    Kind.DRAINED: _Words("{where} has been drained: nothing new comes there", *_STATE),
+    Kind.EXPIRED: _Words("{where} was silent for too long", *_STATE),
+    Kind.SHUT_DOWN: _Words("{where} has ended", *_STATE),
+    Kind.SILENT: _Words("{where} is silent{health}", "its node is silent: this data is stale", "node is silent"),
+    Kind.UNUSABLE: _Words("{where} is {state}{health}", *_STATE),
+    Kind.GONE: _Words("{where} has gone", "its node has gone", "node has gone"),
+    Kind.MASTER_IN_CLIENT: _Words("its master, in the client, has not registered yet"),
+    Kind.MASTER_WAITS: _Words("its master waits for a container"),
+    Kind.MASTER_STARTS: _Words("its master's container is on {where}, and the master has not registered yet"),
+    Kind.NOT_STARTED: _Words("{granted} yet", "granted; its master has not started it yet", "not started yet"),
+}  # fmt: skip
+_RESUMED = {
+    Kind.SHORT: "{are_waiting} for {missing}{held_by}",
+    Kind.BEHIND: "waits behind {waiting} for room",
+    Kind.NEXT: "goes on at any moment",
+}
+"""What one whose pause is over waits for, where that is told in other words."""
+
+
+def _facts(reason: Reason, now_ms: int, of: str) -> dict[str, object]:
+    """What the words of a reason are filled with."""
+    number, needs, free, total = reason.number, reason.needs, reason.free, reason.total
+    memory, one, holders, used = reason.resource == MEMORY, len(reason.by) == 1, reason.holders, reason.used
+    missing = (0, needs - free) if memory else (needs - free, 0)
+    to = f" to {by_type(holders)}{oldest(holders, now_ms, of)}" if reason.by else ""
+    held, unit = (used.memory, " MB") if memory else (used.vcores, " vcores")
+    held_unit = unit if memory or held != 1 else " vcore"
+    several = f"{number_of(number, 'container')} were granted and not started"
+    label = f"no node has the label {reason.detail} that it names"
+    return {
+        "number": number,
+        "it": are(number, "it", "they"),
+        "them": are(number, "it", "them"),
+        "are": are(number),
+        "containers": number_of(number, "container"),
+        "are_waiting": are(number, "waits", "wait"),
+        "granted": "it was granted and has not been started" if number <= 1 and reason.by else several,
+        "needs": needs,
+        "needed": f"{needs} MB" if memory else vcores(needs),
+        "wanted": f"{needs} MB of memory" if memory else vcores(needs),
+        "free": free,
+        "free_vcores": f"{vcores(free)} {are(free)}",
+        "total": total,
+        "of_total": f"{total} MB are" if memory else f"{total} {are(free)}",
+        "promised": f"{total - free} of {total}{unit}{to}",
+        "missing": listed(lacks(*missing)),
+        "held_by": f"; held by {names(reason.by, of)}" if reason.by else "",
+        "waiting": f"{by_type(holders)} that {are(holders.guaranteed, 'waits', 'wait')}",
+        "where": reason.where,
+        "detail": reason.detail,
+        "person": reason.detail or "a person",
+        "health": f": {reason.detail}" if reason.detail else "",
+        "label": label if reason.detail else "it names no node label",
+        "labels": f"the nodes have {listed(reason.names)}" if reason.names else "no node has a label",
+        "names": listed(reason.names) or "nowhere",
+        "state": reason.names[0] if reason.names else "unknown",
+        "nodes": listed(reason.by[:5]),
+        "largest": f"the only node for it, {reason.where}," if one else "the largest node for it",
+        "no_room": f"{'the node has no' if one else 'no node has'} room for {amount(reason.size)} now",
+        "queues_are": "its queue is" if one else "their queues are",
+        "places": f"({number} of {total} places)",
+        "size": amount(reason.size),
+        "used": amount(used),
+        "used_are": are(used.vcores),
+        "limit": amount(reason.limit),
+        "has": f"{megabytes(reason.limit.memory)}, {vcores(reason.limit.vcores)}",
+        "held": f"{held}{held_unit} of the {total}{unit}",
+        "beside": f"{free} MB" if memory else vcores(free),
+    }
+
+
 def text(reason: Reason, now_ms: int = 0, of: str = "") -> str:
     """A reason in full, without a full stop. Spans are counted to ``now_ms``; containers of application ``of`` are
     named by the ends of their ids.
     """
-    told = _text(reason, now_ms, of)
-    if not reason.resumed:
-        return told
-    went_on = "resumed" if reason.detail else "the pressure is over"
-    if reason.kind is Kind.SHORT:
-        held = f"; held by {names(reason.by, of)}" if reason.by else ""
-        lacking = listed(lacks(*_lacks(reason)))
-        return f"{went_on}, and {are(reason.number, 'waits', 'wait')} for {lacking}{held}"
-    return f"{went_on}, and {told}"
-
-
-def _lacks(reason: Reason) -> tuple[int, int]:
-    """How many vcores and MB are missing."""
-    missing = reason.needs - reason.free
-    return (0, missing) if reason.resource == MEMORY else (missing, 0)
-
-
-def _amounts(reason: Reason) -> str:
-    """``1 vcore``, ``512 MB of memory``."""
-    return f"{reason.needs} MB of memory" if reason.resource == MEMORY else vcores(reason.needs)
-
-
-def _text(reason: Reason, now_ms: int, of: str) -> str:
-    number, needs, free, total = reason.number, reason.needs, reason.free, reason.total
-    unit = " MB" if reason.resource == MEMORY else ""
-    it = are(number, "it", "they")
-    match reason.kind:
-        case Kind.SHORT if reason.resource == MEMORY:
-            return f"it needs {needs} MB, and {free} of {total} MB are free"
-        case Kind.SHORT:
-            return f"it needs {vcores(needs)}, and {free} of {total} {are(free)} free"
-        case Kind.PROMISED:
-            unit = " MB" if reason.resource == MEMORY else " vcores"
-            who = f" to {by_type(reason.holders)}{oldest(reason.holders, now_ms, of)}" if reason.by else ""
-            promised = f"{reason.where} has promised {total - free} of {total}{unit}{who}"
-            return f"a guaranteed container needs {_amounts(reason)}, and {promised}"
-        case Kind.NODE_FULL:
-            return "guaranteed containers have all of it: no further guaranteed one fits, and none can be promoted"
-        case Kind.MACHINE_BUSY:
-            left = f"{amount(reason.used)} {are(reason.used.vcores)} left to opportunistic containers"
-            return f"other programs keep this machine busy: {left}"
-        case Kind.BEHIND if reason.resumed:
-            waiting = reason.holders.guaranteed
-            return f"waits behind {by_type(reason.holders)} that {are(waiting, 'waits', 'wait')} for room"
-        case Kind.BEHIND:
-            return f"{number_of(number, 'container')} {are(number)} before it"
-        case Kind.NEXT if reason.resumed:
-            return "goes on at any moment"
-        case Kind.NEXT:
-            return "there is room for it: it is served in the next step, or others of its queue are before it"
-        case Kind.BY_PERSON:
-            return f"{reason.detail or 'a person'} paused {are(number, 'it', 'them')}"
-        case Kind.MADE_ROOM:
-            free_now = f"{vcores(free)} {are(free)} free now"
-            return f"{it} made room for guaranteed containers; {free_now}"
-        case Kind.OUTSIDE_CPU:
-            return "other programs need the CPU"
-        case Kind.LENT_CPU:
-            return f"guaranteed containers use the CPU that {it} had on loan"
-        case Kind.MACHINE_MEMORY:
-            return (
-                f"this machine runs out of memory: {free} MB are left, and {needs} MB are to stay available"
-            )
-        case Kind.LENT_MEMORY:
-            return f"other containers use the memory that {it} had on loan"
-        case Kind.QUEUE_MAXIMUM | Kind.USER_LIMIT | Kind.MASTERS_LIMIT:
-            return _limit_text(reason)
-        case Kind.QUEUES_FULL | Kind.QUEUES_OFF | Kind.QUEUES_CLOSED:
-            return _queues_text(reason)
-        case Kind.NODE_QUEUE_FULL:
-            return f"its queue is full: {number} of {total} opportunistic containers wait, and no more are sent to it"
-        case Kind.NO_NODES:
-            return "there is no node"
-        case Kind.NO_LABEL:
-            there = f"the nodes have {listed(reason.names)}" if reason.names else "no node has a label"
-            wanted = f"no node has the label {reason.detail} that it names"
-            return f"{wanted if reason.detail else 'it names no node label'}: {there}"
-        case Kind.BLACKLISTED:
-            return f"its master has blacklisted {listed(reason.names)}, and there is no other"
-        case Kind.ELSEWHERE:
-            return (
-                f"it may go to {listed(reason.names) or 'nowhere'} only, and there is {listed(reason.by[:5])}"
-            )
-        case Kind.EXCLUDED:
-            return "the ask's place, label or blacklist excludes this node"
-        case Kind.TOO_BIG_HERE | Kind.TOO_BIG:
-            only = (
-                f"the only node for it, {reason.where}," if len(reason.by) == 1 else "the largest node for it"
-            )
-            where = only if reason.kind is Kind.TOO_BIG else reason.where
-            return f"it needs {amount(reason.size)}, and {where} has {amount(reason.limit)} in all"
-        case Kind.BESIDE_MASTER:
-            holds = reason.used.memory if unit else reason.used.vcores
-            of_all = f"{holds}{unit or are(holds, ' vcore', ' vcores')} of the {total}{unit or ' vcores'}"
-            most = f"{free}{unit}" if unit else vcores(free)
-            return (
-                f"its own master holds {of_all} of {reason.where}: ask for at most {most}, or run without -d"
-            )
-        case Kind.MASTER_IN_CLIENT:
-            return "its master, in the client, has not registered yet"
-        case Kind.MASTER_WAITS:
-            return "its master waits for a container"
-        case Kind.MASTER_STARTS:
-            return f"its master's container is on {reason.where}, and the master has not registered yet"
-        case Kind.NOT_STARTED if number > 1 or not reason.by:
-            return f"{number_of(number, 'container')} were granted and not started yet"
-        case Kind.NOT_STARTED:
-            return "it was granted and has not been started yet"
-    return _node_text(reason)
-
-
-def _node_text(reason: Reason) -> str:
-    told = {
-        Kind.DRAINING: "is being drained: nothing new comes there",
-        Kind.DRAINED: "has been drained: nothing new comes there",
-        Kind.EXPIRED: "was silent for too long",
-        Kind.SHUT_DOWN: "has ended",
-        Kind.SILENT: "is silent",
-        Kind.GONE: "has gone",
-    }.get(reason.kind) or f"is {reason.names[0]}"
-    health = f": {reason.detail}" if reason.detail and reason.code is ReasonCode.NODE_UNUSABLE else ""
-    return f"{reason.where} {told}{health}"
-
-
-def _limit_text(reason: Reason) -> str:
-    have = f"{amount(reason.used)} of the {amount(reason.limit)}"
-    if reason.kind is Kind.QUEUE_MAXIMUM:
-        return f"queue {reason.where} has {have} that are its maximum-capacity"
-    if reason.kind is Kind.USER_LIMIT:
-        return f"user {reason.detail} has {have} that one user may have in queue {reason.where} now"
-    return f"masters have {have} that they may have in queue {reason.where}"
-
-
-def _queues_text(reason: Reason) -> str:
-    one = len(reason.by) == 1
-    no_room = f"{'the node has no' if one else 'no node has'} room for {amount(reason.size)} now"
-    places = f"({reason.number} of {reason.total} places)"
-    if reason.kind is Kind.QUEUES_CLOSED:
-        return f"guaranteed containers wait for room, and nothing is queued before them {places}"
-    if reason.kind is Kind.QUEUES_OFF:
-        return f"{no_room}, and the queue length is 0: nothing waits at a node"
-    return f"{no_room}, and {'its queue is' if one else 'their queues are'} full {places}"
+    words = _WORDS[reason.kind].full
+    if reason.resumed:
+        over = "resumed" if reason.detail else "the pressure is over"
+        words = f"{over}, and {_RESUMED.get(reason.kind, words)}"
+    return words.format_map(_facts(reason, now_ms, of))
 
 
 # -- rows and narrow columns ----------------------------------------------------------------------------------
 
 
-_BRIEF = {
-    Kind.NEXT: ("next: there is room for it", "next"),
-    Kind.BY_PERSON: ("paused by a person: `r` resumes it", "paused by hand"),
-    Kind.MADE_ROOM: ("paused to make room for guaranteed containers", "made room"),
-    Kind.LENT_CPU: ("paused: guaranteed containers use the CPU that it had on loan", "made room"),
-    Kind.LENT_MEMORY: ("paused: others use the memory that it had on loan", "memory is short"),
-    Kind.OUTSIDE_CPU: ("paused: busy with higher-priority work; it resumes by itself", "machine is busy"),
-    Kind.MACHINE_MEMORY: ("paused: this machine runs out of memory", "memory is short"),
-    Kind.MACHINE_BUSY: ("other programs keep this machine busy", "machine is busy"),
-    Kind.NOT_STARTED: ("granted; its master has not started it yet", "not started yet"),
-    Kind.SILENT: ("its node is silent: this data is stale", "node is silent"),
-    Kind.GONE: ("its node has gone", "node has gone"),
-    Kind.BESIDE_MASTER: ("never: its own master holds too much of its node", "never: too big"),
-}
+_ABOUT_NODE = frozenset(
+    {ReasonCode.NODE_LOST, ReasonCode.NODE_UNUSABLE, ReasonCode.NODE_DRAINING, ReasonCode.TOO_BIG}
+)
 
 
 def briefly(reasons: Sequence[Reason], cells: int = 1 << 16) -> str:
@@ -190,31 +165,19 @@ def briefly(reasons: Sequence[Reason], cells: int = 1 << 16) -> str:
     """
     if not reasons:
         return ""
-    about_node = [one for one in reasons if one.code in _ABOUT_NODE]
-    first = next(iter(about_node), reasons[0])
+    first = next((one for one in reasons if one.code in _ABOUT_NODE), reasons[0])
     short = [one for one in reasons if one.kind is Kind.SHORT]
-    if first.kind in _BRIEF:
-        full, few = _BRIEF[first.kind]
-    elif first.kind is Kind.TOO_BIG_HERE:
-        has = f"{megabytes(first.limit.memory)}, {vcores(first.limit.vcores)}"
-        full, few = f"never: it asks for more than its node has ({has})", "never: too big"
-    elif first.kind is Kind.BEHIND:
-        full = few = f"behind {first.number}" + (" in the queue" if not first.resumed else "")
-        few = f"behind {first.number}"
-    elif about_node:
-        state = first.names[0] if first.names else "unknown"
-        full, few = f"its node is {state}", f"node {state}"
-    elif short:
+    words = _WORDS[first.kind]
+    if short and not words.brief:
         full = f"waits for {' and '.join(map(_short_of, short))}"
         few = f"no {', '.join('memory' if one.resource == MEMORY else 'vcore' for one in short)} free"
     else:
-        full = few = text(first)
+        facts = _facts(first, 0, "")
+        full = (words.brief or words.full).format_map(facts)
+        few = (words.few or words.full).format_map(facts)
+        if first.kind is Kind.BEHIND and first.resumed:
+            full = few
     return full if width(full) <= cells else few
-
-
-_ABOUT_NODE = frozenset(
-    {ReasonCode.NODE_LOST, ReasonCode.NODE_UNUSABLE, ReasonCode.NODE_DRAINING, ReasonCode.TOO_BIG}
-)
 
 
 def _short_of(reason: Reason) -> str:

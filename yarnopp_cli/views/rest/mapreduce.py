@@ -7,50 +7,34 @@ task nothing, as in Hadoop.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerState, ContainerUsage
 
-from ...records.mapreduce_report import MapReduceReport, TaskAttempt
+from ...records.history import MapReduceReport, TaskAttempt
 from ...records.reports import (
     FINAL_STATES,
-    ApplicationAttemptReport,
     ApplicationReport,
     FinalApplicationStatus,
     YarnApplicationState,
 )
+from ..applications import attempt_document
 
 NEW, SCHEDULED, STARTING, RUNNING = "NEW", "SCHEDULED", "STARTING", "RUNNING"
 SUCCEEDED, FAILED, KILLED = "SUCCEEDED", "FAILED", "KILLED"
-JOB_STATES: Final = (
-    "NEW",
-    "INITED",
-    "RUNNING",
-    "SUCCEEDED",
-    "FAILED",
-    "KILL_WAIT",
-    "KILLED",
-    "ERROR",
-    "REBOOT",
-)
+JOB_STATES: Final = (NEW, "INITED", RUNNING, SUCCEEDED, FAILED, "KILL_WAIT", KILLED, "ERROR", "REBOOT")
 """Hadoop's; ours are never INITED, KILL_WAIT, ERROR or REBOOT."""
 _KILLED_BY_OTHERS = PREEMPTION_STATUSES | {
     ContainerExitStatus.KILLED_BY_RESOURCEMANAGER,
     ContainerExitStatus.KILLED_AFTER_APP_COMPLETION,
 }
-_RUNNING = frozenset(
-    {
-        ContainerState.RUNNING,
-        ContainerState.PAUSING,
-        ContainerState.PAUSED,
-        ContainerState.RESUMING,
-        ContainerState.KILLING,
-    }
-)
-JOB_COUNTER = "org.apache.hadoop.mapreduce.JobCounter"
-TASK_COUNTER = "org.apache.hadoop.mapreduce.TaskCounter"
+_WAITS = (ContainerState.SCHEDULED, ContainerState.LAUNCHING)
+_JOB_COUNTER = "org.apache.hadoop.mapreduce.JobCounter"
+_TASK_COUNTER = "org.apache.hadoop.mapreduce.TaskCounter"
+_KINDS = ((True, "reduces", "Reduce"), (False, "maps", "Map"))
 Counters = dict[str, int]
 
 
@@ -64,9 +48,19 @@ class Task:
     attempts: tuple[TaskAttempt, ...]
 
     @property
+    def kind(self) -> str:
+        """Hadoop's word for it."""
+        return "REDUCE" if self.is_reduce else "MAP"
+
+    @property
     def successful(self) -> TaskAttempt | None:
         """The attempt that counts."""
         return next((one for one in self.attempts if one.exit_status == 0), None)
+
+    @property
+    def chosen(self) -> TaskAttempt | None:
+        """The attempt that succeeded, else the last."""
+        return self.successful or (self.attempts[-1] if self.attempts else None)
 
     @property
     def started_ms(self) -> int:
@@ -76,10 +70,8 @@ class Task:
     @property
     def finished_ms(self) -> int:
         """When it had ended."""
-        if self.state not in (SUCCEEDED, FAILED, KILLED):
-            return 0
-        last = self.successful or (self.attempts[-1] if self.attempts else None)
-        return last.finished_at_ms if last is not None else 0
+        ended = self.chosen if self.state in (SUCCEEDED, FAILED, KILLED) else None
+        return ended.finished_at_ms if ended is not None else 0
 
 
 class JobView:
@@ -90,28 +82,21 @@ class JobView:
         self.report = report
         self.now_ms = now_ms
         self.id = app.application_id.replace("application_", "job_", 1)
-        self._suffix = self.id.removeprefix("job_")
-        self.state = job_state(app)
+        self.state = _job_state(app)
         self.has_ended = app.state in FINAL_STATES
         by_task: dict[tuple[bool, int], list[TaskAttempt]] = {}
         for one in report.attempts:
             by_task.setdefault((one.is_reduce, one.index), []).append(one)
-        job = report.job
-        planned = [(False, index) for index in range(job.maps)] + [
-            (True, index) for index in range(job.reduces)
-        ]
-        maps_done = sum(
-            1
-            for (reduce, _), tried in by_task.items()
-            if not reduce and any(one.exit_status == 0 for one in tried)
-        )
-        self.tasks = tuple(
-            self._task(is_reduce, index, tuple(by_task.get((is_reduce, index), ())), maps_done == job.maps)
-            for is_reduce, index in planned
-        )
+        succeeded = {
+            task for task, tried in by_task.items() if any(one.exit_status == 0 for one in tried)
+        }  # fmt: skip
+        self._maps_are_done = sum(not is_reduce for is_reduce, _ in succeeded) == report.job.maps
+        planned = [(False, index) for index in range(report.job.maps)]
+        planned += [(True, index) for index in range(report.job.reduces)]
+        self.tasks = tuple(self._task(*one, tuple(by_task.get(one, ()))) for one in planned)
         self._by_id = {one.id: one for one in self.tasks}
 
-    def _task(self, is_reduce: bool, index: int, tried: tuple[TaskAttempt, ...], maps_are_done: bool) -> Task:
+    def _task(self, is_reduce: bool, index: int, tried: tuple[TaskAttempt, ...]) -> Task:
         states = [self.attempt_state(one) for one in tried]
         if SUCCEEDED in states:
             state = SUCCEEDED
@@ -120,15 +105,16 @@ class JobView:
         elif RUNNING in states:
             state = RUNNING
         else:
-            state = NEW if is_reduce and not maps_are_done else SCHEDULED
-        return Task(f"task_{self._suffix}_{_letter(is_reduce)}_{index:06d}", is_reduce, state, tried)
+            state = NEW if is_reduce and not self._maps_are_done else SCHEDULED
+        name = f"task_{self.id.removeprefix('job_')}_{'r' if is_reduce else 'm'}_{index:06d}"
+        return Task(name, is_reduce, state, tried)
 
     # -- states and times ------------------------------------------------------------------------------------
 
     def attempt_state(self, one: TaskAttempt) -> str:
         """Hadoop's state of an attempt; one in a node's queue is STARTING."""
         if one.state is not ContainerState.DONE:
-            return RUNNING if one.state in _RUNNING else STARTING if one.state is not None else NEW
+            return NEW if one.state is None else STARTING if one.state in _WAITS else RUNNING
         if one.exit_status == 0:
             return SUCCEEDED
         if one.exit_status in _KILLED_BY_OTHERS:
@@ -151,148 +137,95 @@ class JobView:
         """Hadoop's id of an attempt."""
         return f"{task.id.replace('task_', 'attempt_', 1)}_{one.number}"
 
-    def _elapsed(self, started: int, finished: int) -> int:
-        if not started:
-            return 0
-        return max(0, (finished or (0 if self.has_ended else self.now_ms) or started) - started)
+    def _times(self, started: int, finished: int) -> dict[str, int]:
+        """When something began and ended, and how long it took, or has taken."""
+        end = finished or (0 if self.has_ended else self.now_ms) or started
+        elapsed = max(0, end - started) if started else 0
+        return {"startTime": started, "finishTime": finished, "elapsedTime": elapsed}
+
+    def _elapsed(self, one: TaskAttempt) -> int:
+        return self._times(one.started_at_ms, one.finished_at_ms)["elapsedTime"]
 
     def _of(self, is_reduce: bool) -> list[Task]:
         return [one for one in self.tasks if one.is_reduce is is_reduce]
 
-    def done(self, is_reduce: bool) -> int:
-        """How many maps, or reduces, have succeeded."""
-        return sum(1 for one in self._of(is_reduce) if one.state == SUCCEEDED)
-
-    def _attempts_in(self, is_reduce: bool) -> dict[str, int]:
-        counts = dict.fromkeys((NEW, STARTING, RUNNING, SUCCEEDED, FAILED, KILLED), 0)
-        for one in self.report.attempts:
-            if one.is_reduce is is_reduce:
-                counts[self.attempt_state(one)] += 1
-        return counts
+    def _attempts_in(self, is_reduce: bool) -> Counter[str]:
+        """How many attempts of maps, or of reduces, are in each state."""
+        return Counter(self.attempt_state(one) for one in self.report.attempts if one.is_reduce is is_reduce)
 
     # -- the job ---------------------------------------------------------------------------------------------
 
     def info(self) -> dict[str, Any]:
         """``…/mapreduce/info`` of a living job's master."""
-        app = self.app
+        app, times = self.app, self._times(self.app.started_at_ms, self.app.finished_at_ms)
         return {
             "info": {
                 "appId": app.application_id,
                 "name": app.name,
                 "user": app.user,
-                "startedOn": app.started_at_ms,
-                "elapsedTime": self._elapsed(app.started_at_ms, app.finished_at_ms),
+                "startedOn": times["startTime"],
+                "elapsedTime": times["elapsedTime"],
             }
         }
 
+    def _overview(self) -> dict[str, Any]:
+        """What a living master and the history server tell of a job alike."""
+        found = {"id": self.id, "name": self.app.name, "user": self.app.user, "state": self.state}
+        counts: dict[str, Any] = {"uberized": False, "diagnostics": self.app.diagnostics}
+        for is_reduce, name, _ in _KINDS:
+            states = [one.state for one in self._of(is_reduce)]
+            counts |= {f"{name}Total": len(states), f"{name}Completed": states.count(SUCCEEDED)}
+        return found | counts
+
     def job(self) -> dict[str, Any]:
         """One job of a living master."""
-        app, counts = self.app, {is_reduce: self._attempts_in(is_reduce) for is_reduce in (False, True)}
-        found: dict[str, Any] = {
-            "startTime": app.started_at_ms,
-            "finishTime": app.finished_at_ms,
-            "elapsedTime": self._elapsed(app.started_at_ms, app.finished_at_ms),
-            "id": self.id,
-            "name": app.name,
-            "user": app.user,
-            "state": self.state,
-            **self._tasks(),
-            "mapProgress": _percent(self.done(False), self.report.job.maps),
-            "reduceProgress": _percent(self.done(True), self.report.job.reduces),
-        }
-        for is_reduce, name in ((False, "maps"), (True, "reduces")):
-            states = [one.state for one in self._of(is_reduce)]
-            found[f"{name}Pending"] = sum(1 for state in states if state in (NEW, SCHEDULED))
-            found[f"{name}Running"] = states.count(RUNNING)
-        found |= {"uberized": False, "diagnostics": app.diagnostics}
-        for is_reduce, name in ((True, "Reduce"), (False, "Map")):
-            found[f"new{name}Attempts"] = counts[is_reduce][NEW] + counts[is_reduce][STARTING]
-            found[f"running{name}Attempts"] = counts[is_reduce][RUNNING]
-            found |= self._ended(is_reduce, name, counts[is_reduce])
-        return {**found, "acls": []}
+        found = self._times(self.app.started_at_ms, self.app.finished_at_ms) | self._overview()
+        for is_reduce, name, kind in _KINDS:
+            states = Counter(one.state for one in self._of(is_reduce))
+            tried, total = self._attempts_in(is_reduce), states.total()
+            found[f"{kind.lower()}Progress"] = round(100 * states[SUCCEEDED] / total, 2) if total else 100.0
+            found[f"{name}Pending"] = states[NEW] + states[SCHEDULED]
+            found[f"{name}Running"] = states[RUNNING]
+            found[f"new{kind}Attempts"] = tried[NEW] + tried[STARTING]
+            found[f"running{kind}Attempts"] = tried[RUNNING]
+        return {**found, **self._ended_attempts(), "acls": []}
 
-    def _tasks(self) -> dict[str, int]:
-        job = self.report.job
+    def _ended_attempts(self) -> dict[str, int]:
         return {
-            "mapsTotal": job.maps,
-            "mapsCompleted": self.done(False),
-            "reducesTotal": job.reduces,
-            "reducesCompleted": self.done(True),
-        }
-
-    @staticmethod
-    def _ended(is_reduce: bool, name: str, counts: dict[str, int]) -> dict[str, int]:
-        return {
-            f"failed{name}Attempts": counts[FAILED],
-            f"killed{name}Attempts": counts[KILLED],
-            f"successful{name}Attempts": counts[SUCCEEDED],
+            f"{word}{kind}Attempts": self._attempts_in(is_reduce)[state]
+            for is_reduce, _, kind in _KINDS
+            for word, state in (("failed", FAILED), ("killed", KILLED), ("successful", SUCCEEDED))
         }
 
     def history_row(self) -> dict[str, Any]:
         """One job in the history server's list."""
         app = self.app
-        return {
-            "submitTime": app.submitted_at_ms,
-            "startTime": app.started_at_ms,
-            "finishTime": app.finished_at_ms,
-            "id": self.id,
-            "name": app.name,
-            "queue": app.queue,
-            "user": app.user,
-            "state": self.state,
-            **self._tasks(),
-            "uberized": False,
-            "diagnostics": app.diagnostics,
-        }
+        times = {"startTime": app.started_at_ms, "finishTime": app.finished_at_ms}
+        return {"submitTime": app.submitted_at_ms, **times, "queue": app.queue, **self._overview()}
 
     def history_job(self) -> dict[str, Any]:
         """One job of the history server. There is no shuffle and no merge: the reduce reads the maps' files."""
-        found = self.history_row() | {
-            "avgMapTime": self._mean(False),
-            "avgReduceTime": self._mean(True),
-            "avgShuffleTime": 0,
-            "avgMergeTime": 0,
-        }
-        for is_reduce, name in ((True, "Reduce"), (False, "Map")):
-            found |= self._ended(is_reduce, name, self._attempts_in(is_reduce))
-        return {**found, "acls": []}
+        means = {f"avg{kind}Time": self._mean(is_reduce) for is_reduce, _, kind in _KINDS}
+        nothing = {"avgShuffleTime": 0, "avgMergeTime": 0, "acls": []}
+        return {**self.history_row(), **means, **self._ended_attempts(), **nothing}
 
     def _mean(self, is_reduce: bool) -> int:
-        times = [
-            self._elapsed(one.started_at_ms, one.finished_at_ms)
-            for task in self._of(is_reduce)
-            if (one := task.successful) is not None
-        ]
+        times = [self._elapsed(one.successful) for one in self._of(is_reduce) if one.successful is not None]
         return sum(times) // len(times) if times else 0
 
     def job_attempts(self) -> dict[str, Any]:
         """``…/jobattempts``: the attempts of its master, without a container if the client is the master."""
-        return {"jobAttempts": {"jobAttempt": [self._job_attempt(one) for one in self.report.masters]}}
-
-    @staticmethod
-    def _job_attempt(one: ApplicationAttemptReport) -> dict[str, Any]:
-        number = one.attempt_id.rpartition("_")[2]
-        address, container = one.am_http_address, one.am_container_id
-        return {
-            "id": int(number) if number.isdigit() else 0,
-            "startTime": one.started_at_ms,
-            "containerId": container,
-            "nodeHttpAddress": address,
-            "nodeId": one.am_node_id,
-            "logsLink": f"http://{address}/node/containerlogs/{container}/{one.user}" if address else "",
-        }
+        told = ("id", "startTime", "containerId", "nodeHttpAddress", "nodeId", "logsLink")
+        attempts = map(attempt_document, self.report.masters)
+        return {"jobAttempts": {"jobAttempt": [{name: one[name] for name in told} for one in attempts]}}
 
     def conf(self) -> dict[str, Any]:
         """``…/conf``: what the job used and what was set besides; it is in no file of its own."""
-        return {
-            "conf": {
-                "path": "",
-                "property": [
-                    {"name": one.name, "value": one.value, "source": [one.source] if one.source else []}
-                    for one in self.report.job.properties
-                ],
-            }
-        }
+        properties = [
+            {"name": one.name, "value": one.value, "source": [one.source] if one.source else []}
+            for one in self.report.job.properties
+        ]
+        return {"conf": {"path": "", "property": properties}}
 
     # -- tasks -----------------------------------------------------------------------------------------------
 
@@ -300,13 +233,11 @@ class JobView:
         """One task."""
         done = task.successful
         return {
-            "startTime": task.started_ms,
-            "finishTime": task.finished_ms,
-            "elapsedTime": self._elapsed(task.started_ms, task.finished_ms),
+            **self._times(task.started_ms, task.finished_ms),
             "progress": 100.0 if task.state == SUCCEEDED else 0.0,
             "id": task.id,
             "state": task.state,
-            "type": "REDUCE" if task.is_reduce else "MAP",
+            "type": task.kind,
             "successfulAttempt": self.attempt_id(task, done) if done is not None else "",
             "status": task.state,
         }
@@ -318,12 +249,13 @@ class JobView:
 
     def attempt_document(self, task: Task, one: TaskAttempt) -> dict[str, Any]:
         """One attempt; what YARN does not have, under ``yopp``."""
-        state = self.attempt_state(one)
-        elapsed = self._elapsed(one.started_at_ms, one.finished_at_ms)
-        found: dict[str, Any] = {
-            "startTime": one.started_at_ms,
-            "finishTime": one.finished_at_ms,
-            "elapsedTime": elapsed,
+        state, found = self.attempt_state(one), self._times(one.started_at_ms, one.finished_at_ms)
+        reduce = {}
+        if task.is_reduce:
+            shuffle = ("shuffleFinishTime", "mergeFinishTime", "elapsedShuffleTime", "elapsedMergeTime")
+            reduce = dict.fromkeys(shuffle, 0) | {"elapsedReduceTime": found["elapsedTime"]}
+        return {
+            **found,
             "progress": 100.0 if state == SUCCEEDED else 0.0,
             "id": self.attempt_id(task, one),
             "rack": one.rack,
@@ -331,25 +263,20 @@ class JobView:
             "status": state,
             "nodeHttpAddress": one.node_http_address,
             "diagnostics": one.diagnostics,
-            "type": "REDUCE" if task.is_reduce else "MAP",
+            "type": task.kind,
             "assignedContainerId": one.container_id,
+            **reduce,
+            "yopp": {
+                "nodeId": one.node_id,
+                "executionType": one.execution_type.value,
+                "containerState": one.state.value if one.state is not None else None,
+                "exitStatus": one.exit_status,
+                "exitCode": one.exit_code,
+                "allocatedAt": one.allocated_at_ms,
+                "memoryMB": one.resource.memory,
+                "vcores": one.resource.vcores,
+            },
         }
-        if task.is_reduce:
-            found |= dict.fromkeys(
-                ("shuffleFinishTime", "mergeFinishTime", "elapsedShuffleTime", "elapsedMergeTime"), 0
-            )
-            found["elapsedReduceTime"] = elapsed
-        found["yopp"] = {
-            "nodeId": one.node_id,
-            "executionType": one.execution_type.value,
-            "containerState": one.state.value if one.state is not None else None,
-            "exitStatus": one.exit_status,
-            "exitCode": one.exit_code,
-            "allocatedAt": one.allocated_at_ms,
-            "memoryMB": one.resource.memory,
-            "vcores": one.resource.vcores,
-        }
-        return found
 
     def attempts_document(self, task: Task) -> dict[str, Any]:
         """``…/attempts``."""
@@ -359,36 +286,29 @@ class JobView:
 
     def attempt_counters(self, one: TaskAttempt) -> Counters:
         """What was measured of an attempt, and the records of one that succeeded: those of others are not counted."""
-        kind = "REDUCE" if one.is_reduce else "MAP"
         found: Counters = {}
-        if one.exit_status == 0:
-            job = self.report.job
-            if one.is_reduce:
-                found["REDUCE_INPUT_RECORDS"] = job.maps * job.outputs_per_map
-            else:
-                found["MAP_INPUT_RECORDS"] = 1
-                found["MAP_OUTPUT_RECORDS"] = job.outputs_per_map
+        job = self.report.job
+        if one.exit_status == 0 and one.is_reduce:
+            found["REDUCE_INPUT_RECORDS"] = job.maps * job.outputs_per_map
+        elif one.exit_status == 0:
+            found |= {"MAP_INPUT_RECORDS": 1, "MAP_OUTPUT_RECORDS": job.outputs_per_map}
         if is_measured(one):
             found["CPU_MILLISECONDS"] = one.cpu_ms
             if not one.finished_at_ms:  # what is left in its cgroup afterwards is no process's
                 found["PHYSICAL_MEMORY_BYTES"] = one.memory_bytes
-            found[f"{kind}_PHYSICAL_MEMORY_BYTES_MAX"] = max(one.peak_bytes, one.memory_bytes)
+            most = "REDUCE_PHYSICAL_MEMORY_BYTES_MAX" if one.is_reduce else "MAP_PHYSICAL_MEMORY_BYTES_MAX"
+            found[most] = max(one.peak_bytes, one.memory_bytes)
         return found
 
     def task_counters(self, task: Task) -> Counters:
         """The counters of the attempt that succeeded, else of the last."""
-        chosen = task.successful or (task.attempts[-1] if task.attempts else None)
-        return self.attempt_counters(chosen) if chosen is not None else {}
+        return self.attempt_counters(task.chosen) if task.chosen is not None else {}
 
     def attempt_counters_document(self, task: Task, one: TaskAttempt) -> dict[str, Any]:
         """``…/attempts/{id}/counters``."""
         groups = _plain_groups(self.attempt_counters(one))
-        return {
-            "jobTaskAttemptCounters": {
-                "id": self.attempt_id(task, one),
-                "taskAttemptCounterGroup": groups,
-            }
-        }
+        found = {"id": self.attempt_id(task, one), "taskAttemptCounterGroup": groups}
+        return {"jobTaskAttemptCounters": found}
 
     def task_counters_document(self, task: Task) -> dict[str, Any]:
         """``…/tasks/{id}/counters``."""
@@ -397,56 +317,35 @@ class JobView:
 
     def job_counters_document(self) -> dict[str, Any]:
         """``…/counters``: of maps, of reduces, and of both."""
-        sums: dict[bool, Counters] = {
-            is_reduce: _sum(self.task_counters(one) for one in self._of(is_reduce))
-            for is_reduce in (False, True)
+        maps, reduces = (_sum(map(self.task_counters, self._of(is_reduce))) for is_reduce in (False, True))
+        groups = {
+            _JOB_COUNTER: [(name, 0, 0, value) for name, value in self._launched().items()],
+            _TASK_COUNTER: [
+                (name, maps.get(name, 0), reduces.get(name, 0), total)
+                for name, total in _sum((maps, reduces)).items()
+            ],
         }
-        names = list(dict.fromkeys([*sums[False], *sums[True]]))
-        groups = [
-            (JOB_COUNTER, [(name, 0, 0, value) for name, value in self._launched().items()]),
-            (
-                TASK_COUNTER,
-                [
-                    (name, sums[False].get(name, 0), sums[True].get(name, 0), _total(name, sums))
-                    for name in names
-                ],
-            ),
+        keys = ("name", "mapCounterValue", "reduceCounterValue", "totalCounterValue")
+        found = [
+            {"counterGroupName": group, "counter": [dict(zip(keys, row, strict=True)) for row in rows]}
+            for group, rows in groups.items()
+            if rows
         ]
-        return {
-            "jobCounters": {
-                "id": self.id,
-                "counterGroup": [
-                    {
-                        "counterGroupName": group,
-                        "counter": [
-                            {
-                                "name": name,
-                                "mapCounterValue": of_maps,
-                                "reduceCounterValue": of_reduces,
-                                "totalCounterValue": total,
-                            }
-                            for name, of_maps, of_reduces, total in found
-                        ],
-                    }
-                    for group, found in groups
-                    if found
-                ],
-            }
-        }
+        return {"jobCounters": {"id": self.id, "counterGroup": found}}
 
     def _launched(self) -> Counters:
         found: Counters = {}
         for is_reduce, name in ((False, "MAPS"), (True, "REDUCES")):
-            counts = self._attempts_in(is_reduce)
+            states = self._attempts_in(is_reduce)
             ran = [one for one in self.report.attempts if one.is_reduce is is_reduce and one.started_at_ms]
-            spent = [(one, self._elapsed(one.started_at_ms, one.finished_at_ms)) for one in ran]
+            spent = [(one.resource, self._elapsed(one)) for one in ran]
             found |= {
-                f"NUM_FAILED_{name}": counts[FAILED],
-                f"NUM_KILLED_{name}": counts[KILLED],
+                f"NUM_FAILED_{name}": states[FAILED],
+                f"NUM_KILLED_{name}": states[KILLED],
                 f"TOTAL_LAUNCHED_{name}": len(ran),
                 f"MILLIS_{name}": sum(ms for _, ms in spent),
-                f"VCORES_MILLIS_{name}": sum(ms * one.resource.vcores for one, ms in spent),
-                f"MB_MILLIS_{name}": sum(ms * one.resource.memory for one, ms in spent),
+                f"VCORES_MILLIS_{name}": sum(ms * size.vcores for size, ms in spent),
+                f"MB_MILLIS_{name}": sum(ms * size.memory for size, ms in spent),
             }
         return found
 
@@ -458,58 +357,34 @@ def is_measured(one: TaskAttempt) -> bool:
 
 def with_usage(report: MapReduceReport, usages: Mapping[str, ContainerUsage]) -> MapReduceReport:
     """The report, with what was measured just now of the containers named."""
-
-    def fresh(one: TaskAttempt) -> TaskAttempt:
-        usage = usages.get(one.container_id)
-        if usage is None:
-            return one
-        return replace(
-            one,
-            cpu_ms=round(usage.cpu_seconds * 1000),
-            memory_bytes=usage.memory_bytes,
-            peak_bytes=usage.memory_peak_bytes,
-        )
-
-    return replace(report, attempts=tuple(fresh(one) for one in report.attempts)) if usages else report
+    attempts = []
+    for one in report.attempts:
+        if (now := usages.get(one.container_id)) is not None:
+            cpu_ms, peak = round(now.cpu_seconds * 1000), now.memory_peak_bytes
+            one = replace(one, cpu_ms=cpu_ms, memory_bytes=now.memory_bytes, peak_bytes=peak)
+        attempts.append(one)
+    return replace(report, attempts=tuple(attempts))
 
 
-def job_state(app: ApplicationReport) -> str:
+def _job_state(app: ApplicationReport) -> str:
     """Hadoop's state of a job."""
     if app.state not in FINAL_STATES:
         return RUNNING if app.state is YarnApplicationState.RUNNING else NEW
     if app.state is YarnApplicationState.KILLED or app.final_status is FinalApplicationStatus.KILLED:
         return KILLED
-    succeeded = (
-        app.state is YarnApplicationState.FINISHED and app.final_status is FinalApplicationStatus.SUCCEEDED
-    )
-    return SUCCEEDED if succeeded else FAILED
-
-
-def _letter(is_reduce: bool) -> str:
-    return "r" if is_reduce else "m"
-
-
-def _percent(part: int, whole: int) -> float:
-    return round(100 * part / whole, 2) if whole else 100.0
+    finished = app.state is YarnApplicationState.FINISHED
+    return SUCCEEDED if finished and app.final_status is FinalApplicationStatus.SUCCEEDED else FAILED
 
 
 def _sum(counters: Iterable[Counters]) -> Counters:
     total: Counters = {}
     for one in counters:
         for name, value in one.items():
-            total[name] = (
-                max(total.get(name, 0), value) if name.endswith("_MAX") else total.get(name, 0) + value
-            )
+            before = total.get(name, 0)
+            total[name] = max(before, value) if name.endswith("_MAX") else before + value
     return total
 
 
-def _total(name: str, sums: dict[bool, Counters]) -> int:
-    parts = (sums[False].get(name, 0), sums[True].get(name, 0))
-    return max(parts) if name.endswith("_MAX") else sum(parts)
-
-
 def _plain_groups(counters: Counters) -> Sequence[dict[str, Any]]:
-    if not counters:
-        return []
     listed = [{"name": name, "value": value} for name, value in counters.items()]
-    return [{"counterGroupName": TASK_COUNTER, "counter": listed}]
+    return [{"counterGroupName": _TASK_COUNTER, "counter": listed}] if listed else []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from executor.records import ContainerState, ContainerStatus, ExecutionType
@@ -20,6 +20,7 @@ from ..cluster import metrics
 Bean = dict[str, Any]
 _MB = 1 << 20
 _WAIT = "yopp_opportunistic_allocation_wait_seconds"
+_SCHEDULER = "OpportunisticSchedulerMetrics"
 _O = "yopp_opportunistic_containers"
 _RUNS = frozenset(
     {ContainerState.LAUNCHING, ContainerState.RUNNING, ContainerState.PAUSING, ContainerState.KILLING}
@@ -30,43 +31,62 @@ _RUNS = frozenset(
 class Figure:
     """One figure. ``attribute`` is its name in a bean, ``name`` the one in Prometheus, "" where there it is not.
 
-    ``kind`` is "gauge", "counter" or "summary"; ``help`` says what it is, in Prometheus' unit, of which it has
-    ``factor`` for each of the bean's. A summary's figures are its quantiles, and their sum and count by the name with
-    ``_sum`` and ``_count``.
+    ``kind`` is "gauge", "counter" or "summary"; by default the name tells which. ``help`` says what it is, in
+    Prometheus' unit, of which it has ``factor`` for each of the bean's. A summary's figures are its quantiles, and
+    their sum and count by the name with ``_sum`` and ``_count``.
     """
 
     attribute: str
     value: float
     name: str = ""
     help: str = ""
-    kind: str = "gauge"
+    kind: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     factor: float = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """The figures of one bean. ``bean`` is its last name, ``service`` whose it is; without a bean only Prometheus has
-    them. ``tags`` stand before the figures.
-    """
-
-    figures: Sequence[Figure]
-    service: str = ""
-    bean: str = ""
-    tags: Mapping[str, Any] = field(default_factory=dict)
-
-    def document(self) -> Bean:
-        """The bean."""
-        found: Bean = {"name": f"Hadoop:service={self.service},name={self.bean}", "modelerType": self.bean}
-        return {**found, **self.tags, **{one.attribute: one.value for one in self.figures if one.attribute}}
 
 
 class Figures:
     """What a daemon tells of itself, in both forms."""
 
-    def __init__(self, *groups: Group) -> None:
-        self.samples = [figure for group in groups for figure in group.figures]
-        self.beans = [group.document() for group in groups if group.bean]
+    def __init__(self, service: str) -> None:
+        self.samples: list[Figure] = []
+        self.beans: list[Bean] = []
+        self._service = service
+
+    def add(self, figures: Sequence[Figure], bean: str = "", tag: str = "", value: str = "") -> None:
+        """Add figures: those of the bean of that name and tag, or of Prometheus alone."""
+        self.samples += figures
+        if bean:
+            name = f"Hadoop:service={self._service},name={bean}"
+            found: Bean = {"name": name, "modelerType": bean} | ({f"tag.{tag}": value} if tag else {})
+            self.beans.append(found | {one.attribute: one.value for one in figures if one.attribute})
+
+    def add_process(self, process: Mapping[str, float], labels: Mapping[str, str]) -> None:
+        """Add those of the daemon's own process."""
+        labels = {"daemon": self._service.lower(), **labels}
+        seconds, resident = process["cpu_seconds"], process["resident_bytes"]
+        found = _of_bean(ResidentMB=round(resident / _MB, 1), CpuSeconds=round(seconds, 3))
+        for name, value, text in (
+            ("resident_memory_bytes", resident, "Its memory."),
+            ("cpu_seconds_total", seconds, "Its processor time."),
+        ):
+            found.append(Figure("", value, f"yopp_daemon_{name}", text, labels=labels))
+        self.add(found, "yopp")
+
+
+def _of_bean(**values: float) -> list[Figure]:
+    """Figures that only a bean has, by their attributes."""
+    return [Figure(attribute, value) for attribute, value in values.items()]
+
+
+def _by_label(
+    name: str, text: str, label: str, rows: Iterable[tuple[str, str, float]], **others: str
+) -> list[Figure]:
+    """One figure of Prometheus by the values of a label: ``rows`` are attribute, value of the label, and number."""
+    return [
+        Figure(attribute, number, name, text, labels={**others, label: value})
+        for attribute, value, number in rows
+    ]
 
 
 def of_cluster(
@@ -78,22 +98,18 @@ def of_cluster(
     process: Mapping[str, float],
 ) -> Figures:
     """The ResourceManager's."""
-    told = metrics(info, applications, nodes, counted.pending, busy_percent, counted.assigned_per_second)[
-        "clusterMetrics"
-    ]
-    service = "ResourceManager"
-    return Figures(
-        Group(_cluster(told, nodes), service, "ClusterMetrics", {"tag.ClusterMetrics": service}),
-        Group(
-            _opportunistic(counted),
-            service,
-            "OpportunisticSchedulerMetrics",
-            {"tag.OpportunisticSchedulerMetrics": service},
-        ),
-        Group(_queue(told), service, "QueueMetrics,q0=root", {"tag.Queue": "root"}),
-        Group(_nodes(nodes)),
-        _process(service, process),
-    )
+    document = metrics(info, applications, nodes, counted.pending, busy_percent, counted.assigned_per_second)
+    told = document["clusterMetrics"]
+    found = Figures("ResourceManager")
+    for bean, figures, tag, value in (
+        ("ClusterMetrics", _cluster(told, nodes), "ClusterMetrics", "ResourceManager"),
+        (_SCHEDULER, _opportunistic(counted), _SCHEDULER, "ResourceManager"),
+        ("QueueMetrics,q0=root", _queue(told), "Queue", "root"),
+    ):
+        found.add(figures, bean, tag, value)
+    found.add(_nodes(nodes))
+    found.add_process(process, {})
+    return found
 
 
 _CLUSTER: tuple[tuple[str, ...], ...] = (
@@ -122,77 +138,72 @@ _QUEUE: tuple[tuple[str, ...], ...] = (
 
 
 def _told(told: Mapping[str, Any], rows: Sequence[tuple[str, ...]]) -> list[Figure]:
-    """The figures of a table. Counters are called so, and what is told in MB is in bytes in Prometheus."""
+    """The figures of a table. What is told in MB is in bytes in Prometheus."""
     found = []
     for attribute, key, *named in rows:
         name, text = named or ("", "")
-        kind = "counter" if name.endswith("_total") else "gauge"
         factor = _MB if name.endswith("_bytes") else 1
-        found.append(Figure(attribute, told[key], name, text, kind, factor=factor))
+        found.append(Figure(attribute, told[key], name, text, factor=factor))
     return found
 
 
 def _cluster(told: Mapping[str, Any], nodes: Sequence[NodeReport]) -> list[Figure]:
     measured = [node.node_utilization for node in nodes]
-    found = _told(told, _CLUSTER)
-    found.append(Figure("UtilizedMB", sum(one.memory_bytes for one in measured) // _MB))
-    found.append(Figure("UtilizedVirtualCores", round(sum(one.cpu for one in measured))))
-    for state in ("Running", "Queued", "Paused"):
-        number, labels = told["yopp"][f"containers{state}"], {"state": state.upper()}
-        found.append(Figure("", number, "yopp_containers", "Live containers by state.", labels=labels))
-    return found
+    used = _of_bean(
+        UtilizedMB=sum(one.memory_bytes for one in measured) // _MB,
+        UtilizedVirtualCores=round(sum(one.cpu for one in measured)),
+    )
+    states = [("", one.upper(), told["yopp"][f"containers{one}"]) for one in ("Running", "Queued", "Paused")]
+    live = _by_label("yopp_containers", "Live containers by state.", "state", states)
+    return [*_told(told, _CLUSTER), *used, *live]
 
 
 def _queue(told: Mapping[str, Any]) -> list[Figure]:
-    found = _told(told, _QUEUE)
-    for word, state in (
-        ("Pending", "PENDING"),
-        ("Running", "RUNNING"),
-        ("Completed", "FINISHED"),
-        ("Failed", "FAILED"),
-        ("Killed", "KILLED"),
-    ):
-        number, labels = told[f"apps{word}"], {"state": state}
-        found.append(
-            Figure(f"Apps{word}", number, "yopp_applications", "Applications by state.", labels=labels)
-        )
-    return found
+    states = [
+        (f"Apps{word}", "FINISHED" if word == "Completed" else word.upper(), told[f"apps{word}"])
+        for word in ("Pending", "Running", "Completed", "Failed", "Killed")
+    ]
+    applications = _by_label("yopp_applications", "Applications by state.", "state", states)
+    return [*_told(told, _QUEUE), *applications]
 
 
 def _opportunistic(counted: GetSchedulerFiguresResponse) -> list[Figure]:
-    found = [Figure("AllocatedOContainers", counted.live, _O, "Allocated and not ended.")]
-    for attribute, number, name, text in (
-        ("Allocated", counted.allocated, "allocated", "Opportunistic ones ever allocated."),
-        ("Released", counted.released, "released", "Opportunistic ones that ended."),
-    ):
-        found.append(
-            Figure(f"AggregateOContainers{attribute}", number, f"{_O}_{name}_total", text, "counter")
+    quantiles = "AllocateLatencyOQuantiles"
+    levels = [
+        (f"Aggregate{level}OContainersAllocated", label, number)
+        for level, label, number in (
+            ("NodeLocal", "node", counted.node_local),
+            ("RackLocal", "rack", counted.rack_local),
+            ("OffSwitch", "any", counted.off_switch),
         )
-    for level, number, label in (
-        ("NodeLocal", counted.node_local, "node"),
-        ("RackLocal", counted.rack_local, "rack"),
-        ("OffSwitch", counted.off_switch, "any"),
-    ):
-        attribute, text = f"Aggregate{level}OContainersAllocated", "Opportunistic allocations by locality."
-        name = "yopp_opportunistic_allocations_total"
-        found.append(Figure(attribute, number, name, text, "counter", {"level": label}))
-    for percent, waited in counted.percentiles().items():
-        attribute = f"AllocateLatencyOQuantiles{percent}thPercentileTime"
-        text = "From an opportunistic ask to its allocation; quantiles of the last 1000."
-        labels = {"quantile": str(percent / 100)}
-        found.append(Figure(attribute, waited, _WAIT, text, "summary", labels, factor=1 / 1000))
-    found.append(Figure("", counted.waited_ms, f"{_WAIT}_sum", "", "summary", factor=1 / 1000))
-    found.append(Figure("AllocateLatencyOQuantilesNumOps", counted.waits, f"{_WAIT}_count", "", "summary"))
-    return found
+    ]
+    waits = [
+        (f"{quantiles}{percent}thPercentileTime", str(percent / 100), waited)
+        for percent, waited in counted.percentiles().items()
+    ]
+    waited = "From an opportunistic ask to its allocation; quantiles of the last 1000."
+    allocated, released = "Opportunistic ones ever allocated.", "Opportunistic ones that ended."
+    latency = [
+        *_by_label(_WAIT, waited, "quantile", waits),
+        Figure("", counted.waited_ms, f"{_WAIT}_sum"),
+    ]
+    return [
+        Figure("AllocatedOContainers", counted.live, _O, "Allocated and not ended."),
+        Figure("AggregateOContainersAllocated", counted.allocated, f"{_O}_allocated_total", allocated),
+        Figure("AggregateOContainersReleased", counted.released, f"{_O}_released_total", released),
+        *_by_label(
+            "yopp_opportunistic_allocations_total", "Opportunistic allocations by locality.", "level", levels
+        ),
+        *(replace(one, kind="summary", factor=1 / 1000) for one in latency),
+        Figure(f"{quantiles}NumOps", counted.waits, f"{_WAIT}_count", kind="summary"),
+    ]
 
 
 def _nodes(nodes: Sequence[NodeReport]) -> list[Figure]:
     """What the RM knows of each node."""
-    by_state = Counter(node.state for node in nodes)
-    found = [
-        Figure("", by_state[state], "yopp_nodes", "Nodes by state.", labels={"state": state.value})
-        for state in NodeState
-    ]
+    states = Counter(node.state for node in nodes)
+    rows = [("", state.value, states[state]) for state in NodeState]
+    found = _by_label("yopp_nodes", "Nodes by state.", "state", rows)
     for node in nodes:
         if node.state is NodeState.RUNNING:
             told, labels = node.opportunistic, {"node": node.node_id}
@@ -212,48 +223,35 @@ def of_node(
     process: Mapping[str, float],
 ) -> Figures:
     """A NodeManager's. As in YARN allocatedGB is rounded up and availableGB down; both count guaranteed containers."""
-    node = {"node": info.node_id}
-    found = [*_counts(statuses, counts, node), *_use(info, statuses, node)]
-    return Figures(
-        Group(found, "NodeManager", "NodeManagerMetrics", {"tag.Context": "yarn"}),
-        _process("NodeManager", process, node),
-    )
+    found = Figures("NodeManager")
+    figures = [*_counts(statuses, counts, info.node_id), *_use(info, statuses)]
+    found.add(figures, "NodeManagerMetrics", "Context", "yarn")
+    found.add_process(process, {"node": info.node_id})
+    return found
 
 
-def _counts(
-    statuses: Sequence[ContainerStatus], counts: Mapping[str, int], node: Mapping[str, str]
-) -> list[Figure]:
+def _counts(statuses: Sequence[ContainerStatus], counts: Mapping[str, int], node: str) -> list[Figure]:
     """How many containers there were and are."""
     states = Counter(one.state for one in statuses)
     live = Counter(
         (one.state, one.execution_type) for one in statuses if one.state is not ContainerState.DONE
     )
-    found = [
-        Figure(
-            f"Containers{what.capitalize()}",
-            number,
-            "yopp_node_containers_total",
-            "Containers launched, and ended by how.",
-            "counter",
-            {**node, "what": what},
-        )
-        for what, number in counts.items()
-    ]
+    ever = [(f"Containers{what.capitalize()}", what, number) for what, number in counts.items()]
+    found = _by_label(
+        "yopp_node_containers_total", "Containers launched, and ended by how.", "what", ever, node=node
+    )
     for (state, kind), number in sorted(live.items()):
-        labels = {**node, "state": state.value, "type": kind.value}
+        labels = {"node": node, "state": state.value, "type": kind.value}
         text = "Live containers by state and type."
         found.append(Figure("", number, "yopp_node_containers", text, labels=labels))
-    return [
-        *found,
-        Figure("ContainersIniting", states[ContainerState.LAUNCHING]),
-        Figure("ContainersRunning", states[ContainerState.RUNNING]),
-        Figure("ContainersPaused", states[ContainerState.PAUSED]),
-    ]
+    return found + _of_bean(
+        ContainersIniting=states[ContainerState.LAUNCHING],
+        ContainersRunning=states[ContainerState.RUNNING],
+        ContainersPaused=states[ContainerState.PAUSED],
+    )
 
 
-def _use(
-    info: GetNodeInfoResponse, statuses: Sequence[ContainerStatus], node: Mapping[str, str]
-) -> list[Figure]:
+def _use(info: GetNodeInfoResponse, statuses: Sequence[ContainerStatus]) -> list[Figure]:
     """What the node has, what is allocated of it, and what was measured."""
     guaranteed = [
         one.resource
@@ -262,63 +260,39 @@ def _use(
     ]
     memory, vcores = sum(one.memory for one in guaranteed), sum(one.vcores for one in guaranteed)
     told, measured, held = info.opportunistic, info.node_utilization, info.containers_utilization
-
-    def shown(name: str, value: float, text: str, attribute: str = "") -> Figure:
-        return Figure(attribute, value, f"yopp_node_{name}", text, labels=node)
-
-    return [
-        Figure("AllocatedGB", -(-memory // 1024)),
-        Figure("AllocatedContainers", len(guaranteed)),
-        Figure("AllocatedVCores", vcores),
-        Figure("AvailableGB", max(0, info.total.memory - memory) // 1024),
-        Figure("AvailableVCores", max(0, info.total.vcores - vcores)),
-        Figure("AllocatedOpportunisticGB", -(-told.memory_used // 1024)),
-        Figure("AllocatedOpportunisticVCores", told.vcores_used),
-        Figure("ContainersGuaranteedQueued", max(0, told.wait_queue_length - told.queued)),
-        Figure("NodeUsedMemGB", measured.memory_bytes >> 30),
-        Figure("NodeUsedVMemGB", 0),
-        Figure("NodeCpuUtilization", round(measured.cpu, 3)),
-        Figure("ContainerUsedMemGB", held.memory_bytes >> 30),
-        Figure("ContainerCpuUtilization", round(held.cpu, 3)),
-        shown("memory_capacity_bytes", info.total.memory << 20, "Memory for containers."),
-        shown("vcores_capacity", info.total.vcores, "Vcores for containers."),
-        shown("memory_allocated_bytes", info.allocated.memory << 20, "Memory of what runs."),
-        shown("vcores_allocated", info.allocated.vcores, "Vcores of what runs."),
-        shown(
-            "opportunistic_running",
-            told.running,
-            "Opportunistic containers running.",
-            "RunningOpportunisticContainers",
-        ),
-        shown(
-            "opportunistic_queued",
-            told.queued,
-            "Opportunistic containers queued.",
-            "ContainersOpportunisticQueued",
-        ),
-        shown("opportunistic_paused", told.paused, "Opportunistic containers paused."),
-        shown("memory_used_bytes", measured.memory_bytes, "Measured memory of the machine."),
-        shown("cpu_cores_used", measured.cpu, "Measured processors of the machine, in cores."),
-        shown("containers_memory_used_bytes", held.memory_bytes, "Measured memory of all containers."),
-        shown("containers_cpu_cores_used", held.cpu, "Measured processors of them, in cores."),
-        shown("resourcemanager_connected", int(info.rm_connected), "1 while the RM answers."),
-    ]
-
-
-def _process(service: str, process: Mapping[str, float], labels: Mapping[str, str] | None = None) -> Group:
-    """The daemon's own process."""
-    labels = {"daemon": service.lower(), **(labels or {})}
-    seconds, resident = process["cpu_seconds"], process["resident_bytes"]
-    return Group(
-        [
-            Figure("ResidentMB", round(resident / _MB, 1)),
-            Figure("", resident, "yopp_daemon_resident_memory_bytes", "Its memory.", labels=labels),
-            Figure("CpuSeconds", round(seconds, 3)),
-            Figure("", seconds, "yopp_daemon_cpu_seconds_total", "Its processor time.", "counter", labels),
-        ],
-        service,
-        "yopp",
+    found = _of_bean(
+        AllocatedGB=-(-memory // 1024),
+        AllocatedContainers=len(guaranteed),
+        AllocatedVCores=vcores,
+        AvailableGB=max(0, info.total.memory - memory) // 1024,
+        AvailableVCores=max(0, info.total.vcores - vcores),
+        AllocatedOpportunisticGB=-(-told.memory_used // 1024),
+        AllocatedOpportunisticVCores=told.vcores_used,
+        ContainersGuaranteedQueued=max(0, told.wait_queue_length - told.queued),
+        NodeUsedMemGB=measured.memory_bytes >> 30,
+        NodeUsedVMemGB=0,
+        NodeCpuUtilization=round(measured.cpu, 3),
+        ContainerUsedMemGB=held.memory_bytes >> 30,
+        ContainerCpuUtilization=round(held.cpu, 3),
+        RunningOpportunisticContainers=told.running,
+        ContainersOpportunisticQueued=told.queued,
     )
+    for name, value, text in (
+        ("memory_capacity_bytes", info.total.memory << 20, "Memory for containers."),
+        ("vcores_capacity", info.total.vcores, "Vcores for containers."),
+        ("memory_allocated_bytes", info.allocated.memory << 20, "Memory of what runs."),
+        ("vcores_allocated", info.allocated.vcores, "Vcores of what runs."),
+        ("opportunistic_running", told.running, "Opportunistic containers running."),
+        ("opportunistic_queued", told.queued, "Opportunistic containers queued."),
+        ("opportunistic_paused", told.paused, "Opportunistic containers paused."),
+        ("memory_used_bytes", measured.memory_bytes, "Measured memory of the machine."),
+        ("cpu_cores_used", measured.cpu, "Measured processors of the machine, in cores."),
+        ("containers_memory_used_bytes", held.memory_bytes, "Measured memory of all containers."),
+        ("containers_cpu_cores_used", held.cpu, "Measured processors of them, in cores."),
+        ("resourcemanager_connected", int(info.rm_connected), "1 while the RM answers."),
+    ):
+        found.append(Figure("", value, f"yopp_node_{name}", text, labels={"node": info.node_id}))
+    return found
 
 
 def prometheus(figures: Iterable[Figure]) -> str:
@@ -333,22 +307,20 @@ def prometheus(figures: Iterable[Figure]) -> str:
         by_name.setdefault(family, []).append(sample)
     lines = []
     for name, group in by_name.items():
-        lines += [f"# HELP {name} {_help(group[0].help)}", f"# TYPE {name} {group[0].kind}"]
+        kind = group[0].kind or ("counter" if name.endswith("_total") else "gauge")
+        lines += [f"# HELP {name} {_escaped(group[0].help)}", f"# TYPE {name} {kind}"]
         lines += [f"{one.name}{_labels(one.labels)} {_number(one.value * one.factor)}" for one in group]
     return "\n".join(lines) + "\n"
 
 
 def _labels(labels: Mapping[str, str]) -> str:
-    inside = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    quoted = {name: _escaped(value).replace('"', '\\"') for name, value in labels.items()}
+    inside = ",".join(f'{name}="{value}"' for name, value in quoted.items())
     return f"{{{inside}}}" if inside else ""
 
 
-def _help(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("\n", "\\n")
-
-
 def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 def _number(value: float) -> str:
@@ -360,26 +332,21 @@ def query_beans(beans: Sequence[Bean], query: str, get: str) -> tuple[int, dict[
 
     With the status that Hadoop's servlet gives: 400 for a malformed ``get``, 404 for an attribute that does not exist.
     """
+    if query and not get and ":" not in query:
+        return _refused(400, "the query is no object name, which looks like Hadoop:*")
     if not get:
-        if query and ":" not in query:
-            return 400, {
-                "result": "ERROR",
-                "message": "the query is no object name, which looks like Hadoop:*",
-            }
         return 200, {"beans": [one for one in beans if not query or _matches(one["name"], query)]}
     name, *attributes = get.split("::")
     if len(attributes) != 1 or ":" not in name:
-        return 400, {"result": "ERROR", "message": "query format is not as expected."}
-    (attribute,) = attributes
-    found = [one for one in beans if _matches(one["name"], name)]
-    if found and not any(attribute in one for one in found):
-        message = f"No attribute with name {attribute[:200]} was found."
-        return 404, {"beans": [], "result": "ERROR", "message": message}
-    return 200, {
-        "beans": [
-            {key: one[key] for key in ("name", "modelerType", attribute) if key in one} for one in found
-        ]
-    }
+        return _refused(400, "query format is not as expected.")
+    found, keys = [one for one in beans if _matches(one["name"], name)], ("name", "modelerType", *attributes)
+    if found and not any(attributes[0] in one for one in found):
+        return _refused(404, f"No attribute with name {attributes[0][:200]} was found.", beans=[])
+    return 200, {"beans": [{key: one[key] for key in keys if key in one} for one in found]}
+
+
+def _refused(status: int, message: str, **more: Any) -> tuple[int, dict[str, Any]]:
+    return status, {**more, "result": "ERROR", "message": message}
 
 
 def _like(text: str, pattern: str) -> bool:

@@ -1,0 +1,77 @@
+"""What happened: told to whoever asks, at once or when something has (``getEvents``), and kept of jobs that have ended.
+
+The ring of events forgets; what was kept of an application is read by ``yopp report`` when the cluster has long ended.
+Writes nothing itself: keeping is the daemon's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...machine.calls import CallReceived
+from ...records.history import ApplicationHistory, GetEventsRequest, GetEventsResponse
+from ..context import DueKind, KeepHistory, RMContext
+from ..entities import RMApp
+from ..mapreduce import map_reduce_report
+from ..reports import application_report
+from ..waits import Waits
+
+MAX_LIMIT = 10_000
+"""Events in one answer, at most."""
+
+
+class HistoryService:
+    """``check`` and ``keep`` at the end of each step."""
+
+    def __init__(self, context: RMContext) -> None:
+        self._rm = context
+        self.waits = Waits(context, DueKind.EVENTS)
+        self._served = 0
+
+    def get(self, call: CallReceived, request: GetEventsRequest) -> GetEventsResponse | None:
+        """Answer, or wait for up to ``wait_ms``."""
+        history = self._rm.history
+        since = history.last if request.since < 0 else request.since
+        request = replace(request, since=since, limit=max(1, min(request.limit, MAX_LIMIT)))
+
+        def answer(even_without: bool) -> GetEventsResponse | None:
+            events, following = history.select(request)
+            if not events and not even_without:
+                return None
+            return GetEventsResponse(events, following, history.oldest, self._rm.identity.cluster_timestamp)
+
+        return self.waits.answer(call, answer, request.wait_ms)
+
+    def check(self) -> None:
+        """Answer those whose event has come; all of them where the cluster ends."""
+        last = self._rm.history.last
+        if self.waits and (last != self._served or self._rm.ending):
+            self._served = last
+            self.waits.check()
+
+    def keep(self, *, everything: bool) -> list[KeepHistory]:
+        """What is to be kept now: applications that have ended, and their containers too; or ``everything`` that is
+        left, whatever is missing of it.
+        """
+        retired = self._rm.retired
+        ready = [app for app in retired.values() if everything or not any(app.containers())]
+        for app in ready:
+            del retired[app.id]
+        if everything:
+            ready += self._rm.live.values()
+        settings = self._rm.settings
+        wanted = settings.retained_histories > 0 and settings.event_history_size > 0
+        kept = [KeepHistory(self._history(app)) for app in ready] if wanted else []
+        for app in ready:
+            self._rm.task_books.pop(app.id, None)  # what was kept is read from there
+        return kept
+
+    def _history(self, app: RMApp) -> ApplicationHistory:
+        nodes = [self._rm.nodes[name] for name in sorted(app.nodes) if name in self._rm.nodes]
+        return ApplicationHistory(
+            application_report(app, self._rm.now),
+            tuple(map(self._rm.node_report, nodes)),
+            self._rm.history.of_application(app.id),
+            self._rm.now_ms,
+            map_reduce_report(app, self._rm.task_books.get(app.id)),
+        )
