@@ -17,7 +17,7 @@ from executor.records import ContainerExitStatus, ContainerState
 from ..errors import ApplicationNotFoundError, InvalidIdError
 from ..records.client_protocol import GetApplicationsRequest
 from ..records.container_protocol import StopContainersRequest
-from ..records.history import GetMapReduceJobRequest, GetMapReduceJobResponse
+from ..records.history import GetMapReduceJobRequest
 from ..records.ids import ApplicationId
 from ..records.reports import FINAL_STATES
 from ..views.rest.mapreduce import JOB_STATES, JobView
@@ -80,7 +80,7 @@ class MapReduceApi:
         """The job of a live master. After its end the caller is redirected to the history server, as by YARN's
         proxy; 404 if it is not a MapReduce job."""
         report = await self._data.application(request.match_info["app"])
-        answer: GetMapReduceJobResponse = await self._data.call(GetMapReduceJobRequest(report.application_id))
+        answer = await self._data.call(GetMapReduceJobRequest(report.application_id))
         app = answer.application
         if answer.report is None and await asyncio.to_thread(self._kept.find, app.application_id) is None:
             reason = f"it is of type {app.application_type}, and no MapReduce job"
@@ -156,7 +156,7 @@ class MapReduceApi:
                 "Task attempt killed by a person.",
                 by_person=True,
             )
-            answer = await call_daemon(node.address, "stopContainers", wish)
+            answer = await call_daemon(node.address, wish)
             if answer.failed:
                 raise bad_request(answer.failed[0].message)
         return {"state": wanted}

@@ -22,6 +22,7 @@ from ..records import client_protocol as client
 from ..records.admin_protocol import UpdateNodeResourceRequest
 from ..records.container_protocol import SignalContainerRequest, StopContainersRequest
 from ..records.ids import ApplicationAttemptId, ApplicationId, ContainerId
+from ..records.methods import Request, ResponseT
 from ..records.reports import ApplicationReport, NodeState, YarnApplicationState
 from ..records.scheduler_protocol import GetActivitiesRequest
 from ..rpc.server import user_name
@@ -49,6 +50,7 @@ SIGNALS = {
     "GRACEFUL_SHUTDOWN": signals.SIGTERM,
     "FORCEFUL_SHUTDOWN": signals.SIGKILL,
 }
+Change = Callable[[str, Any], Request[client.ApplicationResponse]]
 TOLD: dict[str, Callable[[ApplicationReport], Document]] = {
     "": lambda app: {"app": application_view.document(app, now_ms())},
     "/state": lambda app: {"state": app.state.value},
@@ -215,15 +217,13 @@ class ClusterApi:
         expires = queries.iso_ms(str(body.get("expiryTime", "")))
         return await self._change(request, client.UpdateApplicationTimeoutsRequest, expires)
 
-    async def _change(
-        self, request: web.Request, wish: Callable[[str, Any], object], value: object
-    ) -> Document:
+    async def _change(self, request: web.Request, wish: Change, value: object) -> Document:
         """Make a change of an application, and tell what the path names of it."""
         report = await self._application(request)
         answer = await self._write(wish(report.application_id, value))
         return TOLD["/" + request.path.rpartition("/")[2]](answer.application)
 
-    async def _write(self, wish: object) -> Any:
+    async def _write(self, wish: Request[ResponseT]) -> ResponseT:
         uid = os.geteuid()
         return await self.data.call(wish, uid=uid, user=user_name(uid))
 
@@ -293,12 +293,12 @@ class ClusterApi:
             raise NodeNotFoundError(f"node {node.node_id} does not answer")
         if command == "OUTPUT_THREAD_DUMP" or (command == "FORCEFUL_SHUTDOWN" and report.pid):
             wish = SignalContainerRequest(report.container_id, int(SIGNALS[command]))
-            await call_daemon(node.address, "signalContainer", wish)
+            await call_daemon(node.address, wish)
         if command != "OUTPUT_THREAD_DUMP":
             stop = StopContainersRequest(
                 (report.container_id,), diagnostics="Container killed by a person.", by_person=True
             )
-            await call_daemon(node.address, "stopContainers", stop)
+            await call_daemon(node.address, stop)
         return {"container": {"id": report.container_id, "signal": command}}
 
     # -- nodes -----------------------------------------------------------------------------------------------
