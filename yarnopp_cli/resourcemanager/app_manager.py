@@ -163,10 +163,14 @@ class RMAppManager:
 
     def kill(self, app: RMApp, diagnostics: str) -> None:
         """Somebody wants it ended. Does nothing to one that has ended."""
-        if app.ended:
-            return
-        self._leave(app.attempt, AttemptEvent.KILL, diagnostics)
-        self._end(app, AppEvent.KILL, FinalApplicationStatus.KILLED, diagnostics)
+        if not app.ended:
+            self._leave(app.attempt, AttemptEvent.KILL, diagnostics)
+            self._end(app, AppEvent.KILL, FinalApplicationStatus.KILLED, diagnostics)
+
+    def refuse(self, app: RMApp, diagnostics: str) -> None:
+        """Its master can never run: another attempt would fare no better."""
+        self._leave(app.attempt, AttemptEvent.FAIL, diagnostics)
+        self._end(app, AppEvent.ATTEMPT_FAILED, FinalApplicationStatus.FAILED, diagnostics)
 
     def fail_attempt(self, attempt: RMAppAttempt, diagnostics: str, *, counted: bool = True) -> None:
         """An attempt has failed; ``counted`` if it is the master's own fault.
@@ -175,69 +179,64 @@ class RMAppManager:
         """
         app = attempt.app
         self._leave(attempt, AttemptEvent.FAIL, diagnostics)
-        if counted:
-            app.failures += 1
+        app.failures += counted
         if app.unmanaged or app.failures >= app.max_attempts:
+            told = diagnostics
             if not app.unmanaged:
                 times = "once" if app.failures == 1 else f"{app.failures} times"
-                diagnostics = f"Application {app.id} failed {times} due to {diagnostics}"
-            self._end(app, AppEvent.ATTEMPT_FAILED, FinalApplicationStatus.FAILED, diagnostics)
-            return
+                told = f"Application {app.id} failed {times} due to {diagnostics}"
+            self._end(app, AppEvent.ATTEMPT_FAILED, FinalApplicationStatus.FAILED, told)
+        else:
+            self._retry(attempt)
+
+    def _retry(self, attempt: RMAppAttempt) -> None:
+        """Another attempt follows, which takes over what is to be kept."""
+        app, kept = attempt.app, attempt.app.context.keep_containers_across_attempts
         self._silence(attempt)
         self._rm.move(app, AppEvent.ATTEMPT_RETRIED)
         following = self._start_attempt(app)
         for container in list(attempt.containers.values()):
-            if container.is_am or not app.context.keep_containers_across_attempts:
+            if container.is_am or not kept:
                 self._end_container(container)
             else:
                 del attempt.containers[container.id]
                 container.attempt = following
                 following.containers[container.id] = container
-        if app.context.keep_containers_across_attempts:
-            for status in attempt.completed.items():
-                following.completed.put(status.container_id, status)
+        for status in attempt.completed.items() if kept else ():
+            following.completed.put(status.container_id, status)
         attempt.forget_news()
-
-    def refuse(self, app: RMApp, diagnostics: str) -> None:
-        """Its master can never run: another attempt would fare no better."""
-        self._leave(app.attempt, AttemptEvent.FAIL, diagnostics)
-        self._end(app, AppEvent.ATTEMPT_FAILED, FinalApplicationStatus.FAILED, diagnostics)
 
     def master_ended(self, container: RMContainer) -> None:
         """A master's container has ended: as it should, or before its time."""
         attempt, app, status = container.attempt, container.app, container.status
         if app.finishing and attempt is app.attempt:
-            self.finalise(app)
+            self._finalise(app)
         elif not attempt.ended and status is not None:
-            exit_status = status.exit_status
-            name = exit_status_name(exit_status)
-            named = f"{exit_status}" if name == str(exit_status) else f"{exit_status} ({name})"
+            name = exit_status_name(status.exit_status)
+            named = name if name == str(status.exit_status) else f"{status.exit_status} ({name})"
             text = f"AM Container for {attempt.id} exited with exitCode: {named}"
             if status.diagnostics:
                 text = f"{text}. {status.diagnostics}"
-            self.fail_attempt(attempt, text, counted=exit_status not in _NOT_THE_MASTERS_FAULT)
+            self.fail_attempt(attempt, text, counted=status.exit_status not in _NOT_THE_MASTERS_FAULT)
 
-    def finalise(self, app: RMApp) -> None:
+    def finished_too_slowly(self, application_id: str) -> None:
+        """A master that has unregistered had its time to end."""
+        if (app := self._rm.live.get(application_id)) is not None and app.finishing:
+            self._finalise(app)
+
+    def _finalise(self, app: RMApp) -> None:
         """The master's container has ended after its master, or its grace has passed: nothing is left."""
-        if not app.finishing:
-            return
         app.finishing = False
-        attempt = app.attempt
-        self._rm.move(attempt, AttemptEvent.ENDED)
-        attempt.finished_ms = self._rm.now_ms
+        self._rm.move(app.attempt, AttemptEvent.ENDED)
+        app.attempt.finished_ms = self._rm.now_ms
         self._rm.deadlines.clear(Due(DueKind.FINISHING, app.id))
-        self._clean_up(app, spare_master=False)
+        self._clean_up(app, spared=None)
         self._retire(app)
 
     def timed_out(self, application_id: str) -> None:
         """An application has lived as long as it may."""
         if (app := self._rm.live.get(application_id)) is not None:
             self.kill(app, f"Application timed out after {app.context.timeout_ms} ms.")
-
-    def finished_too_slowly(self, application_id: str) -> None:
-        """A master that has unregistered had its time to end."""
-        if (app := self._rm.live.get(application_id)) is not None:
-            self.finalise(app)
 
     def _leave(self, attempt: RMAppAttempt, event: AttemptEvent, diagnostics: str) -> None:
         """An attempt stops running, for that reason."""
@@ -258,12 +257,11 @@ class RMAppManager:
         self._silence(attempt)
         attempt.forget_news()
         master = attempt.am_container
-        app.finishing = attempt.state is AttemptState.FINISHING and (
-            master is not None and master.id in self._rm.live_containers
-        )
-        if attempt.state is AttemptState.FINISHING and not app.finishing:
+        finishing = attempt.state is AttemptState.FINISHING
+        app.finishing = finishing and master is not None and master.id in self._rm.live_containers
+        if finishing and not app.finishing:
             self._rm.move(attempt, AttemptEvent.ENDED)
-        self._clean_up(app, spare_master=app.finishing)
+        self._clean_up(app, spared=master if app.finishing else None)
         if app.finishing:
             self._rm.deadlines.set(Due(DueKind.FINISHING, app.id), self._rm.now + FINISHING_GRACE)
         else:
@@ -276,8 +274,8 @@ class RMAppManager:
         self._rm.history.add(
             EventKind.ATTEMPT_ENDED, app=attempt.app.id, why=attempt.diagnostics, words=words
         )
-        attempt.guaranteed_asks.clear()
-        attempt.opportunistic_asks.clear()
+        for table in attempt.tables:
+            table.clear()
         attempt.updates.clear()
         attempt.am_ask = None
         attempt.app.leaf.attempts.pop(attempt.id, None)
@@ -293,11 +291,8 @@ class RMAppManager:
             self._rm.reply_to_master(attempt.held, AllocateResponse(attempt.response_id, command=command))
             attempt.held = None
 
-    def _clean_up(self, app: RMApp, *, spare_master: bool) -> None:
-        """End all that runs of an ended application; with ``spare_master`` leave its master's container
-        alone.
-        """
-        spared = app.attempt.am_container if spare_master else None
+    def _clean_up(self, app: RMApp, *, spared: RMContainer | None) -> None:
+        """End all that runs of an ended application; leave its master's container alone where that is ``spared``."""
         master_node = spared.node if spared else None
         for container in list(app.containers()):
             if container is spared:
