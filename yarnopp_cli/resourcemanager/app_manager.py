@@ -156,7 +156,6 @@ class RMAppManager:
         """Its master says that the job has ended."""
         app = attempt.app
         self._leave(attempt, AttemptEvent.UNREGISTERED, request.diagnostics)
-        app.tracking_url = request.tracking_url
         if request.summary is not None:
             app.summary = request.summary
         self._end(app, AppEvent.ATTEMPT_UNREGISTERED, request.final_status, request.diagnostics)

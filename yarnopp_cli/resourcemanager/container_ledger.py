@@ -22,9 +22,9 @@ from executor.records import (
 from ..allocation.asks import Ask, AskKey
 from ..allocation.cluster_node import Claim
 from ..errors import InvalidIdError, InvalidTokenError
-from ..machine.tokens import CONTAINER_TOKEN, container_token, verify
+from ..machine.tokens import CONTAINER_TOKEN, verify, with_token
 from ..records.ids import ContainerId
-from ..records.requests import Container, Token
+from ..records.requests import Container
 from ..records.tracker_protocol import ContainerToUpdate
 from .context import Due, DueKind, RMContext
 from .entities import GONE, RMAppAttempt, RMContainer, RMNode
@@ -199,7 +199,7 @@ class ContainerLedger:
         app, node = container.app, container.node
         self._sequence += 1
         container.sequence, container.allocated_ms = self._sequence, self._rm.now_ms
-        container.token = self._token_for(container)
+        self._sign(container)
         self.assigned.count(self._rm.now)
         self._rm.live_containers[container.id] = container
         container.attempt.containers[container.id] = container
@@ -225,22 +225,17 @@ class ContainerLedger:
         self._rm.deadlines.set(Due(DueKind.UNCLAIMED, container.id), expiry)
         return container
 
-    def _token_for(self, container: RMContainer) -> Token:
-        """The signed facts of a container, as its node is to enforce them."""
-        return container_token(
+    def _sign(self, container: RMContainer) -> None:
+        """Give a container a new token, with its facts as they are now."""
+        container.token = with_token(
             self._rm.container_key,
-            container_id=container.id,
-            node_id=container.node.node_id,
+            container.container(),
             attempt_id=container.attempt.id,
             application_id=container.app.id,
             user=container.app.user,
-            resource=container.resource,
-            execution_type=container.execution_type,
-            priority=container.priority,
-            version=container.version,
-            waiting_since_ms=container.waiting_since_ms,
             expires_ms=self._rm.ms(self._rm.now + self._rm.allocation_expiry),
-        )
+            waiting_since_ms=container.waiting_since_ms,
+        ).token
 
     def observe(self, container: RMContainer, status: ContainerStatus) -> None:
         """Its node speaks of a container that has not ended."""
@@ -384,7 +379,7 @@ class ContainerLedger:
         node.give_back(container)
         container.execution_type, container.resource = execution_type, resource
         container.version += 1
-        container.token = self._token_for(container)
+        self._sign(container)
         self._charge(container, 1)
         node.take(container)
         if running:

@@ -513,7 +513,6 @@ class RMApp:
     finished_ms: int = 0
     progress: float = 0.0
     diagnostics: str = ""
-    tracking_url: str = ""
     proxy_url: str = ""
     summary: JobSummary | None = None
     nodes: set[str] = field(default_factory=set)
