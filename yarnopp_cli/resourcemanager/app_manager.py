@@ -65,10 +65,10 @@ class RMAppManager:
             user=user,
             log_directory=f"{self._rm.identity.log_dir}/{app_id}",
             max_attempts=min(submission.max_attempts, limit) if submission.max_attempts > 0 else limit,
-            submitted_ms=self._rm.now_ms,
+            submitted_at_ms=self._rm.now_ms,
             leaf=leaf,
             counted_until=self._rm.now,
-            proxy_url=self._rm.proxy_url(app_id),
+            tracking_url=self._rm.proxy_url(app_id),
         )
         if submission.map_reduce is not None:
             self._rm.task_books[app_id] = TaskBook(submission.map_reduce)
@@ -95,7 +95,7 @@ class RMAppManager:
             token=sign(self._rm.am_key, AMRM_TOKEN, {"attempt_id": attempt_id}),
             connection_id=connection_id,
             last_contact=self._rm.now,
-            started_ms=self._rm.now_ms,
+            started_at_ms=self._rm.now_ms,
         )
         app.attempts.append(attempt)
         app.leaf.attempts[attempt_id] = attempt
@@ -147,8 +147,8 @@ class RMAppManager:
         self._rm.move(attempt, AttemptEvent.REGISTERED)
         self._rm.move(app, AppEvent.ATTEMPT_REGISTERED)
         self._rm.history.add(EventKind.APPLICATION_RUNNING, app=app.id, words={"attempt": attempt.id})
-        if not app.started_ms:
-            app.started_ms = self._rm.now_ms
+        if not app.started_at_ms:
+            app.started_at_ms = self._rm.now_ms
 
     # -- ends ------------------------------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class RMAppManager:
         """The master's container has ended after its master, or its grace has passed: nothing is left."""
         app.finishing = False
         self._rm.move(app.attempt, AttemptEvent.ENDED)
-        app.attempt.finished_ms = self._rm.now_ms
+        app.attempt.finished_at_ms = self._rm.now_ms
         self._rm.deadlines.clear(Due(DueKind.FINISHING, app.id))
         self._clean_up(app, spared=None)
         self._retire(app)
@@ -247,7 +247,7 @@ class RMAppManager:
         self._rm.move(app, event)
         app.final_status = status
         app.diagnostics = diagnostics
-        app.finished_ms = self._rm.now_ms
+        app.finished_at_ms = self._rm.now_ms
         words = {"state": app.state.value, "finalStatus": status.value}
         self._rm.history.add(_ENDS[app.state], app=app.id, why=diagnostics, words=words)
         if event is AppEvent.ATTEMPT_UNREGISTERED and status is not FinalApplicationStatus.KILLED:
@@ -268,7 +268,7 @@ class RMAppManager:
 
     def _silence(self, attempt: RMAppAttempt) -> None:
         """Nothing is asked for, told to or expected of this attempt any more."""
-        attempt.finished_ms = self._rm.now_ms
+        attempt.finished_at_ms = self._rm.now_ms
         words = {"attempt": attempt.id, "state": attempt.state.value}
         self._rm.history.add(
             EventKind.ATTEMPT_ENDED, app=attempt.app.id, why=attempt.diagnostics, words=words
@@ -331,7 +331,7 @@ def _master_launch_context(attempt: RMAppAttempt) -> ContainerLaunchContext:
         submitted,
         environment={
             **submitted.environment,
-            "APP_SUBMIT_TIME_ENV": str(attempt.app.submitted_ms),
+            "APP_SUBMIT_TIME_ENV": str(attempt.app.submitted_at_ms),
             "APPLICATION_ATTEMPT_ID": attempt.id,
         },
         files={**submitted.files, AM_TOKEN_FILE: json.dumps(asdict(attempt.token))},
