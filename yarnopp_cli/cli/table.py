@@ -60,10 +60,13 @@ TABLE: tuple[Entry, ...] = (
         "List, show, kill and move applications",
         "Looking",
         group=True,
-        more=("looking.application_changes",),
     ),
     Entry(
-        "attempt", "looking.attempt", "List and show the attempts of an application", "Looking", group=True
+        "attempt",
+        "looking.application",
+        "List and show the attempts of an application",
+        "Looking",
+        group=True,
     ),
     Entry(
         "container",
@@ -79,7 +82,6 @@ TABLE: tuple[Entry, ...] = (
         "List, show, drain, resume and resize nodes",
         "Looking",
         group=True,
-        more=("looking.node_changes",),
     ),
     Entry("queue", "looking.queue", "List and show queues", "Looking", group=True),
     Entry("explain", "looking.explain", "Say why something waits, and when it may start", "Looking"),

@@ -202,7 +202,7 @@ def _run(
 
         states = words_of(values.get("state"), one.lists.states, "--state")
         picked = {name: values[name] for name in ("columns", "sort", "limit")}
-        choice = chosen(printer, one.lists.columns(0), **picked)
+        choice = chosen(printer, one.lists.columns(0), **picked, newest=one.newest)
     with Session(
         printer,
         context,

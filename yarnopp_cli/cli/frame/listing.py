@@ -15,11 +15,13 @@ from .output import Printer, is_terminal_out
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The values of ``--columns``, ``--sort`` and ``--limit``."""
+    """The values of ``--columns``, ``--sort`` and ``--limit``. ``newest``: the limit leaves the last ones of a list
+    that is not sorted."""
 
     columns: str | None = None
     sort: str | None = None
     limit: int | None = None
+    newest: bool = False
 
 
 def chosen(
@@ -29,6 +31,7 @@ def chosen(
     columns: str | None = None,
     sort: str | None = None,
     limit: int | None = None,
+    newest: bool = False,
 ) -> Choice:
     """The choice of a command line, checked before anything is asked. Raises UsageError for columns that there are
     not, and for ``--columns`` with a form that has none."""
@@ -51,7 +54,7 @@ def chosen(
             because="--columns and --sort take the names of columns",
             hint="choose from " + ", ".join(one.key for one in among),
         ) from None
-    return Choice(columns, sort, limit)
+    return Choice(columns, sort, limit, newest)
 
 
 def empty_text(things: str, choice: Choice, *, narrowed: bool, live_only: bool = False) -> str:

@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...cluster.rundir import RunDir
-from .naming import agreed
 from .output import Printer, is_terminal_out
 
 if TYPE_CHECKING:
@@ -236,8 +235,11 @@ class Session:
         if choice.columns:
             shown = choose(columns, choice.columns)
             flat = lambda row: {column.key: column.value(row) for column in shown}  # noqa: E731
+        ordered = sort(rows, columns, choice.sort) if choice.sort else rows
+        if choice.newest and choice.limit is not None and not choice.sort:
+            ordered = ordered[max(0, len(ordered) - choice.limit) :]
         self.printer.listing(
-            (sort(rows, columns, choice.sort) if choice.sort else rows)[: choice.limit],
+            ordered[: choice.limit],
             shown,
             documents=lambda listed: noun.documents([one(row) for row in listed]),
             document=flat,
@@ -292,22 +294,6 @@ class Session:
     def raw(self, body: bytes) -> None:
         """Print an answer of a YARN cluster as it came."""
         print_raw(self.printer, body)
-
-    # -- steering ----------------------------------------------------------------------------------------------
-
-    def agreed(
-        self,
-        given: Sequence[str],
-        named: Sequence[str],
-        verb: str,
-        *,
-        what: str = "container",
-        dry_run: bool = False,
-    ) -> bool:
-        """Whether a change of ``named`` may go on: it is asked for where ``all`` was said, and -y was not."""
-        if self.yarn is not None:
-            what = f"{what} of {self.yarn.rest.address}"
-        return agreed(self.printer, given, named, verb, yes=self.yes or dry_run, what=what)
 
 
 def print_raw(printer: Printer, body: bytes) -> None:

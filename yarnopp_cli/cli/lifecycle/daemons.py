@@ -12,7 +12,7 @@ from ..frame.command import Needs, command
 from ..frame.options import DryRun, Live, NoWait, Timeout
 from ..frame.output import WORDS
 from ..frame.session import Session
-from ..looking import node_changes
+from ..looking import node as node_commands
 from .down import Force
 from .status import EXIT_PARTLY, node_line, tell
 from .up import Memory, Vcores
@@ -216,22 +216,22 @@ def run_nm(session: Session, node: Node = None, memory: Memory = None, vcores: V
 def drain(
     session: Session,
     node: Node = None,
-    kill_after: node_changes.KillAfter = None,
+    kill_after: node_commands.KillAfter = None,
     no_wait: NoWait = False,
     timeout: Timeout = None,
     dry_run: DryRun = False,
-) -> int:
+) -> None:
     """Stop scheduling on NODE and wait for its containers to end, as `yopp node drain` does."""
     session.yes = True
     chosen = _the_node(node, session, "drain")
-    return node_changes.drain(session, chosen, kill_after, no_wait, timeout, dry_run)
+    node_commands.drain(session, chosen, kill_after, no_wait, timeout, dry_run)
 
 
 @command("nm resume", "yopp nm resume", "yopp nm resume 45455", needs=Needs.HOST)
-def resume(session: Session, node: Node = None, dry_run: DryRun = False) -> int:
+def resume(session: Session, node: Node = None, dry_run: DryRun = False) -> None:
     """Use a drained (or draining) NODE again, as `yopp node resume` does."""
     session.yes = True
-    return node_changes.resume(session, _the_node(node, session, "resume"), dry_run)
+    node_commands.resume(session, _the_node(node, session, "resume"), dry_run)
 
 
 # -- what they share -----------------------------------------------------------------------------------
