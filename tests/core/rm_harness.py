@@ -121,7 +121,7 @@ class Cluster:
     def send(self, request: Any, connection: int = 1, *, user: str = "ada", uid: int = 1000) -> int:
         """Make a call; its answer may come later."""
         self._calls += 1
-        call = CallReceived(self._calls, connection, type(request).__name__, request, uid, user)
+        call = CallReceived(self._calls, connection, request, uid, user)
         self._take(self.rm.handle(call, self.now))
         return self._calls
 

@@ -153,7 +153,7 @@ class NodeInARandomWorld(RuleBasedStateMachine):
     def call(self, request: Any) -> None:
         self.calls.add(self.next_call)
         self.next_call += 1
-        self.tell(CallReceived(self.next_call - 1, 1, "", request))
+        self.tell(CallReceived(self.next_call - 1, 1, request))
 
     # -- what may happen -------------------------------------------------------------------------------------
 

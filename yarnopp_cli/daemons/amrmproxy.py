@@ -125,7 +125,6 @@ class AMRMProxyShell:
             case CallUpstream(attempt_id, sequence):
                 if (upstream := self._upstream.get(attempt_id)) is not None:
                     upstream.call(
-                        command.method,
                         command.request,
                         lambda response: self._post(UpstreamAnswered(attempt_id, sequence, response)),
                         lambda error: self._post(UpstreamRefused(attempt_id, sequence, error)),

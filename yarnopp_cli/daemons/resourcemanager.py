@@ -80,7 +80,7 @@ class ResourceManagerDaemon:
         )
         self._server = RpcServer(RM_METHODS, self._driver.post)
         self._histories = HistoryFiles(process.run_dir, self._settings.retained_histories)
-        self._calls = LocalCalls(RM_METHODS, self._driver.post)
+        self._calls = LocalCalls(self._driver.post)
         self._web = DaemonWeb(process, configuration, RM_PROPERTY, WEB_MODULE)
 
     def _perform(self, command: Command) -> None:

@@ -186,7 +186,7 @@ def killed_at_once(rm_socket: str, application_id: str) -> YoppError:
     request = KillApplicationRequest(application_id, "interrupted twice by Ctrl-C")
     try:
         with Connection(rm_socket, timeout=KILL_SECONDS) as connection:
-            connection.call("forceKillApplication", request, timeout=KILL_SECONDS)
+            connection.call(request, timeout=KILL_SECONDS)
     except YoppError as problem:
         because = f"interrupted twice, and {problem.message}"
         return YoppError(
