@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import tomli
 
-from yarnopp_cli.errors import ConfigurationError
-from yarnopp_cli.settings.entries import Entry, Reading
-from yarnopp_cli.settings.suggest import printable_path
+from ..errors import ConfigurationError
+from .entries import Entry, Reading
+from .suggest import printable_path
 
 _PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)\s*$")
 
