@@ -188,9 +188,8 @@ def _waited(found: Explanation, who: str) -> str:
     """Both numbers; "" where neither is known. Nobody asks for a master but the submission itself."""
     told, one = [], found.container
     if found.waited_since_eligible_ms >= 0 and not (one is not None and one.is_am):
-        told.append(
-            f"{about(found.waited_since_eligible_ms)} since it was eligible (asked for by its master)"
-        )
+        eligible = about(found.waited_since_eligible_ms)
+        told.append(f"{eligible} since it was eligible (asked for by its master)")
     if found.waited_since_submit_ms >= 0:
         told.append(f"{about(found.waited_since_submit_ms)} since its application was submitted")
     return f"{who} {', '.join(told)}" if told else ""
@@ -367,10 +366,10 @@ def _begins(start: Start, of: str = "", verb: str = "starts", may: str = "start"
 
 def _later(start: Start, of: str) -> str:
     """What may make it later: those that have outlived their time; "" for none."""
+    if not start.outlived:
+        return ""
     go = are(len(start.outlived), "goes", "go")
-    return (
-        f", later if {names(start.outlived, of)}, which {_outlived(start)}, {go} on" if start.outlived else ""
-    )
+    return f", later if {names(start.outlived, of)}, which {_outlived(start)}, {go} on"
 
 
 def _outlived(start: Start) -> str:
