@@ -27,9 +27,7 @@ from ..text import number_of, vcores
 from .reasons import text
 from .words import about, amount, are, by_type, lacks, listed, names, oldest, ordinal, sentence, short
 
-_ABOUT_NODE = (
-    ReasonCode.NODE_DRAINING, ReasonCode.NODE_UNUSABLE, ReasonCode.NODE_LOST, ReasonCode.PRESSURE,
-)  # fmt: skip
+_ABOUT_NODE = (ReasonCode.NODE_DRAINING, ReasonCode.NODE_UNUSABLE, ReasonCode.NODE_LOST, ReasonCode.PRESSURE)
 _SHORTAGES = (ReasonCode.NO_VCORES, ReasonCode.NO_MEMORY)
 
 
@@ -92,9 +90,7 @@ _ACTIONS = {
     Act.DOCTOR: ("doctor", "says what stands in the way on this host"),
     Act.EXPLAIN_FIRST: ("explain {target}", "says more of the first that queues"),
     Act.RESUME_CONTAINER: ("container resume {target}", "lets it go on as soon as there is room"),
-    Act.PROMOTE_QUEUED: (
-        "container promote {target}", "starts it now, as a guaranteed one: before all opportunistic ones",
-    ),
+    Act.PROMOTE_QUEUED: ("container promote {target}", "starts it now, guaranteed: before all opportunistic ones"),
     Act.PROMOTE_PAUSED: ("container promote {target}", "lets it go on before all opportunistic ones"),
     Act.PROMOTE_UNDER_PRESSURE: ("container promote {target}", "lets it go on: guaranteed ones do not give way"),
     Act.KILL_QUEUED: ("container kill {target}", "takes it out of the queue; nothing of it ran"),
