@@ -23,7 +23,7 @@ from ...records.reports import FINAL_STATES, ApplicationReport, FinalApplication
 from ...records.requests import ApplicationSubmissionContext, ContainerLaunchContext
 from ...rpc.blocking import Connection
 from ...rpc.plain import encode
-from ...settings.resourcemanager import ResourceManagerSettings
+from ...settings.declarations import ResourceManagerSettings
 from ..frame.actions import polled
 from ..frame.output import Printer
 from ..frame.session import Session
@@ -187,7 +187,7 @@ def killed_at_once(rm_socket: str, application_id: str) -> YoppError:
     request = KillApplicationRequest(application_id, "interrupted twice by Ctrl-C")
     try:
         with Connection(rm_socket, timeout=KILL_SECONDS) as connection:
-            connection.call("forceKillApplication", request, timeout=KILL_SECONDS)
+            connection.call(request, timeout=KILL_SECONDS)
     except YoppError as problem:
         what = f"left {application_id}: the cluster ends what is left of it"
         because = f"interrupted twice, and {problem.message}"
