@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ...errors import UsageError, YoppError
 from ...jobs.logfiles import STREAMS, Stream, open_plain, plain_status, streams_of
@@ -19,6 +19,9 @@ from ..frame.options import HERE_ONLY, JobIds, moment, option
 from ..frame.output import Printer, is_terminal_out, json_line, paint
 from ..frame.session import Session
 from .logtarget import Target, find
+
+if TYPE_CHECKING:
+    from ...client.yarn import YarnClient
 
 _POLL_SECONDS = 0.05
 _BATCH = 1000
@@ -93,9 +96,7 @@ def logs(
     names = tuple(name for name, wanted in zip(STREAMS, (stdout, stderr), strict=True) if wanted) or STREAMS
     style = Style(names, stdout or stderr, not no_prefix, timestamps, tail, since or 0)
     if session.yarn is not None:
-        from .yarn_logs import print_logs
-
-        print_logs(session.yarn, printer, words(ids), style, masters_only=masters)
+        _print_fetched(session.yarn, printer, words(ids), style, masters)
         return 0
     target = find(session, words(ids), masters_only=masters)
     if out is not None:
@@ -111,7 +112,23 @@ def logs(
     return target.code if exit_code else 0
 
 
-class LinePrinter:
+def _print_fetched(
+    yarn: YarnClient, printer: Printer, named: list[str], style: Style, masters_only: bool
+) -> None:
+    from .yarn_logs import fetched
+
+    lines, only, shown = _LinePrinter(printer, style), style.names if style.chosen else (), False
+    found = fetched(yarn, printer.note, named, only=only, masters_only=masters_only, tail=style.tail)
+    for stream, mark in found:
+        lines.print(stream, mark, ended=True)
+        shown = True
+    if not shown:
+        printer.note(
+            "nothing was written, or it has been aggregated: `yarn logs -applicationId ID` has it then"
+        )
+
+
+class _LinePrinter:
     """Prints what is new of streams: lines with what stands before each, or their very bytes."""
 
     def __init__(self, printer: Printer, style: Style) -> None:
@@ -170,7 +187,7 @@ class _Reader:
         self._printer = printer
         self._target = target
         self._style = style
-        self._lines = LinePrinter(printer, style)
+        self._lines = _LinePrinter(printer, style)
         self._streams: dict[tuple[str, str], Stream] = {}
         self._told_waiting = False
         self._printed = False

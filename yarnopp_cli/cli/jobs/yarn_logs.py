@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...client.yarn import LOG_BYTES
@@ -10,8 +10,6 @@ from ...errors import EXIT_NO_SUCH, YoppError
 from ...jobs.logfiles import STREAMS, Stream
 from ...records.reports import NodeReport
 from ..frame.naming import applications, containers, is_container
-from ..frame.output import Printer
-from .logs import LinePrinter, Style
 
 if TYPE_CHECKING:
     from ...client.yarn import YarnClient
@@ -34,14 +32,18 @@ class _Fetched(Stream):
         self._data = b""
 
 
-def print_logs(
-    yarn: YarnClient, printer: Printer, named: Sequence[str], style: Style, *, masters_only: bool
-) -> None:
-    """Print the output of the containers and applications named: of the streams named, or of both."""
-    only = style.names if style.chosen else ()
+def fetched(
+    yarn: YarnClient,
+    note: Callable[[str], None],
+    named: Sequence[str],
+    *,
+    only: Sequence[str],
+    masters_only: bool,
+    tail: int | None,
+) -> Iterator[tuple[Stream, str]]:
+    """The output of the containers and applications named, of the streams ``only``, or of both; each with the number of
+    its container, "" where there is one alone. ``note`` is told of what is left out."""
     targets = _targets(yarn, named, masters_only)
-    lines = LinePrinter(printer, style)
-    shown = 0
     for container_id, node in targets.items():
         for name in yarn.log_files(node, container_id):
             short = name.rpartition(".")[2] if name in _MASTERS_FILES else name
@@ -51,14 +53,9 @@ def print_logs(
                 continue
             data = yarn.log(node, container_id, name)
             if len(data) >= LOG_BYTES:
-                printer.note(f"{container_id} {name}: only its last {LOG_BYTES >> 20} MB")
-            shown += 1
-            mark = container_id.rpartition("_")[2].lstrip("0") if len(targets) > 1 else ""
-            lines.print(_Fetched(container_id, name, data, style.tail), mark, ended=True)
-    if not shown:
-        printer.note(
-            "nothing was written, or it has been aggregated: `yarn logs -applicationId ID` has it then"
-        )
+                note(f"{container_id} {name}: only its last {LOG_BYTES >> 20} MB")
+            number = container_id.rpartition("_")[2].lstrip("0") if len(targets) > 1 else ""
+            yield _Fetched(container_id, name, data, tail), number
 
 
 def _targets(yarn: YarnClient, named: Sequence[str], masters_only: bool) -> dict[str, NodeReport]:
