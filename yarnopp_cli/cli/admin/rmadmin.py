@@ -196,11 +196,7 @@ def _as_started(session: Session) -> Configuration:
 @command("rmadmin service-state", "yopp rmadmin service-state", "yopp rmadmin -getServiceState --json")
 def service_state(session: Session) -> None:
     """Print `active` if the ResourceManager answers; else exit code 69. There is no standby one."""
-    printer = session.printer
     info = session.client.cluster_info()
-    if printer.is_json:
-        printer.document({"serviceState": {"state": "active", "address": info.address, "pid": info.pid}})
-    elif printer.form == "tsv":
-        printer.separated(("state", "address", "pid"), [("active", info.address, str(info.pid))])
-    else:
-        printer.text("active")
+    state = {"state": "active", "address": info.address, "pid": info.pid}
+    row = [str(value) for value in state.values()]
+    session.printer.answer({"serviceState": state}, "active", ids=["active"], table=(list(state), [row]))

@@ -24,6 +24,7 @@ from ...records.requests import ApplicationSubmissionContext, ContainerLaunchCon
 from ...rpc.blocking import Connection
 from ...rpc.plain import encode
 from ...settings.declarations import ResourceManagerSettings
+from ..frame.actions import polled
 from ..frame.output import Printer
 from ..frame.session import Session
 from .console import EXIT_READER_GONE, JobConsole, Shown
@@ -260,15 +261,14 @@ def _never(client: JobClient, application_id: str, report: ApplicationReport | N
 
 def _as_it_begins(client: JobClient, application_id: str) -> ApplicationReport | None:
     """A detached job when its master and first containers are at work, or when BEGIN_SECONDS have passed."""
-    deadline = time.monotonic() + BEGIN_SECONDS
-    while True:
-        report = client.report(application_id)
-        if report is None or report.state in FINAL_STATES or time.monotonic() >= deadline:
-            return report
+
+    def begun(report: ApplicationReport | None) -> bool:
+        if report is None or report.state in FINAL_STATES:
+            return True
         # The master's own container is one of those that run.
-        if report.containers_running + report.containers_queued + report.containers_done > 1:
-            return report
-        time.sleep(0.02)
+        return report.containers_running + report.containers_queued + report.containers_done > 1
+
+    return polled(lambda _: client.report(application_id), begun, BEGIN_SECONDS)
 
 
 def final_document(outcome: Outcome, extra: dict[str, Any] | None = None) -> dict[str, Any]:
