@@ -39,7 +39,16 @@ from .monitor import Monitor
 from .pausing import Pauser
 from .preparing import Preparer, Ready
 from .procfs import send
-from .shim import CannotLaunchError, ExitWatcher, Launcher, LaunchRequest, ShimLauncher, reap, set_subreaper
+from .shim import (
+    CannotLaunchError,
+    ExitWatcher,
+    Launcher,
+    LaunchRequest,
+    ShimLauncher,
+    kill_shim,
+    reap,
+    set_subreaper,
+)
 from .store import StateStore
 
 LOG = logging.getLogger(__name__)
@@ -352,6 +361,9 @@ class LinuxContainerExecutor:
     def discard(self) -> None:
         """End and remove all containers, known or left by an earlier run, and their records. Blocks."""
         known = list(self._held.values())
+        for held in known:
+            # One of this very moment has no command line yet, by which strangers are found.
+            kill_shim(held.pid, held.start)
         for record in self._store.load_all():
             self._forget(record.spec.container_id)
         self._held.clear()

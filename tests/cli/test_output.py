@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -206,7 +207,7 @@ def test_a_stdout_that_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OutputClosedError) as caught:
         Printer().text("x")
     assert caught.value.broken_pipe
-    output.abandon_stdout()
+    output.abandon(sys.stdout)
     stream.close()
 
 

@@ -148,4 +148,4 @@ def test_all_where_nothing_lives_says_so(cli: Cli, cluster: Cluster) -> None:
     ended = cli("wait", "all")
     assert (ended.code, ended.out, ended.err) == (0, "", "nothing is running: there is nothing to wait for\n")
     ended = cli("app", "kill", "all", "-y")
-    assert (ended.code, ended.err) == (0, "nothing lives: there is no live application to kill\n")
+    assert (ended.code, ended.err) == (0, "no live applications to kill\n")

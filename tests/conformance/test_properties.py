@@ -46,10 +46,13 @@ from yarnopp_cli.resourcemanager.services.resource_tracker_service import (
     busy_part_of_all,
     scaled_interval,
 )
-from yarnopp_cli.settings.applications import ApplicationSettings
+from yarnopp_cli.settings.declarations import (
+    ApplicationSettings,
+    HardwareSettings,
+    NodeManagerSettings,
+    ResourceManagerSettings,
+)
 from yarnopp_cli.settings.loading import load
-from yarnopp_cli.settings.nodemanager import HardwareSettings, NodeManagerSettings
-from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
 
 MIB = 1 << 20
 MACHINE = Machine(16384, 8.0)

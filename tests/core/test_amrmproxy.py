@@ -57,7 +57,7 @@ from yarnopp_cli.records.requests import (
     ResourceRequest,
     Token,
 )
-from yarnopp_cli.settings.nodemanager import NodeManagerSettings
+from yarnopp_cli.settings.declarations import NodeManagerSettings
 
 from .rm_harness import GUARANTEED, OPPORTUNISTIC, Cluster, asks, done, status
 
@@ -176,7 +176,7 @@ class World:
 
     def send(self, request: Any, connection: int | None = None) -> int:
         self.calls += 1
-        call = CallReceived(self.calls, self.connection if connection is None else connection, "", request)
+        call = CallReceived(self.calls, self.connection if connection is None else connection, request)
         self.event(call)
         return self.calls
 
@@ -377,7 +377,7 @@ def test_without_distributed_scheduling_the_proxy_only_passes_on() -> None:
     first = world.call(asks(2, execution_type=OPPORTUNISTIC), asks(1, allocation_request_id=1))
     answer = world.take(first)
     assert {one.execution_type for one in answer.allocated} == {GUARANTEED, OPPORTUNISTIC}
-    assert {sent.method for sent in world.log} == {"registerApplicationMaster", "allocate"}
+    assert {sent.request.METHOD for sent in world.log} == {"registerApplicationMaster", "allocate"}
 
 
 def test_an_ask_that_no_node_could_serve_is_refused_here() -> None:

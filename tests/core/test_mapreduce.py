@@ -14,7 +14,7 @@ from yarnopp_cli.records.history import GetMapReduceJobRequest, MapReduceReport,
 from yarnopp_cli.records.jobs import JobSpec
 from yarnopp_cli.records.reports import FinalApplicationStatus
 from yarnopp_cli.records.requests import Container, MapReduceJob, TaskAssignment
-from yarnopp_cli.settings.applications import ApplicationSettings
+from yarnopp_cli.settings.declarations import ApplicationSettings
 from yarnopp_cli.views.rest.mapreduce import JobView
 
 from .masters.driver import only

@@ -48,6 +48,7 @@ from yarnopp_cli.nodemanager.events import (
 )
 from yarnopp_cli.nodemanager.machine import NodeManager
 from yarnopp_cli.nodemanager.reports import NodeFacts
+from yarnopp_cli.records.client_protocol import GetNewApplicationRequest
 from yarnopp_cli.records.container_protocol import (
     GetContainerStatusesRequest,
     GetNodeInfoRequest,
@@ -68,7 +69,7 @@ from yarnopp_cli.records.tracker_protocol import (
     NodeHeartbeatResponse,
     RegisterNodeManagerResponse,
 )
-from yarnopp_cli.settings.nodemanager import NodeManagerSettings
+from yarnopp_cli.settings.declarations import NodeManagerSettings
 
 KEY = b"k" * 32
 NODE = "host1:45454"
@@ -147,10 +148,10 @@ class World:
             self.machine.validate()
         raise AssertionError(f"a deadline at {self.machine.next_deadline()} never goes away")
 
-    def call(self, method: str, request: Any, connection: int = 1) -> Any:
+    def call(self, request: Any, connection: int = 1) -> Any:
         """The response; raises what it was refused with. None while it is held."""
         self.calls += 1
-        for command in self.tell(CallReceived(self.calls, connection, method, request)):
+        for command in self.tell(CallReceived(self.calls, connection, request)):
             if isinstance(command, Reply) and command.call_id == self.calls:
                 return command.response
             if isinstance(command, ReplyError) and command.call_id == self.calls:
@@ -158,7 +159,7 @@ class World:
         return None
 
     def start(self, *requests: StartContainerRequest) -> Any:
-        return self.call("startContainers", StartContainersRequest(tuple(requests)))
+        return self.call(StartContainersRequest(tuple(requests)))
 
     def register(self, **response: Any) -> list[Any]:
         """From birth to the first heartbeat."""
@@ -298,7 +299,7 @@ def test_ends_are_repeated_until_acknowledged_and_then_forgotten(node: World) ->
         node.answer()
     assert "01" not in told(beats(node.commands)[-1])
     # It stays known to people for a while.
-    assert node.call("getContainerStatuses", GetContainerStatusesRequest((cid(1),))).statuses[0].state is DONE
+    assert node.call(GetContainerStatusesRequest((cid(1),))).statuses[0].state is DONE
 
 
 def test_an_idle_node_always_has_one_heartbeat_waiting_at_the_rm(node: World) -> None:
@@ -613,7 +614,7 @@ def test_a_full_queue_is_an_outcome_and_not_an_error() -> None:
 def test_starts_wait_for_the_registration_that_brings_the_key(world: World) -> None:
     world.tell(happened.RecoveryCompleted())
     assert world.start(to_start(1)) is None
-    assert world.call("startContainers", StartContainersRequest((to_start(2),)), connection=2) is None
+    assert world.call(StartContainersRequest((to_start(2),)), connection=2) is None
     world.tell(ConnectionLost(2))
     world.tell(ResourceManagerConnected())
     new = world.tell(NodeRegistered(registered()))
@@ -635,7 +636,6 @@ def test_stopping_says_who_and_why(node: World) -> None:
     node.launched(1)
     node.launched(2)
     response = node.call(
-        "stopContainers",
         StopContainersRequest((cid(1), cid(3), cid(9)), -105, "Container killed by a person"),
     )
     assert response.stopped == (cid(1), cid(3))
@@ -645,16 +645,16 @@ def test_stopping_says_who_and_why(node: World) -> None:
     node.exited(1, 143)
     assert node.status(1).exit_status == -105
     assert "Container killed by a person" in node.status(1).diagnostics
-    node.call("stopContainers", StopContainersRequest((cid(2),)))
+    node.call(StopContainersRequest((cid(2),)))
     node.exited(2, 143)
     assert "Container killed by the ApplicationMaster." in node.status(2).diagnostics
-    assert node.call("stopContainers", StopContainersRequest((cid(2),))).stopped == (cid(2),)
+    assert node.call(StopContainersRequest((cid(2),))).stopped == (cid(2),)
 
 
 def test_statuses_come_in_order_of_arrival_with_places_in_the_queue(node: World) -> None:
     node.start(*(to_start(number) for number in (3, 1, 2, 4)))
     node.launched(3)
-    live = node.call("getContainerStatuses", GetContainerStatusesRequest()).statuses
+    live = node.call(GetContainerStatusesRequest()).statuses
     assert [(status.container_id[-1], status.position) for status in live] == [
         ("3", 0),
         ("1", 0),
@@ -662,40 +662,38 @@ def test_statuses_come_in_order_of_arrival_with_places_in_the_queue(node: World)
         ("4", 2),
     ]
     node.exited(3)
-    assert len(node.call("getContainerStatuses", GetContainerStatusesRequest()).statuses) == 3
-    assert len(node.call("getContainerStatuses", GetContainerStatusesRequest(finished=True)).statuses) == 4
-    assert node.call("getContainerStatuses", GetContainerStatusesRequest((cid(8),))).failed
+    assert len(node.call(GetContainerStatusesRequest()).statuses) == 3
+    assert len(node.call(GetContainerStatusesRequest(finished=True)).statuses) == 4
+    assert node.call(GetContainerStatusesRequest((cid(8),))).failed
 
 
 def test_signals_reach_live_containers_only(node: World) -> None:
     node.run_one(1)
-    assert node.call("signalContainer", SignalContainerRequest(cid(1), 12)).status.state is RUNNING
+    assert node.call(SignalContainerRequest(cid(1), 12)).status.state is RUNNING
     assert do.SignalContainer(cid(1), 12) in node.commands
     for number in (0, 65, -9):
         with pytest.raises(InvalidStateError, match="is no signal"):
-            node.call("signalContainer", SignalContainerRequest(cid(1), number))
+            node.call(SignalContainerRequest(cid(1), number))
     node.exited(1)
     with pytest.raises(InvalidStateError, match="has ended"):
-        node.call("signalContainer", SignalContainerRequest(cid(1), 12))
+        node.call(SignalContainerRequest(cid(1), 12))
     with pytest.raises(ContainerNotFoundError):
-        node.call("signalContainer", SignalContainerRequest(cid(7), 12))
+        node.call(SignalContainerRequest(cid(7), 12))
 
 
 def test_updates_need_a_newer_token_and_room(node: World) -> None:
     node.run_one(1)
     promote = token(1, version=1, execution_type="GUARANTEED")
-    assert node.call("updateContainers", UpdateContainersRequest((promote,))).updated == (cid(1),)
+    assert node.call(UpdateContainersRequest((promote,))).updated == (cid(1),)
     assert node.status(1).execution_type is ExecutionType.GUARANTEED
-    again = node.call("updateContainers", UpdateContainersRequest((promote,)))
+    again = node.call(UpdateContainersRequest((promote,)))
     assert again.updated == (cid(1),), "what is so already needs no second token"
-    (failed,) = node.call(
-        "updateContainers", UpdateContainersRequest((token(1, version=1, memory=9),))
-    ).failed
+    (failed,) = node.call(UpdateContainersRequest((token(1, version=1, memory=9),))).failed
     assert "version 1 already" in failed.message
     too_large = token(1, version=2, execution_type="GUARANTEED", memory=99999)
-    (failed,) = node.call("updateContainers", UpdateContainersRequest((too_large,))).failed
+    (failed,) = node.call(UpdateContainersRequest((too_large,))).failed
     assert "no room" in failed.message
-    (failed,) = node.call("updateContainers", UpdateContainersRequest((token(5, version=1),))).failed
+    (failed,) = node.call(UpdateContainersRequest((token(5, version=1),))).failed
     assert failed.container_id == cid(5)
 
 
@@ -703,38 +701,38 @@ def test_people_pause_and_resume(node: World) -> None:
     node.run_one(1)
     node.start(to_start(2), to_start(3))
     with pytest.raises(InvalidStateError, match="waits in a queue"):
-        node.call("pauseContainer", PauseContainerRequest(cid(3)))
+        node.call(PauseContainerRequest(cid(3)))
     with pytest.raises(InvalidStateError, match="is not paused"):
-        node.call("resumeContainer", ResumeContainerRequest(cid(1)))
-    answer = node.call("pauseContainer", PauseContainerRequest(cid(1)))
+        node.call(ResumeContainerRequest(cid(1)))
+    answer = node.call(PauseContainerRequest(cid(1)))
     assert answer.status.state is ContainerState.PAUSING
     assert do.PauseContainer(cid(1)) in node.commands
     node.tell(happened.ContainerPaused(cid(1)))
-    assert node.call("pauseContainer", PauseContainerRequest(cid(1))).status.state is ContainerState.PAUSED
+    assert node.call(PauseContainerRequest(cid(1))).status.state is ContainerState.PAUSED
     assert "paused by a person" in node.status(1).diagnostics
     node.launched(2)
     for _ in range(2):  # it waits for what 2 has: to resume it once more is no error
-        answer = node.call("resumeContainer", ResumeContainerRequest(cid(1)))
+        answer = node.call(ResumeContainerRequest(cid(1)))
         assert answer.status.state is ContainerState.PAUSED
         assert answer.status.diagnostics == RESUMED
     node.exited(2)
     assert node.status(1).state is ContainerState.RESUMING
     with pytest.raises(ContainerNotFoundError):
-        node.call("pauseContainer", PauseContainerRequest(cid(7)))
+        node.call(PauseContainerRequest(cid(7)))
     node.exited(1)
     with pytest.raises(InvalidStateError, match="has ended"):
-        node.call("resumeContainer", ResumeContainerRequest(cid(1)))
+        node.call(ResumeContainerRequest(cid(1)))
 
 
 def test_the_node_tells_of_itself(node: World) -> None:
     node.run_one(1)
-    info = node.call("getNodeInfo", GetNodeInfoRequest())
+    info = node.call(GetNodeInfoRequest())
     assert (info.node_id, info.pid, info.cgroups, info.warnings) == (NODE, 77, "v2", ("weak",))
     assert info.allocated == Resource(1024, 1)
     assert info.started_at_ms == 1_000_100_000
     assert info.rm_connected
     node.tell(ResourceManagerLost("x"))
-    assert not node.call("getNodeInfo", GetNodeInfoRequest()).rm_connected
+    assert not node.call(GetNodeInfoRequest()).rm_connected
 
 
 def test_the_node_tells_what_was_used_in_the_last_minute(node: World) -> None:
@@ -743,7 +741,7 @@ def test_the_node_tells_what_was_used_in_the_last_minute(node: World) -> None:
         usage = ContainerUsage(cpu_seconds=second / 4, memory_bytes=7, sampled_at=node.now + second)
         node.tell(happened.UsageSampled({cid(1): usage}, ResourceUtilization(900, 1.5)))
         node.now += second
-    told = node.call("getUsageTraces", GetUsageTracesRequest((cid(1), cid(9))))
+    told = node.call(GetUsageTracesRequest((cid(1), cid(9))))
     assert set(told.containers) == {cid(1)}
     assert told.containers[cid(1)][1::3] == (0.25, 0.5)
     assert told.machine[1::3] == (1.5, 1.5)
@@ -751,7 +749,7 @@ def test_the_node_tells_what_was_used_in_the_last_minute(node: World) -> None:
 
 def test_an_unknown_request_is_refused(node: World) -> None:
     with pytest.raises(NotYetSupportedError):
-        node.call("dance", object())
+        node.call(GetNewApplicationRequest())
 
 
 # -- the end -------------------------------------------------------------------------------------------------

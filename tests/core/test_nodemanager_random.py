@@ -42,7 +42,7 @@ from yarnopp_cli.records.container_protocol import (
 )
 from yarnopp_cli.records.requests import ContainerLaunchContext, Token
 from yarnopp_cli.records.tracker_protocol import NodeHeartbeatResponse, RegisterNodeManagerResponse
-from yarnopp_cli.settings.nodemanager import NodeManagerSettings
+from yarnopp_cli.settings.declarations import NodeManagerSettings
 
 KEY = b"k"
 NODE = "host1:45454"
@@ -153,7 +153,7 @@ class NodeInARandomWorld(RuleBasedStateMachine):
     def call(self, request: Any) -> None:
         self.calls.add(self.next_call)
         self.next_call += 1
-        self.tell(CallReceived(self.next_call - 1, 1, "", request))
+        self.tell(CallReceived(self.next_call - 1, 1, request))
 
     # -- what may happen -------------------------------------------------------------------------------------
 

@@ -73,9 +73,7 @@ def child_of(process: subprocess.Popen[str]) -> ProcessId:
 def test_a_container_and_all_that_it_started(run_dir: RunDir, where: cleanup.Places, leave: Leave) -> None:
     process = leave("container_1_0001_01_000002")
     child = child_of(process)
-    assert [item.record.spec.container_id for item in cleanup.records(run_dir)] == [
-        "container_1_0001_01_000002"
-    ]
+    assert [item.spec.container_id for item in cleanup.records(run_dir)] == ["container_1_0001_01_000002"]
     assert cleanup.known_ports(run_dir, where) == {45454}
     cleared = cleanup.clear(run_dir, where)
     assert cleared == cleanup.Cleared(("container_1_0001_01_000002",))

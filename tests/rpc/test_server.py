@@ -409,8 +409,8 @@ def test_a_client_has_many_calls_in_flight(tmp_path: Path) -> None:
             answers = Answers()
             client = await RpcClient.connect(world.path, Codec(RM_METHODS), answers.lost.append)
             for _ in range(3):
-                client.call("getApplications", GetApplicationsRequest(), answers.take)
-            client.call("forceKillApplication", KillApplicationRequest("x"), answers.take)
+                client.call(GetApplicationsRequest(), answers.take)
+            client.call(KillApplicationRequest("x"), answers.take)
             await until(lambda: len(answers.results) == 1)
             assert isinstance(answers.results[0][1], NodeNotFoundError)
             for call_id in reversed(world.held[:]):
@@ -429,11 +429,11 @@ def test_a_client_tells_every_call_and_its_owner_that_the_server_has_gone(tmp_pa
         answers = Answers()
         async with serving(tmp_path) as world:
             client = await RpcClient.connect(world.path, Codec(RM_METHODS), answers.lost.append)
-            client.call("getApplications", GetApplicationsRequest(), answers.take)
+            client.call(GetApplicationsRequest(), answers.take)
             await until(lambda: len(world.held) == 1)
         await until(lambda: len(answers.lost) == 1)
         assert isinstance(answers.results[0][1], ConnectionFailedError)
-        client.call("getApplications", GetApplicationsRequest(), answers.take)
+        client.call(GetApplicationsRequest(), answers.take)
         assert len(answers.results) == 1
         await until(lambda: len(answers.results) == 2)
         with pytest.raises(ConnectionFailedError, match="cannot reach"):
@@ -457,7 +457,7 @@ def test_a_client_drops_a_server_that_talks_nonsense(tmp_path: Path, nonsense: b
         async with server:
             answers = Answers()
             client = await RpcClient.connect(path, Codec(RM_METHODS), answers.lost.append)
-            client.call("getApplications", GetApplicationsRequest(), answers.take)
+            client.call(GetApplicationsRequest(), answers.take)
             await until(lambda: len(answers.lost) == 1)
             assert isinstance(answers.results[0][1], ConnectionFailedError)
 

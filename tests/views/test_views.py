@@ -7,7 +7,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from executor.records import ContainerState, ExecutionType, Resource, ResourceUtilization
@@ -46,6 +46,7 @@ def test_timestamps_are_those_of_the_calendar(epoch_ms: int) -> None:
     assert text.timestamp(epoch_ms) == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+@example("\x7f")
 @given(
     st.recursive(
         st.text() | st.integers() | st.none(),

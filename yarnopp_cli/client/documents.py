@@ -35,6 +35,7 @@ from ..records.reports import (
     QueueUserReport,
     YarnApplicationState,
 )
+from ..views.applications import COUNTS, SUMMARY
 
 Document = Mapping[str, Any]
 EnumT = TypeVar("EnumT", bound=enum.StrEnum)
@@ -70,22 +71,6 @@ _NODE_STATES = {
     "COMPLETE": ContainerState.DONE,
 }
 """The states of YARN's ContainerImpl and of the RM's ContainerState, as ours."""
-
-_CONTAINERS = {
-    "pending_containers": "pending",
-    **{
-        f"containers_{key}": key
-        for key in ("running", "queued", "paused", "done", "failed", "preempted", "shed")
-    },
-}
-"""How a yopp cluster counts an application's containers: our field, and its key below ``yopp.containers``."""
-_SAME = "total completed failed guaranteed opportunistic queued preempted shed promoted upgraded awaited waited paused"
-_COUNTED = dict(zip(_SAME.split(), _SAME.split(), strict=True)) | {
-    "wait_ms_total": "waitMsTotal",
-    "wait_ms_max": "waitMsMax",
-    "paused_ms_total": "pausedMsTotal",
-}
-"""What a job's summary counts: our field, and its key below ``yopp.summary``."""
 
 
 def members(document: Document, plural: str, singular: str) -> list[Document]:
@@ -160,7 +145,7 @@ def application(document: Document) -> ApplicationReport:
     )
     if not counts:
         return report
-    numbers: dict[str, Any] = {field: _whole(counts, key) for field, key in _CONTAINERS.items()}
+    numbers: dict[str, Any] = {field: _whole(counts, key) for field, key in COUNTS.items()}
     return replace(report, **numbers)
 
 
@@ -171,8 +156,10 @@ def _summary(ours: Document, diagnostics: str) -> JobSummary | None:
             return None
         total, completed, failed, code = (int(one) for one in said.groups())
         return JobSummary(total=total, completed=completed, failed=failed, exit_code=code)
-    numbers: dict[str, Any] = {field: _whole(counted, key) for field, key in _COUNTED.items()}
-    return JobSummary(**numbers, exit_code=_whole(ours, "exit", -1), paused_for=_text(counted, "pausedFor"))
+    told: dict[str, Any] = {
+        field: _whole(counted, key) for field, key in SUMMARY.items() if key != "pausedFor"
+    }
+    return JobSummary(**told, exit_code=_whole(ours, "exit", -1), paused_for=_text(counted, "pausedFor"))
 
 
 def attempt(document: Document, application_id: str) -> ApplicationAttemptReport:

@@ -13,7 +13,7 @@ from executor.light import dataclass
 from executor.records import Resource
 
 from ..errors import EXIT_CONFIGURATION, UsageError, YoppError
-from ..settings.nodemanager import HardwareSettings, NodeManagerSettings
+from ..settings.declarations import HardwareSettings, NodeManagerSettings
 
 if TYPE_CHECKING:
     from executor.linux.host import HostLimits

@@ -45,18 +45,10 @@ def places(run_dir: RunDir, configuration: Configuration | None) -> Places:
     """By the configuration that the nodes ran with, or by the defaults if that is lost."""
     if configuration is None:
         return Places(ExecutorSettings().cgroups_hierarchy, os.path.join(run_dir.state_dir, "nm-local-dir"))
-    from ..settings.nodemanager import NodeManagerSettings
+    from ..settings.declarations import NodeManagerSettings
 
     hierarchy = configuration.settings(ExecutorSettings).cgroups_hierarchy
     return Places(hierarchy, configuration.settings(NodeManagerSettings).local_dirs)
-
-
-@dataclass(frozen=True, slots=True)
-class Leftover:
-    """A container that a dead node left: its record, and the port of the node."""
-
-    port: int
-    record: ContainerRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,25 +60,26 @@ class Cleared:
     problems: tuple[str, ...] = ()
 
 
-def records(run_dir: RunDir, ports: frozenset[int] | None = None) -> tuple[Leftover, ...]:
+def records(run_dir: RunDir, ports: frozenset[int] | None = None) -> tuple[ContainerRecord, ...]:
     """The records that nodes keep of containers that have not ended; of ``ports``, or of all."""
-    found = []
-    for port, store in _stores(run_dir, ports):
-        stored = store.load_all(tidy=False)
-        found += [Leftover(port, record) for record in stored if record.state is not ContainerState.DONE]
-    return tuple(found)
+    stores = [
+        StateStore(_records_directory(run_dir, port))
+        for port in _node_ports(run_dir, ports)
+        if os.path.isdir(_records_directory(run_dir, port))
+    ]
+    stored = [record for store in stores for record in store.load_all(tidy=False)]
+    return tuple(record for record in stored if record.state is not ContainerState.DONE)
 
 
-def live_records(run_dir: RunDir) -> tuple[Leftover, ...]:
+def live_records(run_dir: RunDir) -> tuple[ContainerRecord, ...]:
     """Those records whose container is still running."""
-    return tuple(item for item in records(run_dir) if is_alive(item.record.pid, item.record.process_start))
+    return tuple(record for record in records(run_dir) if is_alive(record.pid, record.process_start))
 
 
-def known_ports(run_dir: RunDir, where: Places, *, root: str = CGROUP_ROOT, proc: str = "/proc") -> set[int]:
+def known_ports(run_dir: RunDir, where: Places) -> set[int]:
     """The ports of all nodes, running or not, that have records or cgroups of this run directory."""
-    ports = {port for port, _ in _stores(run_dir, None) if has_records(run_dir, port)}
-    found = groups(run_dir, where.hierarchy, root=root, proc=proc)
-    return ports | {int(os.path.basename(group).removeprefix("nm-")) for group in found}
+    ports = {port for port in _node_ports(run_dir) if has_records(run_dir, port)}
+    return ports | {_port(group) for group in groups(run_dir, where.hierarchy)}
 
 
 def has_records(run_dir: RunDir, port: int) -> bool:
@@ -102,25 +95,22 @@ def _records_directory(run_dir: RunDir, port: int) -> str:
     return os.path.join(run_dir.nm_state_dir(port), "containers")
 
 
-def _node_ports(run_dir: RunDir) -> list[int]:
-    """The ports of all nodes that have a state directory."""
+def _port(path: str) -> int:
+    return int(os.path.basename(path).removeprefix("nm-"))
+
+
+def _node_ports(run_dir: RunDir, among: frozenset[int] | None = None) -> list[int]:
+    """The ports of the nodes, or of those of them that are ``among`` these, that have a state directory."""
     try:
         names = os.listdir(run_dir.state_dir)
     except OSError:
         return []
-    return sorted(int(match[1]) for match in map(_NODE.fullmatch, names) if match)
+    return sorted(
+        _port(name) for name in names if _NODE.fullmatch(name) and (among is None or _port(name) in among)
+    )
 
 
-def _stores(run_dir: RunDir, ports: frozenset[int] | None) -> Iterator[tuple[int, StateStore]]:
-    for port in _node_ports(run_dir):
-        directory = _records_directory(run_dir, port)
-        if (ports is None or port in ports) and os.path.isdir(directory):
-            yield port, StateStore(directory)
-
-
-def groups(
-    run_dir: RunDir, hierarchy: str, *, root: str = CGROUP_ROOT, proc: str = "/proc"
-) -> tuple[str, ...]:
+def groups(run_dir: RunDir, hierarchy: str) -> tuple[str, ...]:
     """The cgroups of this run directory's nodes: ``<base>/<hierarchy>/<key>/nm-<port>`` in every mounted
     hierarchy.
 
@@ -128,7 +118,7 @@ def groups(
     what nodes wrote down of theirs.
     """
     found: dict[str, None] = {}
-    for base in _bases(run_dir, root, proc):
+    for base in _bases(run_dir):
         parent = os.path.join(base, hierarchy.strip("/"), run_dir.key)
         with contextlib.suppress(OSError):
             found.update(
@@ -139,10 +129,10 @@ def groups(
     return tuple(found)
 
 
-def _bases(run_dir: RunDir, root: str, proc: str) -> Iterator[str]:
+def _bases(run_dir: RunDir) -> Iterator[str]:
     """Directories below which nodes may have made their groups, each within a mounted hierarchy."""
     try:
-        mounts, own = read_mounts(proc, root), read_own_paths(proc)
+        mounts, own = read_mounts("/proc", CGROUP_ROOT), read_own_paths("/proc")
     except OSError:
         return
     noted = set(_noted_bases(run_dir))
@@ -168,14 +158,7 @@ def _noted_bases(run_dir: RunDir) -> Iterator[str]:
             yield from (os.path.normpath(str(path)) for path in noted.values())
 
 
-def clear(
-    run_dir: RunDir,
-    where: Places,
-    *,
-    ports: frozenset[int] | None = None,
-    root: str = CGROUP_ROOT,
-    proc: str = "/proc",
-) -> Cleared:
+def clear(run_dir: RunDir, where: Places, *, ports: frozenset[int] | None = None) -> Cleared:
     """End the containers that dead nodes left, and remove their cgroups, records and private directories.
 
     ``ports`` names the nodes, None means all of them: the caller has made sure, under the run directory's lock, that
@@ -183,20 +166,15 @@ def clear(
     """
     ended: list[str] = []
     problems: list[str] = []
-    removed = [
-        group
-        for group in groups(run_dir, where.hierarchy, root=root, proc=proc)
-        if ports is None or int(os.path.basename(group).removeprefix("nm-")) in ports
-    ]
-    for leftover in records(run_dir, ports):
-        if _end(leftover.record, removed, problems):
-            ended.append(leftover.record.spec.container_id)
+    removed = [group for group in groups(run_dir, where.hierarchy) if ports is None or _port(group) in ports]
+    for record in records(run_dir, ports):
+        if _end(record, removed, problems):
+            ended.append(record.spec.container_id)
     for group in removed:
         _remove_group(group, removed, where.hierarchy, problems)
-    for port in _node_ports(run_dir):
-        if ports is None or port in ports:
-            _remove_directory(run_dir.nm_state_dir(port), problems)
-            _remove_directory(os.path.join(where.local_dirs, f"{run_dir.key}-nm-{port}"), problems)
+    for port in _node_ports(run_dir, ports):
+        _remove_directory(run_dir.nm_state_dir(port), problems)
+        _remove_directory(os.path.join(where.local_dirs, f"{run_dir.key}-nm-{port}"), problems)
     with contextlib.suppress(OSError):  # others may use it
         os.rmdir(where.local_dirs)
     return Cleared(tuple(ended), tuple(removed), tuple(problems))

@@ -15,8 +15,7 @@ from ..records.client_protocol import ShutdownClusterRequest
 from ..rpc.blocking import Connection
 from . import cleanup
 from .processes import ProcessId, end_processes, wait_for_end
-from .rundir import Daemon, RunDir
-from .state import forget_cluster, running_configuration
+from .rundir import Daemon, RunDir, forget_cluster, running_configuration
 
 STOP_SECONDS = 30.0
 CALL_SECONDS = 5.0
@@ -94,7 +93,7 @@ def _ask_to_end(run_dir: RunDir, keep_containers: bool) -> bool:
     """Ask the RM to shut the cluster down; whether it does."""
     try:
         with Connection(run_dir.rm_socket) as connection:
-            connection.call("shutdownCluster", ShutdownClusterRequest(keep_containers), timeout=CALL_SECONDS)
+            connection.call(ShutdownClusterRequest(keep_containers), timeout=CALL_SECONDS)
     except ShuttingDownError:
         return True
     except YoppError:

@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 from .. import __file__ as PACKAGE_FILE
 from ..errors import YoppError
 from .processes import ProcessId, end_processes
-from .rundir import RunDir
-from .state import STAY, PlannedNode
+from .rundir import STAY, PlannedNode, RunDir
 
 READY = b"1"
 LOG_TAIL_BYTES = 4096

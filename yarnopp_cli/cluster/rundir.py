@@ -10,17 +10,24 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import re
 import stat
 import time
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from executor.light import dataclass
 
 from ..errors import EXIT_NOT_PERMITTED, YoppError, reason_of
 from .processes import ProcessId, wait_for_end
 
+if TYPE_CHECKING:
+    from ..settings.loading import Configuration
+
+STAY = "stay"
+ON_DEMAND = "on-demand"
 FIRST_PORT = 45454
 LAST_PORT = 65535
 SUN_PATH_BYTES = 107
@@ -61,17 +68,15 @@ class RunDir:
         """
         named = explicit or environ.get("YOPP_RUN_DIR", "")
         default = _default(uid, home)
-        if named:
-            made = cls.of(named, uid=uid)
-            # Spelling out the default names the same cluster, so it must mean the same state.
-            return made if default is None or made.path != default.path else default
-        if default is None:
+        made = cls.of(named, uid=uid) if named else default
+        if made is None:
             raise YoppError(
                 "no run directory",
                 because="there is no home directory for it",
                 hint="name one with --run-dir or YOPP_RUN_DIR",
             )
-        return default
+        # Spelling out the default names the same cluster, so it must mean the same state.
+        return default if default is not None and made.path == default.path else made
 
     @classmethod
     def of(cls, path: str, *, state_dir: str | None = None, uid: int | None = None) -> RunDir:
@@ -105,10 +110,6 @@ class RunDir:
     def proxy_socket(self, port: int) -> str:
         """Where an NM's AMRMProxy listens."""
         return os.path.join(self.socket_dir, f"am-{port}.sock")
-
-    def socket(self, name: str) -> str:
-        """Where the daemon called ``rm`` or ``nm-<port>`` listens."""
-        return os.path.join(self.socket_dir, f"{name}.sock")
 
     def pid_file(self, name: str) -> str:
         """The pid file of ``rm`` or ``nm-<port>``, which the running daemon holds locked."""
@@ -322,33 +323,24 @@ def _check_private(path: str, what: str, *, guest: bool = False) -> None:
     closed to others.
     """
     facts = os.lstat(path)
+    mode, me = stat.S_IMODE(facts.st_mode), os.geteuid()
+    exit_code: int | None = EXIT_NOT_PERMITTED
     if stat.S_ISLNK(facts.st_mode):
-        raise YoppError(
-            f"{what} {path} is refused",
-            because="it is a symbolic link, which another user may redirect",
-            hint=f"name the directory itself: {os.path.realpath(path)}",
-            exit_code=EXIT_NOT_PERMITTED,
-        )
-    if not stat.S_ISDIR(facts.st_mode):
-        raise YoppError(f"{what} {path} is refused", because="it is not a directory", hint="name another one")
-    if facts.st_uid != os.geteuid() and not (guest and os.geteuid() == 0):
-        raise YoppError(
-            f"{what} {path} is refused",
-            because=f"it belongs to user {facts.st_uid}, and you are {os.geteuid()}",
-            hint="name a directory of your own with --run-dir or YOPP_RUN_DIR",
-            exit_code=EXIT_NOT_PERMITTED,
-        )
-    if not stat.S_IMODE(facts.st_mode) & 0o077:
+        because = "it is a symbolic link, which another user may redirect"
+        hint = f"name the directory itself: {os.path.realpath(path)}"
+    elif not stat.S_ISDIR(facts.st_mode):
+        because, hint, exit_code = "it is not a directory", "name another one", None
+    elif facts.st_uid != me and not (guest and me == 0):
+        because = f"it belongs to user {facts.st_uid}, and you are {me}"
+        hint = "name a directory of your own with --run-dir or YOPP_RUN_DIR"
+    elif not mode & 0o077:
         return
-    if not os.listdir(path):
+    elif not os.listdir(path):
         os.chmod(path, 0o700)  # ours, and nothing in it yet: `mkdir d; yopp --run-dir d up` need not fail
         return
-    raise YoppError(
-        f"{what} {path} is refused",
-        because=f"its mode {stat.S_IMODE(facts.st_mode):04o} lets others in",
-        hint=f"chmod 700 {path}, or name another directory",
-        exit_code=EXIT_NOT_PERMITTED,
-    )
+    else:
+        because, hint = f"its mode {mode:04o} lets others in", f"chmod 700 {path}, or name another directory"
+    raise YoppError(f"{what} {path} is refused", because=because, hint=hint, exit_code=exit_code)
 
 
 def _unusable(path: str, what: str, error: OSError) -> YoppError:
@@ -373,16 +365,12 @@ def _holder(path: str) -> ProcessId | None:
         return None
     try:
         text = os.read(descriptor, 64).split()
-        if not text or not text[0].isdigit():
-            return None
-        process = ProcessId.of(int(text[0]))
-        if process is None:
-            return None
-        try:
+        process = ProcessId.of(int(text[0])) if text and text[0].isdigit() else None
+        if process is not None:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return process
         return None
+    except BlockingIOError:
+        return process
     finally:
         os.close(descriptor)
 
@@ -392,6 +380,7 @@ def _acquire(descriptor: int, path: str, timeout: float) -> None:
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
         except BlockingIOError:
             if time.monotonic() >= deadline:
                 holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
@@ -400,9 +389,76 @@ def _acquire(descriptor: int, path: str, timeout: float) -> None:
                     because=f"process {holder} has held {path} for over {timeout:g} s",
                     hint=f"look at it with `ps {holder}`, or wait for it",
                 ) from None
-            time.sleep(_LOCK_POLL_SECONDS)  # flock(2) has no timeout
-        else:
-            break
+        time.sleep(_LOCK_POLL_SECONDS)  # flock(2) has no timeout
     with contextlib.suppress(OSError):  # a full disk: the pid is only for the message above
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+
+
+# -- what a run directory keeps of its cluster: the nodes that it shall have, and its configuration -----------------
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedNode:
+    """A node that the cluster shall have: its port (a name only), MB of memory and vcores."""
+
+    port: int
+    memory: int
+    vcores: int
+
+    @property
+    def name(self) -> str:
+        """The daemon's name in the run directory."""
+        return f"nm-{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The nodes of a cluster, and whether it stays, as kept in ``nodes.json``."""
+
+    nodes: tuple[PlannedNode, ...] = ()
+    lifetime: str = STAY
+
+
+def read_plan(run_dir: RunDir) -> Plan | None:
+    """The plan in ``nodes.json``; None where there is none that can be read."""
+    from ..rpc.plain import decode
+
+    text = run_dir.read("nodes.json")
+    if text is None:
+        return None
+    try:
+        return decode(Plan, json.loads(text))
+    except (ValueError, YoppError):
+        return None
+
+
+def write_plan(run_dir: RunDir, plan: Plan) -> None:
+    """Keep the plan for the next command that starts what is missing."""
+    from ..rpc.plain import encode
+
+    run_dir.write("nodes.json", json.dumps(encode(plan)) + "\n")
+
+
+def running_configuration(run_dir: RunDir) -> Configuration | None:
+    """The configuration that the cluster runs with; None where there is none that can be read."""
+    from ..settings.loading import Configuration
+
+    text = run_dir.read("site.json")
+    if text is None:
+        return None
+    try:
+        return Configuration.from_json(text)
+    except YoppError:
+        return None
+
+
+def forget_cluster(run_dir: RunDir, *, keep_plan: bool = False) -> None:
+    """Remove the files that describe a cluster that has ended. Logs stay."""
+    for path in (run_dir.site_file, *(() if keep_plan else (run_dir.nodes_file,))):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+    if run_dir.socket_dir != run_dir.path:
+        for directory in (run_dir.socket_dir, os.path.dirname(run_dir.socket_dir)):
+            with contextlib.suppress(OSError):  # another cluster's sockets, or none were made
+                os.rmdir(directory)

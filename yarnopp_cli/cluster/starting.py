@@ -10,24 +10,28 @@ import contextlib
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
 from executor.records import Resource
 from executor.settings import ExecutorSettings, properties_of
 
 from ..errors import ConnectionFailedError, NodeNotFoundError, ShuttingDownError, UsageError, YoppError
-from ..records.client_protocol import GetClusterInfoRequest, SetLifetimeRequest, WaitForNodesRequest
+from ..records.client_protocol import SetLifetimeRequest, WaitForNodesRequest
 from ..rpc.blocking import Connection
 from .capacity import Wish, plan_capacity
 from .inspection import ClusterHandle, join, look, weaker_limits
 from .launching import Order, command_line, daemon_environment, nodemanager, resourcemanager, start_daemons
 from .processes import wait_for_end
-from .rundir import FIRST_PORT, LAST_PORT, Daemon, RunDir
-from .state import (
+from .rundir import (
+    FIRST_PORT,
+    LAST_PORT,
     ON_DEMAND,
     STAY,
+    Daemon,
     Plan,
     PlannedNode,
+    RunDir,
     forget_cluster,
     read_plan,
     running_configuration,
@@ -73,32 +77,28 @@ def ensure_cluster(
         return _Start(configuration, run_dir, lifetime, wish, deadline).run()
 
 
+@dataclass
 class _Start:
     """One run of ``ensure_cluster`` under the lock."""
 
-    def __init__(
-        self, configuration: Configuration, run_dir: RunDir, lifetime: str, wish: Wish, deadline: float
-    ) -> None:
-        self.configuration = configuration
-        self.run_dir = run_dir
-        self.lifetime = lifetime
-        self.wish = wish
-        self.deadline = deadline
-        self.warnings: list[str] = []
+    configuration: Configuration
+    run_dir: RunDir
+    lifetime: str
+    wish: Wish
+    deadline: float
+    warnings: list[str] = field(default_factory=list)
 
     def run(self) -> ClusterHandle:
         """Find out what runs, decide what is missing, start it, and look at the result."""
         rm_runs = self._rm_runs()
-        nms = [daemon for daemon in self.run_dir.daemons() if daemon.port]
-        if not rm_runs and nms:
-            # Those of a cluster that ended in order end now; those whose RM was killed stay.
-            wait_for_end([daemon.process for daemon in nms], ORDERLY_SECONDS)
-            nms = [daemon for daemon in self.run_dir.daemons() if daemon.port]
-        alive = rm_runs or bool(nms)
+        if not rm_runs:
+            # NMs of a cluster that ended in order end now; those whose RM was killed stay.
+            self.run_dir.wait_until_gone(ORDERLY_SECONDS)
+        present = {daemon.port for daemon in self.run_dir.daemons() if daemon.port}
+        alive = rm_runs or bool(present)
         plan = self._plan(alive)
         if alive and self.lifetime == STAY:
             self._refuse_differences(plan)
-        present = {daemon.port for daemon in nms}
         missing = [node for node in plan.nodes if node.port not in present]
         self.run_dir.remove_stale_files()
         self._clear_forgotten_nodes(plan, present)
@@ -108,17 +108,17 @@ class _Start:
     def _left(self) -> float:
         return max(0.1, self.deadline - time.monotonic())
 
+    def _set_lifetime(self, lifetime: str) -> None:
+        with Connection(self.run_dir.rm_socket) as connection:
+            connection.call(SetLifetimeRequest(lifetime), timeout=CALL_SECONDS)
+
     def _rm_runs(self) -> bool:
         """Whether an RM serves, once one that is shutting down has ended. YoppError for one that does not answer."""
         daemon = self.run_dir.daemon("rm")
         while daemon is not None:
             try:
-                with Connection(self.run_dir.rm_socket) as connection:
-                    info = connection.call(
-                        "getClusterInfo", GetClusterInfoRequest(), timeout=CALL_SECONDS
-                    ).info
-                    # One that is shutting down refuses this; for any other it changes nothing.
-                    connection.call("setLifetime", SetLifetimeRequest(info.lifetime), timeout=CALL_SECONDS)
+                # One that is shutting down refuses this; for any other it changes nothing.
+                self._set_lifetime(look(self.run_dir, timeout=CALL_SECONDS).info.lifetime)
                 return True
             except ShuttingDownError:
                 ended = not wait_for_end([daemon.process], min(ENDING_SECONDS, self._left()))
@@ -140,7 +140,11 @@ class _Start:
         if kept is not None and kept.nodes:
             if alive:
                 return kept
-            if self.lifetime == STAY and self.wish == Wish() and self._outlived(kept):
+            from . import cleanup
+
+            # Containers that outlived their nodes are found by them only if these come back as they were.
+            outlived = any(cleanup.has_records(self.run_dir, node.port) for node in kept.nodes)
+            if self.lifetime == STAY and self.wish == Wish() and outlived:
                 return Plan(kept.nodes, STAY)
         shared = plan_capacity(self.configuration, self.wish)
         self.warnings += shared.warnings
@@ -149,12 +153,6 @@ class _Start:
             for port, one in zip(_free_ports(()), shared.nodes, strict=False)
         )
         return Plan(nodes, kept.lifetime if kept is not None and alive else self.lifetime)
-
-    def _outlived(self, plan: Plan) -> bool:
-        """Whether containers may have outlived their nodes, which find them only if they come back as they were."""
-        from .cleanup import has_records
-
-        return any(has_records(self.run_dir, node.port) for node in plan.nodes)
 
     def _refuse_differences(self, plan: Plan) -> None:
         running = running_configuration(self.run_dir)
@@ -176,16 +174,14 @@ class _Start:
         ports = cleanup.known_ports(self.run_dir, where)
         orphaned = frozenset(ports - present - {node.port for node in plan.nodes})
         if orphaned:
-            cleared = cleanup.clear(self.run_dir, where, ports=orphaned)
-            self.warnings += cleared.problems
+            self.warnings += cleanup.clear(self.run_dir, where, ports=orphaned).problems
 
     def _start(
         self, plan: Plan, alive: bool, rm_runs: bool, missing: Sequence[PlannedNode]
     ) -> tuple[str, ...]:
         """Start what is missing. If that fails and nothing ran before, the cluster's files are removed, too."""
         if rm_runs and self.lifetime == STAY:
-            with Connection(self.run_dir.rm_socket) as connection:
-                connection.call("setLifetime", SetLifetimeRequest(STAY), timeout=CALL_SECONDS)
+            self._set_lifetime(STAY)
         lifetime = STAY if STAY in (self.lifetime, plan.lifetime) and alive else self.lifetime
         with contextlib.ExitStack() as undo:
             if not alive:
@@ -204,7 +200,7 @@ class _Start:
         wanted = len(plan.nodes)
         with Connection(self.run_dir.rm_socket) as connection:
             request = WaitForNodesRequest(wanted, int(self._left() * 1000))
-            connection.call("waitForNodes", request, timeout=self._left() + CALL_SECONDS)
+            connection.call(request, timeout=self._left() + CALL_SECONDS)
         seen = look(self.run_dir, timeout=CALL_SECONDS)
         self.warnings += seen.info.warnings
         if seen.info.nodes_running < wanted:
@@ -242,10 +238,8 @@ def setting_differences(running: Configuration, wanted: Configuration) -> list[s
 
     A property that ``wanted`` does not set is no difference: ``yopp up`` without settings joins any cluster.
     """
-    from ..settings.nodemanager import NodeManagerSettings
-    from ..settings.resourcemanager import ResourceManagerSettings
+    from ..settings.declarations import NodeManagerSettings, ResourceManagerSettings, WebSettings
     from ..settings.values import to_text
-    from ..settings.web import WebSettings
 
     found = []
     for kind in (ResourceManagerSettings, NodeManagerSettings, ExecutorSettings, WebSettings):
@@ -294,18 +288,16 @@ def start_nms(
     has registered.
     """
     run_dir.prepare()
-    with run_dir.lock(timeout):
-        if run_dir.daemon("rm") is None:
-            raise ConnectionFailedError(
-                "the ResourceManager is not running",
-                because=f"no process holds {run_dir.pid_file('rm')}",
-                hint="`yopp rm start`, or `yopp up`",
-            )
-        plan = _cleaned(configuration, run_dir)
-        chosen = _choose(configuration, run_dir, plan, port, wish)
-        start_daemons(
-            run_dir, [nodemanager(run_dir, node, plan.lifetime) for node in chosen], timeout=timeout
+    if run_dir.daemon("rm") is None:
+        raise ConnectionFailedError(
+            "the ResourceManager is not running",
+            because=f"no process holds {run_dir.pid_file('rm')}",
+            hint="`yopp rm start`, or `yopp up`",
         )
+    with _prepared(configuration, run_dir, timeout) as plan:
+        chosen = _choose(configuration, run_dir, plan, port, wish)
+        orders = [nodemanager(run_dir, node, plan.lifetime) for node in chosen]
+        start_daemons(run_dir, orders, timeout=timeout)
         _add_to_plan(run_dir, plan, chosen)
         return chosen
 
@@ -331,51 +323,43 @@ def run_nm(
 
 @contextlib.contextmanager
 def _prepared(configuration: Configuration, run_dir: RunDir, timeout: float) -> Iterator[Plan]:
-    """The run directory made and locked, and what ``_cleaned`` answers."""
+    """Hold the run directory, cleared of dead daemons' files, with what a cluster has not written yet written down; its
+    plan."""
     run_dir.prepare()
     with run_dir.lock(timeout):
-        yield _cleaned(configuration, run_dir)
-
-
-def _cleaned(configuration: Configuration, run_dir: RunDir) -> Plan:
-    """Remove files of dead daemons, write down what a cluster has not written yet, and read its plan."""
-    run_dir.remove_stale_files()
-    if not run_dir.daemons() or run_dir.read("site.json") is None:
-        run_dir.write("site.json", configuration.to_json())
-    plan = read_plan(run_dir)
-    if plan is None:
-        plan = Plan()
-        write_plan(run_dir, plan)
-    return plan
+        run_dir.remove_stale_files()
+        if not run_dir.daemons() or run_dir.read("site.json") is None:
+            run_dir.write("site.json", configuration.to_json())
+        if (plan := read_plan(run_dir)) is None:
+            write_plan(run_dir, plan := Plan())
+        yield plan
 
 
 def _choose(
     configuration: Configuration, run_dir: RunDir, plan: Plan, port: int | None, wish: Wish
 ) -> tuple[PlannedNode, ...]:
     """The nodes to start: those of the plan that do not run; else a new one, if one is wanted."""
+    if port is not None and run_dir.daemon(f"nm-{port}") is not None:
+        return ()
     sized = wish != Wish()
-    if port is not None:
-        kept = next((node for node in plan.nodes if node.port == port), None)
-        if run_dir.daemon(f"nm-{port}") is not None:
-            return ()
-        if kept is not None and sized and (kept.memory, kept.vcores) != (wish.memory_mb, wish.vcores):
-            raise YoppError(
-                f"the node of port {port} has another size",
-                because=f"it was started with {kept.memory} MB and {kept.vcores} vcores",
-                hint="leave --memory and --vcores out, or start a new node without naming a port",
-            )
-        return (kept,) if kept is not None else (_new_node(configuration, plan, port, wish),)
-    missing = tuple(node for node in plan.nodes if run_dir.daemon(node.name) is None)
-    if plan.nodes and not sized:
-        return missing
-    return (_new_node(configuration, plan, None, wish),)
-
-
-def _new_node(configuration: Configuration, plan: Plan, port: int | None, wish: Wish) -> PlannedNode:
+    kept = tuple(node for node in plan.nodes if port in (None, node.port))
+    if (
+        port is not None
+        and kept
+        and sized
+        and (kept[0].memory, kept[0].vcores) != (wish.memory_mb, wish.vcores)
+    ):
+        raise YoppError(
+            f"the node of port {port} has another size",
+            because=f"it was started with {kept[0].memory} MB and {kept[0].vcores} vcores",
+            hint="leave --memory and --vcores out, or start a new node without naming a port",
+        )
+    if kept and (port is not None or not sized):
+        return tuple(node for node in kept if run_dir.daemon(node.name) is None)
     taken = sum((Resource(node.memory, node.vcores) for node in plan.nodes), Resource())
     size = plan_capacity(configuration, wish, taken=taken).nodes[0]
-    chosen = port if port is not None else next(iter(_free_ports(node.port for node in plan.nodes)))
-    return PlannedNode(chosen, size.memory, size.vcores)
+    new = port if port is not None else next(_free_ports(node.port for node in plan.nodes))
+    return (PlannedNode(new, size.memory, size.vcores),)
 
 
 def _add_to_plan(run_dir: RunDir, plan: Plan, nodes: Sequence[PlannedNode]) -> None:
@@ -389,19 +373,20 @@ def _free_ports(used: Iterable[int]) -> Iterator[int]:
     return (port for port in range(FIRST_PORT, LAST_PORT + 1) if port not in taken)
 
 
-def running_nm(run_dir: RunDir, port: int | None) -> Daemon | None:
-    """The running NM of that port; without a port, the only one. UsageError where several could be meant."""
-    if port is not None:
-        return run_dir.daemon(f"nm-{port}")
-    running = [daemon for daemon in run_dir.daemons() if daemon.port]
+def running_nm(run_dir: RunDir, port: int | None) -> str:
+    """The name of the running NM of that port; without a port, of the only one; "" for none. UsageError where several
+    could be meant."""
+    running = [daemon for daemon in run_dir.daemons() if daemon.port and port in (None, daemon.port)]
     if len(running) > 1:
         names = " or ".join(str(daemon.port) for daemon in running)
         raise UsageError("which node?", because=f"{len(running)} are running", hint=f"name its port: {names}")
-    return running[0] if running else None
+    return running[0].name if running else ""
 
 
-def port_of(text: str) -> int:
-    """The port in ``45454``, ``nm-45454`` or ``host:45454``. Raises NodeNotFoundError for anything else."""
+def port_of(text: str | None) -> int | None:
+    """The port in ``45454``, ``nm-45454`` or ``host:45454``, None for None. Raises NodeNotFoundError for others."""
+    if text is None:
+        return None
     digits = text.rpartition(":")[2].removeprefix("nm-")
     if not digits.isascii() or not digits.isdigit() or not 0 < int(digits) < 65536:
         raise NodeNotFoundError(

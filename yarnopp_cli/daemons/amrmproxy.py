@@ -35,8 +35,7 @@ from ..rpc.codec import Codec
 from ..rpc.methods import PROXY_METHODS, RM_METHODS
 from ..rpc.plain import MessageError, decode, encode
 from ..rpc.server import RpcServer
-from ..settings.nodemanager import NodeManagerSettings
-from ..settings.resourcemanager import ResourceManagerSettings
+from ..settings.declarations import NodeManagerSettings, ResourceManagerSettings
 from .interceptors import load_chain
 from .upstream import Upstream
 
@@ -126,7 +125,6 @@ class AMRMProxyShell:
             case CallUpstream(attempt_id, sequence):
                 if (upstream := self._upstream.get(attempt_id)) is not None:
                     upstream.call(
-                        command.method,
                         command.request,
                         lambda response: self._post(UpstreamAnswered(attempt_id, sequence, response)),
                         lambda error: self._post(UpstreamRefused(attempt_id, sequence, error)),

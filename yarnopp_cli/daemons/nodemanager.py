@@ -43,10 +43,10 @@ from ..nodemanager.proxy.events import CallUpstream, CloseUpstream, ConnectUpstr
 from ..nodemanager.reports import DEFAULT_RACK, NodeFacts
 from ..records import container_protocol
 from ..records.ids import NodeId
+from ..rpc.methods import NM_METHODS
 from ..rpc.server import RpcServer
+from ..settings.declarations import HardwareSettings, NodeManagerSettings, ResourceManagerSettings, of_node
 from ..settings.loading import Configuration
-from ..settings.nodemanager import HardwareSettings, NodeManagerSettings, of_node
-from ..settings.resourcemanager import ResourceManagerSettings
 from ..views.containers import NodeFacts as ContainerLimitFacts
 from ..web.calls import LocalCalls
 from .amrmproxy import AMRMProxyShell
@@ -120,11 +120,11 @@ class NodeManagerDaemon:
             on_crash=process.crashed,
             validate=validate,
         )
-        self._calls = LocalCalls(container_protocol.METHODS, self._driver.post)
+        self._calls = LocalCalls(self._driver.post)
         self._executor = self._make_executor(
             process.run_dir, node_id, listener.port if listener is not None else 0
         )
-        self._server = RpcServer(container_protocol.METHODS, self._driver.post)
+        self._server = RpcServer(NM_METHODS, self._driver.post)
         self._connection = ResourceManagerConnection(process.run_dir.rm_socket, self._driver.post)
 
     def _find_cgroups(self, run_dir: RunDir, port: int) -> CgroupDriver:

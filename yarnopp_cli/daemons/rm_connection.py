@@ -21,7 +21,6 @@ from ..nodemanager.events import (
     SendHeartbeat,
     UnregisterNode,
 )
-from ..records import tracker_protocol
 from ..rpc.codec import Codec
 from .upstream import Upstream
 
@@ -36,7 +35,7 @@ class ResourceManagerConnection:
 
     def __init__(self, path: str, post: Callable[[NodeEvent], None]) -> None:
         self._post = post
-        self._upstream = Upstream(path, Codec(tracker_protocol.METHODS), self._connected, self._lost)
+        self._upstream = Upstream(path, Codec({}), self._connected, self._lost)
         self._told_why = ""
 
     def perform(self, wish: Wish) -> None:
@@ -45,18 +44,16 @@ class ResourceManagerConnection:
             case ConnectToResourceManager():
                 self._upstream.connect()
             case RegisterNode():
-                self._call("registerNodeManager", wish.request, NodeRegistered, NodeRegistrationRefused)
+                self._call(wish.request, NodeRegistered, NodeRegistrationRefused)
             case SendHeartbeat():
                 sequence = wish.sequence
                 self._call(
-                    "nodeHeartbeat",
                     wish.request,
                     lambda response: HeartbeatAnswered(sequence, response),
                     lambda error: HeartbeatRefused(sequence, error),
                 )
             case UnregisterNode():
                 self._call(
-                    "unRegisterNodeManager",
                     wish.request,
                     lambda response: NodeUnregistered(),
                     lambda error: NodeUnregistered(),
@@ -68,13 +65,11 @@ class ResourceManagerConnection:
 
     def _call(
         self,
-        method: str,
         request: Any,
         succeeded: Callable[[Any], NodeEvent],
         refused: Callable[[YoppError], NodeEvent],
     ) -> None:
         self._upstream.call(
-            method,
             request,
             lambda response: self._post(succeeded(response)),
             lambda error: self._post(refused(error)),

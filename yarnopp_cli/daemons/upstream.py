@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import ConnectionFailedError, YoppError
+from ..records.methods import Request, ResponseT
 from ..rpc.client import RpcClient
 from ..rpc.codec import Codec
 
@@ -41,12 +42,11 @@ class Upstream:
 
     def call(
         self,
-        method: str,
-        request: Any,
-        succeeded: Callable[[Any], None],
+        request: Request[ResponseT],
+        succeeded: Callable[[ResponseT], None],
         refused: Callable[[YoppError], None],
     ) -> None:
-        """Call ``method``. Nothing comes back where the connection is lost: ``lost`` says so for all calls together."""
+        """Make a call. Nothing comes back where the connection is lost: ``lost`` says so for all calls together."""
         client = self._client
         if client is None:
             return  # lost was, or is about to be, called
@@ -57,10 +57,10 @@ class Upstream:
             if error is None:
                 succeeded(response)
             else:
-                LOG.warning("the ResourceManager refused %s: %s", method, error)
+                LOG.warning("the ResourceManager refused %s: %s", request.METHOD, error)
                 refused(error)
 
-        client.call(method, request, answered)
+        client.call(request, answered)
 
     def close(self) -> None:
         """Close the connection when all has been sent; nothing is called any more."""

@@ -27,14 +27,14 @@ from ..rpc.blocking import Connection
 _LONGEST_WAIT = 60.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-_METHODS: dict[type, tuple[str, Callable[..., m.Event]]] = {
-    m.Register: ("registerApplicationMaster", m.Registered),
-    m.Allocate: ("allocate", m.Allocated),
-    m.Finish: ("finishApplicationMaster", m.Unregistered),
-    m.Kill: ("forceKillApplication", m.Killed),
-    m.StartContainers: ("startContainers", m.ContainersStarted),
-    m.StopContainers: ("stopContainers", m.ContainersStopped),
-    m.UpdateContainers: ("updateContainers", m.ContainersUpdated),
+_ANSWERS: dict[type, Callable[..., m.Event]] = {
+    m.Register: m.Registered,
+    m.Allocate: m.Allocated,
+    m.Finish: m.Unregistered,
+    m.Kill: m.Killed,
+    m.StartContainers: m.ContainersStarted,
+    m.StopContainers: m.ContainersStopped,
+    m.UpdateContainers: m.ContainersUpdated,
 }
 
 
@@ -236,11 +236,10 @@ class MasterLoop:
                 self._call(command)
 
     def _call(self, command: m.Call) -> None:
-        method, _ = _METHODS[type(command)]
         connection: Connection | None = None
         try:
             connection = self._connection_for(command)
-            self._calls[connection, connection.send(method, command.request)] = command
+            self._calls[connection, connection.send(command.request)] = command
         except ConnectionFailedError as error:
             self._runner.post(m.CallFailed(command, error))
             if connection is not None:
@@ -267,7 +266,7 @@ def _event_of(command: m.Call, answer: Any) -> m.Event:
     """The event in which a call ends."""
     if isinstance(answer, YoppError):
         return m.CallFailed(command, answer)
-    _, event = _METHODS[type(command)]
+    event = _ANSWERS[type(command)]
     if isinstance(command, m.RMCommand):
         return event(answer)
     return event(command, answer)

@@ -35,7 +35,7 @@ from ..records.tracker_protocol import (
     RegisterNodeManagerResponse,
     UnRegisterNodeManagerRequest,
 )
-from ..settings.nodemanager import NodeManagerSettings
+from ..settings.declarations import NodeManagerSettings
 from .containers import NodeContainers
 from .events import (
     AnnounceReady,

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from ..errors import UsageError, YoppError
+from ..records.methods import Methods, Request
 from .wire import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -21,10 +22,11 @@ from .wire import (
     PARSE_ERROR,
     Answer,
     CallId,
-    Methods,
+    Calls,
     WireError,
     error_object,
     error_of,
+    response_of,
 )
 
 _MANY_DIGITS = re.compile(rb"\d{19}")
@@ -53,10 +55,10 @@ class Codec:
         self._answer = msgspec.json.Decoder(_Answer)
         self._encoder = msgspec.json.Encoder()
         self._requests: dict[str, msgspec.json.Decoder[Any]] = {}
-        self._responses: dict[str, msgspec.json.Decoder[Any]] = {}
+        self._responses: dict[type[Request[Any]], msgspec.json.Decoder[Any]] = {}
 
-    def decode_call(self, line: bytes | bytearray | memoryview) -> tuple[CallId, str, Any]:
-        """The id, the method and the request of one line. Raises WireError with JSON-RPC's code."""
+    def decode_call(self, line: bytes | bytearray | memoryview) -> tuple[CallId, Request[Any]]:
+        """The id and the request of one line. Raises WireError with JSON-RPC's code."""
         try:
             call = self._call.decode(line)
         except msgspec.ValidationError as error:
@@ -75,13 +77,13 @@ class Codec:
         except _ERRORS as error:
             message = str(error).replace("`$.", "`$.params.").replace("`$[", "`$.params[")
             raise WireError(INVALID_PARAMS, f"{call.method}: {message}", call.id) from None
-        return call.id, call.method, request
+        return call.id, request
 
-    def encode_call(self, call_id: int, method: str, request: Any) -> bytes:
-        """One line that calls ``method``."""
+    def encode_call(self, call_id: int, request: Request[Any]) -> bytes:
+        """One line that makes a call."""
         return b'{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}\n' % (
             call_id,
-            method.encode(),
+            request.METHOD.encode(),
             self._encode(request),
         )
 
@@ -105,8 +107,8 @@ class Codec:
         }
         return b'{"jsonrpc":"2.0","id":%s,"error":%s}\n' % (_encode_id(error.call_id), self._encode(body))
 
-    def decode_answer(self, line: bytes | bytearray | memoryview, method_of: dict[CallId, str]) -> Answer:
-        """One line from a server; ``method_of`` says which call was which.
+    def decode_answer(self, line: bytes | bytearray | memoryview, calls: Calls) -> Answer:
+        """One line from a server; ``calls`` are those that have no answer yet.
 
         Raises WireError if it is no answer.
         """
@@ -116,22 +118,22 @@ class Codec:
             raise WireError(PARSE_ERROR, f"not a JSON-RPC response: {error}") from None
         if answer.error is not None:
             return Answer(answer.id, None, error_of(answer.error))
-        method = method_of.get(answer.id)
-        if method is None:
+        request = calls.get(answer.id)
+        if request is None:
             raise WireError(INVALID_REQUEST, f"an answer to call {answer.id!r}, which was never made")
-        decoder = self._responses.get(method)
+        decoder = self._responses.get(request)
         if decoder is None:
-            decoder = self._responses[method] = msgspec.json.Decoder(self._methods[method][1])
+            decoder = self._responses[request] = msgspec.json.Decoder(response_of(request))
         try:
             return Answer(answer.id, decoder.decode(answer.result), None)
         except _ERRORS as error:
-            raise WireError(INVALID_PARAMS, f"the answer to {method}: {error}", answer.id) from None
+            raise WireError(INVALID_PARAMS, f"the answer to {request.METHOD}: {error}", answer.id) from None
 
     def _request_decoder(self, method: str, call_id: CallId) -> msgspec.json.Decoder[Any]:
-        types = self._methods.get(method)
-        if types is None:
+        kind = self._methods.get(method)
+        if kind is None:
             raise WireError(METHOD_NOT_FOUND, f"there is no method {method[:100]!r} here", call_id)
-        decoder = self._requests[method] = msgspec.json.Decoder(types[0])
+        decoder = self._requests[method] = msgspec.json.Decoder(kind)
         return decoder
 
     def _encode(self, value: Any) -> bytes:

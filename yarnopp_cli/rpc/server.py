@@ -21,9 +21,10 @@ from typing import Final
 
 from ..errors import RemoteError, YoppError, reason_of
 from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
+from ..records.methods import Methods
 from .codec import Codec
 from .tcp import TcpCaller, any_address, loopback_address
-from .wire import INVALID_REQUEST, MAX_LINE_BYTES, CallId, Lines, Methods, WireError
+from .wire import INVALID_REQUEST, MAX_LINE_BYTES, CallId, Lines, WireError
 
 _log = logging.getLogger(__name__)
 
@@ -170,7 +171,7 @@ class RpcServer:
 
     def _received(self, connection: _Connection, line: bytes) -> None:
         try:
-            call_id, method, request = self.codec.decode_call(line)
+            call_id, request = self.codec.decode_call(line)
         except WireError as error:
             connection.write(self.codec.encode_wire_error(error))
             return
@@ -183,7 +184,7 @@ class RpcServer:
         self._calls[number] = (connection, call_id)
         connection.unanswered.add(number)
         connection.called = True
-        self.post(CallReceived(number, connection.id, method, request, connection.uid, connection.user))
+        self.post(CallReceived(number, connection.id, request, connection.uid, connection.user))
 
 
 class _Connection(asyncio.Protocol):

@@ -15,7 +15,7 @@ from ..records.reports import (
     YarnApplicationState,
 )
 from ..records.requests import ResourceRequest
-from .cluster import resource_document, timeout_document
+from .cluster import entries_document, logs_link, resource_document, timeout_document, usage_document
 from .columns import ID, MEGABYTES, NUMBER, PERCENT, SPAN, STATE, TIME, Column, Noun, or_dash
 from .text import span, timestamp
 
@@ -47,17 +47,9 @@ def elapsed_ms(report: ApplicationReport, now_ms: int) -> int:
 
 def counts_text(report: ApplicationReport) -> str:
     """Its containers by state, in words, the empty ones left out."""
-    done = report.containers_done
-    counted = (
-        (report.containers_running, "running"),
-        (report.containers_queued, "queued"),
-        (report.containers_paused, "paused"),
-        (report.pending_containers, "pending"),
-        (done, "done"),
-        (report.containers_failed, "failed"),
-        (report.containers_preempted - report.containers_shed, "preempted"),
-        (report.containers_shed, "shed"),
-    )
+    told = {word: getattr(report, field) for field, word in COUNTS.items()}
+    told["preempted"] -= told["shed"]
+    counted = [(told[word], word) for word in ("running", *(word for word in told if word != "running"))]
     return ", ".join(f"{number} {word}" for number, word in counted if number) or "none"
 
 
@@ -132,33 +124,30 @@ def progress_text(app: ApplicationReport) -> str:
     return f"{100 * app.progress:.0f}%"
 
 
-def summary_document(summary: JobSummary) -> dict[str, Any]:
-    """What a master counted, in the spelling of our documents."""
-    return {
-        "total": summary.total,
-        "completed": summary.completed,
-        "failed": summary.failed,
-        "guaranteed": summary.guaranteed,
-        "opportunistic": summary.opportunistic,
-        "queued": summary.queued,
-        "preempted": summary.preempted,
-        "shed": summary.shed,
-        "promoted": summary.promoted,
-        "upgraded": summary.upgraded,
-        "awaited": summary.awaited,
-        "waited": summary.waited,
-        "waitMsTotal": summary.wait_ms_total,
-        "waitMsMax": summary.wait_ms_max,
-        "paused": summary.paused,
-        "pausedMsTotal": summary.paused_ms_total,
-        "pausedFor": summary.paused_for,
-    }
-
-
-def _seconds(memory: int, vcores: int) -> dict[str, Any]:
-    """YARN's map of resource-seconds by resource. (YARN writes the key ``entry`` twice, of which
-    readers of JSON take the last; here it is a list.)"""
-    return {"entry": [{"key": "memory-mb", "value": str(memory)}, {"key": "vcores", "value": str(vcores)}]}
+SUMMARY = {
+    field: field
+    for field in (
+        *("total", "completed", "failed", "guaranteed", "opportunistic", "queued", "preempted", "shed"),
+        *("promoted", "upgraded", "awaited", "waited", "paused"),
+    )
+} | {
+    "wait_ms_total": "waitMsTotal",
+    "wait_ms_max": "waitMsMax",
+    "paused_ms_total": "pausedMsTotal",
+    "paused_for": "pausedFor",
+}
+"""What a master counted: the field of ``JobSummary``, and its key below ``yopp.summary``."""
+COUNTS = {
+    "containers_queued": "queued",
+    "containers_running": "running",
+    "containers_paused": "paused",
+    "pending_containers": "pending",
+    "containers_done": "done",
+    "containers_failed": "failed",
+    "containers_preempted": "preempted",
+    "containers_shed": "shed",
+}
+"""An application's containers by state: the field of its report, and its key below ``yopp.containers``."""
 
 
 def _request(ask: ResourceRequest) -> dict[str, Any]:
@@ -183,19 +172,11 @@ def _resource_info(app: ApplicationReport) -> dict[str, Any] | None:
     """A ResourcesInfo of the one partition there is; as in YARN, null for an application that has ended."""
     if app.state in FINAL_STATES:
         return None
-    usage, nothing = app.usage, Resource()
-    pending = nothing
-    for ask in usage.requests:
-        each = ask.capability
-        pending = pending + Resource(each.memory * ask.num_containers, each.vcores * ask.num_containers)
-    partition = {
-        "partitionName": "",
-        "used": resource_document(usage.guaranteed),
-        "reserved": resource_document(nothing),
-        "pending": resource_document(pending),
-        "amUsed": resource_document(usage.master),
-    }
-    return {"resourceUsagesByPartition": [partition]}
+    pending = Resource(
+        sum(one.capability.memory * one.num_containers for one in app.usage.requests),
+        sum(one.capability.vcores * one.num_containers for one in app.usage.requests),
+    )
+    return usage_document(app.usage.guaranteed, app.usage.master, pending=resource_document(pending))
 
 
 def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
@@ -210,9 +191,9 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
         "finalStatus": app.final_status.value,
         "progress": round(100 * app.progress, 2),
         "trackingUI": _tracking(app),
-        "trackingUrl": app.tracking_url if _tracking(app) != _UNASSIGNED else "",
+        "trackingUrl": _tracking_url(app),
         "diagnostics": app.diagnostics,
-        "clusterId": _cluster_timestamp(app.application_id),
+        "clusterId": _number(app.application_id, 1),
         "applicationType": app.application_type,
         "applicationTags": ",".join(app.tags),
         "priority": app.priority,
@@ -220,7 +201,7 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
         "launchTime": app.started_at_ms,
         "finishedTime": app.finished_at_ms,
         "elapsedTime": elapsed_ms(app, now_ms),
-        "amContainerLogs": _master_logs(app),
+        "amContainerLogs": logs_link(usage.am_http_address, app.am_container_id, app.user),
         "amHostHttpAddress": usage.am_http_address,
         "amRPCAddress": "",
         "masterNodeId": app.am_node_id,
@@ -233,14 +214,14 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
         "vcoreSeconds": app.vcore_seconds,
         "queueUsagePercentage": round(usage.queue_percent, 2),
         "clusterUsagePercentage": round(usage.cluster_percent, 2),
-        "resourceSecondsMap": _seconds(app.memory_seconds, app.vcore_seconds),
+        "resourceSecondsMap": entries_document(app.memory_seconds, app.vcore_seconds),
         "preemptedResourceMB": usage.preempted.memory,
         "preemptedResourceVCores": usage.preempted.vcores,
         "numNonAMContainerPreempted": app.containers_preempted - usage.preempted_masters,
         "numAMContainerPreempted": usage.preempted_masters,
         "preemptedMemorySeconds": usage.preempted_memory_seconds,
         "preemptedVcoreSeconds": usage.preempted_vcore_seconds,
-        "preemptedResourceSecondsMap": _seconds(
+        "preemptedResourceSecondsMap": entries_document(
             usage.preempted_memory_seconds, usage.preempted_vcore_seconds
         ),
         "resourceRequests": [_request(one) for one in usage.requests],
@@ -251,16 +232,7 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
         "resourceInfo": _resource_info(app),
         "timeouts": {"timeout": [timeout_document(app, now_ms)]},
         "yopp": {
-            "containers": {
-                "queued": app.containers_queued,
-                "running": app.containers_running,
-                "paused": app.containers_paused,
-                "pending": app.pending_containers,
-                "done": app.containers_done,
-                "failed": app.containers_failed,
-                "preempted": app.containers_preempted,
-                "shed": app.containers_shed,
-            },
+            "containers": {key: getattr(app, field) for field, key in COUNTS.items()},
             "exit": exit_code(app),
             "opportunistic": {
                 "asked": app.opportunistic_allocated_total + app.opportunistic_pending,
@@ -268,7 +240,9 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
                 "promoted": app.promoted_total,
             },
             "guaranteed": {"allocated": app.guaranteed_allocated_total},
-            "summary": summary_document(app.summary) if app.summary is not None else None,
+            "summary": {key: getattr(app.summary, field) for field, key in SUMMARY.items()}
+            if app.summary is not None
+            else None,
             "command": app.command_line,
             "currentAttempt": app.current_attempt_id,
             "attempts": app.attempts,
@@ -276,13 +250,6 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
             "logDirectory": app.log_directory,
         },
     }
-
-
-def _master_logs(app: ApplicationReport) -> str:
-    """The page of its master's output; "" where the master is the client, or its node serves no pages."""
-    if not app.usage.am_http_address:
-        return ""
-    return f"http://{app.usage.am_http_address}/node/containerlogs/{app.am_container_id}/{app.user}"
 
 
 def _tracking(app: ApplicationReport) -> str:
@@ -293,9 +260,14 @@ def _tracking(app: ApplicationReport) -> str:
     return "ApplicationMaster" if running else _UNASSIGNED
 
 
-def _cluster_timestamp(application_id: str) -> int:
-    middle = application_id.split("_")[1:2]
-    return int(middle[0]) if middle and middle[0].isdigit() else 0
+def _tracking_url(app: ApplicationReport) -> str:
+    return app.tracking_url if _tracking(app) != _UNASSIGNED else ""
+
+
+def _number(identifier: str, place: int) -> int:
+    """A number out of an id, 0 where there is none."""
+    parts = identifier.split("_")
+    return int(parts[place]) if len(parts) > 1 and parts[place].isdigit() else 0
 
 
 def fields(app: ApplicationReport, now_ms: int) -> list[tuple[str, str]]:
@@ -314,7 +286,7 @@ def fields(app: ApplicationReport, now_ms: int) -> list[tuple[str, str]]:
         ("State", app.state.value),
         ("Final-State", app.final_status.value),
         ("Exit", or_dash(exit_code(app))),
-        ("Tracking-URL", (app.tracking_url if _tracking(app) != _UNASSIGNED else "") or "N/A"),
+        ("Tracking-URL", _tracking_url(app) or "N/A"),
         ("AM Host", app.am_node_id or ("runs in its client" if app.unmanaged else "N/A")),
         (
             "Aggregate Resource Allocation",
@@ -371,17 +343,15 @@ ATTEMPT_COLUMNS: tuple[Column[ApplicationAttemptReport], ...] = (
 
 def attempt_document(attempt: ApplicationAttemptReport) -> dict[str, Any]:
     """One AppAttemptInfo."""
-    number = attempt.attempt_id.rpartition("_")[2]
     address, container = attempt.am_http_address, attempt.am_container_id
-    logs = f"http://{address}/node/containerlogs/{container}/{attempt.user}" if address else ""
     return {
-        "id": int(number) if number.isdigit() else 0,
+        "id": _number(attempt.attempt_id, -1),
         "startTime": attempt.started_at_ms,
         "finishedTime": attempt.finished_at_ms,
         "containerId": container,
         "nodeHttpAddress": address,
         "nodeId": attempt.am_node_id,
-        "logsLink": logs,
+        "logsLink": logs_link(address, container, attempt.user),
         "blacklistedNodes": ", ".join(attempt.blacklist),
         "nodesBlacklistedBySystem": "",
         "appAttemptId": attempt.attempt_id,
@@ -391,7 +361,7 @@ def attempt_document(attempt: ApplicationAttemptReport) -> dict[str, Any]:
     }
 
 
-def attempt_fields(attempt: ApplicationAttemptReport) -> list[tuple[str, str]]:
+def _attempt_fields(attempt: ApplicationAttemptReport) -> list[tuple[str, str]]:
     """What ``attempt status`` prints."""
     return [
         ("ApplicationAttempt-Id", attempt.attempt_id),
@@ -413,7 +383,6 @@ APPLICATIONS: Noun[ApplicationReport] = Noun(
     states=("ALL", *(state.value for state in YarnApplicationState)),
     ours=frozenset({"Allocated", "Ran", "Command"}),
 )
-documents = APPLICATIONS.every
 
 ATTEMPTS: Noun[ApplicationAttemptReport] = Noun(
     "appAttempt",
@@ -421,10 +390,16 @@ ATTEMPTS: Noun[ApplicationAttemptReport] = Noun(
     identity=lambda attempt: attempt.attempt_id,
     columns=lambda now_ms: ATTEMPT_COLUMNS,
     document=lambda attempt, now_ms: attempt_document(attempt),
-    fields=lambda attempt, now_ms: attempt_fields(attempt),
+    fields=lambda attempt, now_ms: _attempt_fields(attempt),
     states=(
-        *("NEW", "SCHEDULED", "ALLOCATED", "LAUNCHED", "RUNNING", "FINISHING", "FINISHED", "FAILED"),
+        "NEW",
+        "SCHEDULED",
+        "ALLOCATED",
+        "LAUNCHED",
+        "RUNNING",
+        "FINISHING",
+        "FINISHED",
+        "FAILED",
         "KILLED",
     ),
 )
-attempt_documents = ATTEMPTS.every

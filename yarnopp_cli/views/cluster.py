@@ -22,11 +22,12 @@ from ..records.reports import (
 from . import queues as queue_view
 from .text import timestamp
 
+_YARN = "org.apache.hadoop.yarn."
 _CLASSES = {
-    "NotFoundException": "org.apache.hadoop.yarn.webapp.NotFoundException",
-    "BadRequestException": "org.apache.hadoop.yarn.webapp.BadRequestException",
-    "ForbiddenException": "org.apache.hadoop.yarn.webapp.ForbiddenException",
-    "ConflictException": "org.apache.hadoop.yarn.webapp.ConflictException",
+    "NotFoundException": f"{_YARN}webapp.NotFoundException",
+    "BadRequestException": f"{_YARN}webapp.BadRequestException",
+    "ForbiddenException": f"{_YARN}webapp.ForbiddenException",
+    "ConflictException": f"{_YARN}webapp.ConflictException",
     "AuthorizationException": "org.apache.hadoop.security.authorize.AuthorizationException",
     "IllegalArgumentException": "java.lang.IllegalArgumentException",
     "UnsupportedOperationException": "java.lang.UnsupportedOperationException",
@@ -35,13 +36,21 @@ _RAISED = "java.lang.Exception: "
 
 
 def error_document(problem: YoppError) -> dict[str, Any]:
-    """An error as YARN's REST bodies have it, with ours beside it under ``yopp``."""
-    name = web_name(problem)
+    """An error as YARN's REST bodies have it, with ours beside it under ``yopp``.
+
+    For everything that is not found, and for malformed ids and arguments, YARN's web services name one exception each,
+    and say that they raised a bare ``java.lang.Exception``.
+    """
+    name, message = problem.exception, problem.web_message
+    missing, malformed = problem.exit_code == EXIT_NO_SUCH, isinstance(problem, UsageError | InvalidIdError)
+    if missing or malformed:
+        name = "NotFoundException" if missing else "BadRequestException"
+        message = _RAISED + message.removeprefix(_RAISED)
     return {
         "RemoteException": {
             "exception": name,
-            "message": web_message(problem),
-            "javaClassName": _CLASSES.get(name, f"org.apache.hadoop.yarn.exceptions.{name}"),
+            "message": message,
+            "javaClassName": _CLASSES.get(name, f"{_YARN}exceptions.{name}"),
         },
         "yopp": {
             "exit": problem.exit_code,
@@ -52,48 +61,40 @@ def error_document(problem: YoppError) -> dict[str, Any]:
     }
 
 
-def web_message(problem: YoppError) -> str:
-    """What YARN's web services say: for what is not found, and for malformed ids and arguments, they raise a bare
-    ``java.lang.Exception``, and name it."""
-    text = problem.web_message
-    bare = problem.exit_code == EXIT_NO_SUCH or isinstance(problem, UsageError | InvalidIdError)
-    return _RAISED + text if bare and not text.startswith(_RAISED) else text
-
-
-def web_name(problem: YoppError) -> str:
-    """The exception that YARN's web services would name: one for everything that is not found, one for every
-    malformed id or argument."""
-    if problem.exit_code == EXIT_NO_SUCH:
-        return "NotFoundException"
-    if isinstance(problem, UsageError | InvalidIdError):
-        return "BadRequestException"
-    return problem.exception
-
-
 def resource_document(resource: Resource) -> dict[str, Any]:
     """A ResourceInfo."""
-    return {
-        "memory": resource.memory,
-        "vCores": resource.vcores,
-        "resourceInformations": {
-            "resourceInformation": [
-                _information("memory-mb", "Mi", resource.memory),
-                _information("vcores", "", resource.vcores),
-            ]
-        },
-    }
+    each = [
+        {
+            "attributes": {},
+            "maximumAllocation": 2**63 - 1,
+            "minimumAllocation": 0,
+            "name": name,
+            "resourceType": "COUNTABLE",
+            "units": units,
+            "value": value,
+        }
+        for name, units, value in (("memory-mb", "Mi", resource.memory), ("vcores", "", resource.vcores))
+    ]
+    information = {"resourceInformation": each}
+    return {"memory": resource.memory, "vCores": resource.vcores, "resourceInformations": information}
 
 
-def _information(name: str, units: str, value: int) -> dict[str, Any]:
-    return {
-        "attributes": {},
-        "maximumAllocation": 2**63 - 1,
-        "minimumAllocation": 0,
-        "name": name,
-        "resourceType": "COUNTABLE",
-        "units": units,
-        "value": value,
-    }
+def usage_document(used: Resource, masters: Resource, **more: Any) -> dict[str, Any]:
+    """A ResourcesInfo: what is used of the one partition there is."""
+    found = {"used": resource_document(used), "reserved": resource_document(Resource()), **more}
+    partition = {"partitionName": "", **found, "amUsed": resource_document(masters)}
+    return {"resourceUsagesByPartition": [partition]}
+
+
+def entries_document(memory: int, vcores: int) -> dict[str, Any]:
+    """YARN's map by resource. (YARN writes the key ``entry`` twice, of which readers of JSON take the last; here it
+    is a list.)"""
+    return {"entry": [{"key": "memory-mb", "value": str(memory)}, {"key": "vcores", "value": str(vcores)}]}
+
+
+def logs_link(http_address: str, container_id: str, user: str) -> str:
+    """The page of a container's output; "" where its node serves no pages, or it has no container."""
+    return f"http://{http_address}/node/containerlogs/{container_id}/{user}" if http_address else ""
 
 
 def metrics(
@@ -114,6 +115,12 @@ def metrics(
     states = Counter(one.state for one in applications)
     running = [node for node in nodes if node.state is NodeState.RUNNING]
     by_state = Counter(node.state for node in nodes)
+    used_mb = sum(one.node_utilization.memory_bytes for one in running) / (1 << 20)
+    used_cores = sum(one.node_utilization.cpu for one in running)
+    total_mb, total_vcores = (
+        sum(one.total.memory for one in running),
+        sum(one.total.vcores for one in running),
+    )
     available = (info.total - info.used).at_least_zero()
     containers = sum(node.num_containers for node in running)
     failed, killed = states[YarnApplicationState.FAILED], states[YarnApplicationState.KILLED]
@@ -139,10 +146,10 @@ def metrics(
             "containersPending": sum(one.pending_containers for one in applications),
             "totalMB": info.total.memory,
             "totalVirtualCores": info.total.vcores,
-            "utilizedMB": sum(one.node_utilization.memory_bytes for one in running) >> 20,
-            "utilizedVirtualCores": round(sum(one.node_utilization.cpu for one in running)),
-            "utilizedMBPercent": _mean_percent(running, memory=True),
-            "utilizedVirtualCoresPercent": _mean_percent(running, memory=False),
+            "utilizedMB": int(used_mb),
+            "utilizedVirtualCores": round(used_cores),
+            "utilizedMBPercent": round(100 * used_mb / total_mb) if total_mb else 0,
+            "utilizedVirtualCoresPercent": round(100 * used_cores / total_vcores) if total_vcores else 0,
             "rmSchedulerBusyPercent": busy_percent,
             "totalNodes": len(nodes),
             "lostNodes": by_state[NodeState.LOST],
@@ -173,24 +180,14 @@ def metrics(
 
 def opportunistic_totals(nodes: Sequence[NodeReport]) -> dict[str, int]:
     """What opportunistic containers have of these nodes."""
+    every = [node.opportunistic for node in nodes]
     return {
-        "running": sum(node.opportunistic.running for node in nodes),
-        "queued": sum(node.opportunistic.queued for node in nodes),
-        "paused": sum(node.opportunistic.paused for node in nodes),
-        "memoryMB": sum(node.opportunistic.memory_used for node in nodes),
-        "vcores": sum(node.opportunistic.vcores_used for node in nodes),
+        "running": sum(one.running for one in every),
+        "queued": sum(one.queued for one in every),
+        "paused": sum(one.paused for one in every),
+        "memoryMB": sum(one.memory_used for one in every),
+        "vcores": sum(one.vcores_used for one in every),
     }
-
-
-def _mean_percent(nodes: Sequence[NodeReport], *, memory: bool) -> int:
-    """Measured use over the nodes' own totals, in percent."""
-    if memory:
-        used = sum(node.node_utilization.memory_bytes for node in nodes) / (1 << 20)
-        total: float = sum(node.total.memory for node in nodes)
-    else:
-        used = sum(node.node_utilization.cpu for node in nodes)
-        total = sum(node.total.vcores for node in nodes)
-    return round(100 * used / total) if total else 0
 
 
 def scheduler(queues: Sequence[QueueReport]) -> dict[str, Any]:
@@ -211,29 +208,14 @@ def scheduler(queues: Sequence[QueueReport]) -> dict[str, Any]:
 def _queue_tree(queue: QueueReport, queues: Sequence[QueueReport]) -> dict[str, Any]:
     """One queue as ``yopp queue status --json`` prints it, its capacities by partition, and those below it."""
     found = queue_view.document(queue)
-    partition = {
-        key: found[key]
-        for key in (
-            "capacity",
-            "usedCapacity",
-            "maxCapacity",
-            *(f"absolute{one}Capacity" for one in ("", "Used", "Max")),
-        )
-    }
+    capacities = ("capacity", "usedCapacity", "maxCapacity")
+    absolute = ("absoluteCapacity", "absoluteUsedCapacity", "absoluteMaxCapacity")
+    partition = {"partitionName": "", **{key: found[key] for key in (*capacities, *absolute)}}
     found["numPendingContainers"] = queue.pending_containers
     found["nodeLabels"] = ["*"]
-    found["capacities"] = {"queueCapacitiesByPartition": [{"partitionName": "", **partition}]}
+    found["capacities"] = {"queueCapacitiesByPartition": [partition]}
     found["resourcesUsed"] = resource_document(queue.used)
-    found["resources"] = {
-        "resourceUsagesByPartition": [
-            {
-                "partitionName": "",
-                "used": resource_document(queue.used),
-                "reserved": resource_document(Resource()),
-                "amUsed": resource_document(queue.masters_used),
-            }
-        ]
-    }
+    found["resources"] = usage_document(queue.used, queue.masters_used)
     found["minEffectiveCapacity"] = resource_document(queue.guaranteed)
     found["maxEffectiveCapacity"] = resource_document(queue.maximum)
     found["maximumAllocation"] = resource_document(queue.maximum_allocation)
@@ -294,17 +276,12 @@ def container_document(report: ContainerReport, http_address: str, now_ms: int) 
         "finishedTime": str(report.finished_at_ms),
         "elapsedTime": str(max(0, (report.finished_at_ms or now_ms) - started) if started else 0),
         "diagnosticsInfo": report.diagnostics,
-        "logUrl": f"{base}/node/containerlogs/{report.container_id}/{report.user}" if base else "",
+        "logUrl": logs_link(http_address, report.container_id, report.user),
         "containerExitStatus": str(report.exit_status),
         "containerState": "COMPLETE" if ended else "RUNNING" if report.started_at_ms else "NEW",
         "nodeHttpAddress": base,
         "nodeId": report.node_id,
-        "allocatedResources": {
-            "entry": [
-                {"key": "memory-mb", "value": str(report.resource.memory)},
-                {"key": "vcores", "value": str(report.resource.vcores)},
-            ]
-        },
+        "allocatedResources": entries_document(report.resource.memory, report.resource.vcores),
         "exposedPorts": "",
         "executionType": report.execution_type.value,
     }

@@ -17,31 +17,14 @@ T = TypeVar("T")
 
 GOOD, WARN, BAD, DIM, STRONG, ACCENT, PLAIN = "good", "warn", "bad", "dim", "strong", "accent", ""
 
-STATE_TONES = {
-    "RUNNING": GOOD,
-    "FINISHED": GOOD,
-    "SUCCEEDED": GOOD,
-    "DONE": DIM,
-    "PAUSED": WARN,
-    "PAUSING": WARN,
-    "RESUMING": WARN,
-    "RUNNING (silent)": WARN,
-    "DECOMMISSIONING": WARN,
-    "KILLED": BAD,
-    "KILLING": BAD,
-    "FAILED": BAD,
-    "LOST": BAD,
-    "UNHEALTHY": BAD,
-    "QUEUED": DIM,
-    "ALLOCATED": DIM,
-    "ACCEPTED": DIM,
-    "UNDEFINED": DIM,
-    "SHUTDOWN": DIM,
-    "DECOMMISSIONED": DIM,
+_TONED = {
+    GOOD: ("RUNNING", "FINISHED", "SUCCEEDED"),
+    WARN: ("PAUSED", "PAUSING", "RESUMING", "RUNNING (silent)", "DECOMMISSIONING"),
+    BAD: ("KILLED", "KILLING", "FAILED", "LOST", "UNHEALTHY"),
+    DIM: ("DONE", "QUEUED", "ALLOCATED", "ACCEPTED", "UNDEFINED", "SHUTDOWN", "DECOMMISSIONED"),
 }
+STATE_TONES = {state: tone for tone, states in _TONED.items() for state in states}
 """The tone of each state that any table shows."""
-
-
 _BUSY = 90.0
 
 
@@ -212,14 +195,8 @@ def matches(row: T, columns: Sequence[TopColumn[T]], words: Sequence[str], ident
     with ``!`` must not be.
     """
     text = " ".join([identity, *(column.cell(row).text for column in columns)]).casefold()
-    for word in words:
-        wanted = word.casefold()
-        if wanted.startswith("!") and len(wanted) > 1:
-            if wanted[1:] in text:
-                return False
-        elif wanted not in text:
-            return False
-    return True
+    wanted = [word.casefold() for word in words]
+    return all(one[1:] not in text if one.startswith("!") and one != "!" else one in text for one in wanted)
 
 
 Pairs = Sequence[tuple[str, str]]

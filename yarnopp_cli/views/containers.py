@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,13 +21,14 @@ from executor.settings import ExecutorSettings
 from ..errors import EXIT_TRY_AGAIN
 from ..records.reports import ContainerReport
 from . import causes
-from .columns import ID, MEGABYTES, NUMBER, SPAN, STATE, TIME, Column, Noun
+from .columns import ID, MEGABYTES, NUMBER, SPAN, STATE, TIME, Column, Noun, or_dash
 from .text import megabytes, span, timestamp, vcores
 
 _MIB = 1 << 20
 _INVALID = int(ContainerExitStatus.INVALID)
 _SHOWN = {ContainerState.SCHEDULED: "QUEUED"}
 _KILL_CODE = 137
+_PLAIN = re.compile(r"[\w@%+=:,./-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,7 @@ class NodeFacts:
 
 
 def shown_state(report: ContainerReport) -> str:
-    """The state in our words: QUEUED, RUNNING, PAUSED, DONE, KILLED, …; ALLOCATED before its node spoke of
-    it.
-    """
+    """The state in our words: QUEUED, RUNNING, PAUSED, DONE, KILLED, …; ALLOCATED before its node spoke of it."""
     if report.state is None:
         return "ALLOCATED"
     if report.state is ContainerState.DONE and report.exit_status < 0:
@@ -59,9 +59,7 @@ def is_live(report: ContainerReport) -> bool:
 
 
 def shell_code(report: ContainerReport) -> int | None:
-    """The exit code a shell would show, None while it lives: 75 where it never got to run, 137 where it was
-    killed.
-    """
+    """The exit code a shell would show, None while it lives: 75 where it never ran, 137 where it was killed."""
     if is_live(report):
         return None
     if report.exit_status in PREEMPTION_STATUSES:
@@ -84,30 +82,31 @@ def since_ms(report: ContainerReport) -> int:
 
 def time_ms(report: ContainerReport, now_ms: int) -> int:
     """How long it has run, or ran; for one that waits, how long it has waited. -1 if that is not known."""
-    if report.state is ContainerState.DONE:
-        begin, end = report.started_at_ms, report.finished_at_ms
-    elif report.started_at_ms:
-        begin, end = report.started_at_ms, now_ms
-    else:
-        begin, end = report.queued_at_ms or report.allocated_at_ms, now_ms
+    ended = report.state is ContainerState.DONE
+    begin = (
+        report.started_at_ms
+        if ended
+        else report.started_at_ms or report.queued_at_ms or report.allocated_at_ms
+    )
+    end = report.finished_at_ms if ended else now_ms
     return max(0, end - begin) if begin and end else -1
 
 
 def command_text(report: ContainerReport) -> str:
     """Its command as one line, quoted where a shell would need it."""
     return " ".join(
-        word if _plain(word) else "'" + word.replace("'", "'\\''") + "'" for word in report.command
+        word if _PLAIN.fullmatch(word) else "'" + word.replace("'", "'\\''") + "'" for word in report.command
     )
 
 
-def _plain(word: str) -> bool:
-    return bool(word) and all(character.isalnum() or character in "_@%+=:,./-" for character in word)
+def _measured_mb(amount: int) -> str:
+    """A measured size in bytes, to the tenth of an MB where that matters."""
+    return megabytes(round(amount / _MIB, 1))
 
 
 def _memory_text(report: ContainerReport) -> str:
-    limit = megabytes(report.resource.memory)
     used = report.usage.memory_bytes if is_live(report) else report.usage.memory_peak_bytes
-    return f"{megabytes(round(used / _MIB, 1))} / {limit}" if used else f"- / {limit}"
+    return f"{_measured_mb(used) if used else '-'} / {megabytes(report.resource.memory)}"
 
 
 def _known_status(report: ContainerReport) -> int | None:
@@ -115,10 +114,8 @@ def _known_status(report: ContainerReport) -> int | None:
 
 
 def _exit_cell(report: ContainerReport) -> str:
-    if report.exit_status == _INVALID:
-        return "-"
-    name = exit_status_name(report.exit_status)
-    return str(report.exit_status) if report.exit_status >= 0 else f"{report.exit_status} {name}"
+    status = _known_status(report)
+    return f"{status} {exit_status_name(status)}" if status is not None and status < 0 else or_dash(status)
 
 
 def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:
@@ -130,15 +127,7 @@ def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:
         Column("position", "POS", lambda one: one.position, _position, kind=NUMBER, spare=7, ours=True),
         Column("node", "NODE", lambda one: one.node_id, spare=3),
         Column("time", "TIME", lambda one: time_ms(one, now_ms), kind=SPAN, spare=6),
-        Column(
-            "cpu",
-            "CPU",
-            lambda one: round(one.usage.cpu_seconds, 3),
-            _cpu_text,
-            kind=NUMBER,
-            spare=4,
-            ours=True,
-        ),
+        Column("cpu", "CPU", _cpu_seconds, _cpu_text, kind=NUMBER, spare=4, ours=True),
         Column("memory", "MEM", _used_mb, _memory_text, kind=MEGABYTES, spare=2, ours=True),
         Column("vcores", "VC", lambda one: one.resource.vcores, kind=NUMBER, spare=1),
         Column("exit", "EXIT", _known_status, _exit_cell, spare=5),
@@ -146,18 +135,10 @@ def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:
         Column("app", "APPLICATION", lambda one: one.application_id, wide=True),
         Column("yarnState", "YARN STATE", _yarn_state, wide=True, ours=True),
         Column("user", "USER", lambda one: one.user, wide=True),
-        Column(
-            "pid",
-            "PID",
-            lambda one: one.pid,
-            lambda one: str(one.pid or "-"),
-            kind=NUMBER,
-            wide=True,
-            ours=True,
-        ),
+        Column("pid", "PID", lambda one: one.pid, _pid, kind=NUMBER, wide=True, ours=True),
         Column("priority", "PRIORITY", lambda one: one.priority, kind=NUMBER, wide=True),
         Column("since", "SINCE", since_ms, kind=TIME, wide=True),
-        Column("throttled", "THROTTLED", throttled_ms, _throttled_text, kind=SPAN, wide=True, ours=True),
+        Column("throttled", "THROTTLED", throttled_ms, kind=SPAN, wide=True, ours=True),
         Column("started", "STARTED", lambda one: one.started_at_ms, kind=TIME, wide=True),
         Column("finished", "FINISHED", lambda one: one.finished_at_ms, kind=TIME, wide=True),
         Column("diagnostics", "DIAGNOSTICS", lambda one: one.diagnostics.strip(), flexible=True, wide=True),
@@ -166,14 +147,20 @@ def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:
 
 def by_key(now_ms: int) -> dict[str, Column[ContainerReport]]:
     """All columns by their keys, that of pages too."""
-    allocated: Column[ContainerReport] = Column(
-        "allocated", "", lambda one: one.resource.memory, kind=MEGABYTES
-    )
+    allocated = Column[ContainerReport]("allocated", "", lambda one: one.resource.memory, kind=MEGABYTES)
     return {column.key: column for column in (*columns(now_ms), allocated)}
 
 
 def _position(report: ContainerReport) -> str:
     return str(report.position or "-")
+
+
+def _pid(report: ContainerReport) -> str:
+    return str(report.pid or "-")
+
+
+def _cpu_seconds(report: ContainerReport) -> float:
+    return round(report.usage.cpu_seconds, 3)
 
 
 def _cpu_text(report: ContainerReport) -> str:
@@ -187,10 +174,6 @@ def _used_mb(report: ContainerReport) -> int:
 def throttled_ms(report: ContainerReport) -> int:
     """For how long the kernel has kept it from its CPU."""
     return round(report.usage.throttled_seconds * 1000)
-
-
-def _throttled_text(report: ContainerReport) -> str:
-    return span(report.usage.throttled_seconds * 1000)
 
 
 def _yarn_state(report: ContainerReport) -> str:
@@ -215,17 +198,15 @@ def limits_document(report: ContainerReport, facts: NodeFacts | None) -> dict[st
         physical_cores=facts.physical_cores,
         least_vcores=1 if report.is_am else 0,
     )
-    none = facts.cgroups == "none"
-    quota = (
-        None if none or limits.cpu_quota_us is None else round(limits.cpu_quota_us / limits.cpu_period_us, 3)
-    )
-    shares = None if none else limits.cpu_weight if facts.cgroups == "v2" else limits.cpu_shares
-    return {
-        "cpuQuota": quota,
-        "cpuShares": shares,
-        "memoryMB": None if limits.memory_max is None else limits.memory_max // _MIB,
-        "pids": None if none else limits.pids_max,
-    }
+    found: dict[str, Any] = {"cpuQuota": None, "cpuShares": None, "memoryMB": None, "pids": None}
+    if limits.memory_max is not None:
+        found["memoryMB"] = limits.memory_max // _MIB
+    if facts.cgroups == "none":
+        return found
+    if limits.cpu_quota_us is not None:
+        found["cpuQuota"] = round(limits.cpu_quota_us / limits.cpu_period_us, 3)
+    shares = limits.cpu_weight if facts.cgroups == "v2" else limits.cpu_shares
+    return found | {"cpuShares": shares, "pids": limits.pids_max}
 
 
 def document(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None) -> dict[str, Any]:
@@ -297,9 +278,10 @@ def documents(
 
 def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None) -> list[tuple[str, str]]:
     """What ``container status`` prints: its execution type first."""
-    usage = report.usage
-    now = megabytes(round(usage.memory_bytes / _MIB, 1))
-    peak = megabytes(round(usage.memory_peak_bytes / _MIB, 1))
+    usage, size = report.usage, report.resource
+    now, peak = _measured_mb(usage.memory_bytes), _measured_mb(usage.memory_peak_bytes)
+    throttled = f", throttled for {span(usage.throttled_seconds * 1000)}" if usage.throttled_seconds else ""
+    logs = report.log_directory
     lines = [
         ("Execution-Type", report.execution_type.value),
         ("Container-Id", report.container_id),
@@ -309,18 +291,11 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
         ("Node", report.node_id),
         ("User", report.user),
         ("Command", command_text(report)),
-        ("Pid", str(report.pid or "-")),
-        ("Resource", f"{report.resource.memory} MB, {vcores(report.resource.vcores)}"),
+        ("Pid", _pid(report)),
+        ("Resource", f"{size.memory} MB, {vcores(size.vcores)}"),
         ("Limits", _limits_line(report, facts)),
-        (
-            "CPU-Used",
-            f"{usage.cpu_seconds:.2f} s"
-            + (f", throttled for {span(usage.throttled_seconds * 1000)}" if usage.throttled_seconds else ""),
-        ),
-        (
-            "Memory-Used",
-            f"{now} now, {peak} at most, {usage.oom_kills} OOM kills",
-        ),
+        ("CPU-Used", f"{usage.cpu_seconds:.2f} s{throttled}"),
+        ("Memory-Used", f"{now} now, {peak} at most, {usage.oom_kills} OOM kills"),
         ("Exit-Status", exit_text(report)),
         ("Allocated", timestamp(report.allocated_at_ms)),
         ("Queued", timestamp(report.queued_at_ms)),
@@ -329,7 +304,7 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
         ("Waited", _waited_line(report, now_ms)),
         ("Finished", timestamp(report.finished_at_ms)),
         ("Expected", f"{span(report.duration_hint_ms)}, as declared" if report.duration_hint_ms else ""),
-        ("Logs", _log_lines(report)),
+        ("Logs", f"{logs}/stdout\n{logs}/stderr" if logs else "-"),
         ("Cgroup", report.cgroup or "-"),
         ("Diagnostics", report.diagnostics.strip()),
     ]
@@ -338,13 +313,12 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
 
 def _waited_line(report: ContainerReport, now_ms: int) -> str:
     """Both waiting times; empty where neither is known. Nobody asks for a master but the submission itself."""
-    since_submit = report.waited_ms(report.submitted_at_ms, now_ms)
-    since_eligible = report.waited_ms(report.eligible_at_ms, now_ms)
-    submit = f"{span(since_submit)} since its application was submitted" if since_submit >= 0 else ""
-    if report.is_am or since_eligible < 0:
-        return submit
-    eligible = f"{span(since_eligible)} since it was eligible (asked for by its master)"
-    return f"{eligible}, {submit}" if submit else eligible
+    told = []
+    if (eligible := report.waited_ms(report.eligible_at_ms, now_ms)) >= 0 and not report.is_am:
+        told.append(f"{span(eligible)} since it was eligible (asked for by its master)")
+    if (submitted := report.waited_ms(report.submitted_at_ms, now_ms)) >= 0:
+        told.append(f"{span(submitted)} since its application was submitted")
+    return ", ".join(told)
 
 
 def _state_line(report: ContainerReport, now_ms: int) -> str:
@@ -358,9 +332,8 @@ def _state_line(report: ContainerReport, now_ms: int) -> str:
 
 
 def _yarn_line(report: ContainerReport) -> str:
-    if report.state is None:
-        return "NEW"
-    return f"{_yarn_state(report)} (sub-state {SUB_STATES[report.state].value})"
+    state = report.state
+    return "NEW" if state is None else f"{_yarn_state(report)} (sub-state {SUB_STATES[state].value})"
 
 
 def _limits_line(report: ContainerReport, facts: NodeFacts | None) -> str:
@@ -382,17 +355,10 @@ def exit_text(report: ContainerReport) -> str:
     """Its exit status with YARN's (or the signal's) name; "-" while it lives."""
     if report.exit_status == _INVALID:
         return "-"
-    name = exit_status_name(report.exit_status)
-    text = str(report.exit_status) if name == str(report.exit_status) else f"{report.exit_status} ({name})"
-    if report.exit_code is not None and report.exit_code != report.exit_status:
-        text += f", exit code {report.exit_code}"
-    return text
-
-
-def _log_lines(report: ContainerReport) -> str:
-    if not report.log_directory:
-        return "-"
-    return f"{report.log_directory}/stdout\n{report.log_directory}/stderr"
+    text, name = str(report.exit_status), exit_status_name(report.exit_status)
+    named = text if name == text else f"{text} ({name})"
+    own_code = report.exit_code is not None and report.exit_code != report.exit_status
+    return f"{named}, exit code {report.exit_code}" if own_code else named
 
 
 CONTAINERS: Noun[ContainerReport] = Noun(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from executor.records import OpportunisticContainersStatus, Resource
+from executor.records import OpportunisticContainersStatus, Resource, ResourceUtilization
 
 from ..records.reports import NodeReport, NodeState
 from .cluster import resource_document
@@ -31,11 +31,6 @@ def cpu_percent(node: NodeReport) -> float:
     return 100.0 * node.node_utilization.cpu / cores if cores else 0.0
 
 
-def is_measured(node: NodeReport) -> bool:
-    """Whether the machine has been measured: one that runs a NodeManager always uses memory."""
-    return node.node_utilization.memory_bytes > 0
-
-
 def memory_percent(node: NodeReport) -> float:
     """Measured memory of the machine in percent of what it has; where that is unknown, of the node's memory."""
     total = node.node_utilization.memory_total_bytes or node.total.memory * _MIB
@@ -57,11 +52,16 @@ def _measured_mb(node: NodeReport) -> int:
 
 
 def _memory_text(node: NodeReport) -> str:
-    return megabytes(_measured_mb(node)) if is_measured(node) else "-"
+    return megabytes(_measured_mb(node)) if node.node_utilization.memory_bytes else "-"
 
 
 def _cores(node: NodeReport) -> str:
-    return f"{node.node_utilization.cpu:.1f}" if is_measured(node) else "-"
+    """Nothing where the machine has not been measured: one that runs a NodeManager always uses memory."""
+    return f"{node.node_utilization.cpu:.1f}" if node.node_utilization.memory_bytes else "-"
+
+
+def _utilization(measured: ResourceUtilization) -> str:
+    return f"PMem:{measured.memory_bytes // _MIB} MB, VCores:{measured.cpu:.2f}"
 
 
 COLUMNS: tuple[Column[NodeReport], ...] = (
@@ -203,7 +203,7 @@ def _wait_text(status: OpportunisticContainersStatus) -> str:
 
 def fields(node: NodeReport) -> list[tuple[str, str]]:
     """What ``node status`` prints, in YARN's order and words, and what YARN does not say after it."""
-    opportunistic = node.opportunistic
+    used, opportunistic = node.used, node.opportunistic
     return [
         ("Node-Id", node.node_id),
         ("Rack", node.rack),
@@ -216,23 +216,13 @@ def fields(node: NodeReport) -> list[tuple[str, str]]:
         ("Queued", queue_text(node) + (f", {opportunistic.paused} paused" if opportunistic.paused else "")),
         ("Queue-Limit", limit_text(node) + (f", {opportunistic.shed} shed" if opportunistic.shed else "")),
         ("Queue-Wait", _wait_text(opportunistic)),
-        ("Memory-Used", f"{node.used.memory}MB guaranteed, {opportunistic.memory_used}MB opportunistic"),
+        ("Memory-Used", f"{used.memory}MB guaranteed, {opportunistic.memory_used}MB opportunistic"),
         ("Memory-Capacity", f"{node.total.memory}MB"),
-        (
-            "CPU-Used",
-            f"{vcores(node.used.vcores)} guaranteed, {vcores(opportunistic.vcores_used)} opportunistic",
-        ),
+        ("CPU-Used", f"{vcores(used.vcores)} guaranteed, {vcores(opportunistic.vcores_used)} opportunistic"),
         ("CPU-Capacity", vcores(node.total.vcores)),
         ("Node-Labels", ",".join(node.labels)),
-        (
-            "Resource Utilization by Node",
-            f"PMem:{node.node_utilization.memory_bytes // _MIB} MB, VCores:{node.node_utilization.cpu:.2f}",
-        ),
-        (
-            "Resource Utilization by Containers",
-            f"PMem:{node.containers_utilization.memory_bytes // _MIB} MB, "
-            f"VCores:{node.containers_utilization.cpu:.2f}",
-        ),
+        ("Resource Utilization by Node", _utilization(node.node_utilization)),
+        ("Resource Utilization by Containers", _utilization(node.containers_utilization)),
         ("Pid", str(node.pid)),
         ("Version", node.version),
     ]
@@ -248,4 +238,3 @@ NODES: Noun[NodeReport] = Noun(
     states=("ALL", *(state.value for state in NodeState)),
     ours=frozenset({"Queue-Limit", "Queue-Wait", "Pid"}),
 )
-documents = NODES.every

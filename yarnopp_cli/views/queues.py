@@ -19,9 +19,7 @@ COLUMNS: tuple[Column[QueueReport], ...] = (
     Column("used", "USED", lambda queue: queue.used_capacity, kind=TENTHS),
     Column("memory", "MEM", lambda queue: queue.used.memory, kind=MEGABYTES),
     Column("vcores", "VC", lambda queue: queue.used.vcores, kind=NUMBER),
-    Column(
-        "guaranteed", "VC G'TEED", lambda queue: queue.guaranteed.vcores, kind=NUMBER, wide=True, ours=True
-    ),
+    Column("guaranteed", "VC G'TEED", lambda one: one.guaranteed.vcores, kind=NUMBER, wide=True, ours=True),
     Column("applications", "APPS", lambda queue: queue.applications, kind=NUMBER),
     Column("users", "USERS", lambda queue: len(queue.users), kind=NUMBER),
     Column("pending", "PENDING", lambda queue: queue.pending_containers, kind=NUMBER),
@@ -91,6 +89,7 @@ def document(queue: QueueReport) -> dict[str, Any]:
 
 def fields(queue: QueueReport) -> list[tuple[str, str]]:
     """What ``queue status`` prints, in YARN's words."""
+    opportunistic = number_of(queue.opportunistic_containers, "container")
     lines = [
         ("Queue Name", queue.name),
         ("Queue Path", queue.path or queue.name),
@@ -103,23 +102,16 @@ def fields(queue: QueueReport) -> list[tuple[str, str]]:
         ("Used", _shown(queue.used)),
         ("Applications", f"{queue.applications} of {queue.maximum_applications}"),
         ("Pending containers", f"{queue.pending_containers}, {queue.pending_guaranteed} of them guaranteed"),
-        (
-            "Opportunistic",
-            f"{number_of(queue.opportunistic_containers, 'container')}, {_shown(queue.opportunistic)}",
-        ),
+        ("Opportunistic", f"{opportunistic}, {_shown(queue.opportunistic)}"),
         ("Ordering policy", queue.ordering_policy),
         ("Preemption", "disabled" if queue.preemption_disabled else "enabled"),
     ]
     if queue.leaf:
         factor = "none" if queue.user_limit_factor < 0 else f"{queue.user_limit_factor:g}"
         lines.append(("User limit", f"at least {queue.minimum_user_limit_percent}%, factor {factor}"))
-    lines += [
-        (
-            f"User {user.user}",
-            f"{_shown(user.used)} in {user.applications} applications; {_shown(user.opportunistic)} opportunistic",
-        )
-        for user in queue.users
-    ]
+    for user in queue.users:
+        used = f"{_shown(user.used)} in {user.applications} applications"
+        lines.append((f"User {user.user}", f"{used}; {_shown(user.opportunistic)} opportunistic"))
     return lines
 
 
@@ -137,4 +129,3 @@ QUEUES: Noun[QueueReport] = Noun(
     states=("ALL", "RUNNING", "STOPPED", "DRAINING"),
     ours=frozenset({"Opportunistic"}),
 )
-documents = QUEUES.every

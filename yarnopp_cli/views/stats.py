@@ -62,8 +62,7 @@ class Rates:
         usage = report.usage
         before, rate = self._seen.get(report.container_id, (None, 0.0))
         if before is None:
-            lived = (now_ms - report.started_at_ms) / 1000 if report.started_at_ms else 0.0
-            rate = usage.cpu_seconds / lived if lived > 0 else 0.0
+            rate = _mean(report, now_ms)
         elif usage.sampled_at > before.sampled_at:
             rate = (usage.cpu_seconds - before.cpu_seconds) / (usage.sampled_at - before.sampled_at)
         self._seen[report.container_id] = (usage, max(0.0, rate))
@@ -77,28 +76,22 @@ class Rates:
 
 def container_stat(report: ContainerReport, cpu: float, t: int, state: str) -> Stat:
     """A container's row."""
-    usage = report.usage
-    return Stat(
-        t,
-        report.container_id,
-        report.execution_type.value,
-        report.node_id,
-        cpu,
-        report.resource.vcores,
-        usage.memory_bytes / _MIB,
-        report.resource.memory,
-        throttled_ms(report),
-        usage.oom_kills,
-        state,
-    )
+    usage, size = report.usage, report.resource
+    rss, throttled = usage.memory_bytes / _MIB, throttled_ms(report)
+    about = (t, report.container_id, report.execution_type.value, report.node_id)
+    return Stat(*about, cpu, size.vcores, rss, size.memory, throttled, usage.oom_kills, state)
+
+
+def _mean(report: ContainerReport, until_ms: int) -> float:
+    """Cores used on average since a container's start."""
+    lived = (until_ms - report.started_at_ms) / 1000 if report.started_at_ms else 0.0
+    return report.usage.cpu_seconds / lived if lived > 0 else 0.0
 
 
 def ended_stat(report: ContainerReport, t: int, state: str) -> Stat:
     """The row of a container that has ended, by what its node last knew: mean CPU, and memory at most."""
-    usage = report.usage
-    lived = (report.finished_at_ms - report.started_at_ms) / 1000 if report.started_at_ms else 0.0
-    mean = usage.cpu_seconds / lived if lived > 0 else 0.0
-    return replace(container_stat(report, mean, t, state), rss_mb=usage.memory_peak_bytes / _MIB)
+    found = container_stat(report, _mean(report, report.finished_at_ms), t, state)
+    return replace(found, rss_mb=report.usage.memory_peak_bytes / _MIB)
 
 
 def node_stat(node: NodeReport, containers: Sequence[Stat], t: int) -> Stat:
@@ -165,8 +158,8 @@ def row_document(stat: Stat) -> dict[str, Any]:
     return {"t": stat.t, "node": stat.node, **_container_document(stat)}
 
 
-def _of(percent: Callable[[Stat], float | None]) -> tuple[Callable[[Stat], Any], Callable[[Stat], str]]:
-    """The value of a share, and its text."""
+def _share(title: str, key: str, percent: Callable[[Stat], float | None]) -> Column[Stat]:
+    """A column of percents, some of which are not known."""
 
     def value(stat: Stat) -> float | None:
         found = percent(stat)
@@ -176,7 +169,7 @@ def _of(percent: Callable[[Stat], float | None]) -> tuple[Callable[[Stat], Any],
         found = percent(stat)
         return "-" if found is None else f"{found:.0f}%"
 
-    return value, text
+    return Column(key, title, value, text, kind=PERCENT)
 
 
 COLUMNS: tuple[Column[Stat], ...] = (
@@ -186,10 +179,10 @@ COLUMNS: tuple[Column[Stat], ...] = (
     Column("state", "STATE", lambda one: one.state),
     Column("cpu", "CPU", lambda one: round(one.cpu_percent, 1), kind=TENTHS),
     Column("vcores", "VC", lambda one: one.vcores, kind=NUMBER),
-    Column("ofVcores", "OF VC", *_of(lambda one: one.of_vcores), kind=PERCENT),
+    _share("OF VC", "ofVcores", lambda one: one.of_vcores),
     Column("rss", "RSS", lambda one: round(one.rss_mb, 1), kind=MEGABYTES),
     Column("memory", "MEM", lambda one: one.memory_mb, kind=MEGABYTES),
-    Column("ofMemory", "OF MEM", *_of(lambda one: one.of_memory), kind=PERCENT),
+    _share("OF MEM", "ofMemory", lambda one: one.of_memory),
     Column("throttled", "THROTTLED", lambda one: one.throttled_ms, kind=SPAN),
     Column("oomKills", "OOM", lambda one: one.oom_kills, kind=NUMBER),
     Column("node", "NODE", lambda one: one.node, wide=True),

@@ -38,8 +38,8 @@ def _escape(character: str) -> str:
 
 def harmless_json(text: str) -> str:
     """JSON text with what a terminal might act on written as JSON's own escapes: the same value."""
-    if text.isascii():
-        return text  # json.dumps has escaped the controls among these
+    if text.isascii() and "\x7f" not in text:
+        return text  # json.dumps has escaped the other controls among these
     return _HARMFUL.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
 
 

@@ -6,8 +6,6 @@ import os
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import typer
-
 from ...client.choice import (
     ADDRESSES_PROPERTY,
     ENGINE_VARIABLE,
@@ -25,7 +23,7 @@ from ...views.columns import Column
 from ...views.text import timestamp
 from ..frame.command import Needs, command
 from ..frame.engine_options import connected
-from ..frame.options import Conf, EngineName, Rm
+from ..frame.options import Conf, EngineName, Rm, argument
 from ..frame.output import Printer
 from ..frame.session import Context, Session
 
@@ -189,7 +187,7 @@ def _test_local(session: Session, chosen: Chosen) -> int:
 )
 def use(
     session: Session,
-    name: Annotated[EngineName, typer.Argument(metavar="ENGINE", help="local, or yarn.")],
+    name: Annotated[EngineName, argument("ENGINE", "local, or yarn.")],
     rm: Rm = None,
     conf: Conf = None,
 ) -> None:

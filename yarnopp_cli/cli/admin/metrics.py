@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, TypeVar
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from ...errors import ConnectionFailedError, UsageError
 from ...records import container_protocol as nm
@@ -15,14 +13,13 @@ from ...views.rest.metrics import Bean, Figure, of_cluster, of_node, prometheus,
 from ...web.process import process_figures
 from ..frame.command import command
 from ..frame.naming import nodes
-from ..frame.options import Live
+from ..frame.options import Live, argument, option
 from ..frame.output import Printer
 from ..frame.session import Session
 
 if TYPE_CHECKING:
     from ...client.local import LocalClient
 
-Answer = TypeVar("Answer")
 
 BUSY_SECONDS = 0.1
 """For how long it is measured how busy the ResourceManager is."""
@@ -36,14 +33,10 @@ def metrics(
     session: Session,
     named: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[NODE]...", help="These NodeManagers' own, `all` for each. [default: the RM's]"
-        ),
+        argument("[NODE]...", "These NodeManagers' own, `all` for each. [default: the RM's]"),
         Live(("node",)),
     ] = None,
-    query: Annotated[
-        str, typer.Option("--query", metavar="BEAN", help="With --json: only beans of that name; * fits any.")
-    ] = "",
+    query: Annotated[str, option("--query BEAN", "With --json: only beans of that name; * fits any.")] = "",
 ) -> None:
     """Print the figures of the ResourceManager, or of a NodeManager, in Prometheus' text format.
 
@@ -107,13 +100,10 @@ def _of_nodes(client: LocalClient, chosen: Sequence[NodeReport], printer: Printe
 
 
 def _of_node(client: LocalClient, node: NodeReport) -> _Found:
-    def ask(kind: type[Answer], method: str, request: object) -> Answer:
-        return client.ask_node(node, kind, method, request, timeout=NODE_SECONDS)
-
-    info = ask(nm.GetNodeInfoResponse, "getNodeInfo", nm.GetNodeInfoRequest())
-    counted = ask(nm.GetNodeFiguresResponse, "getNodeFigures", nm.GetNodeFiguresRequest())
+    info = client.ask_node(node, nm.GetNodeInfoRequest(), timeout=NODE_SECONDS)
+    counted = client.ask_node(node, nm.GetNodeFiguresRequest(), timeout=NODE_SECONDS)
     every = nm.GetContainerStatusesRequest(finished=True)
-    found = ask(nm.GetContainerStatusesResponse, "getContainerStatuses", every)
+    found = client.ask_node(node, every, timeout=NODE_SECONDS)
     figures = of_node(info, found.statuses, counted.counts, process_figures(info.pid))
     return figures.samples, figures.beans
 

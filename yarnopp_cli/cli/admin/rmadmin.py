@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from executor.records import Resource
 
 from ...errors import EXIT_CONFIGURATION, UsageError, YoppError, reason_of
@@ -16,9 +14,9 @@ from ...views import queues as queue_view
 from ..frame.command import Needs, command
 from ..frame.naming import nodes as named_nodes
 from ..frame.naming import one_of
-from ..frame.options import DryRun, Live, duration
+from ..frame.options import DryRun, Live, argument, duration, option
 from ..frame.session import Session
-from ..looking.node_changes import size_document, size_text, tell
+from ..looking.node import tell, tell_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,20 +35,14 @@ _OUT = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 def refresh_nodes(
     session: Session,
     graceful: Annotated[
-        bool, typer.Option("-g", "--graceful", help="Let what runs on an excluded node end first.")
+        bool, option("-g, --graceful", "Let what runs on an excluded node end first.")
     ] = False,
     kill_after: Annotated[
         float | None,
-        typer.Option(
-            "--kill-after",
-            metavar="DUR",
-            parser=duration,
-            help="With -g: end what is still running after this time.",
-        ),
+        option("--kill-after DUR", "With -g: end what is still running after this time.", parser=duration),
     ] = None,
     exclude: Annotated[
-        str | None,
-        typer.Option("--exclude", metavar="FILE", help=f"The list of nodes. [default: {EXCLUDE_PATH}]"),
+        str | None, option("--exclude FILE", f"The list of nodes. [default: {EXCLUDE_PATH}]")
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
@@ -121,11 +113,11 @@ def _is_listed(node: NodeReport, listed: Sequence[str]) -> bool:
 )
 def update_node_resource(
     session: Session,
-    node: Annotated[str, typer.Argument(metavar="NODE", help="Full id, port, or `last`."), Live(("node",))],
-    memory: Annotated[int, typer.Argument(metavar="MB", help="Its memory.")],
-    vcores: Annotated[int, typer.Argument(metavar="VCORES", help="Its vcores.")],
+    node: Annotated[str, argument("NODE", "Full id, port, or `last`."), Live(("node",))],
+    memory: Annotated[int, argument("MB", "Its memory.")],
+    vcores: Annotated[int, argument("VCORES", "Its vcores.")],
     overcommit: Annotated[
-        int | None, typer.Argument(metavar="[MS]", help="YARN's overcommit timeout: refused but for -1.")
+        int | None, argument("[MS]", "YARN's overcommit timeout: refused but for -1.")
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
@@ -138,13 +130,7 @@ def update_node_resource(
         )
     found = one_of(named_nodes(session.client.nodes(), [node]), node)
     changed = [session.client.resize_node(found.node_id, Resource(memory, vcores), dry_run=dry_run)]
-    tell(
-        session,
-        changed,
-        dry_run=dry_run,
-        text=size_text,
-        answer=size_document,
-    )
+    tell_size(session, changed, dry_run=dry_run)
 
 
 @command(
@@ -171,7 +157,7 @@ def refresh_queues(session: Session, dry_run: DryRun = False) -> None:
         printer.listing(
             answer.queues,
             queue_view.COLUMNS,
-            documents=lambda queues: queue_view.documents(queues) | {"yopp": told},
+            documents=lambda queues: queue_view.QUEUES.every(queues) | {"yopp": told},
             document=queue_view.document,
             identity=lambda queue: queue.name,
         )
@@ -190,7 +176,7 @@ def _as_started(session: Session) -> Configuration:
 
     Raises YoppError.
     """
-    from ...cluster.state import running_configuration
+    from ...cluster.rundir import running_configuration
     from ...settings.loading import load
 
     site = running_configuration(session.run_dir)

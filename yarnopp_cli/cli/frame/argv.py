@@ -8,8 +8,10 @@ is a usage error that says so, never a guess.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 
 from ...errors import UsageError
 from ..table import ALIASES, COMMANDS
@@ -18,6 +20,7 @@ _COMMON_VALUES = (
     "--conf", "--run-dir", "-D", "--define", "-o", "--output", "--color", "--timeout", "--engine", "--rm"
 )  # fmt: skip
 _COMMON_FLAGS = ("--json", "-q", "--quiet", "-v", "-vv", "--verbose", "--no-progress", "-y", "--yes")
+_COMMON_JOINED = re.compile(r"--(conf|run-dir|define|output|color|timeout|engine|rm)=|-[Do].")
 _DISTRIBUTED_SHELL = re.compile(r"(?:org\.apache\.hadoop\.yarn\.applications\.)?distributedshell\.Client")
 _PI = frozenset({"pi", "org.apache.hadoop.examples.QuasiMonteCarlo", "QuasiMonteCarlo"})
 # Letters and underscores only, three at least: too long for a cluster of our own one-letter options.
@@ -48,30 +51,45 @@ def rewrite(argv: Sequence[str]) -> list[str]:
         return [name, *rest] if name.startswith("-") else [*early, name, *rest]
     if name in COMMANDS and COMMANDS[name].group:
         rest = _take_early(rest, early)
-    if (hadoop := _REWRITERS.get(name)) is not None:
-        return _with_early(early, hadoop(rest))
-    return _with_early(early, [name, *rest])
+    hadoop = _REWRITERS.get(name)
+    return _with_early(early, hadoop(rest) if hadoop is not None else [name, *rest])
+
+
+def own_words(argv: Sequence[str]) -> list[str]:
+    """The words that are for yopp itself, not for a command that it runs."""
+    words = list(argv)
+    if words[:1] == ["run"]:  # what follows its first plain word belongs to the command that it runs
+        plain = next((i for i, word in enumerate(words[1:], 1) if not word.startswith("-")), len(words))
+        words = words[:plain]
+    return words[: words.index("--")] if "--" in words else words
+
+
+def given(argv: Sequence[str], *options: str) -> list[str]:
+    """The values that these options are given, known from the words alone, as they may not parse."""
+    pairs = itertools.pairwise([*own_words(argv), ""])
+    return [
+        after if word in options else word.partition("=")[2]
+        for word, after in pairs
+        if word.partition("=")[0] in options
+    ]
 
 
 def _take_early(words: list[str], early: list[str]) -> list[str]:
     """Move the common options at the beginning of ``words`` to ``early``; return what follows them."""
-    index = 0
-    while index < len(words):
-        word = words[index]
+    left = list(words)
+    while left:
+        word = left[0]
         if word in ("--config", "-conf"):  # Hadoop's: the directory with the site files
-            early += ["--conf", *words[index + 1 : index + 2]]
-            index += 2
+            early += ["--conf", *left[1:2]]
+            del left[:2]
         elif word in _COMMON_VALUES:
-            early += words[index : index + 2]
-            index += 2
-        elif word in _COMMON_FLAGS or re.match(
-            r"--(conf|run-dir|define|output|color|timeout|engine|rm)=|-[Do].", word
-        ):
-            early.append(word)
-            index += 1
+            early += left[:2]
+            del left[:2]
+        elif word in _COMMON_FLAGS or _COMMON_JOINED.match(word):
+            early.append(left.pop(0))
         else:
             break
-    return words[index:]
+    return left
 
 
 def _with_early(early: list[str], words: list[str]) -> list[str]:
@@ -166,39 +184,6 @@ def _daemon(rest: list[str]) -> list[str]:
     return [_DAEMONS[rest[1]], rest[0], *rest[2:]]
 
 
-class _Words:
-    """The words of one command, taken one after the other."""
-
-    def __init__(self, command: str, words: list[str]) -> None:
-        self.command = command
-        self._words = words
-        self._index = 0
-
-    def __iter__(self) -> Iterator[str]:
-        while self._index < len(self._words):
-            self._index += 1
-            yield self._words[self._index - 1]
-
-    def value(self, option: str) -> str:
-        """The value of an option. Raises UsageError if there is none."""
-        if self._index >= len(self._words):
-            raise UsageError(
-                f"yopp {self.command}: {option} needs a value",
-                because="nothing follows it",
-                hint=f"yopp {self.command} --help",
-            )
-        self._index += 1
-        return self._words[self._index - 1]
-
-    def values(self) -> list[str]:
-        """All words up to the next option; none is fine."""
-        taken = []
-        while self._index < len(self._words) and not self._words[self._index].startswith("-"):
-            taken.append(self._words[self._index])
-            self._index += 1
-        return taken
-
-
 def _unsupported(command: str, option: str) -> UsageError:
     return UsageError(
         f"yopp {command} {option} does nothing here",
@@ -207,11 +192,10 @@ def _unsupported(command: str, option: str) -> UsageError:
     )
 
 
-# What each of YARN's options becomes: our words, and how many values follow it ("" none, "1" one, "*" any
-# number, "~" some that mean nothing here). None: refused.
+# What each of YARN's options becomes: our words, and how many values follow it ("" none, "1" one, "*" any number,
+# "~" some that mean nothing here).
 _LAST = "\0last"  # what follows the verb stands behind the application that -appId names
-_Mapping = dict[str, tuple[tuple[str, ...], str] | None]
-
+_Mapping = dict[str, tuple[tuple[str, ...], str]]
 _OPTIONS: dict[str, _Mapping] = {
     "app": {
         "-list": (("list",), ""),
@@ -220,23 +204,14 @@ _OPTIONS: dict[str, _Mapping] = {
         "-appStates": (("--state",), "1"),
         "-appTypes": (("--type",), "1"),
         "-appTags": (("--tag",), "1"),
-        "-appId": (("",), "1"),
+        "-appId": ((), "1"),
         "-changeQueue": (("queue", _LAST), "1"),
         "-movetoqueue": (("queue",), "1"),
-        "-queue": (("",), "1"),
+        "-queue": ((), "1"),
         "-updatePriority": (("priority", _LAST), "1"),
         "-updateLifetime": (("lifetime", _LAST), "1"),
-        "-signal": None,
-        "-launch": None,
-        "-stop": None,
-        "-start": None,
-        "-save": None,
-        "-destroy": None,
-        "-flex": None,
-        "-enableFastLaunch": None,
-        "-upgrade": None,
     },
-    "attempt": {"-list": (("list",), "1"), "-status": (("status",), "1"), "-fail": None},
+    "attempt": {"-list": (("list",), "1"), "-status": (("status",), "1")},
     "container": {
         "-list": (("list", "--app"), "1"),
         "-status": (("status",), "1"),
@@ -251,81 +226,68 @@ _OPTIONS: dict[str, _Mapping] = {
         "-showDetails": (("-o", "wide"), ""),
     },
     "queue": {"-list": (("list",), "~"), "-status": (("status",), "1")},
-    "top": {
-        "-delay": (("--interval",), "1"),
-        "-rows": (("--rows",), "1"),
-        "-cols": None,
-        "-queues": None,
-        "-types": None,
-        "-users": None,
-    },
+    "top": {"-delay": (("--interval",), "1"), "-rows": (("--rows",), "1")},
     "logs": {
-        "-applicationId": (("",), "1"),
-        "-containerId": (("",), "1"),
+        "-applicationId": ((), "1"),
+        "-containerId": ((), "1"),
         "-am": (("--am",), "~"),
         "-log_files": (("--log-files",), "*"),
         "-out": (("--out",), "1"),
-        "-log_files_pattern": None,
         "-size": (("--bytes",), "1"),
-        "-size_limit_mb": None,
         "-show_container_log_info": (("--files",), ""),
         "-show_application_log_info": (("--files",), ""),
-        "-list_nodes": None,
-        "-nodeAddress": None,
-        "-appOwner": None,
-        "-clusterId": None,
-        "-client_max_retries": None,
-        "-client_retry_interval_ms": None,
     },
 }
-_FIRST = {"list", "status", "kill", "signal", "queue", "priority", "lifetime", "shell-into"}
+_REFUSED = {
+    "app": "-signal -launch -stop -start -save -destroy -flex -enableFastLaunch -upgrade",
+    "attempt": "-fail",
+    "top": "-cols -queues -types -users",
+    "logs": "-log_files_pattern -size_limit_mb -list_nodes -nodeAddress -appOwner -clusterId -client_max_retries "
+    "-client_retry_interval_ms",
+}
+"""YARN's options that have no counterpart here."""
+_VERBS = {"list", "status", "kill", "signal", "queue", "priority", "lifetime", "shell-into"}
+_GROUPS = ("app", "attempt", "container", "node", "queue")
 
 
-def _mapped(command: str) -> Callable[[list[str]], list[str]]:
-    """The rewriter of a command whose YARN options stand in the table above."""
-
-    def rewriter(words: list[str]) -> list[str]:
-        return _map(command, words)
-
-    return rewriter
-
-
-def _map(command: str, words: list[str]) -> list[str]:
-    """Rewrite ``-list -all`` and the like; words that are not YARN's options stay as they are."""
-    table = _OPTIONS[command]
-    if not any(_yarn_option(table, word) for word in words):
+def _mapped(command: str, words: list[str]) -> list[str]:
+    """Rewrite ``-list -all`` and the like by the table; words that are not YARN's options stay as they are."""
+    known = {*_OPTIONS[command], *_REFUSED.get(command, "").split()}
+    first = next((word for word in words if _yarn_option(known, word)), None)
+    if first is None:
         return [command, *words]
     verb: list[str] = []
     others: list[str] = []
-    source = _Words(command, words)
-    for word in source:
-        option = _yarn_option(table, word)
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        option = _yarn_option(known, word)
         if not option:
             others.append("--help" if word in ("-help", "--help") else word)
             continue
-        mapping = table[option]
-        if mapping is None:
+        if option not in _OPTIONS[command]:
             raise _unsupported(command, option)
-        ours, takes = mapping
-        target = others
-        if ours[0] in _FIRST:
-            if verb:
-                raise UsageError(
-                    f"yopp {command}: {option} and -{verb[0]} exclude each other",
-                    because="each is a command of its own",
-                    hint="type one of them",
-                )
-            target = verb
-        target += [one for one in ours if one]
-        if takes == "1":
-            target.append(source.value(option))
-        elif takes == "*":
-            target += source.values()
-        elif takes == "~":
-            source.values()
-    if command in ("app", "attempt", "container", "node", "queue") and not verb:
+        ours, takes = _OPTIONS[command][option]
+        target = verb if ours and ours[0] in _VERBS else others
+        if target is verb and verb:
+            raise UsageError(
+                f"yopp {command}: {option} and -{verb[0]} exclude each other",
+                because="each is a command of its own",
+                hint="type one of them",
+            )
+        if takes == "1" and not left:
+            raise UsageError(
+                f"yopp {command}: {option} needs a value",
+                because="nothing follows it",
+                hint=f"yopp {command} --help",
+            )
+        many = next((at for at, one in enumerate(left) if one.startswith("-")), len(left))
+        count = {"": 0, "1": 1}.get(takes, many)
+        target += [*ours, *(left[:count] if takes != "~" else ())]
+        del left[:count]
+    if command in _GROUPS and not verb:
         raise UsageError(
-            f"yopp {command}: {_first_option(table, words)} needs -list",
+            f"yopp {command}: {first} needs -list",
             because="that option narrows a list, and no list is asked for",
             hint=f"yopp {command} list --help",
         )
@@ -339,9 +301,7 @@ def _finished(command: str, verb: list[str], others: list[str]) -> list[str]:
     if verb[1:2] == [_LAST]:
         named = [word for word in others if not word.startswith("-")]
         if not named:
-            typed = {"queue": "-changeQueue", "priority": "-updatePriority", "lifetime": "-updateLifetime"}[
-                verb[0]
-            ]
+            typed = next(option for option, (ours, _) in _OPTIONS["app"].items() if ours == (verb[0], _LAST))
             raise UsageError(
                 f"yopp app: {typed} needs -appId",
                 because="it changes one application, which is to be named",
@@ -394,19 +354,11 @@ def _yarn_signal(name: str) -> str:
     return known[name]
 
 
-def _yarn_option(table: _Mapping, word: str) -> str:
-    """The table's option that ``word`` is, "" if none. Two dashes count where they cannot be an option of
-    ours.
-    """
-    if word in table:
-        return word
-    if word.startswith("--") and word[1:] in table and re.search("[A-Z_]|list", word):
-        return word[1:]
-    return ""
-
-
-def _first_option(table: _Mapping, words: list[str]) -> str:
-    return next(word for word in words if _yarn_option(table, word))
+def _yarn_option(known: Collection[str], word: str) -> str:
+    """The option of YARN's that ``word`` is, "" if none. Two dashes count where they cannot be an option of ours."""
+    if word.startswith("--") and re.search("[A-Z_]|list", word):
+        word = word[1:]
+    return word if word in known else ""
 
 
 def _rmadmin(words: list[str]) -> list[str]:
@@ -419,12 +371,12 @@ def _rmadmin(words: list[str]) -> list[str]:
     if option in ("-getServiceState", "-getAllServiceState", "-checkHealth"):
         # YARN names one of several ResourceManagers here (rm1)
         return ["rmadmin", "service-state", *(rest[1:] if rest and not rest[0].startswith("-") else rest)]
-    if option == "-refreshQueues":
-        return ["rmadmin", "refresh-queues", *rest]
     if option == "-updateNodeResource":
         return ["rmadmin", "update-node-resource", *(["--", *rest] if "-1" in rest else rest)]
     if option == "-refreshNodes":
         return ["rmadmin", "refresh-nodes", *_refresh_nodes(rest)]
+    if option == "-refreshQueues":
+        return ["rmadmin", "refresh-queues", *rest]
     raise _unsupported("rmadmin", option)
 
 
@@ -442,7 +394,7 @@ def _refresh_nodes(words: list[str]) -> list[str]:
 
 
 _REWRITERS: dict[str, Callable[[list[str]], list[str]]] = {
-    **{command: _mapped(command) for command in _OPTIONS},
+    **{command: partial(_mapped, command) for command in _OPTIONS},
     "dshell": lambda words: ["dshell", *_dshell(words)],
     "pi": lambda words: ["pi", *_generic_options(words)],
     "rmadmin": _rmadmin,

@@ -14,7 +14,10 @@ import copy
 import enum
 import inspect
 import os
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
@@ -22,6 +25,7 @@ import typer
 
 from executor.light import dataclass
 
+from ...errors import EXIT_TIMEOUT, YoppError
 from .options import (
     NEWEST,
     Color,
@@ -50,11 +54,11 @@ from .options import (
 )
 from .output import FORMS, Printer
 from .session import Context, Session
-from .timeout import bounded
 
 if TYPE_CHECKING:
     from ...client.choice import Choice as EngineChoice
     from ...views.columns import Noun
+    from .engine_options import HereOnlyOption
 
 F = TypeVar("F", bound=Callable[..., int | None])
 
@@ -139,7 +143,7 @@ def made(one: Command) -> Any:
     signature = inspect.signature(one.function, eval_str=True)
     own = [parameter for parameter in signature.parameters.values() if parameter.name != "session"]
     # typer reads the command's own options alone; those of the frame are the parser's objects already
-    limits: list[_HereOnly] = []
+    limits: list[HereOnlyOption] = []
     call = _called(one, own, limits)
     holder = new_typer()
     settings = {"epilog": examples(*one.examples)} if one.examples else {}
@@ -149,34 +153,22 @@ def made(one: Command) -> Any:
         marks = get_args(parameter.annotation)[1:]
         option.completes = next((mark for mark in marks if isinstance(mark, Live | Words)), None)
         limits += [
-            _HereOnly(parameter.name, parameter.default, max(option.opts, key=len), mark)
-            for mark in marks
-            if isinstance(mark, HereOnly)
+            (parameter, max(option.opts, key=len), mark) for mark in marks if isinstance(mark, HereOnly)
         ]
     taken = {spelling for option in parsed.params for spelling in option.opts}
     parsed.params += [option for option in _added(one) if not taken.intersection(option.opts)]
     return parsed
 
 
-@dataclass(frozen=True, slots=True)
-class _HereOnly:
-    """An option that a YARN cluster cannot honour."""
-
-    name: str
-    default: Any
-    spelling: str
-    mark: HereOnly
-
-
 def _called(
-    one: Command, own: Sequence[inspect.Parameter], limits: Sequence[_HereOnly]
+    one: Command, own: Sequence[inspect.Parameter], limits: Sequence[HereOnlyOption]
 ) -> Callable[..., int | None]:
+    """What the parser calls: a function that seems to take the command's own options alone."""
     names = {parameter.name for parameter in own}
 
     def call(**values: Any) -> int | None:
-        options = {name: value for name, value in values.items() if name not in names}
         mine = {name: value for name, value in values.items() if name in names}
-        return _run(one, limits, mine, options)
+        return _run(one, limits, mine, values)
 
     call.__doc__ = one.function.__doc__
     changed = inspect.Signature([one_.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one_ in own])
@@ -186,48 +178,42 @@ def _called(
 
 
 def _run(
-    one: Command,
-    limits: Sequence[_HereOnly],
-    mine: dict[str, Any],
-    options: dict[str, Any],
+    one: Command, limits: Sequence[HereOnlyOption], mine: dict[str, Any], values: Mapping[str, Any]
 ) -> int | None:
     """One run: what all commands have is handled, and the function called with its session."""
-    printer = Printer.of(**{name: options[name] for name in _PRINTING if name in options}, forms=one.forms)
-    values = {**mine, **options}
+    printer = Printer.of(
+        **{name: values[name] for name in _PRINTING if name in values and name not in mine}, forms=one.forms
+    )
     context: Context | None = None
     engine: EngineChoice | None = None
     if one.needs is not Needs.NOTHING:
-        from .engine_options import check_remote, choice_of, not_on_yarn, tell_that_it_is_here
+        from .engine_options import check_remote, choice_of, tell_that_it_is_here
 
         if one.needs in (Needs.HOST, Needs.EXAMINED_HOST):
             tell_that_it_is_here(one.path, values, printer)
         elif one.needs is not Needs.QUIET_HOST:
             engine = choice_of(values)
         if engine is not None and engine.name == "yarn" and one.needs is not Needs.ENGINE:
-            if not one.yarn:
-                raise not_on_yarn(one.path, engine)
-            check_remote(
-                one.path, engine, options["run_dir"], ((limit, mine[limit.name]) for limit in limits)
-            )
+            check_remote(one.path, engine, values, limits if one.yarn else None)
         named = {name: values[name] for name in ("conf", "define", "run_dir")}
         looks = one.needs in (Needs.CLUSTER, Needs.HOST)
         context = Context.looking(**named) if looks else Context.of(**named)
     choice = None
     states: tuple[str, ...] = ()
     if one.lists is not None:
-        from .listing import chosen, words_of
+        from .session import chosen, words_of
 
-        states = words_of(options.get("state"), one.lists.states, "--state")
-        picked = {name: options[name] for name in ("columns", "sort", "limit")}
-        choice = chosen(printer, one.lists.columns(0), **picked)
+        states = words_of(values.get("state"), one.lists.states, "--state")
+        picked = {name: values[name] for name in ("columns", "sort", "limit")}
+        choice = chosen(printer, one.lists.columns(0), **picked, newest=one.newest)
     with Session(
         printer,
         context,
-        yes=bool(options.get("yes") or mine.get("yes")),
-        timeout=options.get("timeout", mine.get("timeout")),
+        yes=bool(values.get("yes")),
+        timeout=values.get("timeout"),
         choice=choice,
         states=states,
-        watch=options.get("watch"),
+        watch=values.get("watch"),
         engine=engine,
     ) as session:
         return one.function(session, **mine)
@@ -358,3 +344,47 @@ def group(name: str, summary: str) -> Any:
 
 def _nothing() -> None:
     """Stand for a group's callback."""
+
+
+# -- --timeout of a command that does not bound itself ------------------------------------------------------------
+
+
+class TimedOutError(YoppError):
+    """What ``--timeout`` allows has passed."""
+
+    exit_code = EXIT_TIMEOUT
+
+
+def bounded(context: Any, option: Any, seconds: Any) -> Any:
+    """Have this command end with 124 after so many seconds."""
+    if seconds is not None and not context.resilient_parsing:
+        _arm(float(seconds))
+    return seconds
+
+
+def _arm(seconds: float) -> None:
+    def ring(number: int, frame: object) -> None:
+        raise TimedOutError(
+            f"not done within {seconds:g} s",
+            because="that is the time that --timeout (or YOPP_TIMEOUT) gives it",
+            hint="a longer --timeout waits longer",
+        )
+
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6))
+
+
+@contextmanager
+def alarm_kept() -> Iterator[None]:
+    """Leave the alarm of this process as it was, whatever a command sets within."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler, (remaining, interval) = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGALRM) is not handler:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, handler if handler is not None else signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, remaining, interval)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...errors import NotYetSupportedError, UsageError, YoppError
-from .options import HERE_ONLY
+from .options import HERE_ONLY, HereOnly
 from .output import Printer
 
 if TYPE_CHECKING:
     from ...client.choice import Choice
     from ...client.yarn import YarnClient
+
+
+HereOnlyOption = tuple[inspect.Parameter, str, HereOnly]
+"""An option that a YARN cluster cannot honour: its parameter, how it is typed, and why."""
 
 
 def choice_of(values: Mapping[str, Any]) -> Choice:
@@ -29,39 +34,35 @@ def choice_of(values: Mapping[str, Any]) -> Choice:
     )
 
 
-def not_on_yarn(path: str, engine: Choice) -> NotYetSupportedError:
-    """The error of a command that works on this host's clusters only."""
-    return NotYetSupportedError(
-        f"`yopp {path}` works on this host's clusters only",
-        because=f"it is not in YARN's REST API, and the engine is yarn ({engine.origin})",
-        hint="--engine local",
-    )
-
-
-def check_remote(path: str, engine: Choice, run_dir: str | None, given: Iterable[tuple[Any, Any]]) -> None:
+def check_remote(
+    path: str, engine: Choice, values: Mapping[str, Any], limits: Iterable[HereOnlyOption] | None
+) -> None:
     """Refuse what a YARN cluster cannot honour, and one that is named nowhere, before anything is asked of it.
 
-    ``given``: options of this host only, each with its value. Raises UsageError.
+    ``limits``: options of this host only; None where the whole command is. Raises NotYetSupportedError, UsageError.
     """
-    if run_dir is not None:
-        raise _cannot_honour(path, "--run-dir", HERE_ONLY.because)
-    for option, value in given:
-        if value not in (option.default, None, False, [], ()):
-            raise _cannot_honour(path, option.spelling, option.mark.because)
+    if limits is None:
+        raise NotYetSupportedError(
+            f"`yopp {path}` works on this host's clusters only",
+            because=f"it is not in YARN's REST API, and the engine is yarn ({engine.origin})",
+            hint="--engine local",
+        )
+    refused = [("--run-dir", HERE_ONLY)] if values["run_dir"] is not None else []
+    for parameter, spelling, mark in limits:
+        if values[parameter.name] not in (parameter.default, None, False, [], ()):
+            refused.append((spelling, mark))
+    for spelling, mark in refused[:1]:
+        raise UsageError(
+            f"`yopp {path}` cannot honour {spelling} on YARN",
+            because=mark.because,
+            hint="leave it away, or --engine local",
+        )
     if not engine.addresses:
         raise UsageError(
             "no ResourceManager is named",
             because=f"the engine is yarn ({engine.origin})",
             hint="--rm http://rm:8088, YOPP_RM, or `yopp engine use yarn --rm URL` for good",
         )
-
-
-def _cannot_honour(path: str, spelling: str, because: str) -> UsageError:
-    return UsageError(
-        f"`yopp {path}` cannot honour {spelling} on YARN",
-        because=because,
-        hint="leave it away, or --engine local",
-    )
 
 
 def connected(engine: Choice, printer: Printer) -> YarnClient:

@@ -4,33 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ...errors import EXIT_NO_SUCH, YoppError
 from ...records.client_protocol import GetApplicationsRequest, GetContainersRequest
 from ...records.reports import QueueReport
 from ...views.text import harmless
 from .naming import application, nodes, one_of
-from .options import Live
+from .options import Live, option
 
 if TYPE_CHECKING:
     from ...client.protocol import Client
 
 QueueFilter = Annotated[
-    str,
-    typer.Option("--queue", metavar="NAME", help="Only in this queue, or in those below it."),
-    Live(("queue",)),
+    str, option("--queue NAME", "Only in this queue, or in those below it."), Live(("queue",))
 ]
-NodeFilter = Annotated[
-    str | None, typer.Option("--node", metavar="NODE", help="Only on this node."), Live(("node",))
-]
-UserFilter = Annotated[str, typer.Option("--user", metavar="NAME", help="Only of this user.")]
-NameFilter = Annotated[
-    str, typer.Option("--name", metavar="NAME", help="Only of applications with this name.")
-]
-TagFilter = Annotated[
-    str | None, typer.Option("--tag", metavar="T,…", help="Only of applications with one of these tags.")
-]
+NodeFilter = Annotated[str | None, option("--node NODE", "Only on this node."), Live(("node",))]
+UserFilter = Annotated[str, option("--user NAME", "Only of this user.")]
+NameFilter = Annotated[str, option("--name NAME", "Only of applications with this name.")]
+TagFilter = Annotated[str | None, option("--tag T,…", "Only of applications with one of these tags.")]
 
 
 def comma_words(text: str | None) -> tuple[str, ...]:

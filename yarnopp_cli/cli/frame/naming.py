@@ -26,7 +26,7 @@ from ...records import client_protocol as rm
 from ...records.ids import ApplicationAttemptId, ApplicationId, ContainerId
 from ...views.containers import is_live
 from ...views.text import harmless
-from .output import Printer, is_terminal
+from .output import is_terminal
 
 if TYPE_CHECKING:
     from ...client.protocol import Client
@@ -65,27 +65,6 @@ def words(given: Sequence[str]) -> list[str]:
         )
     split = [one for word in named for one in (word.split(",") if _NUMBERS.fullmatch(word) else [word])]
     return list(dict.fromkeys(split))
-
-
-def agreed(
-    printer: Printer,
-    given: Sequence[str],
-    named: Sequence[str],
-    verb: str,
-    *,
-    yes: bool,
-    what: str = "container",
-) -> bool:
-    """Whether a change of ``named`` may go on: it is asked for where ``all`` was said. Raises UsageError where
-    nobody can be asked."""
-    if ALL in given and not named:
-        printer.note(
-            f"{'nothing lives: ' if what.startswith('live') else ''}there is no {what} to {verb.lower()}"
-        )
-    if ALL not in given or not named:
-        return True
-    several = f"all {len(named)} {what}s" if len(named) > 1 else f"the only {what}, {named[0]}"
-    return printer.confirm(f"{verb} {several}?", yes=yes)
 
 
 def one_of(found: Sequence[T], word: str) -> T:

@@ -38,38 +38,25 @@ def examples(*lines: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
-class Format(enum.StrEnum):
-    """The formats of ``-o``."""
-
-    table = "table"
-    wide = "wide"
-    json = "json"
-    jsonl = "jsonl"
-    tsv = "tsv"
-    name = "name"
+def option(spelled: str, help: str, **settings: Any) -> Any:
+    """A typer option, spelled as its help shows it: ``-n, --num-containers N``."""
+    names, _, metavar = spelled.replace(", -", ",-").partition(" ")
+    return typer.Option(*names.split(","), metavar=metavar or None, help=help, **settings)
 
 
-class ExitRule(enum.StrEnum):
-    """The values of ``--exit-code``."""
-
-    highest = "highest"
-    first = "first"
-    any = "any"
+def argument(metavar: str, help: str, **settings: Any) -> Any:
+    """A typer argument, named as its help shows it: ``ID...``."""
+    return typer.Argument(metavar=metavar, help=help, **settings)
 
 
-class EngineName(enum.StrEnum):
-    """The values of ``--engine``."""
-
-    local = "local"
-    yarn = "yarn"
-
-
-class ColorMode(enum.StrEnum):
-    """The values of ``--color``."""
-
-    auto = "auto"
-    always = "always"
-    never = "never"
+Format = enum.StrEnum("Format", "table wide json jsonl tsv name")
+"""The formats of ``-o``."""
+ExitRule = enum.StrEnum("ExitRule", "highest first any")
+"""The values of ``--exit-code``."""
+EngineName = enum.StrEnum("EngineName", "local yarn")
+"""The values of ``--engine``."""
+ColorMode = enum.StrEnum("ColorMode", "auto always never")
+"""The values of ``--color``."""
 
 
 def duration(text: str) -> float:
@@ -123,100 +110,70 @@ def size_mb(text: str) -> int:
     return int(megabytes)
 
 
-Conf = Annotated[
-    list[str] | None,
-    typer.Option("--conf", metavar="PATH", help="Configuration file or directory (repeatable)."),
-]
-Define = Annotated[
-    list[str] | None,
-    typer.Option("-D", "--define", metavar="NAME=VALUE", help="Set one property (repeatable)."),
-]
+Conf = Annotated[list[str] | None, option("--conf PATH", "Configuration file or directory (repeatable).")]
+Define = Annotated[list[str] | None, option("-D, --define NAME=VALUE", "Set one property (repeatable).")]
 RunDirOption = Annotated[
-    str | None,
-    typer.Option("--run-dir", metavar="DIR", help="The cluster's run directory. [env: YOPP_RUN_DIR]"),
+    str | None, option("--run-dir DIR", "The cluster's run directory. [env: YOPP_RUN_DIR]")
 ]
 EngineOption = Annotated[
     EngineName | None,
-    typer.Option(
+    option(
         "--engine",
-        help="Where: on this host, or on a YARN cluster through its REST API. [env: YOPP_ENGINE]",
+        "Where: on this host, or on a YARN cluster through its REST API. [env: YOPP_ENGINE]",
         show_default=False,
     ),
 ]
 Rm = Annotated[
-    list[str] | None,
-    typer.Option("--rm", metavar="URL", help="That cluster's ResourceManager (repeatable). [env: YOPP_RM]"),
+    list[str] | None, option("--rm URL", "That cluster's ResourceManager (repeatable). [env: YOPP_RM]")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON (same as -o json).")]
-Output = Annotated[
-    Format | None, typer.Option("-o", "--output", help="The form of the output.", show_default=False)
-]
-Quiet = Annotated[
-    bool, typer.Option("-q", "--quiet", help="Print ids only, and nothing on stderr but errors.")
-]
+Json = Annotated[bool, option("--json", "Print JSON (same as -o json).")]
+Output = Annotated[Format | None, option("-o, --output", "The form of the output.", show_default=False)]
+Quiet = Annotated[bool, option("-q, --quiet", "Print ids only, and nothing on stderr but errors.")]
 Verbose = Annotated[
-    int,
-    typer.Option(
-        "-v", "--verbose", count=True, help="Tell of each call on stderr; twice for what went each way."
-    ),
+    int, option("-v, --verbose", "Tell of each call on stderr; twice for what went each way.", count=True)
 ]
-Color = Annotated[ColorMode | None, typer.Option("--color", help="Colours.", show_default=False)]
-NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress line on stderr.")]
+Color = Annotated[ColorMode | None, option("--color", "Colours.", show_default=False)]
+NoProgress = Annotated[bool, option("--no-progress", "No progress line on stderr.")]
 Timeout = Annotated[
     float | None,
-    typer.Option(
-        "--timeout",
-        metavar="DUR",
+    option(
+        "--timeout DUR",
+        "Give up after this time: 90s, 5m, 2h. [env: YOPP_TIMEOUT]",
         parser=duration,
         envvar="YOPP_TIMEOUT",
         show_envvar=False,
-        help="Give up after this time: 90s, 5m, 2h. [env: YOPP_TIMEOUT]",
     ),
 ]
 JobTimeout = Annotated[
     float | None,
-    typer.Option(
-        "--timeout",
-        metavar="TIME",
+    option(
+        "--timeout TIME",
+        "Stop the job itself after this time: 90s, 5m, 2h; exit 124. [env: YOPP_TIMEOUT]",
         parser=duration,
         envvar="YOPP_TIMEOUT",
         show_envvar=False,
-        help="Stop the job itself after this time: 90s, 5m, 2h; exit 124. [env: YOPP_TIMEOUT]",
     ),
 ]
-Yes = Annotated[bool, typer.Option("-y", "--yes", help="Answer yes to every question.")]
+Yes = Annotated[bool, option("-y, --yes", "Answer yes to every question.")]
 ExitCode = Annotated[
     ExitRule,
-    typer.Option(
+    option(
         "--exit-code",
-        help="Which exit code to return when several fail: the highest, the first in time, or 1 for any.",
+        "Which exit code to return when several fail: the highest, the first in time, or 1 for any.",
     ),
 ]
-Queue = Annotated[str, typer.Option("--queue", metavar="QUEUE", help="The queue it is submitted to.")]
-Tags = Annotated[
-    list[str] | None,
-    typer.Option("--tag", metavar="TAG", help="A tag of the application (repeatable, or A,B)."),
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")]
-NoWait = Annotated[bool, typer.Option("--no-wait", help="Return at once, not when it has happened.")]
+Queue = Annotated[str, option("--queue QUEUE", "The queue it is submitted to.")]
+Tags = Annotated[list[str] | None, option("--tag TAG", "A tag of the application (repeatable, or A,B).")]
+DryRun = Annotated[bool, option("--dry-run", "Say what would happen, and change nothing.")]
+NoWait = Annotated[bool, option("--no-wait", "Return at once, not when it has happened.")]
 Watch = Annotated[
     float | None,
-    typer.Option(
-        "-w",
-        "--watch",
-        metavar="SECS",
-        parser=duration,
-        help="Print again every SECS seconds, in place on a terminal.",
-    ),
+    option("-w, --watch SECS", "Print again every SECS seconds, in place on a terminal.", parser=duration),
 ]
-State = Annotated[str | None, typer.Option("--state", metavar="S,…", help="Only in these states.")]
-Sort = Annotated[
-    str | None, typer.Option("--sort", metavar="COL[,-COL]", help="Sort by columns; - means descending.")
-]
-Columns = Annotated[
-    str | None, typer.Option("--columns", metavar="A,B", help="Show these columns (not with -o json).")
-]
-Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=0, help="Show at most N.")]
+State = Annotated[str | None, option("--state S,…", "Only in these states.")]
+Sort = Annotated[str | None, option("--sort COL[,-COL]", "Sort by columns; - means descending.")]
+Columns = Annotated[str | None, option("--columns A,B", "Show these columns (not with -o json).")]
+Limit = Annotated[int | None, option("--limit N", "Show at most N.", min=0)]
 NEWEST = "Show at most N: the newest, or with --sort the first so sorted."
 
 
@@ -249,13 +206,11 @@ HERE_ONLY = HereOnly()
 DryRunHere = Annotated[DryRun, HERE_ONLY]
 """Of a change that YARN's REST API makes or refuses, but does not try."""
 
-IDS = typer.Argument(metavar="ID...", help="Full id, `last`, unique suffix, 1-3, `all`, or - for stdin.")
+IDS = argument("ID...", "Full id, `last`, unique suffix, 1-3, `all`, or - for stdin.")
 Ids = Annotated[list[str], IDS]
 ApplicationIds = Annotated[list[str], IDS, Live(("app",))]
 ContainerIds = Annotated[list[str], IDS, Live(("container",))]
-OfApplication = Annotated[
-    str | None, typer.Option("--app", metavar="ID", help="Only of this application."), Live(("app",))
-]
+OfApplication = Annotated[str | None, option("--app ID", "Only of this application."), Live(("app",))]
 NodeIds = Annotated[list[str], IDS, Live(("node",))]
 QueueNames = Annotated[list[str], IDS, Live(("queue",))]
 JobIds = Annotated[list[str], IDS, Live(("app", "container"))]

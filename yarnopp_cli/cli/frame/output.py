@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO, TypeVar
 
 from ...errors import EXIT_FAILURE, UsageError, YoppError
-from ...views.columns import Column, that_fit
+from ...views.columns import BAD, DIM, GOOD, STATE_TONES, WARN, Column, that_fit
 from ...views.text import harmless, harmless_json, shorten, width
 
 T = TypeVar("T")
@@ -25,30 +25,8 @@ T = TypeVar("T")
 FORMS = ("table", "wide", "json", "jsonl", "tsv", "name")
 WORDS = ("table", "wide", "json", "jsonl")
 """The forms of what is neither a list nor has an id."""
-_STYLES = {
-    "bold": "1",
-    "dim": "2",
-    "red": "31",
-    "green": "32",
-    "yellow": "33",
-    "blue": "34",
-    "cyan": "36",
-}
-_WORD_STYLES = {
-    "RUNNING": "green",
-    "FINISHED": "green",
-    "SUCCEEDED": "green",
-    "PAUSED": "yellow",
-    "PAUSING": "yellow",
-    "KILLED": "red",
-    "KILLING": "red",
-    "FAILED": "red",
-    "LOST": "red",
-    "UNHEALTHY": "red",
-    "QUEUED": "dim",
-    "ACCEPTED": "dim",
-    "UNDEFINED": "dim",
-}
+_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
+_TONES = {GOOD: "green", WARN: "yellow", BAD: "red", DIM: "dim"}
 # What the command that runs has asked for, so that its error comes out in the same form.
 _errors_as_json = False
 _errors_color: str | None = None
@@ -119,22 +97,14 @@ class Printer:
         global _errors_as_json, _errors_color
         _errors_color = getattr(color, "value", color)
         chosen = getattr(output, "value", output)
-        if json:
-            if chosen not in (None, "json", "jsonl"):
-                raise UsageError(
-                    f"--json and -o {chosen} exclude each other",
-                    because="they are two forms of the output",
-                    hint="leave one of them away",
-                )
-            chosen = chosen or "json"
-        if quiet:
-            if chosen not in (None, "name"):
-                raise UsageError(
-                    f"-q and {'--json' if json else f'-o {chosen}'} exclude each other",
-                    because="-q prints ids only, as -o name does",
-                    hint="leave one of them away; 2>/dev/null silences stderr alone",
-                )
-            chosen = "name"
+        if json and chosen not in (None, "json", "jsonl"):
+            raise _exclusive("--json", f"-o {chosen}", "they are two forms of the output")
+        if quiet and (json or chosen not in (None, "name")):
+            other = "--json" if json else f"-o {chosen}"
+            raise _exclusive(
+                "-q", other, "-q prints ids only, as -o name does; 2>/dev/null silences stderr alone"
+            )
+        chosen = "name" if quiet else chosen or ("json" if json else None)
         if chosen is None:
             chosen = os.environ.get("YOPP_OUTPUT") or "table"
             if chosen not in FORMS:
@@ -143,22 +113,15 @@ class Printer:
                     because="it stands for -o where neither -o nor --json is given",
                     hint=f"use one of {', '.join(FORMS)}",
                 )
-            if chosen not in forms:
-                chosen = "table"
+            chosen = chosen if chosen in forms else "table"
         if chosen not in forms and not quiet:
             raise UsageError(
-                f"there is no -o {chosen} of this",
-                because="what it prints is no list",
+                f"-o {chosen} is not supported here",
+                because="the output is not a table",
                 hint=f"use one of {', '.join(forms)}",
             )
         _errors_as_json = chosen in ("json", "jsonl")
-        return cls(
-            chosen,
-            quiet=quiet,
-            verbose=verbose,
-            color=getattr(color, "value", color),
-            progress=not no_progress,
-        )
+        return cls(chosen, quiet=quiet, verbose=verbose, color=_errors_color, progress=not no_progress)
 
     @property
     def is_json(self) -> bool:
@@ -181,10 +144,11 @@ class Printer:
 
     def document(self, value: Any) -> None:
         """Print one JSON value on stdout: on one line, or indented for a reader at a terminal."""
-        indent = 2 if self.form == "json" and is_terminal(sys.stdout) else None
-        separators = (",", ": ") if indent else (",", ":")
-        text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
-        write_bytes(harmless_json(text).encode() + b"\n")
+        if self.form == "json" and is_terminal_out():
+            text = json.dumps(value, ensure_ascii=False, indent=2, separators=(",", ": "))
+            write_bytes(harmless_json(text).encode() + b"\n")
+        else:
+            write_bytes(json_line(value))
 
     def stream_line(self, value: Any) -> None:
         """Print one object of a stream: on one line, whoever reads it."""
@@ -364,19 +328,22 @@ class Printer:
             space = " " * (cells_wide - width(shown))
             if header:
                 shown = paint(shown, "bold", self.color_out)
-            elif shown in _WORD_STYLES:
-                shown = paint(shown, _WORD_STYLES[shown], self.color_out)
+            else:
+                shown = self._toned(shown)
             parts.append(space + shown if column.numeric else shown + space)
         return "  ".join(parts).rstrip()
+
+    def _toned(self, word: str) -> str:
+        """The word of a state in its colour; any other text as it is."""
+        style = _TONES.get(STATE_TONES.get(word, ""), "")
+        return paint(word, style, self.color_out) if style else word
 
     def fields(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Print ``name: value`` lines, values aligned; further lines of a value are indented under it."""
         longest = max((width(name) for name, _ in pairs), default=0)
         lines = []
         for name, value in pairs:
-            shown = harmless(value, keep="\n").replace("\n", "\n" + " " * (longest + 3))
-            if shown in _WORD_STYLES:
-                shown = paint(shown, _WORD_STYLES[shown], self.color_out)
+            shown = self._toned(harmless(value, keep="\n").replace("\n", "\n" + " " * (longest + 3)))
             lines.append(f"{name:>{longest}} : {shown}".rstrip())
         _write("\n".join(lines) + "\n")
 
@@ -389,13 +356,12 @@ class Printer:
         if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
             raise UsageError(question, because="there is no terminal to ask at", hint="say -y to mean yes")
         _talk(f"{harmless(question)} [y/N] ")
+        answer = ""
         try:
             answer = sys.stdin.readline()
-        except KeyboardInterrupt:
-            _talk("\n")
-            raise
-        if not answer:
-            _talk("\n")
+        finally:
+            if not answer:
+                _talk("\n")
         return answer.strip().lower() in ("y", "yes")
 
 
@@ -412,6 +378,10 @@ def _fit(widths: list[int], columns: Sequence[Column[Any]], available: int) -> l
         fitted[widest] -= taken
         over -= taken
     return fitted
+
+
+def _exclusive(one: str, other: str, because: str) -> UsageError:
+    return UsageError(f"{one} and {other} exclude each other", because=because, hint="leave one of them away")
 
 
 def paint(text: str, style: str, wanted: bool) -> str:
@@ -497,15 +467,7 @@ def write_error_bytes(data: bytes) -> None:
 
 def flush() -> None:
     """Get everything out. Raises OutputClosedError."""
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError) as problem:
-        raise OutputClosedError(problem) from problem
-
-
-def abandon_stdout() -> None:
-    """Let what stdout still holds go nowhere."""
-    abandon(sys.stdout)
+    write_bytes(b"")
 
 
 def abandon(stream: TextIO) -> None:

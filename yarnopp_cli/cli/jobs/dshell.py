@@ -28,13 +28,7 @@ from ...masters import distributedshell as shell
 from ...records.jobs import TaskSpec
 from ...records.requests import ApplicationSubmissionContext
 from ..frame.command import Needs, command
-from ..frame.options import (
-    DryRun,
-    ExitCode,
-    ExitRule,
-    duration,
-    size_mb,
-)
+from ..frame.options import DryRun, ExitCode, ExitRule, argument, duration, option, size_mb
 from ..frame.session import Session
 from .run import WITHOUT_UPLOAD, Count, Detach, assignments, both_types, check_counts, tags
 
@@ -103,106 +97,58 @@ def resources(text: str) -> Resource:
     return Resource(memory, vcores)
 
 
-AppName = Annotated[str, typer.Option("--appname", "--name", metavar="NAME", help="The application's name.")]
-Priority = Annotated[int, typer.Option("--priority", metavar="P", help="The application's priority.")]
-Queue = Annotated[str, typer.Option("--queue", metavar="QUEUE", help="The queue it is submitted to.")]
+AppName = Annotated[str, option("--appname, --name NAME", "The application's name.")]
+Priority = Annotated[int, option("--priority P", "The application's priority.")]
+Queue = Annotated[str, option("--queue QUEUE", "The queue it is submitted to.")]
 TimeoutMs = Annotated[
     int,
-    typer.Option(
-        "--timeout",
-        metavar="MS",
+    option(
+        "--timeout MS",
+        "Stop the job itself after so many ms (or 90s, 5m); 0 for never; exit 124.",
         parser=milliseconds,
-        help="Stop the job itself after so many ms (or 90s, 5m); 0 for never; exit 124.",
     ),
 ]
-MasterMemory = Annotated[
-    int | None, typer.Option("--master-memory", metavar="MB", help="Memory of a detached master.")
-]
-MasterVcores = Annotated[
-    int | None, typer.Option("--master-vcores", metavar="V", help="Vcores of a detached master.")
-]
-MasterResources = Annotated[
-    str, typer.Option("--master-resources", metavar="R=N,...", help="Both: memory-mb=100,vcores=1.")
-]
-ShellCommand = Annotated[
-    str, typer.Option("--shell-command", metavar="LINE", help="What bash runs in each container.")
-]
+MasterMemory = Annotated[int | None, option("--master-memory MB", "Memory of a detached master.")]
+MasterVcores = Annotated[int | None, option("--master-vcores V", "Vcores of a detached master.")]
+MasterResources = Annotated[str, option("--master-resources R=N,...", "Both: memory-mb=100,vcores=1.")]
+ShellCommand = Annotated[str, option("--shell-command LINE", "What bash runs in each container.")]
 ShellScript = Annotated[
-    str,
-    typer.Option("--shell-script", metavar="FILE", help="A script that bash runs in each."),
-    WITHOUT_UPLOAD,
+    str, option("--shell-script FILE", "A script that bash runs in each."), WITHOUT_UPLOAD
 ]
-ShellArgs = Annotated[
-    list[str] | None, typer.Option("--shell-args", metavar="ARG", help="Arguments for it (repeatable).")
-]
-ShellEnv = Annotated[
-    list[str] | None, typer.Option("--shell-env", metavar="K=V", help="Its variables (repeatable).")
-]
+ShellArgs = Annotated[list[str] | None, option("--shell-args ARG", "Arguments for it (repeatable).")]
+ShellEnv = Annotated[list[str] | None, option("--shell-env K=V", "Its variables (repeatable).")]
 ShellPriority = Annotated[
-    int,
-    typer.Option(
-        "--shell-cmd-priority", "--container-priority", metavar="P", help="Priority of the containers."
-    ),
+    int, option("--shell-cmd-priority, --container-priority P", "Priority of the containers.")
 ]
-ContainerType = Annotated[
-    str, typer.Option("--container-type", metavar="TYPE", help="GUARANTEED or OPPORTUNISTIC.")
-]
-Opportunistic = Annotated[
-    bool, typer.Option("-O", "--opportunistic", help="Short for --container-type OPPORTUNISTIC.")
-]
-Guaranteed = Annotated[
-    bool, typer.Option("-G", "--guaranteed", help="Short for --container-type GUARANTEED.")
-]
-ContainerMemory = Annotated[
-    int, typer.Option("--container-memory", metavar="MB", parser=size_mb, help="Memory of each.")
-]
-ContainerVcores = Annotated[int, typer.Option("--container-vcores", metavar="V", help="Vcores of each.")]
-ContainerResources = Annotated[
-    str, typer.Option("--container-resources", metavar="R=N,...", help="Both at once.")
-]
+ContainerType = Annotated[str, option("--container-type TYPE", "GUARANTEED or OPPORTUNISTIC.")]
+Opportunistic = Annotated[bool, option("-O, --opportunistic", "Short for --container-type OPPORTUNISTIC.")]
+Guaranteed = Annotated[bool, option("-G, --guaranteed", "Short for --container-type GUARANTEED.")]
+ContainerMemory = Annotated[int, option("--container-memory MB", "Memory of each.", parser=size_mb)]
+ContainerVcores = Annotated[int, option("--container-vcores V", "Vcores of each.")]
+ContainerResources = Annotated[str, option("--container-resources R=N,...", "Both at once.")]
 Promote = Annotated[
-    bool,
-    typer.Option(
-        "--promote-opportunistic-after-start", help="Promote opportunistic containers that have started."
-    ),
+    bool, option("--promote-opportunistic-after-start", "Promote opportunistic containers that have started.")
 ]
-Enforce = Annotated[bool, typer.Option("--enforce-execution-type", help="No other execution type will do.")]
+Enforce = Annotated[bool, option("--enforce-execution-type", "No other execution type will do.")]
 Keep = Annotated[
     bool,
-    typer.Option(
-        "--keep-containers-across-application-attempts",
-        help="A new master takes over the old one's containers.",
+    option(
+        "--keep-containers-across-application-attempts", "A new master takes over the old one's containers."
     ),
 ]
 RetryPolicy = Annotated[
-    int,
-    typer.Option(
-        "--container-retry-policy", metavar="0|1|2", help="Run failed ones again: never, always, on codes."
-    ),
+    int, option("--container-retry-policy 0|1|2", "Run failed ones again: never, always, on codes.")
 ]
-RetryCodes = Annotated[
-    str, typer.Option("--container-retry-error-codes", metavar="A,B", help="The codes of policy 2.")
-]
-MaxRetries = Annotated[
-    int, typer.Option("--container-max-retries", metavar="N", help="How often; -1 for ever.")
-]
+RetryCodes = Annotated[str, option("--container-retry-error-codes A,B", "The codes of policy 2.")]
+MaxRetries = Annotated[int, option("--container-max-retries N", "How often; -1 for ever.")]
 RetryInterval = Annotated[
-    int, typer.Option("--container-retry-interval", metavar="MS", parser=milliseconds, help="How long after.")
+    int, option("--container-retry-interval MS", "How long after.", parser=milliseconds)
 ]
-Tags = Annotated[str, typer.Option("--application-tags", metavar="A,B", help="Tags of the application.")]
-NodeLabel = Annotated[
-    str,
-    typer.Option("--node-label-expression", metavar="LABEL", help="Run on nodes that have this label only."),
-]
-Follow = Annotated[
-    bool,
-    typer.Option("-f", "--follow", help="Show here what the containers write."),
-    WITHOUT_UPLOAD,
-]
-Debug = Annotated[bool, typer.Option("--debug", help="Say more.")]
-Argv = Annotated[
-    list[str] | None, typer.Argument(metavar="[-- COMMAND ARG...]", help="A command, run without a shell.")
-]
+Tags = Annotated[str, option("--application-tags A,B", "Tags of the application.")]
+NodeLabel = Annotated[str, option("--node-label-expression LABEL", "Run on nodes that have this label only.")]
+Follow = Annotated[bool, option("-f, --follow", "Show here what the containers write."), WITHOUT_UPLOAD]
+Debug = Annotated[bool, option("--debug", "Say more.")]
+Argv = Annotated[list[str] | None, argument("[-- COMMAND ARG...]", "A command, run without a shell.")]
 
 
 @functools.cache

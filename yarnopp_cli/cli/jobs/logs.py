@@ -8,15 +8,13 @@ import time
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import typer
-
 from ...errors import UsageError, YoppError
 from ...jobs.logfiles import STREAMS, Stream, open_plain, plain_status, streams_of
 from ...views.columns import Column
 from ...views.text import harmless, timestamp
 from ..frame.command import command
 from ..frame.naming import words
-from ..frame.options import HERE_ONLY, JobIds, moment
+from ..frame.options import HERE_ONLY, JobIds, moment, option
 from ..frame.output import Printer, is_terminal_out, json_line, paint
 from ..frame.session import Session
 from .logtarget import Target, find
@@ -46,53 +44,35 @@ def logs(
     ids: JobIds,
     follow: Annotated[
         bool,
-        typer.Option(
-            "-f", "--follow", help="Go on until the end; wait for containers that are still queued."
-        ),
+        option("-f, --follow", "Go on until the end; wait for containers that are still queued."),
         HERE_ONLY,
     ] = False,
-    tail: Annotated[
-        int | None, typer.Option("--tail", metavar="N", min=0, help="Only the last N lines of each file.")
-    ] = None,
+    tail: Annotated[int | None, option("--tail N", "Only the last N lines of each file.", min=0)] = None,
     since: Annotated[
         int | None,
-        typer.Option(
-            "--since", metavar="T", parser=moment, help="Only files written to since: 10m, 2026-01-31T12:00Z."
-        ),
+        option("--since T", "Only files written to since: 10m, 2026-01-31T12:00Z.", parser=moment),
         HERE_ONLY,
     ] = None,
-    stdout: Annotated[bool, typer.Option("--stdout", help="Standard output only.")] = False,
-    stderr: Annotated[bool, typer.Option("--stderr", help="Standard error only.")] = False,
-    no_prefix: Annotated[
-        bool, typer.Option("--no-prefix", help="No container number before each line.")
-    ] = False,
+    stdout: Annotated[bool, option("--stdout", "Standard output only.")] = False,
+    stderr: Annotated[bool, option("--stderr", "Standard error only.")] = False,
+    no_prefix: Annotated[bool, option("--no-prefix", "No container number before each line.")] = False,
     timestamps: Annotated[
         bool,
-        typer.Option(
-            "--timestamps", help="When each line was read (of old lines: when the file was last written)."
-        ),
+        option("--timestamps", "When each line was read (of old lines: when the file was last written)."),
         HERE_ONLY,
     ] = False,
     out: Annotated[
-        str | None,
-        typer.Option("--out", metavar="DIR", help="Copy the files to DIR/<container>/ instead."),
-        HERE_ONLY,
+        str | None, option("--out DIR", "Copy the files to DIR/<container>/ instead."), HERE_ONLY
     ] = None,
     size: Annotated[
-        int | None,
-        typer.Option("--bytes", metavar="N", help="The first N bytes of each file; with -N the last ones."),
-        HERE_ONLY,
+        int | None, option("--bytes N", "The first N bytes of each file; with -N the last ones."), HERE_ONLY
     ] = None,
     files: Annotated[
-        bool,
-        typer.Option("--files", help="List the log files, and how large they are."),
-        HERE_ONLY,
+        bool, option("--files", "List the log files, and how large they are."), HERE_ONLY
     ] = False,
-    masters: Annotated[bool, typer.Option("--am", help="Only the application's master.")] = False,
+    masters: Annotated[bool, option("--am", "Only the application's master.")] = False,
     exit_code: Annotated[
-        bool,
-        typer.Option("--exit-code", help="End with the exit code of what is shown."),
-        HERE_ONLY,
+        bool, option("--exit-code", "End with the exit code of what is shown."), HERE_ONLY
     ] = False,
 ) -> int:
     """Print what containers wrote: of one container, or of all those of an application, numbered.

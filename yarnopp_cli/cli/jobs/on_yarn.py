@@ -11,7 +11,7 @@ from ...errors import EXIT_INTERRUPTED, EXIT_TIMEOUT, YoppError
 from ...records.jobs import JobSpec
 from ...records.reports import FINAL_STATES, ApplicationReport
 from ...records.requests import ApplicationSubmissionContext
-from ...settings.applications import ApplicationSettings
+from ...settings.declarations import ApplicationSettings
 from ...views import applications as view
 from ..frame.output import Printer
 from ..frame.session import print_raw

@@ -10,28 +10,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from ...errors import UsageError
 from ...masters import pi as masters_pi
 from ...masters.pi import PERCENT
 from ...records.requests import ApplicationSubmissionContext
 from ..frame.command import Needs, command
-from ..frame.options import (
-    HERE_ONLY,
-    DryRun,
-    ExitCode,
-    ExitRule,
-    JobTimeout,
-    Queue,
-    Tags,
-)
+from ..frame.options import HERE_ONLY, DryRun, ExitCode, ExitRule, JobTimeout, Queue, Tags, argument, option
 from ..frame.session import Session
 from .run import tags
 
 if TYPE_CHECKING:
     from ...records.requests import JobProperty
-    from ...settings.applications import ApplicationSettings
+    from ...settings.declarations import ApplicationSettings
     from ...settings.loading import Configuration
 
 _USED = ("mapreduce.", "yarn.app.mapreduce.", "yopp.pi.", "yopp.am.")
@@ -39,19 +29,13 @@ _USED = ("mapreduce.", "yarn.app.mapreduce.", "yopp.pi.", "yopp.am.")
 _SET_BY_THE_JOB = "programmatically"
 """A property's source, in Hadoop's word."""
 
-Maps = Annotated[int, typer.Argument(metavar="NMAPS", help="How many maps.")]
-Samples = Annotated[int, typer.Argument(metavar="NSAMPLES", help="How many points in each.")]
+Maps = Annotated[int, argument("NMAPS", "How many maps.")]
+Samples = Annotated[int, argument("NSAMPLES", "How many points in each.")]
 Percent = Annotated[
     int | None,
-    typer.Option(
-        "--opportunistic-percent",
-        metavar="P",
-        help=f"The share of opportunistic maps: short for -D {PERCENT}=P.",
-    ),
+    option("--opportunistic-percent P", f"The share of opportunistic maps: short for -D {PERCENT}=P."),
 ]
-Detach = Annotated[
-    bool, typer.Option("-d", "--detach/--wait", help="Return at once; the job goes on in the cluster.")
-]
+Detach = Annotated[bool, option("-d, --detach/--wait", "Return at once; the job goes on in the cluster.")]
 
 
 @command(

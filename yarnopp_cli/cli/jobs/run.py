@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterable
 from typing import Annotated
 
-import typer
-
 from executor.linux.environment import OWNED
 from executor.records import ExecutionType, Resource
 
@@ -26,7 +24,9 @@ from ..frame.options import (
     JobTimeout,
     Queue,
     Tags,
+    argument,
     duration,
+    option,
     size_mb,
 )
 from ..frame.output import Printer
@@ -35,76 +35,52 @@ from ..frame.session import Session
 MOST_CONTAINERS = 100_000
 WITHOUT_UPLOAD = HereOnly("it is nothing that Hadoop's distributed shell can do without an upload")
 
-CommandLine = Annotated[
-    list[str], typer.Argument(metavar="COMMAND [ARG]...", help="What to run, and its arguments.")
-]
-Count = Annotated[int, typer.Option("-n", "--num-containers", metavar="N", help="How many containers.")]
+CommandLine = Annotated[list[str], argument("COMMAND [ARG]...", "What to run, and its arguments.")]
+Count = Annotated[int, option("-n, --num-containers N", "How many containers.")]
 Opportunistic = Annotated[
-    bool, typer.Option("-O", "--opportunistic", help="Opportunistic containers: they may queue at a node.")
+    bool, option("-O, --opportunistic", "Opportunistic containers: they may queue at a node.")
 ]
-Guaranteed = Annotated[bool, typer.Option("-G", "--guaranteed", help="Guaranteed containers (the default).")]
-Memory = Annotated[
-    int | None,
-    typer.Option("--memory", metavar="SIZE", parser=size_mb, help="Memory of each: 512, 512M, 2G."),
-]
-Vcores = Annotated[int | None, typer.Option("--vcores", metavar="V", help="Vcores of each.")]
+Guaranteed = Annotated[bool, option("-G, --guaranteed", "Guaranteed containers (the default).")]
+Memory = Annotated[int | None, option("--memory SIZE", "Memory of each: 512, 512M, 2G.", parser=size_mb)]
+Vcores = Annotated[int | None, option("--vcores V", "Vcores of each.")]
 Environment = Annotated[
     list[str] | None,
-    typer.Option(
-        "-e",
-        "--env",
-        metavar="K=V",
-        help="Set a variable for it (repeatable), HOME too; not what its node tells it (CONTAINER_ID, PWD, …).",
+    option(
+        "-e, --env K=V",
+        "Set a variable for it (repeatable), HOME too; not what its node tells it (CONTAINER_ID, PWD, …).",
     ),
 ]
-Directory = Annotated[
-    str | None,
-    typer.Option("-C", "--cwd", metavar="DIR", help="Where it runs. [default: here]"),
-    WITHOUT_UPLOAD,
-]
+Directory = Annotated[str | None, option("-C, --cwd DIR", "Where it runs. [default: here]"), WITHOUT_UPLOAD]
 TimeLimit = Annotated[
     float | None,
-    typer.Option(
-        "--container-timeout",
-        metavar="DUR",
+    option(
+        "--container-timeout DUR",
+        "End each container that has run for so long; the time it is paused does not count.",
         parser=duration,
-        help="End each container that has run for so long; the time it is paused does not count.",
     ),
     WITHOUT_UPLOAD,
 ]
-Retries = Annotated[int, typer.Option("--retries", metavar="N", help="Run a failing container again.")]
-Detach = Annotated[
-    bool, typer.Option("-d", "--detach", help="Return at once; the job goes on in the cluster.")
-]
-Promote = Annotated[
-    bool, typer.Option("--promote", help="Promote opportunistic containers once they have started.")
-]
-Enforce = Annotated[bool, typer.Option("--enforce", help="No other execution type than the one asked for.")]
+Retries = Annotated[int, option("--retries N", "Run a failing container again.")]
+Detach = Annotated[bool, option("-d, --detach", "Return at once; the job goes on in the cluster.")]
+Promote = Annotated[bool, option("--promote", "Promote opportunistic containers once they have started.")]
+Enforce = Annotated[bool, option("--enforce", "No other execution type than the one asked for.")]
 NoPrefix = Annotated[
-    bool,
-    typer.Option("--no-prefix", help="Do not mark lines with the container's number."),
-    WITHOUT_UPLOAD,
+    bool, option("--no-prefix", "Do not mark lines with the container's number."), WITHOUT_UPLOAD
 ]
-Node = Annotated[str, typer.Option("--node", metavar="N", help="Run on this node only."), WITHOUT_UPLOAD]
+Node = Annotated[str, option("--node N", "Run on this node only."), WITHOUT_UPLOAD]
 Priority = Annotated[
     int,
-    typer.Option(
-        "--priority",
-        metavar="P",
-        help="Of these containers: a smaller number goes first (of applications a larger one: `app priority`).",
+    option(
+        "--priority P",
+        "Of these containers: a smaller number goes first (of applications a larger one: `app priority`).",
     ),
 ]
 Expected = Annotated[
     float | None,
-    typer.Option(
-        "--expect",
-        metavar="DUR",
-        parser=duration,
-        help="How long each is expected to run, for shortest first.",
-    ),
+    option("--expect DUR", "How long each is expected to run, for shortest first.", parser=duration),
     WITHOUT_UPLOAD,
 ]
-Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The application's name.")]
+Name = Annotated[str, option("--name NAME", "The application's name.")]
 
 
 @command(

@@ -23,7 +23,7 @@ from ...records.reports import FINAL_STATES, ApplicationReport, FinalApplication
 from ...records.requests import ApplicationSubmissionContext, ContainerLaunchContext
 from ...rpc.blocking import Connection
 from ...rpc.plain import encode
-from ...settings.resourcemanager import ResourceManagerSettings
+from ...settings.declarations import ResourceManagerSettings
 from ..frame.output import Printer
 from ..frame.session import Session
 from .console import EXIT_READER_GONE, JobConsole, Shown
@@ -115,8 +115,8 @@ def warn_of_ignored(client: JobClient, printer: Printer) -> None:
     """Warn that a running cluster keeps the properties that its daemons were started with."""
     if client.started_here or not client.configuration.from_command_line():
         return
+    from ...cluster.rundir import running_configuration
     from ...cluster.starting import setting_differences
-    from ...cluster.state import running_configuration
 
     running = running_configuration(client.run_dir)
     found = [] if running is None else setting_differences(running, client.configuration)
@@ -186,7 +186,7 @@ def killed_at_once(rm_socket: str, application_id: str) -> YoppError:
     request = KillApplicationRequest(application_id, "interrupted twice by Ctrl-C")
     try:
         with Connection(rm_socket, timeout=KILL_SECONDS) as connection:
-            connection.call("forceKillApplication", request, timeout=KILL_SECONDS)
+            connection.call(request, timeout=KILL_SECONDS)
     except YoppError as problem:
         because = f"interrupted twice, and {problem.message}"
         return YoppError(

@@ -6,8 +6,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from executor.records import ContainerState
 
 from ...errors import EXIT_TIMEOUT, UsageError, YoppError
@@ -16,7 +14,7 @@ from ...views import applications as app_view
 from ...views import containers as container_view
 from ..frame.command import command
 from ..frame.naming import applications, containers, is_container, words
-from ..frame.options import ExitCode, ExitRule, JobIds, Timeout, Words
+from ..frame.options import ExitCode, ExitRule, JobIds, Timeout, Words, option
 from ..frame.output import Printer
 from ..frame.session import Session
 
@@ -50,16 +48,16 @@ class Seen:
 def wait(
     session: Session,
     ids: JobIds,
-    any_of_them: Annotated[bool, typer.Option("--any", help="Until one of them has, not all.")] = False,
+    any_of_them: Annotated[bool, option("--any", "Until one of them has, not all.")] = False,
     state: Annotated[
         str | None,
-        typer.Option("--for", metavar="STATE", help="Until this state, or a later one; else until the end."),
+        option("--for STATE", "Until this state, or a later one; else until the end."),
         Words(lambda: (*_ORDER, *_ENDS)),
     ] = None,
     exit_code: ExitCode = ExitRule.highest,
     timeout: Timeout = None,
     kill: Annotated[
-        bool, typer.Option("--kill", help="When the time of --timeout has passed, kill those that have not.")
+        bool, option("--kill", "When the time of --timeout has passed, kill those that have not.")
     ] = False,
 ) -> int:
     """Wait until applications or containers have ended, and end with their exit code (of several the highest, or as

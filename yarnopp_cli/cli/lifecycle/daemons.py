@@ -4,29 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from ...errors import EXIT_NOT_RUNNING, NodeNotFoundError, UsageError
 from ...records.reports import NodeState
 from ..frame.command import Needs, command
-from ..frame.options import DryRun, Live, NoWait, Timeout
+from ..frame.options import DryRun, Live, NoWait, Timeout, argument
 from ..frame.output import WORDS
 from ..frame.session import Session
-from ..looking import node_changes
+from ..looking import node as node_commands
 from .down import Force
 from .status import EXIT_PARTLY, node_line, tell
 from .up import Memory, Vcores
 
 Node = Annotated[
     str | None,
-    typer.Argument(metavar="[NODE]", help="Its port or its id in `yopp node list`. [default: the only one]"),
+    argument("[NODE]", "Its port or its id in `yopp node list`. [default: the only one]"),
     Live(("node",)),
 ]
 NewNode = Annotated[
     str | None,
-    typer.Argument(
-        metavar="[NODE]", help="Its port or its id in `yopp node list`. [default: all that are missing]"
-    ),
+    argument("[NODE]", "Its port or its id in `yopp node list`. [default: all that are missing]"),
     Live(("node",)),
 ]
 _DRAINED = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
@@ -43,9 +39,8 @@ def start_rm(session: Session, timeout: Timeout = None) -> None:
     """
     from ...cluster import starting
 
-    configuration = session.configured()
     limit = timeout or starting.START_SECONDS
-    started = starting.start_rm(configuration, session.run_dir, timeout=limit)
+    started = starting.start_rm(session.configured(), session.run_dir, timeout=limit)
     session.printer.note(f"rm {'started' if started else 'is already running'}: {session.run_dir.rm_socket}")
     _answer(session)
 
@@ -128,7 +123,7 @@ def start_nm(
     started = starting.start_nms(
         session.configured(),
         session.run_dir,
-        port=_port(node),
+        port=starting.port_of(node),
         wish=Wish(None, memory, vcores),
         timeout=timeout or starting.START_SECONDS,
     )
@@ -146,14 +141,18 @@ def stop_nm(session: Session, node: Node = None, force: Force = False, timeout: 
     Its containers go on if yarn.nodemanager.recovery.enabled is on, and its next life finds them. Succeeds if it is
     already stopped.
     """
-    _stop(session, _running(session, node), force, timeout)
+    from ...cluster.starting import port_of, running_nm
+
+    _stop(session, running_nm(session.run_dir, port_of(node)), force, timeout)
     _answer(session)
 
 
 @command("nm restart", "yopp nm restart", "yopp nm restart 45455", needs=Needs.HOST)
 def restart_nm(session: Session, node: Node = None, force: Force = False, timeout: Timeout = None) -> None:
     """Stop and start one NodeManager, of the same size."""
-    name = _running(session, node)
+    from ...cluster.starting import port_of, running_nm
+
+    name = running_nm(session.run_dir, port_of(node))
     _stop(session, name, force, timeout)
     start_nm(session, name or node, timeout=timeout)
 
@@ -165,8 +164,9 @@ def status_of_nm(session: Session, node: Node = None) -> int:
     Exit code 0 if it does, 3 if it is stopped, 4 if it is not ready.
     """
     from ...cluster.inspection import inspect_cluster
+    from ...cluster.starting import port_of
 
-    port = _port(node)
+    port = port_of(node)
     seen = inspect_cluster(session.run_dir)
     chosen = [one for one in seen.nodes if port is None or one.port == port]
     if port is not None and seen.nodes and not chosen:
@@ -202,7 +202,7 @@ def run_nm(session: Session, node: Node = None, memory: Memory = None, vcores: V
     starting.run_nm(
         session.configured(),
         session.run_dir,
-        port=_port(node),
+        port=starting.port_of(node),
         wish=Wish(None, memory, vcores),
         announce=session.printer.is_json,
     )
@@ -212,39 +212,25 @@ def run_nm(session: Session, node: Node = None, memory: Memory = None, vcores: V
 def drain(
     session: Session,
     node: Node = None,
-    kill_after: node_changes.KillAfter = None,
+    kill_after: node_commands.KillAfter = None,
     no_wait: NoWait = False,
     timeout: Timeout = None,
     dry_run: DryRun = False,
-) -> int:
+) -> None:
     """Stop scheduling on NODE and wait for its containers to end, as `yopp node drain` does."""
     session.yes = True
     chosen = _the_node(node, session, "drain")
-    return node_changes.drain(session, chosen, kill_after, no_wait, timeout, dry_run)
+    node_commands.drain(session, chosen, kill_after, no_wait, timeout, dry_run)
 
 
 @command("nm resume", "yopp nm resume", "yopp nm resume 45455", needs=Needs.HOST)
-def resume(session: Session, node: Node = None, dry_run: DryRun = False) -> int:
+def resume(session: Session, node: Node = None, dry_run: DryRun = False) -> None:
     """Use a drained (or draining) NODE again, as `yopp node resume` does."""
     session.yes = True
-    return node_changes.resume(session, _the_node(node, session, "resume"), dry_run)
+    node_commands.resume(session, _the_node(node, session, "resume"), dry_run)
 
 
 # -- what they share -----------------------------------------------------------------------------------
-
-
-def _port(node: str | None) -> int | None:
-    from ...cluster.starting import port_of
-
-    return None if node is None else port_of(node)
-
-
-def _running(session: Session, node: str | None) -> str:
-    """The name of the NM that is meant, "" where it is not running. UsageError where several could be."""
-    from ...cluster.starting import running_nm
-
-    daemon = running_nm(session.run_dir, _port(node))
-    return daemon.name if daemon is not None else ""
 
 
 def _stop(session: Session, name: str, force: bool, timeout: float | None) -> None:

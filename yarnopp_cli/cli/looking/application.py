@@ -1,19 +1,25 @@
-"""``yopp app list|status|kill``. Its other commands are in ``application_changes``."""
+"""``yopp app``: listing, showing, killing and moving applications; ``yopp attempt``."""
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 from executor.records import ExecutionType
 
-from ...errors import EXIT_FAILURE, EXIT_TIMEOUT, UsageError, YoppError
+from ...errors import ApplicationNotFoundError, UsageError
 from ...records.client_protocol import GetApplicationsRequest
-from ...records.reports import FINAL_STATES, ApplicationReport, YarnApplicationState
-from ...views.applications import APPLICATIONS, counts_text
-from ...views.text import harmless
+from ...records.ids import ApplicationAttemptId
+from ...records.reports import (
+    FINAL_STATES,
+    ApplicationAttemptReport,
+    ApplicationReport,
+    YarnApplicationState,
+)
+from ...views.applications import APPLICATIONS, ATTEMPTS, counts_text
+from ...views.cluster import timeout_document
+from ...views.text import harmless, timestamp
+from ..frame.actions import agree, awaited, tell
 from ..frame.command import command
 from ..frame.filters import (
     QueueFilter,
@@ -23,15 +29,34 @@ from ..frame.filters import (
     node_id,
     queues_below,
 )
-from ..frame.listing import empty_text
-from ..frame.naming import applications, words
-from ..frame.options import ApplicationIds, DryRun, Live, NoWait, Timeout, Words
-from ..frame.session import Session
+from ..frame.naming import applications, one_of, words
+from ..frame.options import (
+    ApplicationIds,
+    DryRun,
+    DryRunHere,
+    Ids,
+    Live,
+    NoWait,
+    Timeout,
+    Words,
+    argument,
+    duration,
+    option,
+)
+from ..frame.session import Session, empty_text
 
 if TYPE_CHECKING:
     from ...client.protocol import Client
 
 KILL_SECONDS = 20.0
+HOLD_SECONDS = 60.0
+
+Named = Annotated[str, argument("ID", "The application: its id, a suffix of it, or `last`."), Live(("app",))]
+
+
+def _one(session: Session, word: str) -> str:
+    """The full id of the one application that a word means."""
+    return one_of(applications(session.cluster, [word]), word)
 
 
 @command(
@@ -40,26 +65,20 @@ KILL_SECONDS = 20.0
 )  # fmt: skip
 def list_applications(
     session: Session,
-    every: Annotated[bool, typer.Option("-a", "--all", help="Ended ones too, as with --state.")] = False,
+    every: Annotated[bool, option("-a, --all", "Ended ones too, as with --state.")] = False,
     kind: Annotated[
-        str | None,
-        typer.Option("--type", metavar="T,…", help="Only of these types."),
-        Words(lambda: ("YARN", "MAPREDUCE")),
+        str | None, option("--type T,…", "Only of these types."), Words(lambda: ("YARN", "MAPREDUCE"))
     ] = None,
-    tag: Annotated[
-        str | None, typer.Option("--tag", metavar="T,…", help="Only with one of these tags.")
-    ] = None,
+    tag: Annotated[str | None, option("--tag T,…", "Only with one of these tags.")] = None,
     user: UserFilter = "",
     queue: QueueFilter = "",
     node: Annotated[
-        str | None,
-        typer.Option("--node", metavar="NODE", help="Only with containers on this node."),
-        Live(("node",)),
+        str | None, option("--node NODE", "Only with containers on this node."), Live(("node",))
     ] = None,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Only with this name.")] = "",
+    name: Annotated[str, option("--name NAME", "Only with this name.")] = "",
 ) -> None:
     """List the live applications, in order of submission."""
-    cluster, states, choice = session.cluster, session.states, session.choice
+    cluster, states = session.cluster, session.states
     request = GetApplicationsRequest(
         states=() if "ALL" in states else tuple(YarnApplicationState(one) for one in states),
         application_types=comma_words(kind),
@@ -73,6 +92,7 @@ def list_applications(
     on = node_id(cluster, node)
     _check_types(cluster, request.application_types)
     narrowed = bool(states or kind or tag or user or queue or node or name)
+    empty = empty_text("applications", session.choice, narrowed=narrowed, live_only=request.live_only)
 
     def once() -> None:
         found = cluster.applications(request)
@@ -81,9 +101,6 @@ def list_applications(
         if on:
             there = applications_on(cluster, on, ended_too=not request.live_only)
             found = tuple(one for one in found if one.application_id in there)
-        if choice.limit is not None and not choice.sort:
-            found = found[max(0, len(found) - choice.limit) :]
-        empty = empty_text("applications", choice, narrowed=narrowed, live_only=request.live_only)
         session.show(APPLICATIONS, found, empty=empty)
 
     session.repeat(once)
@@ -116,57 +133,219 @@ def kill(
     dry_run: DryRun = False,
     no_wait: NoWait = False,
     timeout: Timeout = None,
-) -> int:
+) -> None:
     """End applications and their containers; return when that has happened. `all` means every live one."""
-    cluster, printer, given = session.cluster, session.printer, words(ids)
+    cluster, given = session.cluster, words(ids)
     named = applications(cluster, given)
-    if not session.agreed(given, named, "Kill", what="live application", dry_run=dry_run):
-        return EXIT_FAILURE
+    agree(session, given, named, "Kill", what="live application", dry_run=dry_run)
     before = [cluster.application(one) for one in named]
     live = [one for one in before if one.state not in FINAL_STATES]
     if dry_run:
-        _foretell(session, live, len(named))
-        return 0
-    for one in live:
-        cluster.kill_application(one.application_id, "Killed by a person.")
-    if not no_wait:
-        _await_end(cluster, named, KILL_SECONDS if timeout is None else timeout)
-    after = [cluster.application(one) for one in named] if live else before
-    if not printer.for_people:
-        session.details(APPLICATIONS, after, answer=lambda app: {"state": app.state.value})
-        return 0
-    killed = {one.application_id for one in live}
-    for report in after:
-        if report.application_id in killed:
-            printer.text(f"{report.application_id} {report.state.value}")
-        else:
-            printer.note(f"{report.application_id} had already ended: {report.state.value}")
-    return 0
-
-
-def _foretell(session: Session, live: list[ApplicationReport], named: int) -> None:
-    """Say which applications would be killed."""
-    if not session.printer.for_people:
-        session.details(APPLICATIONS, live)
+        tell(session, APPLICATIONS, live, lambda one: f"would be killed: {counts_text(one)}")
+        if session.printer.for_people:
+            session.printer.note(f"{len(live)} of {len(named)} live; nothing was changed")
         return
     for one in live:
-        session.printer.text(f"{one.application_id} would be killed: {counts_text(one)}")
-    session.printer.note(f"{len(live)} of {named} live; nothing was changed")
+        cluster.kill_application(one.application_id, "Killed by a person.")
+    if live and not no_wait:
+        awaited(
+            APPLICATIONS,
+            lambda left: cluster.wait_for_applications(named, wait=min(left, HOLD_SECONDS)).applications,
+            lambda one: one.state in FINAL_STATES,
+            "end",
+            KILL_SECONDS if timeout is None else timeout,
+            because=lambda _: (
+                "an application ends when its containers have, which have some time after SIGTERM"
+            ),
+        )
+    after = [cluster.application(one) for one in named] if live else before
+    ended = {one.application_id for one in before} - {one.application_id for one in live}
+    tell(
+        session,
+        APPLICATIONS,
+        after,
+        lambda one: f"{'had already ended: ' if one.application_id in ended else ''}{one.state.value}",
+        before=lambda one: one.application_id in ended,
+        answer=lambda one: {"state": one.state.value},
+    )
 
 
-def _await_end(cluster: Client, named: list[str], bound: float) -> None:
-    """Wait until the applications have ended. Raises YoppError (exit 124) when the time has passed."""
-    deadline = time.monotonic() + bound
-    while named:
-        remaining = max(0.0, deadline - time.monotonic())
-        response = cluster.wait_for_applications(named, wait=min(remaining, 60.0))
-        living = [one.application_id for one in response.applications if one.state not in FINAL_STATES]
-        if response.satisfied or not living:
-            return
-        if time.monotonic() >= deadline:
-            raise YoppError(
-                f"{', '.join(living)} did not end within {bound:g} s",
-                because="an application ends when its containers have, which have some time after SIGTERM",
-                hint="look at it with `yopp app status`; --timeout waits longer",
-                exit_code=EXIT_TIMEOUT,
+@command("app lifetime", "yopp app lifetime last 2h", "yopp app lifetime 3 unlimited", yarn=True)
+def lifetime(
+    session: Session,
+    application: Named,
+    length: Annotated[str, argument("DUR", "How long it may live from now on: 90s, 5m, 2h; or `unlimited`.")],
+    dry_run: DryRunHere = False,
+) -> None:
+    """Let a living application end after a time, counted from now; it is killed then."""
+    unlimited = length.lower() == "unlimited"
+    seconds = 0.0 if unlimited else duration(length)
+    if not (seconds or unlimited):
+        raise UsageError(
+            "no time is left to live",
+            because=f"{length!r} is no time at all",
+            hint="`yopp app kill` ends it now; `unlimited` lifts a bound",
+        )
+    if unlimited and session.yarn is not None:
+        raise UsageError(
+            "YARN cannot lift the bound of an application's life",
+            because="its REST API takes a moment",
+            hint="`yopp app lifetime ID 365d`",
+        )
+    expires = 0 if unlimited else session.now_ms + round(seconds * 1000)
+    report = session.cluster.limit_lifetime(_one(session, application), expires, dry_run=dry_run)
+    until = f"may live until {timestamp(expires)}" if expires else "may live without bound"
+    _changed(
+        session,
+        report,
+        f"{'would be one that ' if dry_run else ''}{until}",
+        None if dry_run else lambda one: {"timeout": timeout_document(one, session.now_ms)},
+    )
+
+
+@command("app tags", "yopp app tags last", "yopp app tags last --add nightly,big")
+def tags(
+    session: Session,
+    application: Named,
+    tag: Annotated[list[str] | None, argument("[TAG]...", "Have these tags, and no others.")] = None,
+    add: Annotated[str | None, option("--add T,…", "Have these too.")] = None,
+    remove: Annotated[str | None, option("--remove T,…", "Have these no more.")] = None,
+    clear: Annotated[bool, option("--clear", "Have none.")] = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Print the tags of an application, a line each, or give a living one others.
+
+    `yopp app list --tag` finds applications by them.
+    """
+    ways = (bool(tag), clear, add is not None or remove is not None)
+    if sum(ways) > 1:
+        raise UsageError(
+            "which tags shall it have?",
+            because="TAGs, --clear, and --add or --remove exclude each other",
+            hint="yopp app tags last nightly big",
+        )
+    client, printer = session.client, session.printer
+    report = client.application(_one(session, application))
+    if any(ways):
+        gone = comma_words(remove)
+        wanted = [one for one in report.tags if one not in gone] + list(comma_words(add))
+        wanted = [] if clear else list(tag or wanted)
+        report = client.set_tags(report.application_id, wanted, dry_run=dry_run)
+        told = ", ".join(report.tags) or "none"
+        _changed(session, report, f"{'would have' if dry_run else 'has'} the tags: {told}")
+    elif not printer.for_people:
+        session.details(APPLICATIONS, [report])
+    elif report.tags:
+        printer.text("\n".join(report.tags))
+    else:
+        printer.note(f"{report.application_id} has no tags")
+
+
+@command("app queue", "yopp app queue last prod", "yopp app queue 3 root.dev.web", yarn=True)
+def queue(
+    session: Session,
+    application: Named,
+    name: Annotated[str, argument("QUEUE", "The queue it is to be in."), Live(("queue",))],
+    dry_run: DryRunHere = False,
+) -> None:
+    """Move a living application into another queue, with all that it has."""
+    report = session.cluster.move_application(_one(session, application), name, dry_run=dry_run)
+    _changed(
+        session,
+        report,
+        f"{'would be' if dry_run else 'is'} in queue {report.queue}",
+        None if dry_run else lambda one: {"queue": one.queue},
+    )
+
+
+@command("app priority", "yopp app priority last 5", "yopp app priority 3 0 --json", yarn=True)
+def priority(
+    session: Session,
+    application: Named,
+    value: Annotated[
+        int,
+        argument(
+            "N",
+            "A larger number is served first (of a job's containers a smaller one is: `run --priority`).",
+            min=0,
+        ),
+    ],
+    dry_run: DryRunHere = False,
+) -> None:
+    """Give a living application another priority among those of its queue."""
+    report = session.cluster.update_priority(_one(session, application), value, dry_run=dry_run)
+    if report.priority < value:
+        session.printer.note(
+            f"{value} is more than the cluster's highest priority, {report.priority} "
+            "(yarn.cluster.max-application-priority): that is taken"
+        )
+    _changed(
+        session,
+        report,
+        f"{'would have' if dry_run else 'has'} priority {report.priority}",
+        None if dry_run else lambda one: {"priority": one.priority},
+    )
+
+
+def _changed(
+    session: Session,
+    report: ApplicationReport,
+    sentence: str,
+    answer: Callable[[ApplicationReport], Mapping[str, Any]] | None = None,
+) -> None:
+    """How an application is now; ``sentence`` for people, REST's ``answer`` before it in JSON."""
+    tell(session, APPLICATIONS, [report], lambda _: sentence, answer=answer)
+
+
+@command("attempt list", "yopp attempt list last", "yopp attempt list 3 --json", lists=ATTEMPTS, yarn=True)
+def list_attempts(
+    session: Session,
+    application: Annotated[
+        str, argument("APPLICATION", "Full id, `last`, or unique suffix."), Live(("app",))
+    ],
+    node: Annotated[
+        str | None, option("--node NODE", "Only those whose master is on this node."), Live(("node",))
+    ] = None,
+) -> None:
+    """List the attempts of an application, oldest first."""
+    cluster, states = session.cluster, session.states
+    one_app = _one(session, application)
+    on = node_id(cluster, node)
+
+    def once() -> None:
+        found = [
+            one
+            for one in cluster.attempts(one_app)
+            if (not states or one.state in states) and (not on or one.am_node_id == on)
+        ]
+        session.show(ATTEMPTS, found, empty="no attempts")
+
+    session.repeat(once)
+
+
+@command(
+    "attempt status",
+    "yopp attempt status appattempt_1765400000000_0001_000001",
+    "yopp attempt list last -q | yopp attempt status -",
+    yarn=True,
+)
+def attempt_status(session: Session, ids: Ids) -> None:
+    """Show attempts by their full ids; `last` is the newest attempt of the newest application."""
+    cluster = session.cluster
+    found: list[ApplicationAttemptReport] = []
+    for word in words(ids):
+        if word == "last":
+            found += cluster.attempts(applications(cluster, [word])[0])[-1:]
+            continue
+        wanted = ApplicationAttemptId.parse(word)
+        owner = str(wanted.application_id)
+        matching = [one for one in cluster.attempts(owner) if one.attempt_id == str(wanted)]
+        if not matching:
+            raise ApplicationNotFoundError(
+                f"no attempt {word}",
+                because=f"{owner} has none of that number",
+                hint=f"`yopp attempt list {owner}` shows those there are",
+                sought=str(wanted),
             )
+        found += matching
+    session.details(ATTEMPTS, found)

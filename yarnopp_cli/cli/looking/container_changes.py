@@ -1,47 +1,172 @@
-"""``yopp container pause|resume|promote|demote|resize``: each returns when it has happened."""
+"""``yopp container kill|signal|pause|resume|promote|demote|resize``: each returns when it has happened."""
 
 from __future__ import annotations
 
+import signal as signals
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from executor.causes import CauseKind, of_kind
 from executor.records import ContainerState, ExecutionType, Resource
 
-from ...errors import EXIT_FAILURE, InvalidStateError, UsageError
+from ...errors import InvalidStateError, UsageError
 from ...records.client_protocol import GetContainersRequest
 from ...records.reports import ContainerReport
 from ...records.requests import ContainerUpdateType, UpdateContainerRequest
 from ...views import containers as view
-from ...views.containers import is_live
+from ...views.containers import CONTAINERS, is_live
+from ...views.text import span
 from ...views.text import vcores as vcores_of
+from ..frame.actions import agree, awaited
 from ..frame.command import command
 from ..frame.naming import containers, words
-from ..frame.options import IDS, ContainerIds, DryRun, Live, NoWait, Timeout, size_mb
+from ..frame.options import IDS, ContainerIds, DryRun, Live, NoWait, Timeout, option, size_mb
 from ..frame.session import Session
-from .container_details import await_containers, live, show_details
+from .container_details import live, tell_containers
 
 if TYPE_CHECKING:
     from ...client.local import LocalClient
 
 CHANGE_SECONDS = 20.0
-PausableIds = Annotated[list[str], IDS, Live(("container",), lambda one: one.state is ContainerState.RUNNING)]
-PausedIds = Annotated[
-    list[str],
-    IDS,
-    Live(("container",), lambda one: one.state in (ContainerState.PAUSING, ContainerState.PAUSED)),
-]
-OpportunisticIds = Annotated[
-    list[str], IDS, Live(("container",), lambda one: one.execution_type is ExecutionType.OPPORTUNISTIC)
-]
-GuaranteedIds = Annotated[
-    list[str],
-    IDS,
-    Live(("container",), lambda one: one.execution_type is ExecutionType.GUARANTEED and not one.is_am),
-]
+
+
+def _runs(one: ContainerReport) -> bool:
+    return one.state is ContainerState.RUNNING
+
+
+def _is_paused(one: ContainerReport) -> bool:
+    return one.state in (ContainerState.PAUSING, ContainerState.PAUSED)
+
+
+def _is_opportunistic(one: ContainerReport) -> bool:
+    return one.execution_type is ExecutionType.OPPORTUNISTIC
+
+
+def _is_guaranteed(one: ContainerReport) -> bool:
+    return one.execution_type is ExecutionType.GUARANTEED and not one.is_am
+
+
+_TYPES = {
+    "promote": (ContainerUpdateType.PROMOTE_EXECUTION_TYPE, ExecutionType.GUARANTEED, _is_opportunistic),
+    "demote": (ContainerUpdateType.DEMOTE_EXECUTION_TYPE, ExecutionType.OPPORTUNISTIC, _is_guaranteed),
+}
+PausableIds = Annotated[list[str], IDS, Live(("container",), _runs)]
+PausedIds = Annotated[list[str], IDS, Live(("container",), _is_paused)]
+OpportunisticIds = Annotated[list[str], IDS, Live(("container",), _is_opportunistic)]
+GuaranteedIds = Annotated[list[str], IDS, Live(("container",), _is_guaranteed)]
+
+
+def _agreed(
+    session: Session,
+    ids: Sequence[str],
+    verb: str,
+    every: Callable[[ContainerReport], bool] | None,
+    *,
+    what: str = "container",
+    dry_run: bool = False,
+) -> list[str]:
+    """The containers named, after a question where one is due. ``every``: those that ``all`` means."""
+    given = words(ids)
+    named = containers(session.cluster, given, every=every)
+    agree(session, given, named, verb, what=what, dry_run=dry_run)
+    return named
+
+
+def _awaited(
+    client: LocalClient,
+    named: Sequence[str],
+    done: Callable[[ContainerReport], bool],
+    what: str,
+    no_wait: bool,
+    timeout: float | None,
+    because: Callable[[str], str] = lambda _: "the time that was given to it has passed",
+) -> Sequence[ContainerReport]:
+    """The containers when they are as wanted, or as they are now with ``no_wait``."""
+
+    def look(left: float = 0) -> list[ContainerReport]:
+        return [client.container(one) for one in named]
+
+    if no_wait:
+        return look()
+    seconds = CHANGE_SECONDS if timeout is None else timeout
+    return awaited(CONTAINERS, look, done, what, seconds, because=because)
+
+
+@command(
+    "container kill", "yopp container kill 3.2", "yopp container list -q | yopp container kill -", asks=True
+)
+def kill(
+    session: Session,
+    ids: ContainerIds,
+    dry_run: DryRun = False,
+    no_wait: NoWait = False,
+    timeout: Timeout = None,
+) -> None:
+    """End containers (TERM, then KILL); return when that has happened. `all` means every live one."""
+    client = session.client
+    named = _agreed(session, ids, "Kill", None, what="live container", dry_run=dry_run)
+    before = [client.container(one) for one in named]
+    would = [one for one in before if is_live(one)]
+    if dry_run:
+        tell_containers(session, would, lambda one: f"would be killed: {_as_it_is(one, session.now_ms)}")
+        if session.printer.for_people:
+            session.printer.note(f"{len(would)} of {len(before)} live; nothing was changed")
+        return
+    for report in would:
+        for failed in client.stop_container(report, "Container killed by a person.").failed:
+            raise InvalidStateError(
+                f"{report.container_id} could not be killed",
+                because=failed.message,
+                hint=f"yopp app kill {report.application_id}",
+            )
+    after = _awaited(client, named, lambda one: not is_live(one), "end", no_wait, timeout)
+    ended = {one.container_id for one in before if not is_live(one)}
+    tell_containers(
+        session,
+        after,
+        lambda one: "had already ended" if one.container_id in ended else view.shown_state(one),
+        before=lambda one: one.container_id in ended,
+    )
+
+
+def _as_it_is(report: ContainerReport, now_ms: int) -> str:
+    time = span(view.time_ms(report, now_ms))
+    return f"{report.execution_type.value}, {view.shown_state(report)} for {time}"
+
+
+def signal_number(text: str) -> int:
+    """A signal's number from ``TERM``, ``SIGTERM`` or ``15``. Raises UsageError."""
+    try:
+        if text.isdecimal():
+            return int(signals.Signals(int(text)))
+        name = text.upper()
+        return int(signals.Signals[name if name.startswith("SIG") else f"SIG{name}"])
+    except (KeyError, ValueError):
+        raise UsageError(
+            f"--signal has no {text}",
+            because="Linux has no signal of that name or number",
+            hint="a name such as TERM, USR1, STOP, or a number",
+        ) from None
+
+
+@command(
+    "container signal", "yopp container signal --signal USR1 3.2", "yopp container signal last",
+    asks=True, yarn=True,
+)  # fmt: skip
+def signal(
+    session: Session,
+    ids: ContainerIds,
+    name: Annotated[str, option("-s, --signal NAME|NUMBER", "Which signal.")] = "TERM",
+) -> None:
+    """Send a signal to every process of a container."""
+    number = signal_number(name)
+    cluster = session.cluster
+    told = cluster.signal_name(number)
+    verb = f"Send {signals.Signals(number).name} to"
+    named = _agreed(session, ids, verb, lambda one: one.started_at_ms > 0)
+    for report in [live(cluster.container(one)) for one in named]:
+        cluster.signal_container(report, number)
+    tell_containers(session, [cluster.container(one) for one in named], lambda _: f"was sent {told}")
 
 
 @command(
@@ -56,44 +181,68 @@ def pause(
     dry_run: DryRun = False,
     no_wait: NoWait = False,
     timeout: Timeout = None,
-) -> int:
+) -> None:
     """Make every process of a container stand still until `resume`; it gives its vcores back meanwhile.
 
     The time that it is paused does not count against its time limit. Whatever started a job still counts the
     job's own time limit.
     """
-    client, given = session.client, words(ids)
-    named = containers(client, given, every=lambda one: one.state is ContainerState.RUNNING)
+    client = session.client
+    named = _agreed(session, ids, "Pause", _runs, dry_run=dry_run)
+    reports = [live(client.container(one)) for one in named]
     if dry_run:
-        _foretell_pause(session, named)
-        return 0
-    if not session.agreed(given, named, "Pause"):
-        return EXIT_FAILURE
-    for report in [live(client.container(one)) for one in named]:
+        _foretell_pause(session, reports)
+        return
+    for report in reports:
         client.pause_container(report)
-    _tell(session, _finish(client, named, no_wait, timeout, _is_paused, "pause"))
-    return 0
+    tell_containers(session, _awaited(client, named, _has_paused, "pause", no_wait, timeout))
+
+
+def _foretell_pause(session: Session, reports: Sequence[ContainerReport]) -> None:
+    """What pausing them would do. Raises InvalidStateError where nothing of one runs."""
+    from .container_effects import foretell, picture_of
+
+    for one in reports:
+        if not _runs(one):
+            raise InvalidStateError(
+                f"{one.container_id} would not be paused",
+                because=f"it is {view.shown_state(one)}",
+                hint=f"`yopp explain {one.container_id}` says what it does",
+            )
+    foretell(session.printer, "pause", reports, picture_of(session.client))
+
+
+def _has_paused(report: ContainerReport) -> bool:
+    _still_alive(report)
+    if _runs(report) and of_kind(report.refusal, CauseKind.PAUSE_FAILED):
+        raise InvalidStateError(
+            f"{report.container_id} still runs",
+            because=_last_line(report),
+            hint=f"`yopp container status {report.container_id}` shows it as it is now",
+        )
+    return report.state is ContainerState.PAUSED
 
 
 @command("container resume", "yopp container resume 3.2", "yopp container resume last", asks=True)
-def resume(
-    session: Session,
-    ids: PausedIds,
-    no_wait: NoWait = False,
-    timeout: Timeout = None,
-) -> int:
+def resume(session: Session, ids: PausedIds, no_wait: NoWait = False, timeout: Timeout = None) -> None:
     """Let a container that `pause` stopped go on, as soon as its node has room for it."""
     from .container_effects import why_it_waits
 
-    client, given = session.client, words(ids)
-    named = containers(client, given, every=lambda one: one.state is ContainerState.PAUSED)
-    if not session.agreed(given, named, "Resume"):
-        return EXIT_FAILURE
+    client = session.client
+    named = _agreed(session, ids, "Resume", _is_paused)
     for report in [live(client.container(one)) for one in named]:
         client.resume_container(report)
-    why = partial(why_it_waits, client)
-    _tell(session, _finish(client, named, no_wait, timeout, _goes_on, "go on", why))
-    return 0
+    waiting = (ContainerState.PAUSING, ContainerState.PAUSED, ContainerState.RESUMING)
+    after = _awaited(
+        client,
+        named,
+        lambda one: one.state not in waiting,
+        "go on",
+        no_wait,
+        timeout,
+        lambda one: why_it_waits(client, one),
+    )
+    tell_containers(session, after)
 
 
 @command(
@@ -108,13 +257,13 @@ def promote(
     dry_run: DryRun = False,
     no_wait: NoWait = False,
     timeout: Timeout = None,
-) -> int:
+) -> None:
     """Make an opportunistic container guaranteed, as soon as its node can promise it its resources.
 
     From then on nobody preempts it. One that waits in a queue or is paused starts or goes on before all
     opportunistic ones.
     """
-    return _change_type(session, ids, ExecutionType.GUARANTEED, no_wait, timeout, dry_run)
+    _change_type(session, ids, "promote", dry_run, no_wait, timeout)
 
 
 @command("container demote", "yopp container demote 3.2", "yopp container demote last", asks=True)
@@ -124,9 +273,57 @@ def demote(
     dry_run: DryRun = False,
     no_wait: NoWait = False,
     timeout: Timeout = None,
-) -> int:
+) -> None:
     """Make a guaranteed container opportunistic: it goes on, and gives way where guaranteed ones need room."""
-    return _change_type(session, ids, ExecutionType.OPPORTUNISTIC, no_wait, timeout, dry_run)
+    _change_type(session, ids, "demote", dry_run, no_wait, timeout)
+
+
+def _change_type(
+    session: Session, ids: Sequence[str], verb: str, dry_run: bool, no_wait: bool, timeout: float | None
+) -> None:
+    from .container_effects import Aftermath, aftermath, foretell, picture_of
+
+    client = session.client
+    kind, target, every = _TYPES[verb]
+    named = _agreed(session, ids, verb.capitalize(), every, dry_run=dry_run)
+    to_change = _of_other_type(session, named, target)
+    if dry_run:
+        foretell(session.printer, verb, _updatable(client, to_change), picture_of(client))
+        return
+    before = client.containers() if to_change else ()
+    for one in to_change:
+        _update(session, UpdateContainerRequest(one, -1, kind, None, target), no_wait, timeout)
+    found = Aftermath()
+    if verb == "promote":
+        found = aftermath(client, before, to_change, wait=not no_wait)
+        found.say(session.printer)
+    after = [client.container(one) for one in named]
+    besides = found.of if verb == "promote" else None
+    tell_containers(session, after, lambda one: one.execution_type.value, besides=besides)
+
+
+def _of_other_type(session: Session, named: Sequence[str], target: ExecutionType) -> list[str]:
+    """Those that are not of that execution type yet; of the others it is said."""
+    others = []
+    for report in [live(_at_the_rm(session.client, one)) for one in named]:
+        if report.execution_type is target:
+            session.printer.note(f"{report.container_id} is {target.value} already")
+        else:
+            others.append(report.container_id)
+    return others
+
+
+def _updatable(client: LocalClient, named: Sequence[str]) -> list[ContainerReport]:
+    """The containers as they are. Raises InvalidStateError for a master."""
+    reports = [client.container(one) for one in named]
+    for report in reports:
+        if report.is_am:
+            raise InvalidStateError(
+                f"{report.container_id} cannot be updated",
+                because="it is its application's master",
+                hint=f"`yopp app kill {report.application_id}` ends it with its application",
+            )
+    return reports
 
 
 @command(
@@ -139,13 +336,12 @@ def resize(
     session: Session,
     ids: ContainerIds,
     memory: Annotated[
-        int | None,
-        typer.Option("--memory", metavar="SIZE", parser=size_mb, help="Its new memory: 512, 512M, 2G."),
+        int | None, option("--memory SIZE", "Its new memory: 512, 512M, 2G.", parser=size_mb)
     ] = None,
-    vcores: Annotated[int | None, typer.Option("--vcores", metavar="V", help="Its new vcores.")] = None,
+    vcores: Annotated[int | None, option("--vcores V", "Its new vcores.")] = None,
     no_wait: NoWait = False,
     timeout: Timeout = None,
-) -> int:
+) -> None:
     """Give a container more or less memory or vcores while it runs; its limits change with them."""
     if memory is None and vcores is None:
         raise UsageError(
@@ -153,10 +349,8 @@ def resize(
             because="a resize needs memory, vcores or both",
             hint="--memory 2G, --vcores 2, or both",
         )
-    client, given = session.client, words(ids)
-    named = containers(client, given, every=is_live)
-    if not session.agreed(given, named, "Resize"):
-        return EXIT_FAILURE
+    client = session.client
+    named = _agreed(session, ids, "Resize", is_live)
     for report in [live(_at_the_rm(client, one)) for one in named]:
         has = report.resource
         wanted = Resource(has.memory if memory is None else memory, has.vcores if vcores is None else vcores)
@@ -164,102 +358,21 @@ def resize(
         smaller = Resource(min(wanted.memory, has.memory), min(wanted.vcores, has.vcores))
         if wanted == has:
             session.printer.note(f"{report.container_id} has {wanted} already")
-        if smaller != has:
-            decrease = ContainerUpdateType.DECREASE_RESOURCE
-            _update(session, report.container_id, decrease, no_wait, timeout, size=smaller)
-        if wanted != smaller:
-            increase = ContainerUpdateType.INCREASE_RESOURCE
-            _update(session, report.container_id, increase, no_wait, timeout, size=wanted)
-    _tell(session, [client.container(one) for one in named], _size_text)
-    return 0
-
-
-def _size_text(report: ContainerReport) -> str:
-    return f"{report.resource.memory} MB, {vcores_of(report.resource.vcores)}"
-
-
-def _change_type(
-    session: Session,
-    ids: Sequence[str],
-    target: ExecutionType,
-    no_wait: bool,
-    timeout: float | None,
-    dry_run: bool,
-) -> int:
-    from .container_effects import Aftermath, aftermath, foretell, picture_of
-
-    client, printer, given = session.client, session.printer, words(ids)
-    guaranteed = target is ExecutionType.GUARANTEED
-    verb = "promote" if guaranteed else "demote"
-    kind = (
-        ContainerUpdateType.PROMOTE_EXECUTION_TYPE
-        if guaranteed
-        else ContainerUpdateType.DEMOTE_EXECUTION_TYPE
-    )
-    named = containers(client, given, every=lambda one: one.execution_type is not target)
-    if not session.agreed(given, named, verb.capitalize(), dry_run=dry_run):
-        return EXIT_FAILURE
-    to_change = []
-    for report in [live(_at_the_rm(client, one)) for one in named]:
-        if report.execution_type is target:
-            printer.note(f"{report.container_id} is {target.value} already")
-        else:
-            to_change.append(report.container_id)
-    before = picture_of(client) if to_change else None
-    if dry_run:
-        if before is not None:
-            foretell(printer, verb, [_of_no_master(client.container(one)) for one in to_change], before)
-        return 0
-    for one in to_change:
-        _update(session, one, kind, no_wait, timeout, target=target)
-    found = Aftermath()
-    if guaranteed and before is not None:
-        found = aftermath(client, before.containers, to_change, wait=not no_wait)
-        found.say(printer)
+        for size, differs, kind in (
+            (smaller, smaller != has, ContainerUpdateType.DECREASE_RESOURCE),
+            (wanted, wanted != smaller, ContainerUpdateType.INCREASE_RESOURCE),
+        ):
+            if differs:
+                update = UpdateContainerRequest(report.container_id, -1, kind, size, None)
+                _update(session, update, no_wait, timeout)
     after = [client.container(one) for one in named]
-    _tell(session, after, lambda one: one.execution_type.value, found.of if guaranteed else None)
-    return 0
+    tell_containers(session, after, lambda one: f"{one.resource.memory} MB, {vcores_of(one.resource.vcores)}")
 
 
-def _of_no_master(report: ContainerReport) -> ContainerReport:
-    if report.is_am:
-        raise InvalidStateError(
-            f"{report.container_id} cannot be updated",
-            because="it is its application's master",
-            hint=f"`yopp app kill {report.application_id}` ends it with its application",
-        )
-    return report
-
-
-def _foretell_pause(session: Session, named: Sequence[str]) -> None:
-    """What pausing them would do. Raises InvalidStateError where nothing of one runs."""
-    from .container_effects import foretell, picture_of
-
-    client = session.client
-    reports = [live(client.container(one)) for one in named]
-    for one in reports:
-        if one.state is not ContainerState.RUNNING:
-            raise InvalidStateError(
-                f"{one.container_id} would not be paused",
-                because=f"it is {view.shown_state(one)}",
-                hint=f"`yopp explain {one.container_id}` says what it does",
-            )
-    foretell(session.printer, "pause", reports, picture_of(client))
-
-
-def _update(
-    session: Session,
-    container_id: str,
-    kind: ContainerUpdateType,
-    no_wait: bool,
-    timeout: float | None,
-    *,
-    size: Resource | None = None,
-    target: ExecutionType | None = None,
-) -> None:
+def _update(session: Session, update: UpdateContainerRequest, no_wait: bool, timeout: float | None) -> None:
     """Ask the RM for one update and wait until the container's node has made it."""
-    client = session.client
-    response = client.update_container(UpdateContainerRequest(container_id, -1, kind, size, target))
+    client, container_id = session.client, update.container_id
+    response = client.update_container(update)
 
     def has_happened(report: ContainerReport) -> bool:
         _still_alive(report)
@@ -278,7 +391,7 @@ def _update(
         from .container_effects import promise_text
 
         session.printer.note(f"{container_id}: {promise_text(client, response.container)}")
-    _finish(client, [container_id], no_wait, timeout, has_happened, what)
+    _awaited(client, [container_id], has_happened, what, no_wait, timeout)
 
 
 def _at_the_rm(client: LocalClient, container_id: str) -> ContainerReport:
@@ -288,7 +401,7 @@ def _at_the_rm(client: LocalClient, container_id: str) -> ContainerReport:
 
 
 def _still_alive(report: ContainerReport) -> None:
-    if not view.is_live(report):
+    if not is_live(report):
         raise InvalidStateError(
             f"{report.container_id} has ended meanwhile",
             because=report.diagnostics.strip(),
@@ -296,49 +409,5 @@ def _still_alive(report: ContainerReport) -> None:
         )
 
 
-def _is_paused(report: ContainerReport) -> bool:
-    _still_alive(report)
-    if report.state is ContainerState.RUNNING and of_kind(report.refusal, CauseKind.PAUSE_FAILED):
-        raise InvalidStateError(
-            f"{report.container_id} still runs",
-            because=_last_line(report),
-            hint=f"`yopp container status {report.container_id}` shows it as it is now",
-        )
-    return report.state is ContainerState.PAUSED
-
-
-def _goes_on(report: ContainerReport) -> bool:
-    return report.state not in (ContainerState.PAUSING, ContainerState.PAUSED, ContainerState.RESUMING)
-
-
 def _last_line(report: ContainerReport) -> str:
     return report.diagnostics.strip().rpartition("\n")[2]
-
-
-def _finish(
-    client: LocalClient,
-    named: Sequence[str],
-    no_wait: bool,
-    timeout: float | None,
-    condition: Callable[[ContainerReport], bool],
-    what: str,
-    why: Callable[[str], str] | None = None,
-) -> list[ContainerReport]:
-    if no_wait:
-        return [client.container(one) for one in named]
-    bound = CHANGE_SECONDS if timeout is None else timeout
-    return await_containers(client, named, condition, bound, what, why)
-
-
-def _tell(
-    session: Session,
-    after: Sequence[ContainerReport],
-    text: Callable[[ContainerReport], str] = view.shown_state,
-    besides: Callable[[ContainerReport], dict[str, Any]] | None = None,
-) -> None:
-    """How they are now; ``besides`` is what their documents say beyond that, under ``yopp``."""
-    if not session.printer.for_people:
-        show_details(session, after, besides)
-        return
-    for report in after:
-        session.printer.text(f"{report.container_id} {text(report)}")

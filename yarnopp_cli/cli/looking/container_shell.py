@@ -6,8 +6,6 @@ import os
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from executor.records import ContainerState
 
 from ...errors import (
@@ -22,7 +20,7 @@ from ...records.reports import ContainerReport
 from ...views import containers as view
 from ..frame.command import command
 from ..frame.naming import containers, one_of
-from ..frame.options import Live
+from ..frame.options import Live, argument
 from ..frame.output import is_terminal
 from ..frame.session import Session
 
@@ -40,13 +38,10 @@ _STANDING = (ContainerState.PAUSING, ContainerState.PAUSED, ContainerState.RESUM
 def shell_into(
     session: Session,
     id_: Annotated[
-        str,
-        typer.Argument(metavar="ID", help="The container: its id, a suffix of it, 3.2 or `last`."),
-        Live(("container",)),
+        str, argument("ID", "The container: its id, a suffix of it, 3.2 or `last`."), Live(("container",))
     ],
     command: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[-- COMMAND ARG...]", help="Run this there. [default: a shell]"),
+        list[str] | None, argument("[-- COMMAND ARG...]", "Run this there. [default: a shell]")
     ] = None,
 ) -> int:
     """Run a shell, or COMMAND, in a running container: in its directory, its environment and its cgroups.

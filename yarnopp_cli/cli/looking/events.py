@@ -15,7 +15,7 @@ from ...views import events as view
 from ..frame.command import command
 from ..frame.filters import NodeFilter
 from ..frame.naming import applications, containers, nodes, one_of
-from ..frame.options import Live, OfApplication, Timeout, Words, duration
+from ..frame.options import Live, OfApplication, Timeout, Words, duration, option
 from ..frame.output import Printer
 from ..frame.session import Session
 
@@ -34,43 +34,27 @@ _ISO = re.compile(r"\d{4}-\d\d-\d\dT", re.ASCII)
 )
 def events(
     session: Session,
-    follow: Annotated[
-        bool, typer.Option("-f", "--follow", help="Go on with what happens now, until Ctrl-C.")
-    ] = False,
+    follow: Annotated[bool, option("-f, --follow", "Go on with what happens now, until Ctrl-C.")] = False,
     since: Annotated[
         str | None,
-        typer.Option(
-            "--since",
-            metavar="T|SEQ",
-            help="After this number (12), for so long (10m), or from this time (2026-01-31T12:00Z) on.",
+        option(
+            "--since T|SEQ",
+            "After this number (12), for so long (10m), or from this time (2026-01-31T12:00Z) on.",
         ),
     ] = None,
     kind: Annotated[
         str | None,
-        typer.Option(
-            "--kind",
-            metavar="K,…",
-            help="Only these kinds; words of a name (shed, node) stand for all with them.",
-        ),
+        option("--kind K,…", "Only these kinds; words of a name (shed, node) stand for all with them."),
         Words(lambda: [one.value for one in EventKind], several=True),
     ] = None,
     app: OfApplication = None,
     container: Annotated[
-        str | None,
-        typer.Option("--container", metavar="ID", help="Only of this container."),
-        Live(("container",)),
+        str | None, option("--container ID", "Only of this container."), Live(("container",))
     ] = None,
     node: NodeFilter = None,
     number: Annotated[
         int | None,
-        typer.Option(
-            "-n",
-            "--limit",
-            metavar="N",
-            min=0,
-            max=1_000_000,
-            help="The last N [default: 100, all with --since].",
-        ),
+        option("-n, --limit N", "The last N [default: 100, all with --since].", min=0, max=1_000_000),
     ] = None,
     timeout: Timeout = None,
 ) -> None:

@@ -1,44 +1,49 @@
-"""``yopp node list|status``. Its other commands are in ``node_changes``."""
+"""``yopp node``: listing, showing, draining and resizing nodes; each change returns when it has happened."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
 
-import typer
+from executor.records import Resource
 
+from ...errors import UsageError
 from ...records.reports import NodeReport, NodeState
-from ...views.nodes import NODES
+from ...views.nodes import NODES, state_text
+from ...views.text import number_of
+from ..frame import actions
 from ..frame.command import command
 from ..frame.filters import nodes_of
 from ..frame.naming import nodes as named_nodes
-from ..frame.options import Live, NodeIds
+from ..frame.naming import words
+from ..frame.options import DryRun, Live, NodeIds, NoWait, Timeout, duration, option, size_mb
 from ..frame.session import Session
 
-
-def _wanted(nodes: tuple[NodeReport, ...], states: tuple[str, ...], every: bool) -> list[NodeReport]:
-    if every or "ALL" in states:
-        return list(nodes)
-    if states:
-        return [node for node in nodes if node.state.value in states]
-    return [node for node in nodes if node.state in (NodeState.RUNNING, NodeState.DECOMMISSIONING)]
+KillAfter = Annotated[
+    float | None, option("--kill-after DUR", "End what still lives on it after this time.", parser=duration)
+]
 
 
 @command("node list", "yopp node list -o wide", "yopp node list -a --json", lists=NODES, yarn=True)
 def list_nodes(
     session: Session,
-    every: Annotated[bool, typer.Option("-a", "--all", help="Lost and ended nodes too.")] = False,
+    every: Annotated[bool, option("-a, --all", "Lost and ended nodes too.")] = False,
     app: Annotated[
-        str | None,
-        typer.Option("--app", metavar="ID", help="Only nodes with live containers of this one."),
-        Live(("app",)),
+        str | None, option("--app ID", "Only nodes with live containers of this one."), Live(("app",))
     ] = None,
 ) -> None:
     """List the running nodes: what runs on them, guaranteed (G) and opportunistic (O), and what waits."""
+    states = session.states or (NodeState.RUNNING.value, NodeState.DECOMMISSIONING.value)
+    all_states = every or "ALL" in states
 
     def once() -> None:
         on = nodes_of(session.cluster, app) if app else None
-        wanted = _wanted(session.cluster.nodes(), session.states, every)
-        session.show(NODES, [one for one in wanted if on is None or one.node_id in on], empty="no nodes")
+        found = [
+            one
+            for one in session.cluster.nodes()
+            if (all_states or one.state.value in states) and (on is None or one.node_id in on)
+        ]
+        session.show(NODES, found, empty="no nodes")
 
     session.repeat(once)
 
@@ -48,3 +53,128 @@ def status(session: Session, ids: NodeIds) -> None:
     """Show everything that is known of a node."""
     cluster = session.cluster
     session.details(NODES, [cluster.node(one.node_id) for one in named_nodes(cluster.nodes(), ids)])
+
+
+def _agreed(session: Session, ids: Sequence[str], verb: str, dry_run: bool) -> list[NodeReport]:
+    """The nodes named, after a question where one is due."""
+    given = words(ids)
+    found = named_nodes(session.client.nodes(), given)
+    named = [one.node_id for one in found]
+    actions.agree(session, given, named, verb, what="node", dry_run=dry_run)
+    return found
+
+
+@command("node drain", "yopp node drain 45455", "yopp node drain last --kill-after 10m --no-wait", asks=True)
+def drain(
+    session: Session,
+    ids: NodeIds,
+    kill_after: KillAfter = None,
+    no_wait: NoWait = False,
+    timeout: Timeout = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Give a node nothing more, and wait until what it has has ended: it is DECOMMISSIONED then.
+
+    Its NodeManager goes on, and `resume` uses it again. --timeout and Ctrl-C only stop waiting.
+    """
+    client = session.client
+    named = [one.node_id for one in _agreed(session, ids, "Drain", dry_run)]
+    limit_ms = -1 if kill_after is None else round(kill_after * 1000)
+    found: Sequence[NodeReport]
+    found, containers = client.drain_nodes(named, limit_ms, dry_run=dry_run)
+    if containers:
+        what = "would wait" if dry_run else "waiting"
+        ends = f", and end them after {kill_after:g} s" if kill_after is not None else ""
+        session.printer.note(f"{what} for {number_of(containers, 'container')} to end{ends}")
+    if not (no_wait or dry_run):
+        found = actions.awaited(
+            NODES,
+            lambda _: [one for one in client.nodes() if one.node_id in named],
+            lambda one: one.state is not NodeState.DECOMMISSIONING,
+            "finish its containers",
+            timeout,
+            because=lambda _: "they are given the time they need; it gets nothing more",
+            hint="`yopp ps --node NODE` shows them; `yopp node drain --kill-after 0 …` ends them",
+        )
+    tell(session, found, dry_run=dry_run)
+
+
+@command("node resume", "yopp node resume 45455", "yopp node list -q | yopp node resume -", asks=True)
+def resume(session: Session, ids: NodeIds, dry_run: DryRun = False) -> None:
+    """Use a drained (or draining) node again."""
+    named = [one.node_id for one in _agreed(session, ids, "Use again", dry_run)]
+    tell(session, session.client.resume_nodes(named, dry_run=dry_run), dry_run=dry_run)
+
+
+@command(
+    "node resource",
+    "yopp node resource --vcores 8 45454",
+    "yopp node resource --memory 4G last",
+    asks=True,
+    help="Short for what YARN calls the resource of a node: the same as `yopp node resize`.",
+)
+@command(
+    "node resize",
+    "yopp node resize --vcores 8 45454",
+    "yopp node resize --memory 4G last --dry-run",
+    asks=True,
+)
+def resize(
+    session: Session,
+    ids: NodeIds,
+    memory: Annotated[
+        int | None, option("--memory SIZE", "Its new memory: 4096, 4G.", parser=size_mb)
+    ] = None,
+    vcores: Annotated[int | None, option("--vcores V", "Its new vcores.")] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Let a node's containers have more or less in all, until its NodeManager ends.
+
+    What opportunistic containers have beyond it is taken back; guaranteed ones are left alone.
+    """
+    if memory is None and vcores is None:
+        raise UsageError(
+            "no new size was given",
+            because="a resize needs memory, vcores or both",
+            hint="--memory 4G, --vcores 8, or both",
+        )
+    found = []
+    for node in _agreed(session, ids, "Resize", dry_run):
+        size = Resource(
+            node.total.memory if memory is None else memory, node.total.vcores if vcores is None else vcores
+        )
+        if not node.used.fits_in(size) and size.memory > 0 and size.vcores > 0:
+            session.printer.note(f"{node.node_id}: guaranteed containers have {node.used}, and keep it")
+        found.append(session.client.resize_node(node.node_id, size, dry_run=dry_run))
+    tell_size(session, found, dry_run=dry_run)
+
+
+def tell(
+    session: Session,
+    found: Sequence[NodeReport],
+    *,
+    dry_run: bool,
+    text: Callable[[NodeReport], str] = state_text,
+    answer: Callable[[NodeReport], Mapping[str, Any]] | None = None,
+) -> None:
+    """What became of the nodes, or would have."""
+    tried = {"dryRun": True} if dry_run else {}
+    actions.tell(
+        session,
+        NODES,
+        found,
+        lambda node: f"{'would be ' if dry_run else ''}{text(node)}",
+        document=lambda node: {**NODES.document(node, session.now_ms), **tried},
+        answer=None if dry_run else answer,
+    )
+
+
+def tell_size(session: Session, found: Sequence[NodeReport], *, dry_run: bool) -> None:
+    """Which size the nodes have now, or would have, and what REST answers to it."""
+    tell(
+        session,
+        found,
+        dry_run=dry_run,
+        text=lambda node: f"{node.total.memory} MB, {node.total.vcores} vcores",
+        answer=lambda node: {"memory": node.total.memory, "vCores": node.total.vcores},
+    )

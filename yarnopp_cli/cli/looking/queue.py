@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from ...records.reports import QueueReport
 from ...views.queues import QUEUES
 from ..frame.command import command
 from ..frame.filters import QueueFilter, named_queue, queues_below
 from ..frame.naming import ALL, applications, one_of, words
-from ..frame.options import Live, QueueNames
+from ..frame.options import Live, QueueNames, option
 from ..frame.session import Session
 
 
 @command("queue list", "yopp queue list", "yopp queue list --json", lists=QUEUES, yarn=True)
 def list_queues(
     session: Session,
-    user: Annotated[
-        str, typer.Option("--user", metavar="NAME", help="Only queues in which this user has something.")
-    ] = "",
+    user: Annotated[str, option("--user NAME", "Only queues in which this user has something.")] = "",
     app: Annotated[
-        str | None,
-        typer.Option("--app", metavar="ID", help="Only the queue that this application is in."),
-        Live(("app",)),
+        str | None, option("--app ID", "Only the queue that this application is in."), Live(("app",))
     ] = None,
     queue: QueueFilter = "",
 ) -> None:

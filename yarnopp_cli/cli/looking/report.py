@@ -7,8 +7,6 @@ import json as jsonlib
 import os
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ...errors import ApplicationNotFoundError, ConnectionFailedError, YoppError
 from ...records.history import ApplicationHistory, GetEventsRequest, HistoryEvent
 from ...records.reports import FINAL_STATES
@@ -16,7 +14,7 @@ from ...report import timeline
 from ...rpc.plain import decode
 from ..frame.command import command
 from ..frame.naming import application
-from ..frame.options import Live
+from ..frame.options import Live, argument, option
 from ..frame.session import Session
 
 if TYPE_CHECKING:
@@ -28,16 +26,9 @@ BATCH = 10_000
 @command("report", "yopp report last", "yopp report 3 --out report.html")
 def report(
     session: Session,
-    app: Annotated[
-        str,
-        typer.Argument(metavar="APPLICATION", help="Full id, `last`, or unique suffix."),
-        Live(("app",)),
-    ],
+    app: Annotated[str, argument("APPLICATION", "Full id, `last`, or unique suffix."), Live(("app",))],
     out: Annotated[
-        str,
-        typer.Option(
-            "--out", metavar="FILE", help="Where to write it; - is standard output. [default: <id>.html]"
-        ),
+        str, option("--out FILE", "Where to write it; - is standard output. [default: <id>.html]")
     ] = "",
 ) -> None:
     """Write one self-contained HTML file about a job: when and where its containers ran, queued and were paused.

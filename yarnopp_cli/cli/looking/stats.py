@@ -6,8 +6,6 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ...errors import UsageError
 from ...records.client_protocol import GetContainersRequest
 from ...records.reports import ContainerReport, NodeReport, NodeState
@@ -15,7 +13,7 @@ from ...views import stats as view
 from ...views.containers import is_live, shown_state
 from ..frame.command import command
 from ..frame.naming import applications, containers, is_container, nodes, spread, words
-from ..frame.options import Live, duration
+from ..frame.options import Live, argument, duration, option
 from ..frame.output import Printer, is_terminal_out
 from ..frame.session import Session
 
@@ -30,15 +28,11 @@ def stats(
     session: Session,
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Only these nodes, applications or containers; - for stdin."),
+        argument("[ID]...", "Only these nodes, applications or containers; - for stdin."),
         Live(("app", "container", "node")),
     ] = None,
-    count: Annotated[
-        int, typer.Option("-n", "--count", metavar="N", min=0, help="How many samples; 0 until Ctrl-C.")
-    ] = 1,
-    delay: Annotated[
-        float, typer.Option("-d", "--delay", metavar="DUR", parser=duration, help="The time between them.")
-    ] = 1.0,
+    count: Annotated[int, option("-n, --count N", "How many samples; 0 until Ctrl-C.", min=0)] = 1,
+    delay: Annotated[float, option("-d, --delay DUR", "The time between them.", parser=duration)] = 1.0,
 ) -> None:
     """Print measured CPU and memory of nodes and live containers beside what they were allocated.
 

@@ -7,11 +7,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ...errors import UsageError
 from ..frame.command import command
-from ..frame.options import duration
+from ..frame.options import duration, option
 from ..frame.output import WORDS, Printer, is_terminal
 from ..frame.session import Session
 
@@ -26,36 +24,25 @@ def top(
     session: Session,
     readonly: Annotated[
         bool | None,
-        typer.Option(
+        option(
             "--readonly/--no-readonly",
-            help="Disable all keys that change anything. [default: only in other users' clusters]",
+            "Disable all keys that change anything. [default: only in other users' clusters]",
             show_default=False,
         ),
     ] = None,
-    batch: Annotated[
-        bool, typer.Option("-b", "--batch", help="Print plain frames, as without a terminal.")
-    ] = False,
-    count: Annotated[
-        int | None, typer.Option("-n", "--count", metavar="N", min=1, help="How many frames. [default: 1]")
-    ] = None,
+    batch: Annotated[bool, option("-b, --batch", "Print plain frames, as without a terminal.")] = False,
+    count: Annotated[int | None, option("-n, --count N", "How many frames. [default: 1]", min=1)] = None,
     interval: Annotated[
         float,
-        typer.Option(
-            "-d",
-            "--interval",
-            metavar="DUR",
+        option(
+            "-d, --interval DUR",
+            "The time between two looks. [default: 1s]",
             parser=duration,
-            help="The time between two looks. [default: 1s]",
             show_default=False,
         ),
     ] = 1.0,
-    rows: Annotated[
-        int | None,
-        typer.Option("--rows", metavar="N", min=0, help="At most N rows of each table in a frame."),
-    ] = None,
-    theme: Annotated[
-        str | None, typer.Option("--theme", metavar="NAME", help="Textual's theme, such as ansi-dark.")
-    ] = None,
+    rows: Annotated[int | None, option("--rows N", "At most N rows of each table in a frame.", min=0)] = None,
+    theme: Annotated[str | None, option("--theme NAME", "Textual's theme, such as ansi-dark.")] = None,
 ) -> int | None:
     """Watch the cluster live: nodes, containers, applications, the queue, events, logs; kill, pause, promote.
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
 from ...errors import YoppError
-from ...settings.nodemanager import NodeManagerSettings
+from ...settings.declarations import NodeManagerSettings
 from ..capacity import Wish, plan_capacity, reserve_mb
 from ..rundir import RunDir
 from .check import FAIL, OK, WARN, Check, Examined

@@ -25,8 +25,7 @@ from ...records.master_protocol import (
     RegisterApplicationMasterRequest,
 )
 from ...records.requests import ContainerLaunchContext, Token
-from ...settings.nodemanager import NodeManagerSettings
-from ...settings.resourcemanager import ResourceManagerSettings
+from ...settings.declarations import NodeManagerSettings, ResourceManagerSettings
 from .distributed_scheduler import DistributedScheduler, NodeDirectory
 from .events import (
     ProxyEvent,

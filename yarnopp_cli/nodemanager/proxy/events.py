@@ -12,6 +12,7 @@ from executor.light import dataclass
 
 from ...errors import YoppError
 from ...records.distributed_protocol import RegisterDistributedSchedulingAMResponse
+from ...records.methods import Request
 from ...records.requests import Token
 
 
@@ -75,8 +76,7 @@ class CallUpstream:
 
     attempt_id: str
     sequence: int
-    method: str
-    request: Any
+    request: Request[Any]
 
 
 @dataclass(frozen=True, slots=True)

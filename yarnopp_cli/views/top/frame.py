@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 from ...explain.snapshot import Picture
 from ...records.reports import FINAL_STATES, NodeReport
-from .. import applications as apps_view
-from .. import containers as containers_view
-from .. import nodes as nodes_view
+from ..applications import APPLICATIONS
 from ..columns import Cell, TopColumn
+from ..containers import CONTAINERS
+from ..nodes import NODES
 from ..text import fitted, harmless, timestamp, width
 from .lines import counts
 from .sampling import History
@@ -95,7 +95,7 @@ def document(picture: Picture, history: History) -> dict[str, Any]:
                 for one in picture.containers
             ],
         },
-        **nodes_view.documents(picture.nodes),
-        **apps_view.documents(picture.applications, now),
-        **containers_view.documents(picture.containers, now),
+        **NODES.every(picture.nodes),
+        **APPLICATIONS.every(picture.applications, now),
+        **CONTAINERS.every(picture.containers, now),
     }

@@ -12,6 +12,7 @@ from ..columns import ACCENT, BAD, DIM, GOOD, STRONG, WARN, Cell, state_cell
 from ..containers import command_text, exit_text, is_live, shown_state
 from ..events import details, subject
 from ..explain.reasons import why
+from ..explain.words import are
 from ..nodes import state_text
 from ..text import harmless, number_of, short_span, shorten, timestamp, vcores, width
 from .sampling import History, sparkline
@@ -28,13 +29,12 @@ def counts(picture: Picture) -> list[Cell]:
     opportunistic = sum(node.opportunistic.running for node in picture.nodes)
     queued = sum(node.opportunistic.queued for node in picture.nodes)
     paused = sum(node.opportunistic.paused for node in picture.nodes)
-    nodes = f"{info.nodes_running} node" + ("" if info.nodes_running == 1 else "s")
     lost = [Cell(f"{info.nodes_lost} lost", BAD)] if info.nodes_lost else []
     silent = sum(1 for node in picture.nodes if node.state is NodeState.RUNNING and not node.connected)
     if silent:
         lost.append(Cell(f"{silent} silent", WARN))
     return [
-        Cell(nodes),
+        Cell(number_of(info.nodes_running, "node")),
         *lost,
         Cell(f"{guaranteed} G", STRONG if guaranteed else DIM),
         Cell(f"{opportunistic} O", ACCENT if opportunistic else DIM),
@@ -50,7 +50,7 @@ def first_line(where: str, picture: Picture | None, right: list[Cell], cells: in
     used = 6 + sum(width(one.text) + 2 for one in left) + width(right_text) + 3
     where = shorten(harmless(where), cells - used) if cells - used >= 4 else ""
     line = [Cell(" yopp ", STRONG)]
-    for one in [*([Cell(where, DIM)] if where else []), *left]:
+    for one in filter(None, [Cell(where, DIM) if where else None, *left]):
         line += [one, Cell("  ")]
     taken = sum(width(one.text) for one in line)
     line.append(Cell(" " * max(1, cells - taken - width(right_text) - 1)))
@@ -69,15 +69,11 @@ def second_line(picture: Picture | None, history: History, cells: int) -> list[C
     memory = f" {host.memory_used / _GIB:.1f}/{host.memory_total / _GIB:.1f} GB"
     pressure = []
     if host.psi_cpu >= 0:
-        pressure = [
-            Cell("   PSI cpu ", DIM),
-            Cell(f"{host.psi_cpu:.0f}%", WARN if host.psi_cpu >= 50 else ""),
-        ]
+        busy = Cell(f"{host.psi_cpu:.0f}%", WARN if host.psi_cpu >= 50 else "")
+        pressure = [Cell("   PSI cpu ", DIM), busy]
         if host.psi_memory >= 1:
             pressure += [Cell(" mem ", DIM), Cell(f"{host.psi_memory:.0f}%", WARN)]
-    fixed = (
-        len(" CPU ") + len(cpu) + len("   Mem ") + len(memory) + sum(len(one.text) for one in pressure) + 1
-    )
+    fixed = len(f" CPU {cpu}   Mem {memory} ") + sum(len(one.text) for one in pressure)
     room = max(0, min(_SPARK_MOST, (cells - fixed) // 2))
     return [
         Cell(" CPU ", DIM),
@@ -93,22 +89,14 @@ def second_line(picture: Picture | None, history: History, cells: int) -> list[C
 Told = tuple[Cell, ...]
 
 
-def _last_line(text: str) -> str:
-    return text.strip().rpartition("\n")[2]
-
-
 def of_node(node: NodeReport, picture: Picture) -> Told:
     """Its state in full, since when it is silent, what its queue may hold, its health."""
     told = [Cell(node.node_id, STRONG), Cell(" "), state_cell(state_text(node))]
     status = node.opportunistic
     if node.state is NodeState.DECOMMISSIONING:
         left = node.num_containers + status.running + status.queued
-        told.append(
-            Cell(
-                f", gets nothing new; {number_of(left, 'container')} {'is' if left == 1 else 'are'} left",
-                WARN,
-            )
-        )
+        still = f"{number_of(left, 'container')} {are(left)} left"
+        told.append(Cell(f", gets nothing new; {still}", WARN))
     elif node.state is NodeState.DECOMMISSIONED:
         told.append(Cell(", drained: `n` uses it again", DIM))
     if not node.connected and node.state is NodeState.RUNNING:
@@ -131,9 +119,8 @@ def of_container(one: ContainerReport, picture: Picture) -> Told:
     told = [Cell(one.container_id, STRONG)]
     if not is_live(one):
         good = one.exit_status == 0
-        last = _last_line(one.diagnostics)
-        ended = f" ended: {exit_text(one)}"
-        told.append(Cell(ended, GOOD if good else BAD))
+        last = one.diagnostics.strip().rpartition("\n")[2]
+        told.append(Cell(f" ended: {exit_text(one)}", GOOD if good else BAD))
         if last and not good:
             told.append(Cell(f" {last}"))
     elif is_waiting(one):
@@ -166,7 +153,7 @@ def of_application(app: ApplicationReport, picture: Picture) -> Told:
         Cell(f"  {app.user}, queue {app.queue}"),
         Cell(f"  {counts_text(app)}"),
     ]
-    last = _last_line(app.diagnostics)
+    last = app.diagnostics.strip().rpartition("\n")[2]
     if last and (app.state in FINAL_STATES or not app.containers_running):
         told.append(Cell(f"  {last}", WARN))
     return tuple(told)

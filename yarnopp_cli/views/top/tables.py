@@ -5,7 +5,8 @@ Columns are those that ``views`` declares for the noun, under shorter titles, an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from executor.records import ContainerState, ExecutionType
@@ -15,20 +16,7 @@ from ...records.history import EventKind, HistoryEvent
 from ...records.ids import dotted
 from ...records.reports import FINAL_STATES, ApplicationReport, ContainerReport, NodeReport, NodeState
 from .. import applications, containers, nodes
-from ..columns import (
-    ACCENT,
-    BAD,
-    DIM,
-    GOOD,
-    MEGABYTES,
-    PLAIN,
-    STRONG,
-    WARN,
-    Cell,
-    Column,
-    TopColumn,
-    state_cell,
-)
+from ..columns import ACCENT, BAD, DIM, GOOD, MEGABYTES, STRONG, WARN, Cell, Column, TopColumn, state_cell
 from ..containers import is_live, shown_state, since_ms
 from ..events import details, subject
 from ..explain.reasons import why
@@ -56,7 +44,7 @@ def _short_state(node: NodeReport) -> Cell:
 
 
 def _queue(node: NodeReport) -> Cell:
-    return Cell(nodes.queue_text(node), PLAIN if node.opportunistic.queued else DIM)
+    return Cell(nodes.queue_text(node), "" if node.opportunistic.queued else DIM)
 
 
 NODE_COLUMNS: tuple[TopColumn[NodeReport], ...] = (
@@ -95,23 +83,23 @@ def yarn_node_columns(now_ms: int) -> tuple[TopColumn[NodeReport], ...]:
     The node's id comes first, since the first column stays in place while the others are scrolled.
     """
 
-    def cell(column: Column[NodeReport]) -> TopColumn[NodeReport]:
-        title = titles[column.key]
-        drawn = {
-            "state": lambda node: state_cell(node.state.value),
-            "node": lambda node: Cell(node.node_id),
-            "http": lambda node: Cell(_http(node)),
-            "heartbeat": lambda node: Cell(short_span(now_ms - node.last_heartbeat_ms) + " ago"),
-            "health": lambda node: Cell(node.health_report, WARN if node.health_report else GOOD),
-        }.get(column.key)
+    keys = {"cpuPercent": "cpu", "memPercent": "memory", "node": "address"}
+    cells: dict[str, Callable[[NodeReport], Cell]] = {
+        "state": lambda node: state_cell(node.state.value),
+        "node": lambda node: Cell(node.node_id),
+        "http": lambda node: Cell(_http(node)),
+        "heartbeat": lambda node: Cell(short_span(now_ms - node.last_heartbeat_ms) + " ago"),
+        "health": lambda node: Cell(node.health_report, WARN if node.health_report else GOOD),
+    }
+
+    def shown(title: str, column: Column[NodeReport]) -> TopColumn[NodeReport]:
+        of, drawn = column.key, cells.get(column.key)
         if column.kind is MEGABYTES:
             drawn = lambda node: _gigabytes(column.value(node))  # noqa: E731
-        return column.top(title, _NODE_WIDTHS.get(column.key, 0), key=keys.get(column.key, ""), cell=drawn)
+        return column.top(title, _NODE_WIDTHS.get(of, 0), key=keys.get(of, ""), cell=drawn)
 
-    titles = {key: title for title, key in nodes.PAGE}
-    keys = {"cpuPercent": "cpu", "memPercent": "memory", "node": "address"}
-    shown = [_OF_NODE[key] for _, key in nodes.PAGE if key not in _NOT_ON_SCREEN]
-    return (NODE_COLUMNS[0], *(cell(column) for column in shown))
+    page = [shown(title, _OF_NODE[key]) for title, key in nodes.PAGE if key not in _NOT_ON_SCREEN]
+    return (NODE_COLUMNS[0], *page)
 
 
 def _http(node: NodeReport) -> str:
@@ -163,9 +151,8 @@ def counts_cell(app: ApplicationReport, cells: int = 1 << 10) -> Cell:
     """The counts in words, the empty ones left out; with the bar's characters for words where these have no room."""
     text = " ".join(f"{number} {word}" for number, word in counted(app) if number)
     if len(text) > cells:
-        text = " ".join(
-            f"{mark}{number}" for mark, (number, _) in zip(BAR, counted(app), strict=True) if number
-        )
+        marked = zip(BAR, counted(app), strict=True)
+        text = " ".join(f"{mark}{number}" for mark, (number, _) in marked if number)
     return Cell(text or "-", "" if text else DIM)
 
 
@@ -187,9 +174,6 @@ def application_columns(
     def drawn_bar(app: ApplicationReport) -> Cell:
         return Cell(bar([number for number, _ in counted(app)], BAR, bar_cells), ACCENT)
 
-    def counts(app: ApplicationReport) -> Cell:
-        return counts_cell(app, counts_width)
-
     return (
         of["id"].top("App", id_width, cell=lambda app: Cell(suffix(app.application_id), STRONG)),
         of["name"].top("Name", name_width),
@@ -198,7 +182,9 @@ def application_columns(
         of["progress"].top("Done%", cell=lambda app: Cell(f"{100 * app.progress:.0f}")),
         of["elapsed"].top("Time"),
         TopColumn("bar", "Containers", bar_cells, drawn_bar, _total),
-        TopColumn("counts", "", counts_width, counts, _total, flexible=True),
+        TopColumn(
+            "counts", "", counts_width, lambda app: counts_cell(app, counts_width), _total, flexible=True
+        ),
     )
 
 
@@ -265,44 +251,43 @@ def _type(report: ContainerReport) -> Cell:
     return Cell("O" if opportunistic else "G", ACCENT if opportunistic else STRONG)
 
 
-class _Common:
-    """The columns that the Containers and the Queue screen both have."""
+def _position(report: ContainerReport) -> Cell:
+    return Cell(str(report.position)) if report.position else Cell("-", DIM)
 
-    def __init__(self, picture: Picture, rows: Sequence[ContainerReport]) -> None:
-        now = self._now = picture.taken_at_ms
-        of = {column.key: column for column in containers.columns(now)}
-        cells = max((len(suffix(one.container_id)) for one in rows), default=0)
-        self.id = of["id"].top("Id", max(7, cells), cell=lambda one: Cell(suffix(one.container_id), STRONG))
-        self.app = of["app"].top("App", 5, cell=lambda one: Cell(suffix(one.application_id)))
-        self.type = of["type"].top("T", cell=_type)
-        self.state = of["state"].top("State", 9, cell=container_state)
-        self.position = of["position"].top("Pos", cell=self._position)
-        self.node = of["node"].top(
-            "Node", max(12, min(20, max((len(one.node_id) for one in rows), default=0)))
-        )
-        self.command = of["command"].top("Command", 12, flexible=True)
 
-    @staticmethod
-    def _position(report: ContainerReport) -> Cell:
-        return Cell(str(report.position)) if report.position else Cell("-", DIM)
+def _common(picture: Picture, rows: Sequence[ContainerReport]) -> dict[str, TopColumn[ContainerReport]]:
+    """The columns that the Containers and the Queue screen both have, by their keys. ``age`` is for how long one has
+    been as it is."""
+    now = picture.taken_at_ms
+    of = {column.key: column for column in containers.columns(now)}
+    id_width = max((len(suffix(one.container_id)) for one in rows), default=0)
+    node_width = max((len(one.node_id) for one in rows), default=0)
 
-    def age(self, key: str, title: str, cells: int) -> TopColumn[ContainerReport]:
-        """For how long it has been as it is."""
+    def age(report: ContainerReport) -> int:
+        return now - since_ms(report) if since_ms(report) else -1
 
-        def order(report: ContainerReport) -> int:
-            return self._now - since_ms(report) if since_ms(report) else -1
+    def age_cell(report: ContainerReport) -> Cell:
+        return Cell(short_span(age(report)) if since_ms(report) else "-")
 
-        def cell(report: ContainerReport) -> Cell:
-            return Cell(short_span(order(report)) if since_ms(report) else "-")
-
-        return TopColumn(key, title, cells, cell, order, numeric=True)
+    found = (
+        of["id"].top("Id", max(7, id_width), cell=lambda one: Cell(suffix(one.container_id), STRONG)),
+        of["app"].top("App", 5, cell=lambda one: Cell(suffix(one.application_id))),
+        of["type"].top("T", cell=_type),
+        of["state"].top("State", 9, cell=container_state),
+        of["position"].top("Pos", cell=_position),
+        of["node"].top("Node", max(12, min(20, node_width))),
+        of["command"].top("Command", 12, flexible=True),
+        TopColumn("since", "Since", 5, age_cell, age, numeric=True),
+        TopColumn("age", "Age", 4, age_cell, age, numeric=True),
+    )
+    return {column.key: column for column in found}
 
 
 def container_columns(
     picture: Picture, history: History, reports: Sequence[ContainerReport], spark_cells: int
 ) -> tuple[TopColumn[ContainerReport], ...]:
     """The Containers screen; ``spark_cells`` is how wide the sparkline is."""
-    common = _Common(picture, reports)
+    common = _common(picture, reports)
 
     def percent(report: ContainerReport) -> float:
         return measured(report, picture, history).cpu_percent
@@ -314,7 +299,7 @@ def container_columns(
         found = percent(report)
         if found < 0 or not is_live(report):
             return Cell("-", DIM)
-        return Cell(f"{found:.0f}", WARN if found >= _HOT else PLAIN)
+        return Cell(f"{found:.0f}", WARN if found >= _HOT else "")
 
     def spark(report: ContainerReport) -> Cell:
         quota = quota_cores(report, picture)
@@ -324,19 +309,14 @@ def container_columns(
         megabytes, limit = used(report) / _MIB, report.resource.memory
         text = f"{short_megabytes(megabytes) if megabytes else '-'}/{short_megabytes(limit)}"
         hot = limit and megabytes >= _HOT / 100 * limit and is_live(report)
-        return Cell(text, WARN if hot else PLAIN)
+        return Cell(text, WARN if hot else "")
 
     return (
-        common.id,
-        common.app,
-        common.type,
-        common.state,
-        common.age("since", "Since", 5),
-        common.position,
+        *(common[key] for key in ("id", "app", "type", "state", "since", "position")),
         TopColumn("cpu", "CPU%", 4, cpu, percent, numeric=True),
         TopColumn("spark", "60 s", spark_cells, spark, percent),
         TopColumn("memory", "RSS/limit", 11, memory, used, numeric=True),
-        common.command,
+        common["command"],
     )
 
 
@@ -344,8 +324,8 @@ def queue_columns(
     picture: Picture, rows: Sequence[ContainerReport], cells: int
 ) -> tuple[TopColumn[ContainerReport], ...]:
     """The Queue screen in ``cells``: what waits where, its place, its age, and why, in short where it must be."""
-    common = _Common(picture, rows)
-    room = max(_REASON, cells - _BESIDE_REASON - common.node.width - common.id.width)
+    common = _common(picture, rows)
+    room = max(_REASON, cells - _BESIDE_REASON - common["node"].width - common["id"].width)
 
     def needs(report: ContainerReport) -> Cell:
         return Cell(f"{short_megabytes(report.resource.memory)} {report.resource.vcores}c")
@@ -354,16 +334,8 @@ def queue_columns(
         return Cell(why(report, picture, room))
 
     return (
-        common.node,
-        common.position,
-        common.id,
-        common.app,
-        common.type,
-        common.state,
-        common.age("age", "Age", 4),
-        TopColumn(
-            "needs", "Needs", 8, needs, lambda one: (one.resource.memory, one.resource.vcores), numeric=True
-        ),
+        *(common[key] for key in ("node", "position", "id", "app", "type", "state", "age")),
+        TopColumn("needs", "Needs", 8, needs, lambda one: (one.resource.memory, one.resource.vcores), True),
         TopColumn("reason", "Why it waits", _REASON, reason, lambda one: why(one, picture), flexible=True),
     )
 
@@ -376,36 +348,19 @@ def queue_rows(picture: Picture) -> list[ContainerReport]:
 
 # -- events --------------------------------------------------------------------------------------------------
 
-_TONES = {
-    EventKind.CONTAINER_STARTED: GOOD,
-    EventKind.CONTAINER_RESUMED: GOOD,
-    EventKind.APPLICATION_FINISHED: GOOD,
-    EventKind.NODE_ADDED: GOOD,
-    EventKind.NODE_RETURNED: GOOD,
-    EventKind.NODE_HEALTHY: GOOD,
-    EventKind.NODE_RESUMED: GOOD,
-    EventKind.CONTAINER_QUEUED: DIM,
-    EventKind.CONTAINER_ALLOCATED: DIM,
-    EventKind.CONTAINER_ACQUIRED: DIM,
-    EventKind.QUEUE_LIMIT_TOLD: DIM,
-    EventKind.CONTAINER_PAUSED: WARN,
-    EventKind.NODE_SILENT: WARN,
-    EventKind.NODE_DRAINING: WARN,
-    EventKind.CONTAINER_PROMOTED: ACCENT,
-    EventKind.CONTAINER_DEMOTED: ACCENT,
-    EventKind.CONTAINER_PREEMPTED: BAD,
-    EventKind.CONTAINER_SHED: BAD,
-    EventKind.CONTAINER_ABORTED: BAD,
-    EventKind.APPLICATION_FAILED: BAD,
-    EventKind.APPLICATION_KILLED: BAD,
-    EventKind.NODE_LOST: BAD,
-    EventKind.NODE_UNHEALTHY: BAD,
+_TONED = {
+    GOOD: "ContainerStarted ContainerResumed ApplicationFinished NodeAdded NodeReturned NodeHealthy NodeResumed",
+    DIM: "ContainerQueued ContainerAllocated ContainerAcquired QueueLimitTold",
+    WARN: "ContainerPaused NodeSilent NodeDraining",
+    ACCENT: "ContainerPromoted ContainerDemoted",
+    BAD: "ContainerPreempted ContainerShed ContainerAborted ApplicationFailed ApplicationKilled NodeLost NodeUnhealthy",
 }
+_TONES = {EventKind(kind): tone for tone, kinds in _TONED.items() for kind in kinds.split()}
 
 
-def kind_cell(text: str, event: HistoryEvent) -> Cell:
+def _kind_cell(text: str, event: HistoryEvent) -> Cell:
     """A text in the tone of an event's kind."""
-    return Cell(text, _TONES.get(event.kind, PLAIN))
+    return Cell(text, _TONES.get(event.kind, ""))
 
 
 def clock(epoch_ms: int) -> str:
@@ -413,7 +368,7 @@ def clock(epoch_ms: int) -> str:
     return timestamp(epoch_ms)[11:23]
 
 
-def short_subject(event: HistoryEvent) -> str:
+def _short_subject(event: HistoryEvent) -> str:
     """What it happened to, its id shortened; a container's as it can be typed."""
     if event.container:
         return f"container {dotted(event.container)}"
@@ -423,23 +378,21 @@ def short_subject(event: HistoryEvent) -> str:
 
 EVENT_COLUMNS: tuple[TopColumn[HistoryEvent], ...] = (
     TopColumn("time", "Time (UTC)", 12, lambda one: Cell(clock(one.t), DIM), lambda one: (one.t, one.seq)),
-    TopColumn("kind", "Kind", 20, lambda one: kind_cell(one.kind.value, one), lambda one: one.kind.value),
-    TopColumn("subject", "Subject", 24, lambda one: Cell(short_subject(one), STRONG), subject),
+    TopColumn("kind", "Kind", 20, lambda one: _kind_cell(one.kind.value, one), lambda one: one.kind.value),
+    TopColumn("subject", "Subject", 24, lambda one: Cell(_short_subject(one), STRONG), subject),
     TopColumn("details", "Details", 16, lambda one: Cell(details(one)), details, flexible=True),
 )
 
 
 def kinds_of(events: Sequence[HistoryEvent]) -> list[tuple[str, str]]:
     """The kinds there are and how often each, by name."""
-    counted: dict[str, int] = {}
-    for event in events:
-        counted[event.kind.value] = counted.get(event.kind.value, 0) + 1
-    return [(kind, f"{kind}  {number}") for kind, number in sorted(counted.items())]
+    kinds = Counter(event.kind.value for event in events)
+    return [(kind, f"{kind}  {number}") for kind, number in sorted(kinds.items())]
 
 
 def story(events: Sequence[HistoryEvent]) -> list[tuple[str, Cell, str]]:
     """One container's history: when, what, and what else there is to say."""
     return [
-        (clock(event.t), kind_cell(event.kind.value.removeprefix("Container"), event), details(event))
+        (clock(event.t), _kind_cell(event.kind.value.removeprefix("Container"), event), details(event))
         for event in events
     ]

@@ -1,0 +1,94 @@
+"""What commands that change something have in common: asking whether it is wanted, waiting until it has happened, and
+telling what became of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import typer
+
+from ...errors import EXIT_FAILURE, EXIT_TIMEOUT, YoppError
+from .naming import ALL
+
+if TYPE_CHECKING:
+    from ...views.columns import Noun
+    from .session import Session
+
+T = TypeVar("T")
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.01, 0.25
+
+
+def agree(
+    session: Session,
+    given: Sequence[str],
+    named: Sequence[str],
+    verb: str,
+    *,
+    what: str = "container",
+    dry_run: bool = False,
+) -> None:
+    """Ask whether a change of ``named`` is wanted, where ``all`` was said and -y was not. The command ends with 1 where
+    it is not. Raises UsageError where nobody can be asked."""
+    if ALL not in given:
+        return
+    if not named:
+        session.printer.note(f"no {what}s to {verb.lower()}")
+        return
+    if session.yarn is not None:
+        what = f"{what} of {session.yarn.rest.address}"
+    several = f"all {len(named)} {what}s" if len(named) > 1 else f"the only {what}, {named[0]}"
+    if not session.printer.confirm(f"{verb} {several}?", yes=session.yes or dry_run):
+        raise typer.Exit(EXIT_FAILURE)
+
+
+def awaited(
+    noun: Noun[T],
+    look: Callable[[float], Sequence[T]],
+    done: Callable[[T], bool],
+    what: str,
+    seconds: float | None,
+    *,
+    because: Callable[[str], str] = lambda _: "the time that was given to it has passed",
+    hint: str = "",
+) -> Sequence[T]:
+    """What ``look`` finds, again and again and ever more slowly, until all of it is ``done``; it is told the seconds
+    that are left. Raises YoppError (exit 124) for what did not ``what`` in time, with ``because`` of the first."""
+    deadline = time.monotonic() + (float("inf") if seconds is None else seconds)
+    pause = _SHORTEST_PAUSE
+    while True:
+        found = look(max(0.0, deadline - time.monotonic()))
+        waiting = [noun.identity(one) for one in found if not done(one)]
+        if not waiting:
+            return found
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise YoppError(
+                f"{', '.join(waiting)} did not {what} within {seconds:g} s",
+                because=because(waiting[0]),
+                hint=hint or f"look at it with `yopp {noun.singular} status`; --timeout waits longer",
+                exit_code=EXIT_TIMEOUT,
+            )
+        time.sleep(min(pause, left))
+        pause = min(pause * 1.5, _LONGEST_PAUSE)
+
+
+def tell(
+    session: Session,
+    noun: Noun[T],
+    found: Sequence[T],
+    text: Callable[[T], str],
+    *,
+    before: Callable[[T], bool] = lambda _: False,
+    document: Callable[[T], Mapping[str, Any]] | None = None,
+    fields: Callable[[T], Sequence[tuple[str, str]]] | None = None,
+    answer: Callable[[T], Mapping[str, Any]] | None = None,
+) -> None:
+    """What became of each: for people a line, on stderr where that was so ``before``; in full in the other forms."""
+    printer = session.printer
+    if not printer.for_people:
+        session.details(noun, found, document=document, fields=fields, answer=answer)
+        return
+    for one in found:
+        (printer.note if before(one) else printer.text)(f"{noun.identity(one)} {text(one)}")
