@@ -25,9 +25,9 @@ from executor.core.events import Event as ExecutorEvent
 from executor.core.events import RecoveryCompleted
 from executor.core.limits import period_and_quota
 from executor.driver import Driver
-from executor.linux.capacity import HostLimits, host_limits
 from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.container_executor import LinuxContainerExecutor
+from executor.linux.host import HostLimits, host_limits
 from executor.linux.shim import command_pid
 from executor.records import CgroupLimits, Resource
 from executor.settings import ExecutorSettings

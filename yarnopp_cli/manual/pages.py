@@ -179,7 +179,7 @@ def single_page(command: Any, context: Any, name: str, summary: str) -> Page:
 
 def _keys() -> tuple[Block, ...]:
     """The keys of ``yopp top``. Imports Textual."""
-    from ..tui.keys import sections
+    from ..tui.app import sections
 
     blocks: list[Block] = []
     for title, keys in sections():

@@ -12,16 +12,19 @@ from executor.records import ContainerStatus
 from ..cluster.rundir import RunDir
 from ..errors import ApplicationNotFoundError, YoppError
 from ..records import client_protocol as client
-from ..records.container_protocol import (
-    GetContainerStatusesRequest,
-    GetNodeFiguresRequest,
-    GetNodeInfoRequest,
-    GetNodeInfoResponse,
-)
+from ..records import container_protocol as nm
 from ..records.history import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ..records.ids import ApplicationId, ContainerId
-from ..records.reports import FINAL_STATES, ApplicationReport, ClusterInfo, ContainerReport, NodeReport
-from ..records.scheduler_protocol import GetSchedulerFiguresRequest, GetSchedulerFiguresResponse
+from ..records.reports import (
+    FINAL_STATES,
+    ApplicationAttemptReport,
+    ApplicationReport,
+    ClusterInfo,
+    ContainerReport,
+    NodeReport,
+    QueueReport,
+)
+from ..records.scheduler_protocol import GetSchedulerFiguresRequest
 from ..views.cluster import metrics
 from ..views.containers import NodeFacts, is_live
 from ..views.rest.mapreduce import JobView, with_usage
@@ -51,15 +54,13 @@ class ClusterData:
 
     async def info(self) -> ClusterInfo:
         """A summary of the cluster."""
-        found: ClusterInfo = (await self.call(client.GetClusterInfoRequest())).info
-        return found
+        return (await self.call(client.GetClusterInfoRequest())).info
 
     async def applications(
         self, request: client.GetApplicationsRequest | None = None
     ) -> tuple[ApplicationReport, ...]:
         """Those that the request names, in order of submission."""
-        answer = await self.call(request or client.GetApplicationsRequest())
-        return answer.applications
+        return (await self.call(request or client.GetApplicationsRequest())).applications
 
     async def application(self, application_id: str) -> ApplicationReport:
         """One application. Raises 404 as YARN does, 400 for a malformed id."""
@@ -69,10 +70,32 @@ class ClusterData:
         except ApplicationNotFoundError:
             raise not_found(f"app with id: {application_id} not found") from None
 
+    async def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:
+        """The attempts of an application, the oldest first."""
+        return (await self.call(client.GetApplicationAttemptsRequest(application_id))).attempts
+
+    async def containers_of(self, application_id: str) -> tuple[ContainerReport, ...]:
+        """All containers of an application, in order of allocation."""
+        return await self._containers(
+            client.GetContainersRequest(application_id=application_id, finished=True)
+        )
+
+    async def container(self, container_id: str) -> ContainerReport:
+        """One container, ended or not. Raises YoppError."""
+        ContainerId.parse(container_id)
+        request = client.GetContainersRequest(container_ids=(container_id,), finished=True)
+        return (await self._containers(request))[0]
+
+    async def _containers(self, request: client.GetContainersRequest) -> tuple[ContainerReport, ...]:
+        return (await self.call(request)).containers
+
+    async def queues(self) -> tuple[QueueReport, ...]:
+        """All queues, parents before children."""
+        return (await self.call(client.GetQueueInfoRequest())).queues
+
     async def nodes(self) -> tuple[NodeReport, ...]:
         """All nodes, in order of their names and ports."""
-        answer = await self.call(client.GetClusterNodesRequest())
-        return answer.nodes
+        return (await self.call(client.GetClusterNodesRequest())).nodes
 
     async def node(self, node_id: str) -> NodeReport:
         """One node. Raises 404."""
@@ -106,14 +129,13 @@ class ClusterData:
         usages = {status.container_id: status.usage for statuses in told for status in statuses}
         return JobView(answer.application, with_usage(answer.report, usages), now_ms())
 
-    async def containers(self, request: client.GetContainersRequest) -> tuple[ContainerReport, ...]:
-        """Containers as the RM knows them, in order of allocation."""
-        answer = await self.call(request)
-        return answer.containers
+    async def http_addresses(self) -> dict[str, str]:
+        """Where the nodes serve their pages, by their ids."""
+        return {node.node_id: node.http_address for node in await self.nodes()}
 
     async def metrics(self) -> dict[str, Any]:
         """ClusterMetricsInfo."""
-        counted = await self._counted()
+        counted = await self.call(GetSchedulerFiguresRequest())
         return metrics(
             await self.info(),
             await self.applications(),
@@ -123,16 +145,13 @@ class ClusterData:
             counted.assigned_per_second,
         )
 
-    async def _counted(self) -> GetSchedulerFiguresResponse:
-        return await self.call(GetSchedulerFiguresRequest())
-
     async def figures(self) -> Figures:
         """What is at ``/metrics`` and ``/jmx``."""
         return of_cluster(
             await self.info(),
             await self.applications(),
             await self.nodes(),
-            await self._counted(),
+            await self.call(GetSchedulerFiguresRequest()),
             self._busy.percent(),
             process_figures(os.getpid()),
         )
@@ -140,8 +159,8 @@ class ClusterData:
 
 async def _statuses(address: str, names: list[str]) -> tuple[ContainerStatus, ...]:
     """What a node says of its containers; nothing where it does not answer in time."""
+    wish = nm.GetContainerStatusesRequest(tuple(names))
     try:
-        wish = GetContainerStatusesRequest(tuple(names))
         answer = await call_daemon(address, wish, MEASURE_SECONDS)
     except YoppError:
         return ()
@@ -163,14 +182,13 @@ class NodeData:
         self.run_dir = run_dir
         self.facts = facts
 
-    async def info(self) -> GetNodeInfoResponse:
+    async def info(self) -> nm.GetNodeInfoResponse:
         """The node."""
-        return await self._call(GetNodeInfoRequest())
+        return await self._call(nm.GetNodeInfoRequest())
 
     async def statuses(self) -> tuple[ContainerStatus, ...]:
         """All containers that the node knows, in order of arrival."""
-        answer = await self._call(GetContainerStatusesRequest(finished=True))
-        return answer.statuses
+        return (await self._call(nm.GetContainerStatusesRequest(finished=True))).statuses
 
     async def containers(self) -> list[ContainerReport]:
         """The node's containers as ``yopp container list -a --node`` shows them, in order of allocation.
@@ -218,6 +236,6 @@ class NodeData:
 
     async def figures(self) -> Figures:
         """What is at ``/metrics`` and ``/jmx``."""
-        counted = await self._call(GetNodeFiguresRequest())
+        counted = await self._call(nm.GetNodeFiguresRequest())
         process = process_figures(os.getpid())
         return of_node(await self.info(), await self.statuses(), counted.counts, process)

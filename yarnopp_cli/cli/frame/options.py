@@ -49,38 +49,14 @@ def argument(metavar: str, help: str, **settings: Any) -> Any:
     return typer.Argument(metavar=metavar, help=help, **settings)
 
 
-class Format(enum.StrEnum):
-    """The formats of ``-o``."""
-
-    table = "table"
-    wide = "wide"
-    json = "json"
-    jsonl = "jsonl"
-    tsv = "tsv"
-    name = "name"
-
-
-class ExitRule(enum.StrEnum):
-    """The values of ``--exit-code``."""
-
-    highest = "highest"
-    first = "first"
-    any = "any"
-
-
-class EngineName(enum.StrEnum):
-    """The values of ``--engine``."""
-
-    local = "local"
-    yarn = "yarn"
-
-
-class ColorMode(enum.StrEnum):
-    """The values of ``--color``."""
-
-    auto = "auto"
-    always = "always"
-    never = "never"
+Format = enum.StrEnum("Format", "table wide json jsonl tsv name")
+"""The formats of ``-o``."""
+ExitRule = enum.StrEnum("ExitRule", "highest first any")
+"""The values of ``--exit-code``."""
+EngineName = enum.StrEnum("EngineName", "local yarn")
+"""The values of ``--engine``."""
+ColorMode = enum.StrEnum("ColorMode", "auto always never")
+"""The values of ``--color``."""
 
 
 def duration(text: str) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ContainerNotFoundError
-from ...explain.effects import PAUSE, Preemption, disturbed, preempted_since
+from ...explain.forecast import PAUSE, Preemption, disturbed, preempted_since
 from ...explain.reasons import why_not_promised
 from ...explain.snapshot import Picture, is_waiting
 from ...records.client_protocol import GetContainersRequest
