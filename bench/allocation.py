@@ -50,10 +50,10 @@ class Master:
         self.client = Connection(rm)
         self.scheduler = Connection(scheduler) if scheduler else self.client
         context = ApplicationSubmissionContext(application_id="", name="bench", unmanaged=True)
-        made = self.client.call("submitApplication", SubmitApplicationRequest(context))
+        made = self.client.call(SubmitApplicationRequest(context))
         self.attempt, self.token = made.attempt_id, made.am_token
         request = RegisterApplicationMasterRequest(self.attempt, self.token)
-        registered = self.scheduler.call("registerApplicationMaster", request)
+        registered = self.scheduler.call(request)
         self.token = registered.token or self.token
         self.seen: set[str] = set()
         self.response_id = self.batch = 0
@@ -68,7 +68,7 @@ class Master:
             self.attempt, self.token, self.response_id, asks=(ask,) if wanted else (),
             releases=releases, wait_ms=wait_ms,
         )  # fmt: skip
-        response = self.scheduler.call("allocate", request)
+        response = self.scheduler.call(request)
         self.response_id = response.response_id
         new = [one.id for one in response.allocated if one.id not in self.seen]
         self.seen.update(new)
@@ -91,7 +91,7 @@ class Master:
     def finish(self) -> None:
         """Take leave."""
         request = FinishApplicationMasterRequest(self.attempt, self.token, FinalApplicationStatus.SUCCEEDED)
-        self.scheduler.call("finishApplicationMaster", request)
+        self.scheduler.call(request)
         self.scheduler.close()
         self.client.close()
 

@@ -110,6 +110,9 @@ class Resource:
     def __sub__(self, other: Resource) -> Resource:
         return Resource(self.memory - other.memory, self.vcores - other.vcores)
 
+    def __mul__(self, number: int) -> Resource:
+        return Resource(self.memory * number, self.vcores * number)
+
     def fits_in(self, other: Resource) -> bool:
         """Whether every dimension of this is at most that of ``other``."""
         return self.memory <= other.memory and self.vcores <= other.vcores

@@ -23,6 +23,7 @@ from executor.records import (
 from yarnopp_cli.errors import ContainerNotFoundError, YoppError
 from yarnopp_cli.records import client_protocol as rm
 from yarnopp_cli.records import container_protocol as nm
+from yarnopp_cli.records.methods import Methods
 from yarnopp_cli.records.reports import (
     FINAL_STATES,
     ApplicationAttemptReport,
@@ -36,6 +37,7 @@ from yarnopp_cli.records.reports import (
     QueueReport,
     YarnApplicationState,
 )
+from yarnopp_cli.rpc.methods import methods_of
 from yarnopp_cli.rpc.plain import decode, encode
 
 TIMESTAMP = 1765400000000
@@ -54,9 +56,7 @@ def container_id(app: int, number: int) -> str:
 class Daemon:
     """Answers each call with ``handlers[method](request)``; a YoppError raised is an error."""
 
-    def __init__(
-        self, path: Path, methods: dict[str, tuple[type, type]], handlers: dict[str, Callable[[Any], Any]]
-    ) -> None:
+    def __init__(self, path: Path, methods: Methods, handlers: dict[str, Callable[[Any], Any]]) -> None:
         self.methods = methods
         self.handlers = handlers
         self.asked: list[tuple[str, Any]] = []
@@ -87,7 +87,7 @@ class Daemon:
 
     def _answer(self, call: dict[str, Any]) -> bytes:
         method = call["method"]
-        request: Any = decode(self.methods[method][0], call["params"])
+        request: Any = decode(self.methods[method], call["params"])
         self.asked.append((method, request))
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": call["id"]}
         try:
@@ -142,8 +142,8 @@ class Cluster:
         self.statuses: dict[str, ContainerStatus] = {}
         self.cgroups = "v1"
         self.node_warnings: tuple[str, ...] = ()
-        self.rm = Daemon(run_dir / "rm.sock", rm.METHODS, self._rm())
-        self.nm = Daemon(run_dir / "nm-45454.sock", nm.METHODS, self._nm())
+        self.rm = Daemon(run_dir / "rm.sock", methods_of(rm), self._rm())
+        self.nm = Daemon(run_dir / "nm-45454.sock", methods_of(nm), self._nm())
 
     def close(self) -> None:
         self.rm.close()

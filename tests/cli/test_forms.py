@@ -12,6 +12,7 @@ import typer
 from yarnopp_cli.cli.tree import build
 from yarnopp_cli.records import explanation, history
 from yarnopp_cli.records.reports import QueueReport
+from yarnopp_cli.rpc.methods import methods_of
 
 from .fake import Cluster, app_id
 
@@ -167,7 +168,7 @@ def test_quiet_is_the_form_name_whatever_the_environment_says(
 
 
 def test_what_is_no_list_has_tabs_too(cli: Cli, rich: Cluster) -> None:
-    rich.rm.methods = {**rich.rm.methods, **history.METHODS, **explanation.METHODS}
+    rich.rm.methods = {**rich.rm.methods, **methods_of(history, explanation)}
     for words in (
         ("version",),
         ("config", "show"),

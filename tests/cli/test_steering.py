@@ -11,6 +11,7 @@ import pytest
 from yarnopp_cli.records import admin_protocol, explanation, history
 from yarnopp_cli.records.explanation import ExplainResponse, Explanation, Reason, ReasonKind
 from yarnopp_cli.records.history import EventKind, GetEventsResponse, HistoryEvent
+from yarnopp_cli.rpc.methods import methods_of
 
 from .fake import TIMESTAMP, Cluster, app_id
 
@@ -32,9 +33,7 @@ def told(cluster: Cluster) -> Cluster:
 
     cluster.rm.methods = {
         **cluster.rm.methods,
-        **history.METHODS,
-        **explanation.METHODS,
-        **admin_protocol.METHODS,
+        **methods_of(history, explanation, admin_protocol),
     }
     cluster.rm.handlers["getEvents"] = events
     return cluster

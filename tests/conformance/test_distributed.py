@@ -17,8 +17,7 @@ from yarnopp_cli.records.master_protocol import (
     RegisterApplicationMasterResponse,
 )
 from yarnopp_cli.records.requests import Container, ExecutionTypeRequest, ResourceRequest, Token
-from yarnopp_cli.settings.nodemanager import NodeManagerSettings
-from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
+from yarnopp_cli.settings.declarations import NodeManagerSettings, ResourceManagerSettings
 
 ATTEMPT, APP = "appattempt_1_0001_000001", "application_1_0001"
 SIZE = Resource(1024, 1)

@@ -15,9 +15,8 @@ from executor.settings import ExecutorSettings
 from tests.core.rm_harness import OPPORTUNISTIC, Cluster, asks
 from tests.executor.core.world import G, O, World
 from tests.executor.linux.node import a_group, a_node, a_spec, soon
+from yarnopp_cli.settings.declarations import NodeManagerSettings, ResourceManagerSettings
 from yarnopp_cli.settings.loading import examine, load
-from yarnopp_cli.settings.nodemanager import NodeManagerSettings
-from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
 
 from .yarn_node import FULL, yarn_node
 

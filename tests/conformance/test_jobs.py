@@ -15,7 +15,7 @@ from yarnopp_cli.jobs import halton
 from yarnopp_cli.masters import distributedshell, messages, pi
 from yarnopp_cli.records.jobs import JobSpec, TaskSpec
 from yarnopp_cli.records.reports import FinalApplicationStatus
-from yarnopp_cli.settings.applications import ApplicationSettings
+from yarnopp_cli.settings.declarations import ApplicationSettings
 from yarnopp_cli.settings.loading import load
 
 from .yarn_node import RULES

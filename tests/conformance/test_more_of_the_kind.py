@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from executor.core.commands import KillContainer
 from tests.executor.core.world import G, O, World
-from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
+from yarnopp_cli.settings.declarations import ResourceManagerSettings
 
 from .test_distributed import Fixture, anywhere_near, ask, hosts, node
 from .yarn_node import KILLED, yarn_node

@@ -12,9 +12,9 @@ import pytest
 
 from executor.core.events import UsageSampled
 from executor.core.limits import cgroup_limits
-from executor.linux.capacity import HostLimits
 from executor.linux.cgroups import base as cgroups_base
 from executor.linux.cgroups import discover
+from executor.linux.host import HostLimits
 from executor.linux.procfs import virtual_bytes
 from executor.records import (
     ContainerState,
@@ -46,10 +46,13 @@ from yarnopp_cli.resourcemanager.services.resource_tracker_service import (
     busy_part_of_all,
     scaled_interval,
 )
-from yarnopp_cli.settings.applications import ApplicationSettings
+from yarnopp_cli.settings.declarations import (
+    ApplicationSettings,
+    HardwareSettings,
+    NodeManagerSettings,
+    ResourceManagerSettings,
+)
 from yarnopp_cli.settings.loading import load
-from yarnopp_cli.settings.nodemanager import HardwareSettings, NodeManagerSettings
-from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
 
 MIB = 1 << 20
 MACHINE = Machine(16384, 8.0)

@@ -46,9 +46,9 @@ from yarnopp_cli.records.tracker_protocol import (
 )
 from yarnopp_cli.resourcemanager.context import Identity, KeepHistory, RMContext
 from yarnopp_cli.resourcemanager.machine import ResourceManager
+from yarnopp_cli.settings.declarations import ResourceManagerSettings
 from yarnopp_cli.settings.queue_reading import read_queues
 from yarnopp_cli.settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings
-from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
 
 OPPORTUNISTIC, GUARANTEED = ExecutionType.OPPORTUNISTIC, ExecutionType.GUARANTEED
 TIMESTAMP = 1_765_400_000_000
@@ -121,7 +121,7 @@ class Cluster:
     def send(self, request: Any, connection: int = 1, *, user: str = "ada", uid: int = 1000) -> int:
         """Make a call; its answer may come later."""
         self._calls += 1
-        call = CallReceived(self._calls, connection, type(request).__name__, request, uid, user)
+        call = CallReceived(self._calls, connection, request, uid, user)
         self._take(self.rm.handle(call, self.now))
         return self._calls
 

@@ -22,9 +22,7 @@ from yarnopp_cli.errors import (
     YoppError,
 )
 from yarnopp_cli.machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
-from yarnopp_cli.nodemanager.proxy.amrmproxy import AMRMProxyService
-from yarnopp_cli.nodemanager.proxy.distributed_scheduler import DistributedScheduler
-from yarnopp_cli.nodemanager.proxy.events import (
+from yarnopp_cli.nodemanager.events import (
     CallUpstream,
     CloseUpstream,
     ConnectUpstream,
@@ -35,6 +33,8 @@ from yarnopp_cli.nodemanager.proxy.events import (
     UpstreamLost,
     UpstreamRefused,
 )
+from yarnopp_cli.nodemanager.proxy.amrmproxy import AMRMProxyService
+from yarnopp_cli.nodemanager.proxy.distributed_scheduler import DistributedScheduler
 from yarnopp_cli.nodemanager.proxy.interceptors import (
     DefaultRequestInterceptor,
     RequestInterceptor,
@@ -57,7 +57,7 @@ from yarnopp_cli.records.requests import (
     ResourceRequest,
     Token,
 )
-from yarnopp_cli.settings.nodemanager import NodeManagerSettings
+from yarnopp_cli.settings.declarations import NodeManagerSettings
 
 from .rm_harness import GUARANTEED, OPPORTUNISTIC, Cluster, asks, done, status
 
@@ -143,9 +143,9 @@ class World:
                 try:
                     answer = self.cluster.take(number)
                 except YoppError as error:
-                    self.event(UpstreamRefused(call.attempt_id, call.sequence, error))
+                    self.event(UpstreamRefused(call, error))
                 else:
-                    self.event(UpstreamAnswered(call.attempt_id, call.sequence, answer))
+                    self.event(UpstreamAnswered(call, answer))
 
     def event(self, event: Any) -> None:
         self.perform(self.proxy.handle(event, self.cluster.now))
@@ -176,7 +176,7 @@ class World:
 
     def send(self, request: Any, connection: int | None = None) -> int:
         self.calls += 1
-        call = CallReceived(self.calls, self.connection if connection is None else connection, "", request)
+        call = CallReceived(self.calls, self.connection if connection is None else connection, request)
         self.event(call)
         return self.calls
 
@@ -377,7 +377,7 @@ def test_without_distributed_scheduling_the_proxy_only_passes_on() -> None:
     first = world.call(asks(2, execution_type=OPPORTUNISTIC), asks(1, allocation_request_id=1))
     answer = world.take(first)
     assert {one.execution_type for one in answer.allocated} == {GUARANTEED, OPPORTUNISTIC}
-    assert {sent.method for sent in world.log} == {"registerApplicationMaster", "allocate"}
+    assert {sent.request.METHOD for sent in world.log} == {"registerApplicationMaster", "allocate"}
 
 
 def test_an_ask_that_no_node_could_serve_is_refused_here() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -33,21 +33,11 @@ from yarnopp_cli.machine import tokens
 from yarnopp_cli.machine.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
 from yarnopp_cli.nodemanager.events import (
     AnnounceReady,
-    ConnectToResourceManager,
-    HeartbeatAnswered,
-    HeartbeatRefused,
-    NodeRegistered,
-    NodeRegistrationRefused,
     NodeStopRequested,
-    NodeUnregistered,
-    RegisterNode,
-    ResourceManagerConnected,
-    ResourceManagerLost,
-    SendHeartbeat,
-    UnregisterNode,
 )
 from yarnopp_cli.nodemanager.machine import NodeManager
 from yarnopp_cli.nodemanager.reports import NodeFacts
+from yarnopp_cli.records.client_protocol import GetNewApplicationRequest
 from yarnopp_cli.records.container_protocol import (
     GetContainerStatusesRequest,
     GetNodeInfoRequest,
@@ -66,15 +56,18 @@ from yarnopp_cli.records.tracker_protocol import (
     ContainerToUpdate,
     NodeHeartbeatRequest,
     NodeHeartbeatResponse,
+    RegisterNodeManagerRequest,
     RegisterNodeManagerResponse,
+    UnRegisterNodeManagerRequest,
 )
-from yarnopp_cli.settings.nodemanager import NodeManagerSettings
+from yarnopp_cli.settings.declarations import NodeManagerSettings
+
+from .node_harness import CONNECT, CONNECTED, UNREGISTERED, answered, lost, refused
 
 KEY = b"k" * 32
 NODE = "host1:45454"
 APP = "application_1_0001"
 DONE, RUNNING = ContainerState.DONE, ContainerState.RUNNING
-T = TypeVar("T")
 
 
 def cid(number: int) -> str:
@@ -147,10 +140,10 @@ class World:
             self.machine.validate()
         raise AssertionError(f"a deadline at {self.machine.next_deadline()} never goes away")
 
-    def call(self, method: str, request: Any, connection: int = 1) -> Any:
+    def call(self, request: Any, connection: int = 1) -> Any:
         """The response; raises what it was refused with. None while it is held."""
         self.calls += 1
-        for command in self.tell(CallReceived(self.calls, connection, method, request)):
+        for command in self.tell(CallReceived(self.calls, connection, request)):
             if isinstance(command, Reply) and command.call_id == self.calls:
                 return command.response
             if isinstance(command, ReplyError) and command.call_id == self.calls:
@@ -158,20 +151,20 @@ class World:
         return None
 
     def start(self, *requests: StartContainerRequest) -> Any:
-        return self.call("startContainers", StartContainersRequest(tuple(requests)))
+        return self.call(StartContainersRequest(tuple(requests)))
 
     def register(self, **response: Any) -> list[Any]:
         """From birth to the first heartbeat."""
-        assert self.tell(happened.RecoveryCompleted()) == [ConnectToResourceManager()]
-        (register,) = self.tell(ResourceManagerConnected())
-        assert isinstance(register, RegisterNode)
-        return self.tell(NodeRegistered(registered(**response)))
+        assert self.tell(happened.RecoveryCompleted()) == [CONNECT]
+        (register,) = self.tell(CONNECTED)
+        assert isinstance(register.request, RegisterNodeManagerRequest)
+        return self.tell(answered(registered(**response)))
 
     def answer(self, at: float | None = None, **response: Any) -> list[Any]:
         """Answer the oldest heartbeat that is without an answer."""
         sequence = self.unanswered[0]
         self.now = self.now if at is None else at
-        new = self.tell(HeartbeatAnswered(sequence, NodeHeartbeatResponse(sequence, **response)))
+        new = self.tell(answered(NodeHeartbeatResponse(sequence, **response), sequence))
         self.answered.add(sequence)
         return new
 
@@ -181,7 +174,7 @@ class World:
     def unanswered(self) -> list[int]:
         if not hasattr(self, "answered"):
             self.answered = set()
-        sent = [command.sequence for command in self.commands if isinstance(command, SendHeartbeat)]
+        sent = [command.sequence for command in of(NodeHeartbeatRequest, self.commands)]
         return [sequence for sequence in sent if sequence not in self.answered]
 
     def launched(self, number: int) -> list[Any]:
@@ -205,12 +198,15 @@ def registered(**changed: Any) -> RegisterNodeManagerResponse:
     return RegisterNodeManagerResponse(**(facts | changed))
 
 
-def of(kind: type[T], commands: list[Any]) -> list[T]:
-    return [command for command in commands if isinstance(command, kind)]
+def of(kind: type, commands: list[Any]) -> list[Any]:
+    """The commands of this kind, or the calls with requests of it."""
+    return [
+        one for one in commands if isinstance(one, kind) or isinstance(getattr(one, "request", None), kind)
+    ]
 
 
 def beats(commands: list[Any]) -> list[NodeHeartbeatRequest]:
-    return [command.request for command in of(SendHeartbeat, commands)]
+    return [command.request for command in of(NodeHeartbeatRequest, commands)]
 
 
 def told(request: NodeHeartbeatRequest) -> dict[str, str]:
@@ -236,17 +232,17 @@ def node() -> World:
 
 def test_it_registers_with_what_it_has_and_announces_itself_once(world: World) -> None:
     world.tell(happened.RecoveryCompleted())
-    (register,) = of(RegisterNode, world.tell(ResourceManagerConnected()))
+    (register,) = of(RegisterNodeManagerRequest, world.tell(CONNECTED))
     assert register.request.node_id == NODE
     assert register.request.resource == Resource(4096, 2)
     assert register.request.pid == 77
-    first, beat = world.tell(NodeRegistered(registered(heartbeat_interval_ms=500)))
+    first, beat = world.tell(answered(registered(heartbeat_interval_ms=500)))
     assert first == AnnounceReady()
     assert (beat.request.secret, beat.request.wait_ms) == ("s3", 500)
-    world.tell(ResourceManagerLost("gone"))
+    world.tell(lost("gone"))
     world.until(101.0)
-    world.tell(ResourceManagerConnected())
-    assert AnnounceReady() not in world.tell(NodeRegistered(registered()))
+    world.tell(CONNECTED)
+    assert AnnounceReady() not in world.tell(answered(registered()))
 
 
 def test_nothing_is_said_before_recovery_is_complete(world: World) -> None:
@@ -255,7 +251,7 @@ def test_nothing_is_said_before_recovery_is_complete(world: World) -> None:
         command for command in world.commands if isinstance(command, do.StoreContainer)
     ]
     world.tell(happened.RecoveryCompleted())
-    (register,) = of(RegisterNode, world.tell(ResourceManagerConnected()))
+    (register,) = of(RegisterNodeManagerRequest, world.tell(CONNECTED))
     assert [status.container_id for status in register.request.containers] == [cid(1)]
     assert register.request.containers[0].state is RUNNING
     assert register.request.running_applications == (APP,)
@@ -298,7 +294,7 @@ def test_ends_are_repeated_until_acknowledged_and_then_forgotten(node: World) ->
         node.answer()
     assert "01" not in told(beats(node.commands)[-1])
     # It stays known to people for a while.
-    assert node.call("getContainerStatuses", GetContainerStatusesRequest((cid(1),))).statuses[0].state is DONE
+    assert node.call(GetContainerStatusesRequest((cid(1),))).statuses[0].state is DONE
 
 
 def test_an_idle_node_always_has_one_heartbeat_waiting_at_the_rm(node: World) -> None:
@@ -358,44 +354,44 @@ def test_resync_registers_again_with_everything_and_old_answers_mean_nothing(nod
     node.exited(2, 3)
     old = node.unanswered[-1]
     node.answer(action="RESYNC")
-    (register,) = of(RegisterNode, node.until(100.2))
+    (register,) = of(RegisterNodeManagerRequest, node.until(100.2))
     assert {status.container_id: status.state for status in register.request.containers} == {
         cid(1): RUNNING,
         cid(2): DONE,
     }
-    assert node.tell(HeartbeatAnswered(old, NodeHeartbeatResponse(9, action="SHUTDOWN"))) == []
-    (beat,) = beats(node.tell(NodeRegistered(registered(secret="s4"))))
+    assert node.tell(answered(NodeHeartbeatResponse(9, action="SHUTDOWN"), old)) == []
+    (beat,) = beats(node.tell(answered(registered(secret="s4"))))
     assert (beat.secret, beat.response_id) == ("s4", 0)
 
 
 def test_an_rm_that_always_says_resync_is_asked_ever_more_rarely(node: World) -> None:
     registrations = 0
     for _ in range(20):
-        node.tell(HeartbeatRefused(node.unanswered[-1], YoppError("no")))
-        registrations += len(of(RegisterNode, node.until(node.now + 1.0)))
-        node.tell(NodeRegistered(registered()))
+        node.tell(refused(of(NodeHeartbeatRequest, node.commands)[-1], YoppError("no")))
+        registrations += len(of(RegisterNodeManagerRequest, node.until(node.now + 1.0)))
+        node.tell(answered(registered()))
     assert registrations == 20
     assert node.now > 115.0
 
 
 def test_a_lost_connection_is_retried_with_backoff_and_containers_go_on(node: World) -> None:
     node.run_one()
-    new = node.tell(ResourceManagerLost("closed"))
+    new = node.tell(lost("closed"))
     assert new == []
     gaps = []
     for _ in range(7):
         before = node.now
         due = node.machine.next_deadline()
         assert due is not None
-        assert node.until(due) == [ConnectToResourceManager()]
+        assert node.until(due) == [CONNECT]
         gaps.append(round(node.now - before, 3))
-        node.tell(ResourceManagerLost("refused"))
+        node.tell(lost("refused"))
     assert gaps == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
     assert node.status(1).state is RUNNING
     node.until(node.now + 3600)
     assert node.status(1).state is RUNNING
-    node.tell(ResourceManagerConnected())
-    assert of(RegisterNode, node.commands)[-1].request.containers[0].container_id == cid(1)
+    node.tell(CONNECTED)
+    assert of(RegisterNodeManagerRequest, node.commands)[-1].request.containers[0].container_id == cid(1)
 
 
 def test_a_new_node_tries_quickly_at_first_and_gives_up_after_a_bound(world: World) -> None:
@@ -403,7 +399,7 @@ def test_a_new_node_tries_quickly_at_first_and_gives_up_after_a_bound(world: Wor
     attempts = 0
     for _ in range(1000):
         attempts += 1
-        if of(StopDaemon, world.tell(ResourceManagerLost("no such file"))):
+        if of(StopDaemon, world.tell(lost("no such file"))):
             break
         world.until(world.machine.next_deadline() or 0.0)
         if of(StopDaemon, world.commands):
@@ -415,7 +411,7 @@ def test_a_new_node_tries_quickly_at_first_and_gives_up_after_a_bound(world: Wor
 def test_a_node_of_an_on_demand_cluster_ends_itself_when_its_rm_is_gone(node: World) -> None:
     node.run_one()
     node.answer(lifetime="on-demand")
-    node.tell(ResourceManagerLost("closed"))
+    node.tell(lost("closed"))
     assert of(do.KillContainer, node.until(104.9)) == []
     assert of(do.KillContainer, node.until(105.1)) == [do.KillContainer(cid(1))]
     assert of(StopDaemon, node.exited(1, 143))
@@ -425,10 +421,10 @@ def test_registration_with_cleanup_kills_what_belongs_to_nobody(node: World) -> 
     node.run_one(1)
     node.run_one(2)
     node.exited(2)
-    node.tell(ResourceManagerLost("closed"))
+    node.tell(lost("closed"))
     node.until(100.1)
-    node.tell(ResourceManagerConnected())
-    new = node.tell(NodeRegistered(registered(containers_to_cleanup=(cid(1), cid(2)))))
+    node.tell(CONNECTED)
+    new = node.tell(answered(registered(containers_to_cleanup=(cid(1), cid(2)))))
     assert of(do.KillContainer, new) == [do.KillContainer(cid(1))]
     assert told(beats(new)[-1])["02"] == "DONE", "the RM may not have heard of its end"
     node.exited(1, 143)
@@ -439,17 +435,20 @@ def test_a_refused_first_registration_ends_the_node_and_touches_no_container(wor
     record = ContainerRecord(happened_spec(1), RUNNING, pid=9, process_start=1)
     world.tell(happened.ContainerRecovered(record, alive=True))
     world.tell(happened.RecoveryCompleted())
-    world.tell(ResourceManagerConnected())
-    new = world.tell(NodeRegistered(RegisterNodeManagerResponse("SHUTDOWN", diagnostics="it is there twice")))
+    world.tell(CONNECTED)
+    new = world.tell(answered(RegisterNodeManagerResponse("SHUTDOWN", diagnostics="it is there twice")))
     assert new == [StopDaemon("it is there twice")]
     assert world.machine.has_containers
 
 
 def test_an_rm_that_is_ending_is_asked_again_later(world: World) -> None:
     world.tell(happened.RecoveryCompleted())
-    world.tell(ResourceManagerConnected())
-    assert world.tell(NodeRegistrationRefused(ShuttingDownError("ending"))) == []
-    assert of(RegisterNode, world.until(100.2))
+    world.tell(CONNECTED)
+    assert (
+        world.tell(refused(of(RegisterNodeManagerRequest, world.commands)[-1], ShuttingDownError("ending")))
+        == []
+    )
+    assert of(RegisterNodeManagerRequest, world.until(100.2))
 
 
 # -- what the RM wants ---------------------------------------------------------------------------------------
@@ -526,7 +525,7 @@ def test_that_guaranteed_containers_wait_reaches_the_scheduler_and_ends_with_the
     assert node.status(3).state is ContainerState.SCHEDULED, "no news is no change"
     node.until(node.now + 0.2)
     assert node.status(3).state is not ContainerState.SCHEDULED, "for a moment only"
-    node.tell(ResourceManagerLost("gone"))
+    node.tell(lost("gone"))
     node.exited(2, 0)
     assert node.status(4).state is not ContainerState.SCHEDULED
 
@@ -613,10 +612,10 @@ def test_a_full_queue_is_an_outcome_and_not_an_error() -> None:
 def test_starts_wait_for_the_registration_that_brings_the_key(world: World) -> None:
     world.tell(happened.RecoveryCompleted())
     assert world.start(to_start(1)) is None
-    assert world.call("startContainers", StartContainersRequest((to_start(2),)), connection=2) is None
+    assert world.call(StartContainersRequest((to_start(2),)), connection=2) is None
     world.tell(ConnectionLost(2))
-    world.tell(ResourceManagerConnected())
-    new = world.tell(NodeRegistered(registered()))
+    world.tell(CONNECTED)
+    new = world.tell(answered(registered()))
     (reply,) = of(Reply, new)
     assert reply.response.started == (cid(1),)
     assert [launch.spec.container_id for launch in of(do.LaunchContainer, new)] == [cid(1)]
@@ -635,7 +634,6 @@ def test_stopping_says_who_and_why(node: World) -> None:
     node.launched(1)
     node.launched(2)
     response = node.call(
-        "stopContainers",
         StopContainersRequest((cid(1), cid(3), cid(9)), -105, "Container killed by a person"),
     )
     assert response.stopped == (cid(1), cid(3))
@@ -645,16 +643,16 @@ def test_stopping_says_who_and_why(node: World) -> None:
     node.exited(1, 143)
     assert node.status(1).exit_status == -105
     assert "Container killed by a person" in node.status(1).diagnostics
-    node.call("stopContainers", StopContainersRequest((cid(2),)))
+    node.call(StopContainersRequest((cid(2),)))
     node.exited(2, 143)
     assert "Container killed by the ApplicationMaster." in node.status(2).diagnostics
-    assert node.call("stopContainers", StopContainersRequest((cid(2),))).stopped == (cid(2),)
+    assert node.call(StopContainersRequest((cid(2),))).stopped == (cid(2),)
 
 
 def test_statuses_come_in_order_of_arrival_with_places_in_the_queue(node: World) -> None:
     node.start(*(to_start(number) for number in (3, 1, 2, 4)))
     node.launched(3)
-    live = node.call("getContainerStatuses", GetContainerStatusesRequest()).statuses
+    live = node.call(GetContainerStatusesRequest()).statuses
     assert [(status.container_id[-1], status.position) for status in live] == [
         ("3", 0),
         ("1", 0),
@@ -662,40 +660,38 @@ def test_statuses_come_in_order_of_arrival_with_places_in_the_queue(node: World)
         ("4", 2),
     ]
     node.exited(3)
-    assert len(node.call("getContainerStatuses", GetContainerStatusesRequest()).statuses) == 3
-    assert len(node.call("getContainerStatuses", GetContainerStatusesRequest(finished=True)).statuses) == 4
-    assert node.call("getContainerStatuses", GetContainerStatusesRequest((cid(8),))).failed
+    assert len(node.call(GetContainerStatusesRequest()).statuses) == 3
+    assert len(node.call(GetContainerStatusesRequest(finished=True)).statuses) == 4
+    assert node.call(GetContainerStatusesRequest((cid(8),))).failed
 
 
 def test_signals_reach_live_containers_only(node: World) -> None:
     node.run_one(1)
-    assert node.call("signalContainer", SignalContainerRequest(cid(1), 12)).status.state is RUNNING
+    assert node.call(SignalContainerRequest(cid(1), 12)).status.state is RUNNING
     assert do.SignalContainer(cid(1), 12) in node.commands
     for number in (0, 65, -9):
         with pytest.raises(InvalidStateError, match="is no signal"):
-            node.call("signalContainer", SignalContainerRequest(cid(1), number))
+            node.call(SignalContainerRequest(cid(1), number))
     node.exited(1)
     with pytest.raises(InvalidStateError, match="has ended"):
-        node.call("signalContainer", SignalContainerRequest(cid(1), 12))
+        node.call(SignalContainerRequest(cid(1), 12))
     with pytest.raises(ContainerNotFoundError):
-        node.call("signalContainer", SignalContainerRequest(cid(7), 12))
+        node.call(SignalContainerRequest(cid(7), 12))
 
 
 def test_updates_need_a_newer_token_and_room(node: World) -> None:
     node.run_one(1)
     promote = token(1, version=1, execution_type="GUARANTEED")
-    assert node.call("updateContainers", UpdateContainersRequest((promote,))).updated == (cid(1),)
+    assert node.call(UpdateContainersRequest((promote,))).updated == (cid(1),)
     assert node.status(1).execution_type is ExecutionType.GUARANTEED
-    again = node.call("updateContainers", UpdateContainersRequest((promote,)))
+    again = node.call(UpdateContainersRequest((promote,)))
     assert again.updated == (cid(1),), "what is so already needs no second token"
-    (failed,) = node.call(
-        "updateContainers", UpdateContainersRequest((token(1, version=1, memory=9),))
-    ).failed
+    (failed,) = node.call(UpdateContainersRequest((token(1, version=1, memory=9),))).failed
     assert "version 1 already" in failed.message
     too_large = token(1, version=2, execution_type="GUARANTEED", memory=99999)
-    (failed,) = node.call("updateContainers", UpdateContainersRequest((too_large,))).failed
+    (failed,) = node.call(UpdateContainersRequest((too_large,))).failed
     assert "no room" in failed.message
-    (failed,) = node.call("updateContainers", UpdateContainersRequest((token(5, version=1),))).failed
+    (failed,) = node.call(UpdateContainersRequest((token(5, version=1),))).failed
     assert failed.container_id == cid(5)
 
 
@@ -703,38 +699,38 @@ def test_people_pause_and_resume(node: World) -> None:
     node.run_one(1)
     node.start(to_start(2), to_start(3))
     with pytest.raises(InvalidStateError, match="waits in a queue"):
-        node.call("pauseContainer", PauseContainerRequest(cid(3)))
+        node.call(PauseContainerRequest(cid(3)))
     with pytest.raises(InvalidStateError, match="is not paused"):
-        node.call("resumeContainer", ResumeContainerRequest(cid(1)))
-    answer = node.call("pauseContainer", PauseContainerRequest(cid(1)))
+        node.call(ResumeContainerRequest(cid(1)))
+    answer = node.call(PauseContainerRequest(cid(1)))
     assert answer.status.state is ContainerState.PAUSING
     assert do.PauseContainer(cid(1)) in node.commands
     node.tell(happened.ContainerPaused(cid(1)))
-    assert node.call("pauseContainer", PauseContainerRequest(cid(1))).status.state is ContainerState.PAUSED
+    assert node.call(PauseContainerRequest(cid(1))).status.state is ContainerState.PAUSED
     assert "paused by a person" in node.status(1).diagnostics
     node.launched(2)
     for _ in range(2):  # it waits for what 2 has: to resume it once more is no error
-        answer = node.call("resumeContainer", ResumeContainerRequest(cid(1)))
+        answer = node.call(ResumeContainerRequest(cid(1)))
         assert answer.status.state is ContainerState.PAUSED
         assert answer.status.diagnostics == RESUMED
     node.exited(2)
     assert node.status(1).state is ContainerState.RESUMING
     with pytest.raises(ContainerNotFoundError):
-        node.call("pauseContainer", PauseContainerRequest(cid(7)))
+        node.call(PauseContainerRequest(cid(7)))
     node.exited(1)
     with pytest.raises(InvalidStateError, match="has ended"):
-        node.call("resumeContainer", ResumeContainerRequest(cid(1)))
+        node.call(ResumeContainerRequest(cid(1)))
 
 
 def test_the_node_tells_of_itself(node: World) -> None:
     node.run_one(1)
-    info = node.call("getNodeInfo", GetNodeInfoRequest())
+    info = node.call(GetNodeInfoRequest())
     assert (info.node_id, info.pid, info.cgroups, info.warnings) == (NODE, 77, "v2", ("weak",))
     assert info.allocated == Resource(1024, 1)
     assert info.started_at_ms == 1_000_100_000
     assert info.rm_connected
-    node.tell(ResourceManagerLost("x"))
-    assert not node.call("getNodeInfo", GetNodeInfoRequest()).rm_connected
+    node.tell(lost("x"))
+    assert not node.call(GetNodeInfoRequest()).rm_connected
 
 
 def test_the_node_tells_what_was_used_in_the_last_minute(node: World) -> None:
@@ -743,7 +739,7 @@ def test_the_node_tells_what_was_used_in_the_last_minute(node: World) -> None:
         usage = ContainerUsage(cpu_seconds=second / 4, memory_bytes=7, sampled_at=node.now + second)
         node.tell(happened.UsageSampled({cid(1): usage}, ResourceUtilization(900, 1.5)))
         node.now += second
-    told = node.call("getUsageTraces", GetUsageTracesRequest((cid(1), cid(9))))
+    told = node.call(GetUsageTracesRequest((cid(1), cid(9))))
     assert set(told.containers) == {cid(1)}
     assert told.containers[cid(1)][1::3] == (0.25, 0.5)
     assert told.machine[1::3] == (1.5, 1.5)
@@ -751,7 +747,7 @@ def test_the_node_tells_what_was_used_in_the_last_minute(node: World) -> None:
 
 def test_an_unknown_request_is_refused(node: World) -> None:
     with pytest.raises(NotYetSupportedError):
-        node.call("dance", object())
+        node.call(GetNewApplicationRequest())
 
 
 # -- the end -------------------------------------------------------------------------------------------------
@@ -770,10 +766,10 @@ def test_shutdown_ends_containers_tells_the_rm_and_stops(node: World) -> None:
     new = node.exited(2, 143)
     (beat,) = beats(new)
     assert {status.exit_status for status in beat.containers} == {-107}
-    (unregister,) = of(UnregisterNode, new)
+    (unregister,) = of(UnRegisterNodeManagerRequest, new)
     assert not unregister.request.keep_containers
-    assert isinstance(new[-1], UnregisterNode)
-    new = node.tell(NodeUnregistered())
+    assert isinstance(new[-1].request, UnRegisterNodeManagerRequest)
+    new = node.tell(UNREGISTERED)
     assert new[-1] == StopDaemon("the cluster ends")
     assert {forget.container_id for forget in of(do.ForgetContainer, new)} == {cid(1), cid(2), cid(3)}
     assert not node.machine.has_containers
@@ -784,7 +780,7 @@ def test_shutdown_that_keeps_containers_stops_without_touching_them(node: World)
     node.run_one(1)
     new = node.answer(action="SHUTDOWN", keep_containers=True)
     assert of(do.KillContainer, new) == []
-    assert of(UnregisterNode, new)[0].request.keep_containers
+    assert of(UnRegisterNodeManagerRequest, new)[0].request.keep_containers
     assert of(StopDaemon, node.until(101.1))
     assert node.machine.has_containers
     assert of(do.ForgetContainer, node.commands) == []
@@ -798,7 +794,7 @@ def test_where_nothing_would_find_them_again_containers_are_never_kept() -> None
     assert of(do.KillContainer, new) == [do.KillContainer(cid(1))]
     node.exited(1, 143)
     assert node.status(1).exit_status == ContainerExitStatus.ABORTED
-    assert of(UnregisterNode, node.commands)[0].request.keep_containers is False
+    assert of(UnRegisterNodeManagerRequest, node.commands)[0].request.keep_containers is False
 
 
 def test_containers_that_would_not_end_are_killed_and_the_end_is_bounded(node: World) -> None:
@@ -817,9 +813,9 @@ def test_containers_that_would_not_end_are_killed_and_the_end_is_bounded(node: W
 def test_a_node_that_waits_for_its_containers_to_end_sleeps_meanwhile(node: World, trouble: str) -> None:
     node.run_one(1)
     if trouble == "lost":
-        node.tell(ResourceManagerLost("closed"))
+        node.tell(lost("closed"))
     elif trouble == "resync":
-        node.tell(HeartbeatRefused(node.unanswered[-1], YoppError("no")))
+        node.tell(refused(of(NodeHeartbeatRequest, node.commands)[-1], YoppError("no")))
     node.tell(NodeStopRequested("stop"))
     while trouble == "unheld" and node.unanswered:
         node.answer()
@@ -839,11 +835,11 @@ def test_the_end_does_not_wait_for_an_rm_that_is_gone(node: World) -> None:
     node.run_one(1)
     node.answer(action="SHUTDOWN")
     node.exited(1, 143)
-    assert of(UnregisterNode, node.commands)
-    assert of(StopDaemon, node.tell(ResourceManagerLost("closed")))
+    assert of(UnRegisterNodeManagerRequest, node.commands)
+    assert of(StopDaemon, node.tell(lost("closed")))
 
 
 def test_a_node_without_an_rm_stops_at_once_when_asked(world: World) -> None:
     world.tell(happened.RecoveryCompleted())
-    world.tell(ResourceManagerLost("no such file"))
+    world.tell(lost("no such file"))
     assert world.tell(NodeStopRequested("stop")) == [StopDaemon("stop")]

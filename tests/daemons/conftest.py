@@ -235,18 +235,18 @@ class Job:
         self.cluster = cluster
         self.rm = cluster.connect()
         context = ApplicationSubmissionContext("", "test", unmanaged=True)
-        submitted = self.rm.call("submitApplication", SubmitApplicationRequest(context))
+        submitted = self.rm.call(SubmitApplicationRequest(context))
         self.id: str = submitted.application_id
         self.attempt: str = submitted.attempt_id
         self.token = submitted.am_token
-        self.rm.call("registerApplicationMaster", RegisterApplicationMasterRequest(self.attempt, self.token))
+        self.rm.call(RegisterApplicationMasterRequest(self.attempt, self.token))
         self.response_id = 0
         self.granted: list[Container] = []
         self.completed: dict[str, ContainerStatus] = {}
 
     def allocate(self, *asks: ResourceRequest, wait_ms: int = 0) -> AllocateResponse:
         request = AllocateRequest(self.attempt, self.token, self.response_id, asks=asks, wait_ms=wait_ms)
-        response: AllocateResponse = self.rm.call("allocate", request)
+        response: AllocateResponse = self.rm.call(request)
         self.response_id = response.response_id
         self.granted += response.allocated
         self.completed |= {status.container_id: status for status in response.completed}
@@ -265,7 +265,7 @@ class Job:
         context = ContainerLaunchContext(command, {"RUN_DIR": self.cluster.run_dir.path})
         starts = tuple(StartContainerRequest(container.token, context) for container in containers)
         node = self.cluster.connect(containers[0].node_address)
-        response = node.call("startContainers", StartContainersRequest(starts))
+        response = node.call(StartContainersRequest(starts))
         assert not response.failed
         return list(response.started)
 
@@ -276,14 +276,12 @@ class Job:
 
     def finish(self) -> None:
         status = FinalApplicationStatus.SUCCEEDED
-        self.rm.call(
-            "finishApplicationMaster", FinishApplicationMasterRequest(self.attempt, self.token, status)
-        )
+        self.rm.call(FinishApplicationMasterRequest(self.attempt, self.token, status))
 
 
 def status_of(node: Connection, container_id: str) -> ContainerStatus:
     """A container as its node sees it."""
-    response = node.call("getContainerStatuses", GetContainerStatusesRequest((container_id,)))
+    response = node.call(GetContainerStatusesRequest((container_id,)))
     assert not response.failed, response.failed
     status: ContainerStatus = response.statuses[0]
     return status
@@ -317,7 +315,7 @@ def cluster() -> Iterator[Cluster]:
 
 def started_at(connection: Connection) -> int:
     """When the RM started, epoch milliseconds."""
-    return int(connection.call("getClusterInfo", GetClusterInfoRequest()).info.started_at_ms)
+    return int(connection.call(GetClusterInfoRequest()).info.started_at_ms)
 
 
 assert ExecutorSettings().cgroups_hierarchy == "/hadoop-yarn"  # where ``cleanup`` looks

@@ -44,7 +44,7 @@ def test_a_job_from_submission_to_shutdown(cluster: Cluster) -> None:
     containers = job.grant(4, OPPORTUNISTIC)
     ids = job.launch(containers, "sh", "-c", "echo out-$CONTAINER_ID; sleep 0.3; exit 3")
     node = cluster.node()
-    statuses = node.call("getContainerStatuses", GetContainerStatusesRequest(tuple(ids))).statuses
+    statuses = node.call(GetContainerStatusesRequest(tuple(ids))).statuses
     assert sorted(status.position for status in statuses) == [0, 0, 1, 2]
     ends = job.until_completed(ids)
     assert [end.exit_status for end in ends] == [3, 3, 3, 3]
@@ -56,10 +56,10 @@ def test_a_job_from_submission_to_shutdown(cluster: Cluster) -> None:
     records = Path(cluster.run_dir.nm_state_dir(PORT)) / "containers"
     wait_for(lambda: not list(records.iterdir()))
     job.finish()
-    info = node.call("getNodeInfo", GetNodeInfoRequest())
+    info = node.call(GetNodeInfoRequest())
     assert info.pid == nm.process.pid
     assert info.rm_connected
-    response = job.rm.call("shutdownCluster", ShutdownClusterRequest())
+    response = job.rm.call(ShutdownClusterRequest())
     assert set(response.pids) == {rm.process.pid, nm.process.pid}
     assert (rm.wait(), nm.wait()) == (0, 0)
     assert not {name for name in cluster.files() if name.endswith((".sock", ".pid"))}
@@ -80,7 +80,7 @@ def test_a_guaranteed_container_takes_the_place_of_an_opportunistic_one(cluster:
     statuses = [status_of(node, container_id) for container_id in low]
     (victim,) = [status for status in statuses if status.state is ContainerState.DONE]
     assert victim.exit_status == ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER
-    node.call("signalContainer", SignalContainerRequest(_other(low, victim.container_id), signal.SIGINT))
+    node.call(SignalContainerRequest(_other(low, victim.container_id), signal.SIGINT))
     job.until_completed(low)
     assert job.completed[_other(low, victim.container_id)].exit_status == 130
     job.finish()
@@ -137,7 +137,7 @@ def test_sigterm_of_an_nm_leaves_its_containers_to_its_next_life(cluster: Cluste
     node = cluster.node()
     assert status_of(node, container_id).pid == pid
     stop = StopContainersRequest((container_id,), -105, "Container killed by a person")
-    node.call("stopContainers", stop)
+    node.call(stop)
     (end,) = job.until_completed([container_id])
     assert end.exit_status == -105
     assert "by a person" in end.diagnostics
@@ -171,7 +171,7 @@ def test_a_restarted_rm_finds_the_node_and_clears_what_belongs_to_nobody(cluster
     cluster.rm().ready()
     client = cluster.connect()
     assert started_at(client) > first
-    assert client.call("waitForNodes", WaitForNodesRequest(1)).satisfied
+    assert client.call(WaitForNodesRequest(1)).satisfied
     wait_for(lambda: not alive(pid), what="a container of the RM before goes")
 
 
@@ -180,11 +180,11 @@ def test_a_managed_master_is_started_by_the_heartbeat_and_its_end_fails_the_atte
     client = cluster.connect()
     spec = ContainerLaunchContext(("sh", "-c", "ls am-token.json; echo $APPLICATION_ATTEMPT_ID; exit 4"))
     context = ApplicationSubmissionContext("", "managed", am_container_spec=spec, max_attempts=1)
-    submitted = client.call("submitApplication", SubmitApplicationRequest(context))
+    submitted = client.call(SubmitApplicationRequest(context))
 
     def ended() -> str | None:
         request = GetApplicationsRequest((submitted.application_id,))
-        (report,) = client.call("getApplications", request).applications
+        (report,) = client.call(request).applications
         return report.diagnostics if report.state is YarnApplicationState.FAILED else None
 
     assert "4" in (wait_for(ended) or "")
@@ -207,15 +207,15 @@ def test_an_on_demand_cluster_ends_with_its_last_job(cluster: Cluster) -> None:
 def test_a_cluster_that_was_made_to_stay_stays(cluster: Cluster) -> None:
     rm, nm = cluster.up("on-demand")
     job = Job(cluster)
-    assert job.rm.call("setLifetime", SetLifetimeRequest("stay")).info.lifetime == "stay"
+    assert job.rm.call(SetLifetimeRequest("stay")).info.lifetime == "stay"
     job.finish()
-    nodes = cluster.connect().call("getClusterNodes", GetClusterNodesRequest()).nodes
+    nodes = cluster.connect().call(GetClusterNodesRequest()).nodes
     assert [(node.state, node.pid) for node in nodes] == [(NodeState.RUNNING, nm.process.pid)]
     rm.send(signal.SIGTERM)
     assert rm.wait() == 0
     assert nm.process.poll() is None
     cluster.rm().ready()
-    assert cluster.connect().call("waitForNodes", WaitForNodesRequest(1)).satisfied
+    assert cluster.connect().call(WaitForNodesRequest(1)).satisfied
 
 
 def test_several_nodes_have_groups_of_their_own(cluster: Cluster) -> None:
@@ -223,7 +223,7 @@ def test_several_nodes_have_groups_of_their_own(cluster: Cluster) -> None:
     for daemon in starting:
         daemon.ready()
     client = cluster.connect()
-    assert client.call("waitForNodes", WaitForNodesRequest(2)).satisfied
+    assert client.call(WaitForNodesRequest(2)).satisfied
     job = Job(cluster)
     containers = job.grant(2, GUARANTEED)
     assert {container.node_id for container in containers} == {
@@ -237,7 +237,7 @@ def test_several_nodes_have_groups_of_their_own(cluster: Cluster) -> None:
         places.add(until_running(node, container_id).cgroup.rpartition("/")[0])
     assert len(places) == (2 if places != {""} else 1)
     job.finish()
-    client.call("shutdownCluster", ShutdownClusterRequest())
+    client.call(ShutdownClusterRequest())
     assert [daemon.wait() for daemon in starting] == [0, 0, 0]
 
 
@@ -255,7 +255,7 @@ def test_an_rm_listens_on_loopback_where_it_is_told_to(cluster: Cluster) -> None
         assert not {name for name in cluster.files() if name.endswith((".sock", ".pid"))}
     cluster.rm().ready()
     client = cluster.connect(f"localhost:{port}")
-    assert client.call("getClusterInfo", GetClusterInfoRequest()).info.lifetime == "stay"
+    assert client.call(GetClusterInfoRequest()).info.lifetime == "stay"
 
 
 def test_daemons_are_small_and_quick(cluster: Cluster) -> None:

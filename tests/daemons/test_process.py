@@ -114,7 +114,7 @@ def test_a_node_that_the_machine_cannot_hold_is_refused(cluster: Cluster) -> Non
 def test_a_node_of_no_given_size_takes_what_there_is(cluster: Cluster) -> None:
     cluster.rm().ready()
     cluster.nm(memory=-1, vcores=-1).ready()
-    total = cluster.node().call("getNodeInfo", GetNodeInfoRequest()).total
+    total = cluster.node().call(GetNodeInfoRequest()).total
     assert 1 <= total.vcores <= len(os.sched_getaffinity(0))
     physical_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
     assert 32 <= total.memory < physical_mb

@@ -41,7 +41,7 @@ from yarnopp_cli.records.reports import (
     YarnApplicationState,
 )
 from yarnopp_cli.records.requests import Container, Token
-from yarnopp_cli.rpc.methods import METHODS
+from yarnopp_cli.rpc.methods import NM_METHODS, RM_METHODS
 from yarnopp_cli.rpc.plain import decode, encode
 
 APPLICATION = "application_1765400000000_0001"
@@ -122,7 +122,7 @@ class FakeCluster:
                 self.hang_up_after = 0
                 self._drop(descriptor)
                 return
-            request = decode(METHODS[call["method"]][0], call["params"])
+            request = decode({**RM_METHODS, **NM_METHODS}[call["method"]], call["params"])
             handler: Callable[..., Any] = getattr(self, "_on_" + call["method"])
             response = handler(client, call["id"], request)
             if response is not None:

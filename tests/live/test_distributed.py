@@ -114,16 +114,14 @@ def test_opportunistic_containers_while_the_rm_answers_nobody(yopp: Yopp, port: 
 
     with Connection(str(yopp.run_dir / "rm.sock")) as client, Connection(f"localhost:{port}") as proxy:
         context = ApplicationSubmissionContext(application_id="", name="held", unmanaged=True)
-        made = client.call("submitApplication", SubmitApplicationRequest(context))
-        registered = proxy.call(
-            "registerApplicationMaster", RegisterApplicationMasterRequest(made.attempt_id, made.am_token)
-        )
+        made = client.call(SubmitApplicationRequest(context))
+        registered = proxy.call(RegisterApplicationMasterRequest(made.attempt_id, made.am_token))
         wanted = ResourceRequest(
             4, Resource(16, 1), execution_type_request=ExecutionTypeRequest(ExecutionType.OPPORTUNISTIC)
         )
         with stopped(rm):
             answer = proxy.call(
-                "allocate", AllocateRequest(made.attempt_id, registered.token, asks=(wanted,), wait_ms=5000)
+                AllocateRequest(made.attempt_id, registered.token, asks=(wanted,), wait_ms=5000)
             )
             assert len(answer.allocated) == 4
         granted = {one.id for one in answer.allocated}
@@ -148,10 +146,8 @@ def test_opportunistic_containers_while_the_rm_is_dead(yopp: Yopp, port: int) ->
     rm = next(one for one in _daemons(yopp) if one[0] == "rm")[1]
     with Connection(str(yopp.run_dir / "rm.sock")) as client, Connection(f"localhost:{port}") as proxy:
         context = ApplicationSubmissionContext(application_id="", name="held", unmanaged=True)
-        made = client.call("submitApplication", SubmitApplicationRequest(context))
-        registered = proxy.call(
-            "registerApplicationMaster", RegisterApplicationMasterRequest(made.attempt_id, made.am_token)
-        )
+        made = client.call(SubmitApplicationRequest(context))
+        registered = proxy.call(RegisterApplicationMasterRequest(made.attempt_id, made.am_token))
         os.kill(rm, signal.SIGKILL)
         wait_until(lambda: not Path(f"/proc/{rm}").exists(), what="it is dead")
         wanted = ResourceRequest(
@@ -162,7 +158,7 @@ def test_opportunistic_containers_while_the_rm_is_dead(yopp: Yopp, port: int) ->
 
         def all_granted() -> bool:
             nonlocal request
-            answer = proxy.call("allocate", request)
+            answer = proxy.call(request)
             granted.update(one.id for one in answer.allocated)
             request = AllocateRequest(
                 made.attempt_id, registered.token, response_id=answer.response_id, wait_ms=1000

@@ -93,7 +93,7 @@ def test_a_call_carries_its_request_and_gives_the_response(peer: Peer) -> None:
         answer(client, seen[0], {"applications": []})
 
     with Connection(peer.serve(script)) as connection:
-        response = connection.call("getApplications", GetApplicationsRequest(queue="default"))
+        response = connection.call(GetApplicationsRequest(queue="default"))
     assert response == GetApplicationsResponse(())
     assert seen[0]["jsonrpc"] == "2.0" and seen[0]["method"] == "getApplications"
     assert seen[0]["params"]["queue"] == "default" and seen[0]["params"]["states"] == []
@@ -108,9 +108,9 @@ def test_answers_in_another_order_and_in_pieces_find_their_calls(peer: Peer) -> 
             client.send(bytes([byte]))
 
     with Connection(peer.serve(script)) as connection:
-        first = connection.send("getApplications", GetApplicationsRequest())
+        first = connection.send(GetApplicationsRequest())
         # the later call's answer is waited for; the earlier one's is kept for receive()
-        assert connection.call("getQueueInfo", GetQueueInfoRequest()) == GetQueueInfoResponse(())
+        assert connection.call(GetQueueInfoRequest()) == GetQueueInfoResponse(())
         answers: list[tuple[int, Any]] = []
         while not answers:
             if not connection.has_answers:
@@ -127,7 +127,7 @@ def test_errors_come_back_as_what_they_were(peer: Peer) -> None:
         refuse(client, bare, None)
 
     with Connection(peer.serve(script)) as connection:
-        ids = [connection.send("forceKillApplication", KillApplicationRequest("a")) for _ in range(3)]
+        ids = [connection.send(KillApplicationRequest("a")) for _ in range(3)]
         got: dict[int, YoppError] = {}
         while len(got) < 3:
             select.select([connection], [], [], 10)
@@ -145,7 +145,7 @@ def test_what_came_before_the_end_is_given_before_the_end(peer: Peer) -> None:
         answer(client, call, {"queues": []})
 
     with Connection(peer.serve(script)) as connection:
-        call_id = connection.send("getQueueInfo", GetQueueInfoRequest())
+        call_id = connection.send(GetQueueInfoRequest())
         got: list[tuple[int, Any]] = []
         with pytest.raises(ConnectionFailedError) as caught:
             while True:
@@ -154,7 +154,7 @@ def test_what_came_before_the_end_is_given_before_the_end(peer: Peer) -> None:
         assert got == [(call_id, GetQueueInfoResponse(()))]
         assert "lost the connection" in caught.value.message and caught.value.exit_code == 69
         with pytest.raises(ConnectionFailedError):
-            connection.call("getQueueInfo", GetQueueInfoRequest())
+            connection.call(GetQueueInfoRequest())
 
 
 def test_a_wrong_answer_is_an_error_and_not_a_value(peer: Peer) -> None:
@@ -162,7 +162,7 @@ def test_a_wrong_answer_is_an_error_and_not_a_value(peer: Peer) -> None:
         answer(client, read_calls(client, 1)[0], {"queues": "none"})
 
     with Connection(peer.serve(script)) as connection, pytest.raises(MessageError) as caught:
-        connection.call("getQueueInfo", GetQueueInfoRequest())
+        connection.call(GetQueueInfoRequest())
     assert "$.queues" in caught.value.because
 
 
@@ -172,7 +172,7 @@ def test_what_is_no_json_ends_the_connection(peer: Peer) -> None:
         client.sendall(b"HTTP/1.1 400 Bad Request\r\n")
 
     with Connection(peer.serve(script)) as connection, pytest.raises(ConnectionFailedError) as caught:
-        connection.call("getQueueInfo", GetQueueInfoRequest())
+        connection.call(GetQueueInfoRequest())
     assert "not JSON" in caught.value.because
 
 
@@ -184,7 +184,7 @@ def test_a_peer_that_never_answers_is_given_up(peer: Peer) -> None:
         done.wait(10)
 
     with Connection(peer.serve(script)) as connection, pytest.raises(ConnectionFailedError) as caught:
-        connection.call("getNewApplication", GetNewApplicationRequest(), timeout=0.05)
+        connection.call(GetNewApplicationRequest(), timeout=0.05)
     done.set()
     assert "within 0.05 s" in caught.value.message
 
@@ -203,8 +203,8 @@ def test_large_calls_and_answers_at_once_do_not_block_each_other(peer: Peer) -> 
         answer(client, second, {"queues": [], "length": len(second["params"]["queue"])})
 
     with Connection(peer.serve(script)) as connection:
-        connection.send("getQueueInfo", GetQueueInfoRequest())
-        connection.send("getQueueInfo", GetQueueInfoRequest(queue="y" * size))
+        connection.send(GetQueueInfoRequest())
+        connection.send(GetQueueInfoRequest(queue="y" * size))
         got: list[tuple[int, Any]] = []
         while len(got) < 2:
             select.select([connection], [], [], 10)
@@ -218,8 +218,8 @@ def test_a_call_over_the_line_limit_is_refused_here(peer: Peer) -> None:
 
     with Connection(peer.serve(script)) as connection:
         with pytest.raises(MessageError):
-            connection.send("getQueueInfo", GetQueueInfoRequest(queue="z" * MAX_LINE_BYTES))
-        assert connection.call("getQueueInfo", GetQueueInfoRequest()) == GetQueueInfoResponse(())
+            connection.send(GetQueueInfoRequest(queue="z" * MAX_LINE_BYTES))
+        assert connection.call(GetQueueInfoRequest()) == GetQueueInfoResponse(())
 
 
 def test_no_socket_and_nobody_behind_it_say_how_to_start(tmp_path: Path) -> None:

@@ -231,8 +231,8 @@ def test_who_hangs_up_changes_nothing_over_http(uid: int, how: str, early: bool)
 
     async def test() -> None:
         listener = listen("127.0.0.1:0", "a.property", loopback_only=True)
-        routes = [web.post("/change", change), web.get("/look", look)]
-        server = await http.start(listener._socket, listener, True, routes)
+        routes: list[http.Route] = [("POST", "/change", change), ("GET", "/look", look)]
+        server = await http.start(listener._socket, listener, routes)
         (accepting,) = server._serving.sockets
         assert server._runner.server is not None
         open_ones = lambda: server._runner.server.connections  # noqa: E731
@@ -266,7 +266,7 @@ def test_who_hangs_up_while_his_body_comes_changes_nothing() -> None:
 
     async def test() -> None:
         listener = listen("127.0.0.1:0", "a.property", loopback_only=True)
-        server = await http.start(listener._socket, listener, True, [web.post("/change", change)])
+        server = await http.start(listener._socket, listener, [("POST", "/change", change)])
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
         try:
             head, _, body = http_request("POST", "/change", {"a": 1}).partition("\r\n\r\n")

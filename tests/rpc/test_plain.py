@@ -19,10 +19,13 @@ from yarnopp_cli.records import client_protocol, container_protocol, master_prot
 from yarnopp_cli.records.jobs import JobSpec
 from yarnopp_cli.records.reports import JobSummary
 from yarnopp_cli.records.requests import ContainerLaunchContext, ResourceRequest
+from yarnopp_cli.rpc.methods import methods_of
 from yarnopp_cli.rpc.plain import MessageError, decode, encode
+from yarnopp_cli.rpc.wire import response_of
 
 PROTOCOLS = (client_protocol, container_protocol, master_protocol, tracker_protocol)
-MESSAGES = [kind for protocol in PROTOCOLS for pair in protocol.METHODS.values() for kind in pair] + [JobSpec]
+REQUESTS = methods_of(*PROTOCOLS).values()
+MESSAGES = [*REQUESTS, *(response_of(kind) for kind in REQUESTS), JobSpec]
 
 _TEXT = st.text(st.characters(codec="utf-8"), max_size=6)
 _SCALARS: dict[Any, st.SearchStrategy[Any]] = {

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from executor.settings import ExecutorSettings
+from yarnopp_cli.settings.declarations import NodeManagerSettings, ResourceManagerSettings
 from yarnopp_cli.settings.loading import load
-from yarnopp_cli.settings.nodemanager import NodeManagerSettings
 from yarnopp_cli.settings.registry import PROPERTIES, PROPERTIES_OF, SETTINGS
-from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
 
 from .conftest import Load
 

@@ -9,7 +9,7 @@ import pytest
 
 from yarnopp_cli.errors import ConfigurationError, InvalidPropertyError, UnknownPropertyError
 from yarnopp_cli.settings import files
-from yarnopp_cli.settings.applications import ApplicationSettings
+from yarnopp_cli.settings.declarations import ApplicationSettings
 from yarnopp_cli.settings.loading import Configuration, load
 from yarnopp_cli.settings.rules import OPPORTUNISTIC, QUEUE_LENGTH
 

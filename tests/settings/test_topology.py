@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from yarnopp_cli.errors import ConfigurationError
-from yarnopp_cli.settings.nodemanager import of_node
+from yarnopp_cli.settings.declarations import of_node
 from yarnopp_cli.settings.rules import LABELS, RACKS
 
 from .conftest import Load

@@ -14,10 +14,10 @@ from yarnopp_cli.records.reports import (
     YarnApplicationState,
 )
 from yarnopp_cli.records.requests import MapReduceJob
+from yarnopp_cli.views.html import table
 from yarnopp_cli.views.nodes import BY_KEY, PAGE
 from yarnopp_cli.views.rest.mapreduce import JobView
 from yarnopp_cli.views.text import of_megabytes
-from yarnopp_cli.web.pages.html import table
 from yarnopp_cli.web.pages.mapreduce import MOST_TASKS, map_reduce_section
 from yarnopp_cli.web.pages.tables import MOST_ROWS, containers_table, nodes_table
 

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from executor.records import Resource
 from tests.tui.fake import cluster
 from yarnopp_cli.records.scheduler_protocol import GetSchedulerFiguresResponse
+from yarnopp_cli.views.html import esc, moment, state, tag
 from yarnopp_cli.views.rest.metrics import Figure, of_cluster, prometheus, query_beans
 from yarnopp_cli.views.rest.xml import to_xml
-from yarnopp_cli.web.pages.html import esc, moment, path, state, tag
+from yarnopp_cli.web.pages.frame import path
 
 BEANS = [
     {"name": "Hadoop:service=ResourceManager,name=ClusterMetrics", "A": 1},

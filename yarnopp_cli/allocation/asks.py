@@ -16,7 +16,7 @@ from executor.records import ExecutionType, Resource
 
 from ..errors import InvalidResourceRequestError
 from ..records.requests import ANY, ResourceRequest
-from ..settings.resourcemanager import ResourceManagerSettings
+from ..settings.declarations import ResourceManagerSettings
 from .cluster_node import ClusterNode
 
 AskKey = tuple[int, int, int, int]

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from executor.errors import CgroupError
 from executor.linux.cgroups.base import kill_until_empty, remove_groups, remove_upwards
-from executor.linux.cgroups.files import group_processes
-from executor.linux.cgroups.mounts import read_mounts, read_own_paths
+from executor.linux.cgroups.files import group_processes, read_mounts, read_own_paths
 from executor.linux.procfs import belonging_to, is_alive, scan
 from executor.linux.store import StateStore
 from executor.records import ContainerRecord, ContainerState
@@ -46,7 +45,7 @@ def places(run_dir: RunDir, configuration: Configuration | None) -> Places:
     """By the configuration that the nodes ran with, or by the defaults if that is lost."""
     if configuration is None:
         return Places(ExecutorSettings().cgroups_hierarchy, os.path.join(run_dir.state_dir, "nm-local-dir"))
-    from ..settings.nodemanager import NodeManagerSettings
+    from ..settings.declarations import NodeManagerSettings
 
     hierarchy = configuration.settings(ExecutorSettings).cgroups_hierarchy
     return Places(hierarchy, configuration.settings(NodeManagerSettings).local_dirs)

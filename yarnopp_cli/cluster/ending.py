@@ -93,7 +93,7 @@ def _ask_to_end(run_dir: RunDir, keep_containers: bool) -> bool:
     """Ask the RM to shut the cluster down; whether it does."""
     try:
         with Connection(run_dir.rm_socket) as connection:
-            connection.call("shutdownCluster", ShutdownClusterRequest(keep_containers), timeout=CALL_SECONDS)
+            connection.call(ShutdownClusterRequest(keep_containers), timeout=CALL_SECONDS)
     except ShuttingDownError:
         return True
     except YoppError:

@@ -39,8 +39,8 @@ class ClusterHandle:
 def look(run_dir: RunDir, *, timeout: float = CALL_SECONDS) -> ClusterHandle:
     """The cluster as its ResourceManager describes it. Raises YoppError where that does not answer."""
     with Connection(run_dir.rm_socket, timeout=timeout) as connection:
-        info = connection.call("getClusterInfo", GetClusterInfoRequest(), timeout=timeout).info
-        nodes = connection.call("getClusterNodes", GetClusterNodesRequest(), timeout=timeout).nodes
+        info = connection.call(GetClusterInfoRequest(), timeout=timeout).info
+        nodes = connection.call(GetClusterNodesRequest(), timeout=timeout).nodes
         return ClusterHandle(run_dir, info, nodes)
 
 
@@ -138,7 +138,7 @@ def weaker_limits(run_dir: RunDir, port: int) -> tuple[str, ...]:
     without cgroups."""
     try:
         with Connection(run_dir.nm_socket(port), timeout=CALL_SECONDS) as connection:
-            node = connection.call("getNodeInfo", GetNodeInfoRequest(), timeout=CALL_SECONDS)
+            node = connection.call(GetNodeInfoRequest(), timeout=CALL_SECONDS)
     except YoppError:
         return ()  # it has ended again, which the RM reports
     if not node.warnings or "switched off" in node.warnings[0]:
@@ -167,10 +167,7 @@ def _ask_node(run_dir: RunDir, port: int) -> GetNodeInfoResponse | None:
     """A node's own report; None where it does not answer."""
     try:
         with Connection(run_dir.nm_socket(port), timeout=NODE_SECONDS) as connection:
-            found: GetNodeInfoResponse = connection.call(
-                "getNodeInfo", GetNodeInfoRequest(), timeout=NODE_SECONDS
-            )
-            return found
+            return connection.call(GetNodeInfoRequest(), timeout=NODE_SECONDS)
     except YoppError:
         return None
 

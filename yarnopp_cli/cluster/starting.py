@@ -110,7 +110,7 @@ class _Start:
 
     def _set_lifetime(self, lifetime: str) -> None:
         with Connection(self.run_dir.rm_socket) as connection:
-            connection.call("setLifetime", SetLifetimeRequest(lifetime), timeout=CALL_SECONDS)
+            connection.call(SetLifetimeRequest(lifetime), timeout=CALL_SECONDS)
 
     def _rm_runs(self) -> bool:
         """Whether an RM serves, once one that is shutting down has ended. YoppError for one that does not answer."""
@@ -200,7 +200,7 @@ class _Start:
         wanted = len(plan.nodes)
         with Connection(self.run_dir.rm_socket) as connection:
             request = WaitForNodesRequest(wanted, int(self._left() * 1000))
-            connection.call("waitForNodes", request, timeout=self._left() + CALL_SECONDS)
+            connection.call(request, timeout=self._left() + CALL_SECONDS)
         seen = look(self.run_dir, timeout=CALL_SECONDS)
         self.warnings += seen.info.warnings
         if seen.info.nodes_running < wanted:
@@ -238,10 +238,8 @@ def setting_differences(running: Configuration, wanted: Configuration) -> list[s
 
     A property that ``wanted`` does not set is no difference: ``yopp up`` without settings joins any cluster.
     """
-    from ..settings.nodemanager import NodeManagerSettings
-    from ..settings.resourcemanager import ResourceManagerSettings
+    from ..settings.declarations import NodeManagerSettings, ResourceManagerSettings, WebSettings
     from ..settings.values import to_text
-    from ..settings.web import WebSettings
 
     found = []
     for kind in (ResourceManagerSettings, NodeManagerSettings, ExecutorSettings, WebSettings):

@@ -44,15 +44,13 @@ class CommandMaster:
 
     def register(self) -> None:
         """Raises YoppError."""
-        self._connected().call(
-            "registerApplicationMaster", RegisterApplicationMasterRequest(self._attempt_id, self._token)
-        )
+        self._connected().call(RegisterApplicationMasterRequest(self._attempt_id, self._token))
 
     def beat(self) -> bool:
         """Heartbeat; False if the application is to end."""
         request = AllocateRequest(self._attempt_id, self._token, self._response_id)
         try:
-            response = self._connected().call("allocate", request)
+            response = self._connected().call(request)
         except YoppError:
             self._drop()  # it may be starting anew; the next beat tries again
             return True
@@ -72,7 +70,7 @@ class CommandMaster:
         deadline = time.monotonic() + FINISH_SECONDS
         while time.monotonic() < deadline:
             try:
-                return bool(self._connected().call("finishApplicationMaster", request).is_unregistered)
+                return bool(self._connected().call(request).is_unregistered)
             except YoppError:
                 self._drop()
                 time.sleep(RETRY_SECONDS)  # the RM is not there: nothing to wait on but time

@@ -26,11 +26,10 @@ from ..resourcemanager.context import Command, Identity, KeepHistory, RMContext
 from ..resourcemanager.machine import Event, ResourceManager
 from ..rpc.methods import RM_METHODS
 from ..rpc.server import RpcServer
+from ..settings.declarations import NodeManagerSettings, ResourceManagerSettings
 from ..settings.loading import Configuration
-from ..settings.nodemanager import NodeManagerSettings
 from ..settings.queue_reading import read_queues
 from ..settings.queues import CapacitySchedulerSettings
-from ..settings.resourcemanager import ResourceManagerSettings
 from ..web.calls import LocalCalls
 from .histories import HistoryFiles
 from .process import DaemonProcess, argument_parser, run
@@ -81,7 +80,7 @@ class ResourceManagerDaemon:
         )
         self._server = RpcServer(RM_METHODS, self._driver.post)
         self._histories = HistoryFiles(process.run_dir, self._settings.retained_histories)
-        self._calls = LocalCalls(RM_METHODS, self._driver.post)
+        self._calls = LocalCalls(self._driver.post)
         self._web = DaemonWeb(process, configuration, RM_PROPERTY, WEB_MODULE)
 
     def _perform(self, command: Command) -> None:

@@ -6,8 +6,8 @@ import contextlib
 import os
 from typing import Any
 
+from ..settings.declarations import WebSettings
 from ..settings.loading import Configuration
-from ..settings.web import WebSettings
 from ..web.listening import WebListener, listen
 from .process import DaemonProcess
 
@@ -55,9 +55,9 @@ class DaemonWeb:
         return self.listener
 
     def serve(self, *arguments: Any) -> None:
-        """From now on callers are served, by ``module.serve(socket, listener, loopback_only, *arguments)``."""
+        """From now on callers are served, by ``module.serve(socket, listener, *arguments)``."""
         if self.listener is not None:
-            self.listener.serve(self._module, (self.listener, self._settings.loopback_only, *arguments))
+            self.listener.serve(self._module, (self.listener, *arguments))
 
     async def close(self) -> None:
         """Stop listening."""

@@ -23,10 +23,8 @@ from ..errors import (
 )
 from ..records.client_protocol import (
     GetApplicationsRequest,
-    GetApplicationsResponse,
     GetClusterInfoRequest,
     GetClusterNodesRequest,
-    GetClusterNodesResponse,
     ShutdownClusterRequest,
     SubmitApplicationRequest,
     SubmitApplicationResponse,
@@ -35,7 +33,7 @@ from ..records.client_protocol import (
 from ..records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
 from ..records.requests import ANY, ApplicationSubmissionContext
 from ..rpc.blocking import Connection
-from ..settings.applications import ApplicationSettings
+from ..settings.declarations import ApplicationSettings
 from ..views.text import number_of
 
 if TYPE_CHECKING:
@@ -131,9 +129,7 @@ class JobClient:
         """Submit, waiting out a cluster that is ending itself. Raises YoppError."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                response: SubmitApplicationResponse = self.open().call(
-                    "submitApplication", SubmitApplicationRequest(context)
-                )
+                response = self.open().call(SubmitApplicationRequest(context))
                 return response if response.info.nodes_running else self._wait_for_a_node(response)
             except (ShuttingDownError, ConnectionFailedError) as error:
                 self.close()
@@ -149,10 +145,10 @@ class JobClient:
         """The RM serves before its nodes have registered: another command may be just starting the cluster."""
         connection = self.open()
         request = WaitForNodesRequest(1, round(NODES_SECONDS * 1000))
-        if connection.call("waitForNodes", request, timeout=NODES_SECONDS + GONE_SECONDS).satisfied:
-            info = connection.call("getClusterInfo", GetClusterInfoRequest()).info
+        if connection.call(request, timeout=NODES_SECONDS + GONE_SECONDS).satisfied:
+            info = connection.call(GetClusterInfoRequest()).info
             return dataclasses.replace(response, info=info)
-        nodes: GetClusterNodesResponse = connection.call("getClusterNodes", GetClusterNodesRequest())
+        nodes = connection.call(GetClusterNodesRequest())
         self.note(f"warning: {why_no_node(nodes.nodes)}")
         return response
 
@@ -160,11 +156,9 @@ class JobClient:
         """Nothing was submitted: end the cluster that was started for the job, unless another job uses it."""
         if self.started_here and self.connection is not None:
             try:
-                info = self.connection.call(
-                    "getClusterInfo", GetClusterInfoRequest(), timeout=GONE_SECONDS
-                ).info
+                info = self.connection.call(GetClusterInfoRequest(), timeout=GONE_SECONDS).info
                 if info.lifetime == ON_DEMAND and not info.applications_running + info.applications_pending:
-                    self.connection.call("shutdownCluster", ShutdownClusterRequest(), timeout=GONE_SECONDS)
+                    self.connection.call(ShutdownClusterRequest(), timeout=GONE_SECONDS)
                     self.close()
                     self.run_dir.wait_until_gone(GONE_SECONDS)
             except YoppError:
@@ -182,7 +176,7 @@ class JobClient:
         """
         if name == ANY:
             return name
-        response: GetClusterNodesResponse = self.open().call("getClusterNodes", GetClusterNodesRequest())
+        response = self.open().call(GetClusterNodesRequest())
         nodes = response.nodes
         running = [node.node_id for node in nodes if node.state is NodeState.RUNNING]
         if name in running:
@@ -205,7 +199,7 @@ class JobClient:
 
         For a detached job, whose user would not see the RM's refusal. Raises InvalidResourceRequestError.
         """
-        largest = self.open().call("getClusterInfo", GetClusterInfoRequest()).info.maximum
+        largest = self.open().call(GetClusterInfoRequest()).info.maximum
         for size in sizes:
             if largest != Resource() and not size.fits_in(largest):
                 self.abandon()
@@ -220,9 +214,7 @@ class JobClient:
         if self.connection is None:
             return None
         try:
-            found: GetApplicationsResponse = self.connection.call(
-                "getApplications", GetApplicationsRequest(application_ids=(application_id,))
-            )
+            found = self.connection.call(GetApplicationsRequest(application_ids=(application_id,)))
         except YoppError:
             return None
         return found.applications[0] if found.applications else None
@@ -231,10 +223,10 @@ class JobClient:
         """Why the application waits, as the RM sees it; None if it cannot be asked."""
         if self.connection is None:
             return None
-        from ..records.explanation import ExplainRequest, ExplainResponse
+        from ..records.explanation import ExplainRequest
 
         try:
-            found: ExplainResponse = self.connection.call("explain", ExplainRequest(application_id))
+            found = self.connection.call(ExplainRequest(application_id))
         except YoppError:
             return None
         return found.explanation
@@ -244,9 +236,7 @@ class JobClient:
         ends = info.lifetime == ON_DEMAND and not int(info.properties.get(LINGER, "0") or 0)
         if ends and self.connection is not None:
             try:
-                now = self.connection.call(
-                    "getClusterInfo", GetClusterInfoRequest(), timeout=GONE_SECONDS
-                ).info
+                now = self.connection.call(GetClusterInfoRequest(), timeout=GONE_SECONDS).info
                 ends = now.lifetime == ON_DEMAND and not now.applications_running
             except YoppError:
                 pass  # it has gone, or is going

@@ -15,7 +15,7 @@ from ..errors import YoppError
 
 @dataclass(frozen=True, slots=True)
 class CallReceived:
-    """``request`` is the dataclass of ``method``. ``call_id`` is the shell's, unique in this process's life.
+    """``request`` is a ``records.methods.Request``. ``call_id`` is the shell's, unique in this process's life.
 
     ``connection_id`` names the connection it came over; ``user`` and ``uid`` are the peer's, from the kernel
     (SO_PEERCRED, /proc/net/tcp), -1 and "" where it does not tell: nobody then, and never whom the request names.
@@ -23,10 +23,14 @@ class CallReceived:
 
     call_id: int
     connection_id: int
-    method: str
     request: Any
     uid: int = -1
     user: str = ""
+
+    @property
+    def method(self) -> str:
+        """What is called."""
+        return str(self.request.METHOD)
 
 
 @dataclass(frozen=True, slots=True)

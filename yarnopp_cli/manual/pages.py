@@ -15,14 +15,18 @@ from executor.settings import ExecutorSettings, Property
 
 from .. import __version__
 from ..cli.table import COMMANDS, TABLE
-from ..settings.applications import ApplicationSettings, EngineSettings
+from ..settings.declarations import (
+    ApplicationSettings,
+    EngineSettings,
+    HardwareSettings,
+    NodeManagerSettings,
+    ResourceManagerSettings,
+    WebSettings,
+)
 from ..settings.loading import describe
-from ..settings.nodemanager import HardwareSettings, NodeManagerSettings
 from ..settings.queue_properties import KEYS
 from ..settings.queues import CapacitySchedulerSettings
 from ..settings.registry import PROPERTIES_OF
-from ..settings.resourcemanager import ResourceManagerSettings
-from ..settings.web import WebSettings
 from . import text
 from .roff import Block, Literal, Page, Paragraph, Subheading, Tagged, to_man
 
@@ -175,7 +179,7 @@ def single_page(command: Any, context: Any, name: str, summary: str) -> Page:
 
 def _keys() -> tuple[Block, ...]:
     """The keys of ``yopp top``. Imports Textual."""
-    from ..tui.keys import sections
+    from ..tui.app import sections
 
     blocks: list[Block] = []
     for title, keys in sections():

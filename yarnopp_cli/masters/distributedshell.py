@@ -14,7 +14,7 @@ from executor.light import dataclass
 
 from ..errors import UsageError
 from ..records.jobs import JobSpec, PhaseSpec, TaskSpec, alike
-from ..settings.applications import ApplicationSettings
+from ..settings.declarations import ApplicationSettings
 
 APPLICATION_TYPE = "YARN"
 NAME = "DistributedShell"

@@ -13,7 +13,7 @@ from executor.records import ExecutionType, Resource
 from ..errors import UsageError
 from ..records.jobs import JobSpec, PhaseSpec, PiSpec, TaskSpec
 from ..records.requests import JobProperty, MapReduceJob
-from ..settings.applications import ApplicationSettings
+from ..settings.declarations import ApplicationSettings
 
 APPLICATION_TYPE = "MAPREDUCE"
 NAME = "QuasiMonteCarlo"

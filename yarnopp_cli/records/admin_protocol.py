@@ -8,11 +8,12 @@ from __future__ import annotations
 from executor.light import dataclass
 from executor.records import Resource
 
+from .methods import Request
 from .reports import NodeReport, QueueReport
 
 
 @dataclass(frozen=True, slots=True)
-class DrainNodesRequest:
+class DrainNodesRequest(Request["NodesResponse"]):
     """Allocate nothing more on these nodes, and let what they have end; they are DECOMMISSIONED then.
 
     What still lives after ``timeout_ms`` is ended; -1 waits for ever, 0 ends it at once (YARN's plain decommission).
@@ -32,7 +33,7 @@ class NodesResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class ResumeNodesRequest:
+class ResumeNodesRequest(Request["NodesResponse"]):
     """Allocate on these drained or draining nodes again (YARN's recommission)."""
 
     node_ids: tuple[str, ...]
@@ -40,7 +41,7 @@ class ResumeNodesRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateNodeResourceRequest:
+class UpdateNodeResourceRequest(Request["UpdateNodeResourceResponse"]):
     """Give a node another size (``updateNodeResource``), until its process ends.
 
     What opportunistic containers have beyond it is reclaimed; guaranteed ones are left alone.
@@ -68,7 +69,7 @@ class QueueProperty:
 
 
 @dataclass(frozen=True, slots=True)
-class RefreshQueuesRequest:
+class RefreshQueuesRequest(Request["RefreshQueuesResponse"]):
     """Have the queues that these properties make (``refreshQueues``): all that begin with
     ``yarn.scheduler.capacity.``; what is not among them has its default.
     """
@@ -89,12 +90,3 @@ class RefreshQueuesResponse:
     removed: tuple[str, ...]
     changed: tuple[str, ...]
     request: RefreshQueuesRequest = RefreshQueuesRequest()
-
-
-METHODS: dict[str, tuple[type, type]] = {
-    "drainNodes": (DrainNodesRequest, NodesResponse),
-    "resumeNodes": (ResumeNodesRequest, NodesResponse),
-    "refreshQueues": (RefreshQueuesRequest, RefreshQueuesResponse),
-    "updateNodeResource": (UpdateNodeResourceRequest, UpdateNodeResourceResponse),
-}
-"""Method -> (request, response)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from executor.light import dataclass
 
+from .methods import Request
 from .reports import (
     ApplicationAttemptReport,
     ApplicationReport,
@@ -17,7 +18,7 @@ from .requests import ApplicationSubmissionContext, Token, UpdateContainerReques
 
 
 @dataclass(frozen=True, slots=True)
-class GetNewApplicationRequest:
+class GetNewApplicationRequest(Request["GetNewApplicationResponse"]):
     """Ask for a fresh application id."""
 
 
@@ -30,7 +31,7 @@ class GetNewApplicationResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class SubmitApplicationRequest:
+class SubmitApplicationRequest(Request["SubmitApplicationResponse"]):
     """Run this application. An empty ``context.application_id`` lets the RM choose it."""
 
     context: ApplicationSubmissionContext
@@ -51,7 +52,7 @@ class SubmitApplicationResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class GetApplicationsRequest:
+class GetApplicationsRequest(Request["GetApplicationsResponse"]):
     """Which applications; empty means all. ``live_only`` leaves out those that have ended."""
 
     application_ids: tuple[str, ...] = ()
@@ -73,7 +74,7 @@ class GetApplicationsResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitForApplicationsRequest:
+class WaitForApplicationsRequest(Request["WaitForApplicationsResponse"]):
     """Answer when the applications have reached ``states`` (or a later state), or after ``wait_ms``.
 
     Empty ``states`` means that they have ended. ``any`` is satisfied by one of them.
@@ -94,7 +95,7 @@ class WaitForApplicationsResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class KillApplicationRequest:
+class KillApplicationRequest(Request["ApplicationResponse"], method="forceKillApplication"):
     """End an application (``forceKillApplication``)."""
 
     application_id: str
@@ -109,7 +110,7 @@ class ApplicationResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class MoveApplicationRequest:
+class MoveApplicationRequest(Request["ApplicationResponse"], method="moveApplicationAcrossQueues"):
     """Put a living application into another queue, with all that it has (``moveApplicationAcrossQueues``).
 
     ``dry_run`` changes nothing.
@@ -121,7 +122,7 @@ class MoveApplicationRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateApplicationPriorityRequest:
+class UpdateApplicationPriorityRequest(Request["ApplicationResponse"]):
     """Give a living application another priority; a larger number is served first. ``dry_run`` changes nothing."""
 
     application_id: str
@@ -130,7 +131,7 @@ class UpdateApplicationPriorityRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateApplicationTimeoutsRequest:
+class UpdateApplicationTimeoutsRequest(Request["ApplicationResponse"]):
     """Let a live application end at ``expires_at_ms`` (epoch milliseconds); 0 for never.
 
     ``dry_run`` changes nothing.
@@ -142,7 +143,7 @@ class UpdateApplicationTimeoutsRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateApplicationTagsRequest:
+class UpdateApplicationTagsRequest(Request["ApplicationResponse"]):
     """Let a live application have these tags and no others. ``dry_run`` changes nothing."""
 
     application_id: str
@@ -151,7 +152,7 @@ class UpdateApplicationTagsRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class GetApplicationAttemptsRequest:
+class GetApplicationAttemptsRequest(Request["GetApplicationAttemptsResponse"]):
     """The attempts of one application."""
 
     application_id: str
@@ -165,7 +166,7 @@ class GetApplicationAttemptsResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class GetClusterNodesRequest:
+class GetClusterNodesRequest(Request["GetClusterNodesResponse"]):
     """All nodes, or only running ones."""
 
     running_only: bool = False
@@ -179,7 +180,7 @@ class GetClusterNodesResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class GetContainersRequest:
+class GetContainersRequest(Request["GetContainersResponse"]):
     """Containers of an application, on a node, or all; with ``finished`` those that have ended too."""
 
     application_id: str = ""
@@ -196,7 +197,7 @@ class GetContainersResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeContainerRequest:
+class ChangeContainerRequest(Request["ChangeContainerResponse"], method="updateContainer"):
     """A person's wish to promote, demote or resize a container; the RM has it delivered to the node itself.
 
     ``update.container_version`` -1 stands for the version that the container has now.
@@ -218,7 +219,7 @@ class ChangeContainerResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class GetQueueInfoRequest:
+class GetQueueInfoRequest(Request["GetQueueInfoResponse"]):
     """One queue, or all for an empty name."""
 
     queue: str = ""
@@ -232,7 +233,7 @@ class GetQueueInfoResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class GetClusterInfoRequest:
+class GetClusterInfoRequest(Request["GetClusterInfoResponse"]):
     """The cluster in short."""
 
 
@@ -244,7 +245,7 @@ class GetClusterInfoResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitForNodesRequest:
+class WaitForNodesRequest(Request["WaitForNodesResponse"]):
     """Answer when at least ``count`` nodes are running and connected, or after ``wait_ms``."""
 
     count: int
@@ -260,7 +261,7 @@ class WaitForNodesResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class SetLifetimeRequest:
+class SetLifetimeRequest(Request["SetLifetimeResponse"]):
     """Make an on-demand cluster stay ("stay"), or end with its last job ("on-demand")."""
 
     lifetime: str
@@ -274,7 +275,7 @@ class SetLifetimeResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class ShutdownClusterRequest:
+class ShutdownClusterRequest(Request["ShutdownClusterResponse"]):
     """End every application, every node and the RM itself.
 
     With ``keep_containers`` the nodes leave their containers running, to be found again by the next ``yopp up``.
@@ -288,26 +289,3 @@ class ShutdownClusterResponse:
     """``pids`` of the RM and the NMs, which end soon after this answer."""
 
     pids: tuple[int, ...]
-
-
-METHODS: dict[str, tuple[type, type]] = {
-    "getNewApplication": (GetNewApplicationRequest, GetNewApplicationResponse),
-    "submitApplication": (SubmitApplicationRequest, SubmitApplicationResponse),
-    "getApplications": (GetApplicationsRequest, GetApplicationsResponse),
-    "waitForApplications": (WaitForApplicationsRequest, WaitForApplicationsResponse),
-    "forceKillApplication": (KillApplicationRequest, ApplicationResponse),
-    "moveApplicationAcrossQueues": (MoveApplicationRequest, ApplicationResponse),
-    "updateApplicationPriority": (UpdateApplicationPriorityRequest, ApplicationResponse),
-    "updateApplicationTags": (UpdateApplicationTagsRequest, ApplicationResponse),
-    "updateApplicationTimeouts": (UpdateApplicationTimeoutsRequest, ApplicationResponse),
-    "getApplicationAttempts": (GetApplicationAttemptsRequest, GetApplicationAttemptsResponse),
-    "getClusterNodes": (GetClusterNodesRequest, GetClusterNodesResponse),
-    "getContainers": (GetContainersRequest, GetContainersResponse),
-    "updateContainer": (ChangeContainerRequest, ChangeContainerResponse),
-    "getQueueInfo": (GetQueueInfoRequest, GetQueueInfoResponse),
-    "getClusterInfo": (GetClusterInfoRequest, GetClusterInfoResponse),
-    "waitForNodes": (WaitForNodesRequest, WaitForNodesResponse),
-    "setLifetime": (SetLifetimeRequest, SetLifetimeResponse),
-    "shutdownCluster": (ShutdownClusterRequest, ShutdownClusterResponse),
-}
-"""Method -> (request, response)."""

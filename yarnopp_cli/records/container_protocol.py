@@ -5,6 +5,7 @@ from __future__ import annotations
 from executor.light import dataclass
 from executor.records import ContainerStatus, OpportunisticContainersStatus, Resource, ResourceUtilization
 
+from .methods import Request
 from .requests import ContainerLaunchContext, Token
 
 
@@ -17,7 +18,7 @@ class StartContainerRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class StartContainersRequest:
+class StartContainersRequest(Request["StartContainersResponse"]):
     """Several at once; they arrive at the node in this order."""
 
     containers: tuple[StartContainerRequest, ...]
@@ -41,7 +42,7 @@ class StartContainersResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class StopContainersRequest:
+class StopContainersRequest(Request["StopContainersResponse"]):
     """End these; their exit status will be ``exit_status``. ``by_person``: a person asks for it, and not their
     master."""
 
@@ -60,7 +61,7 @@ class StopContainersResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class GetContainerStatusesRequest:
+class GetContainerStatusesRequest(Request["GetContainerStatusesResponse"]):
     """The state of these containers, or of all live ones for an empty list; ``finished`` adds those that ended."""
 
     container_ids: tuple[str, ...] = ()
@@ -76,7 +77,7 @@ class GetContainerStatusesResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class SignalContainerRequest:
+class SignalContainerRequest(Request["ContainerStatusResponse"]):
     """``signal`` is a number. To every process of the container."""
 
     container_id: str
@@ -91,7 +92,7 @@ class ContainerStatusResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class PauseContainerRequest:
+class PauseContainerRequest(Request["ContainerStatusResponse"]):
     """Pause every process of a running container until a person resumes it."""
 
     container_id: str
@@ -99,14 +100,14 @@ class PauseContainerRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class ResumeContainerRequest:
+class ResumeContainerRequest(Request["ContainerStatusResponse"]):
     """Let a container that a person paused go on as soon as there is room for it."""
 
     container_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateContainersRequest:
+class UpdateContainersRequest(Request["UpdateContainersResponse"]):
     """Changes that the RM granted, as tokens of a higher version."""
 
     tokens: tuple[Token, ...]
@@ -121,7 +122,7 @@ class UpdateContainersResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class GetNodeInfoRequest:
+class GetNodeInfoRequest(Request["GetNodeInfoResponse"]):
     """The node itself."""
 
 
@@ -149,7 +150,7 @@ class GetNodeInfoResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class GetUsageTracesRequest:
+class GetUsageTracesRequest(Request["GetUsageTracesResponse"]):
     """What these containers, or all for an empty list, used in the last minute."""
 
     container_ids: tuple[str, ...] = ()
@@ -167,7 +168,7 @@ class GetUsageTracesResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class GetNodeFiguresRequest:
+class GetNodeFiguresRequest(Request["GetNodeFiguresResponse"]):
     """What the node has counted."""
 
 
@@ -176,18 +177,3 @@ class GetNodeFiguresResponse:
     """``counts`` since the NodeManager's start: containers launched, and ended by how."""
 
     counts: dict[str, int]
-
-
-METHODS: dict[str, tuple[type, type]] = {
-    "startContainers": (StartContainersRequest, StartContainersResponse),
-    "stopContainers": (StopContainersRequest, StopContainersResponse),
-    "getContainerStatuses": (GetContainerStatusesRequest, GetContainerStatusesResponse),
-    "signalContainer": (SignalContainerRequest, ContainerStatusResponse),
-    "pauseContainer": (PauseContainerRequest, ContainerStatusResponse),
-    "resumeContainer": (ResumeContainerRequest, ContainerStatusResponse),
-    "updateContainers": (UpdateContainersRequest, UpdateContainersResponse),
-    "getNodeInfo": (GetNodeInfoRequest, GetNodeInfoResponse),
-    "getUsageTraces": (GetUsageTracesRequest, GetUsageTracesResponse),
-    "getNodeFigures": (GetNodeFiguresRequest, GetNodeFiguresResponse),
-}
-"""Method -> (request, response)."""

@@ -15,6 +15,7 @@ from .master_protocol import (
     RegisterApplicationMasterRequest,
     RegisterApplicationMasterResponse,
 )
+from .methods import Request
 from .requests import Container
 
 
@@ -38,7 +39,10 @@ class RemoteNode:
 
 
 @dataclass(frozen=True, slots=True)
-class RegisterDistributedSchedulingAMRequest:
+class RegisterDistributedSchedulingAMRequest(
+    Request["RegisterDistributedSchedulingAMResponse"],
+    method="registerApplicationMasterForDistributedScheduling",
+):
     """The master's own request, passed on with the RM's token."""
 
     request: RegisterApplicationMasterRequest
@@ -63,7 +67,9 @@ class RegisterDistributedSchedulingAMResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class DistributedSchedulingAllocateRequest:
+class DistributedSchedulingAllocateRequest(
+    Request["DistributedSchedulingAllocateResponse"], method="allocateForDistributedScheduling"
+):
     """``allocated_containers`` were allocated at the node; they are repeated until a request that held them is
     answered."""
 
@@ -77,16 +83,3 @@ class DistributedSchedulingAllocateResponse:
 
     response: AllocateResponse
     nodes_for_scheduling: tuple[RemoteNode, ...] = ()
-
-
-METHODS: dict[str, tuple[type, type]] = {
-    "registerApplicationMasterForDistributedScheduling": (
-        RegisterDistributedSchedulingAMRequest,
-        RegisterDistributedSchedulingAMResponse,
-    ),
-    "allocateForDistributedScheduling": (
-        DistributedSchedulingAllocateRequest,
-        DistributedSchedulingAllocateResponse,
-    ),
-}
-"""Method -> (request, response)."""

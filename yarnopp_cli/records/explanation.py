@@ -11,6 +11,7 @@ from dataclasses import field
 from executor.light import dataclass
 from executor.records import ExecutionType, Resource
 
+from .methods import Request
 from .reports import ContainerReport, NodeReport
 
 VCORES, MEMORY, CONTAINERS = "vcores", "memoryMB", "containers"
@@ -329,7 +330,7 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainRequest:
+class ExplainRequest(Request["ExplainResponse"]):
     """``id`` is a full id of an application, a container or a node."""
 
     id: str
@@ -340,9 +341,3 @@ class ExplainResponse:
     """As the ResourceManager sees it."""
 
     explanation: Explanation
-
-
-METHODS: dict[str, tuple[type, type]] = {
-    "explain": (ExplainRequest, ExplainResponse),
-}
-"""Method -> (request, response)."""

@@ -12,6 +12,7 @@ from executor.causes import Cause
 from executor.light import dataclass
 from executor.records import ContainerState, ExecutionType, Resource
 
+from .methods import Request
 from .reports import ApplicationAttemptReport, ApplicationReport, NodeReport
 from .requests import MapReduceJob
 
@@ -55,7 +56,7 @@ class MapReduceReport:
 
 
 @dataclass(frozen=True, slots=True)
-class GetMapReduceJobRequest:
+class GetMapReduceJobRequest(Request["GetMapReduceJobResponse"]):
     """The tasks of an application that is a MapReduce job."""
 
     application_id: str
@@ -142,7 +143,7 @@ class ApplicationHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class GetEventsRequest:
+class GetEventsRequest(Request["GetEventsResponse"]):
     """Events after number ``since`` and not before ``since_ms``, oldest first, at most ``limit`` of them.
 
     Empty filters let all pass; a container passes the filter for its application. With ``newest`` the limit keeps the
@@ -172,10 +173,3 @@ class GetEventsResponse:
     next: int = 0
     oldest: int = 0
     cluster_timestamp: int = 0
-
-
-METHODS: dict[str, tuple[type, type]] = {
-    "getEvents": (GetEventsRequest, GetEventsResponse),
-    "getMapReduceJob": (GetMapReduceJobRequest, GetMapReduceJobResponse),
-}
-"""Method -> (request, response)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from executor.light import dataclass
 from executor.records import ContainerStatus, Resource
 
+from .methods import Request
 from .reports import FinalApplicationStatus, JobSummary, NodeReport
 from .requests import (
     Container,
@@ -21,7 +22,7 @@ SCHEDULER_ADDRESS_VARIABLE = "YOPP_SCHEDULER_ADDRESS"
 
 
 @dataclass(frozen=True, slots=True)
-class RegisterApplicationMasterRequest:
+class RegisterApplicationMasterRequest(Request["RegisterApplicationMasterResponse"]):
     """The master of an attempt is there. ``token`` is its AMRMToken, here and in every later call."""
 
     attempt_id: str
@@ -48,7 +49,7 @@ class RegisterApplicationMasterResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class AllocateRequest:
+class AllocateRequest(Request["AllocateResponse"]):
     """A master's heartbeat and its asks.
 
     ``response_id`` is that of the last response it has, from 0: everything in a response is repeated until a request
@@ -98,7 +99,7 @@ class AllocateResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class FinishApplicationMasterRequest:
+class FinishApplicationMasterRequest(Request["FinishApplicationMasterResponse"]):
     """The job has ended; ``summary`` stays with the application's report."""
 
     attempt_id: str
@@ -114,11 +115,3 @@ class FinishApplicationMasterResponse:
     """``is_unregistered`` is true once the RM has it."""
 
     is_unregistered: bool
-
-
-METHODS: dict[str, tuple[type, type]] = {
-    "registerApplicationMaster": (RegisterApplicationMasterRequest, RegisterApplicationMasterResponse),
-    "allocate": (AllocateRequest, AllocateResponse),
-    "finishApplicationMaster": (FinishApplicationMasterRequest, FinishApplicationMasterResponse),
-}
-"""Method -> (request, response)."""

@@ -8,13 +8,14 @@ from executor.light import dataclass
 from executor.records import ExecutionType, Resource
 
 from .explanation import Reason
+from .methods import Request
 
 PERCENTILES = (50, 75, 90, 95, 99)
 """Which percentiles of waiting times are told."""
 
 
 @dataclass(frozen=True, slots=True)
-class GetSchedulerFiguresRequest:
+class GetSchedulerFiguresRequest(Request["GetSchedulerFiguresResponse"]):
     """What was counted of opportunistic containers, and what is asked for and not allocated."""
 
 
@@ -81,7 +82,7 @@ class ApplicationActivity:
 
 
 @dataclass(frozen=True, slots=True)
-class GetActivitiesRequest:
+class GetActivitiesRequest(Request["GetActivitiesResponse"]):
     """Of one application, or of all that wait; at one node, or at all."""
 
     application_id: str = ""
@@ -94,10 +95,3 @@ class GetActivitiesResponse:
 
     applications: tuple[ApplicationActivity, ...]
     at_ms: int
-
-
-METHODS: dict[str, tuple[type, type]] = {
-    "getSchedulerFigures": (GetSchedulerFiguresRequest, GetSchedulerFiguresResponse),
-    "getActivities": (GetActivitiesRequest, GetActivitiesResponse),
-}
-"""Method -> (request, response)."""

@@ -13,11 +13,12 @@ from executor.records import (
 )
 
 from .distributed_protocol import RemoteNode
+from .methods import Request
 from .requests import Container, ContainerLaunchContext, Token
 
 
 @dataclass(frozen=True, slots=True)
-class RegisterNodeManagerRequest:
+class RegisterNodeManagerRequest(Request["RegisterNodeManagerResponse"]):
     """A node is there. ``containers`` are those it still has from before; ``address`` is where it listens."""
 
     node_id: str
@@ -51,7 +52,7 @@ class RegisterNodeManagerResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeHeartbeatRequest:
+class NodeHeartbeatRequest(Request["NodeHeartbeatResponse"]):
     """A node's news: the statuses that changed since the last answered heartbeat.
 
     Ended containers are repeated until ``NodeHeartbeatResponse.completed_acknowledged`` names them. The RM may hold the
@@ -124,7 +125,7 @@ class NodeHeartbeatResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class UnRegisterNodeManagerRequest:
+class UnRegisterNodeManagerRequest(Request["UnRegisterNodeManagerResponse"]):
     """A node ends. With ``keep_containers`` its containers go on and will be found by its next life."""
 
     node_id: str
@@ -135,11 +136,3 @@ class UnRegisterNodeManagerRequest:
 @dataclass(frozen=True, slots=True)
 class UnRegisterNodeManagerResponse:
     """Noted."""
-
-
-METHODS: dict[str, tuple[type, type]] = {
-    "registerNodeManager": (RegisterNodeManagerRequest, RegisterNodeManagerResponse),
-    "nodeHeartbeat": (NodeHeartbeatRequest, NodeHeartbeatResponse),
-    "unRegisterNodeManager": (UnRegisterNodeManagerRequest, UnRegisterNodeManagerResponse),
-}
-"""Method -> (request, response)."""

@@ -1,17 +1,17 @@
 """Calls to a daemon over one socket, without asyncio: for the command line, and for masters in a select loop.
 
-The protocol's module that declares the request says what the answer is. It never retries and never starts anything.
+It never retries and never starts anything.
 """
 
 from __future__ import annotations
 
 import select
 import socket
-import sys
 import time
-from typing import Any
+from typing import Any, cast
 
 from ..errors import ConnectionFailedError, YoppError
+from ..records.methods import Request, ResponseT
 from .plain import MessageError, decode_answer, encode_call
 from .wire import MAX_LINE_BYTES, CallId, Lines, WireError
 
@@ -37,8 +37,7 @@ class Connection:
         self._lines = Lines()
         self._outgoing = bytearray()
         self._next_id = 1
-        self._methods: dict[CallId, str] = {}
-        self._types: dict[CallId, type] = {}
+        self._calls: dict[CallId, type[Request[Any]]] = {}
         self._answers: list[Answer] = []
         self._end: ConnectionFailedError | None = None
 
@@ -61,13 +60,13 @@ class Connection:
         """Close it; calls in flight are never answered."""
         self._socket.close()
 
-    def call(self, method: str, request: Any, *, timeout: float = DEFAULT_TIMEOUT) -> Any:
+    def call(self, request: Request[ResponseT], *, timeout: float = DEFAULT_TIMEOUT) -> ResponseT:
         """Make one call and wait up to ``timeout`` seconds for its answer.
 
         Raises what the daemon refused it with (a YoppError of REMOTE_ERRORS), ConnectionFailedError when the
         connection breaks or the time passes, MessageError for an answer of the wrong form.
         """
-        call_id = self.send(method, request)
+        call_id = self.send(request)
         deadline = time.monotonic() + timeout
         while True:
             for index, (answered, answer) in enumerate(self._answers):
@@ -75,31 +74,30 @@ class Connection:
                     del self._answers[index]
                     if isinstance(answer, YoppError):
                         raise answer
-                    return answer
+                    return cast(ResponseT, answer)
             if self._end is not None:
-                self._forget(call_id)
+                self._calls.pop(call_id, None)
                 raise self._end
             remaining = deadline - time.monotonic()
             if remaining <= 0:
-                self._forget(call_id)
+                self._calls.pop(call_id, None)
                 raise ConnectionFailedError(
-                    f"{self.peer} did not answer {method} within {timeout:g} s",
+                    f"{self.peer} did not answer {request.METHOD} within {timeout:g} s",
                     because=f"it listens at {self.address}",
                 )
             self._wait(remaining)
 
-    def send(self, method: str, request: Any) -> int:
+    def send(self, request: Request[Any]) -> int:
         """Send one call; its answer comes from ``receive`` under the id returned.
 
         Raises ConnectionFailedError.
         """
-        response_type = sys.modules[type(request).__module__].METHODS[method][1]
         call_id = self._next_id
         self._next_id += 1
-        line = encode_call(call_id, method, request)
+        line = encode_call(call_id, request)
         if self._end is not None:
             raise self._end
-        self._methods[call_id], self._types[call_id] = method, response_type
+        self._calls[call_id] = type(request)
         self._outgoing += line
         self._flush()
         return call_id
@@ -168,7 +166,7 @@ class Connection:
 
     def _take(self, line: bytes) -> None:
         try:
-            answer = decode_answer(line, self._types)
+            answer = decode_answer(line, self._calls)
         except WireError as error:
             self._fail(error.message)
             return
@@ -176,14 +174,10 @@ class Connection:
             return
         found: Any = answer.response if answer.error is None else answer.error
         if isinstance(found, MessageError):
-            method = self._methods[answer.call_id]
+            method = self._calls[answer.call_id].METHOD
             found = MessageError(f"{self.peer} sent a malformed answer to {method}", because=found.because)
-        self._forget(answer.call_id)
+        del self._calls[answer.call_id]
         self._answers.append((answer.call_id, found))
-
-    def _forget(self, call_id: int) -> None:
-        self._methods.pop(call_id, None)
-        self._types.pop(call_id, None)
 
     def _fail(self, because: str) -> None:
         if self._end is None:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import ConnectionFailedError, YoppError, reason_of
-from .codec import Codec
+from ..records.methods import Request
+from .codec import decode_answer, encode_call
 from .wire import MAX_LINE_BYTES, CallId, Lines, WireError
 
 Answered = Callable[[Any, YoppError | None], None]
@@ -20,38 +21,42 @@ Answered = Callable[[Any, YoppError | None], None]
 class RpcClient(asyncio.Protocol):
     """One connection. ``lost`` is called once, with the reason, when it has ended and nobody closed it."""
 
-    def __init__(self, codec: Codec, lost: Callable[[str], None]) -> None:
-        self._codec = codec
+    def __init__(self, lost: Callable[[str], None]) -> None:
         self._lost = lost
         self._transport: asyncio.Transport | None = None
         self._lines = Lines()
         self._next_id = 1
-        self._methods: dict[CallId, str] = {}
+        self._calls: dict[CallId, type[Request[Any]]] = {}
         self._callbacks: dict[CallId, Answered] = {}
         self._reason = "the connection was closed"
         self._closed = False
 
     @classmethod
-    async def connect(cls, path: str, codec: Codec, lost: Callable[[str], None]) -> RpcClient:
+    async def connect(cls, path: str, lost: Callable[[str], None]) -> RpcClient:
         """Connect to a Unix socket. Raises ConnectionFailedError."""
         loop = asyncio.get_running_loop()
         try:
-            _, client = await loop.create_unix_connection(lambda: cls(codec, lost), path)
+            _, client = await loop.create_unix_connection(lambda: cls(lost), path)
         except OSError as error:
             reason = reason_of(error)
             raise ConnectionFailedError(f"cannot reach {path}", because=reason) from None
         return client
 
-    def call(self, method: str, request: Any, answered: Answered) -> None:
-        """Call ``method``; ``answered`` is called exactly once, never before this returns."""
+    @property
+    def has_ended(self) -> bool:
+        """Whether the connection has ended, by whomever."""
+        return self._transport is None
+
+    def call(self, request: Request[Any], answered: Answered) -> None:
+        """Make a call; ``answered`` is called exactly once, never before this returns."""
         if self._transport is None or self._transport.is_closing():
             error = ConnectionFailedError("the call was not made", because=self._reason)
             asyncio.get_running_loop().call_soon(answered, None, error)
             return
         number = self._next_id
         self._next_id += 1
-        line = self._codec.encode_call(number, method, request)
-        self._methods[number] = method
+        line = encode_call(number, request)
+        self._calls[number] = type(request)
         self._callbacks[number] = answered
         self._transport.write(line)
 
@@ -80,7 +85,7 @@ class RpcClient(asyncio.Protocol):
             self._reason = str(exc).lower()
         callbacks = list(self._callbacks.values())
         self._callbacks.clear()
-        self._methods.clear()
+        self._calls.clear()
         for answered in callbacks:
             answered(None, ConnectionFailedError("the connection was lost", because=self._reason))
         if not self._closed:
@@ -89,7 +94,7 @@ class RpcClient(asyncio.Protocol):
 
     def _line(self, line: bytes) -> None:
         try:
-            answer = self._codec.decode_answer(line, self._methods)
+            answer = decode_answer(line, self._calls)
         except WireError as error:
             # The other end speaks something else; what it meant by it cannot be known.
             self._fail(error.message)
@@ -97,7 +102,7 @@ class RpcClient(asyncio.Protocol):
         if answer.call_id is None and answer.error is not None:
             self._fail(answer.error.message)
             return
-        self._methods.pop(answer.call_id, None)
+        self._calls.pop(answer.call_id, None)
         answered = self._callbacks.pop(answer.call_id, None)
         if answered is not None:
             answered(answer.response, answer.error)

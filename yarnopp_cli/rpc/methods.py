@@ -1,6 +1,8 @@
-"""Which methods each daemon answers: the protocols' tables, merged. Pure data; imports no codec."""
+"""Which methods each daemon answers: the requests of the protocols' modules. Pure data; imports no codec."""
 
 from __future__ import annotations
+
+from types import ModuleType
 
 from ..records import (
     admin_protocol,
@@ -13,34 +15,36 @@ from ..records import (
     scheduler_protocol,
     tracker_protocol,
 )
-from .wire import Methods
+from ..records.methods import Methods, Request
 
 
-def _merge(*tables: Methods) -> Methods:
-    merged: Methods = {}
-    for table in tables:
-        assert not merged.keys() & table.keys(), "two protocols share a method's name"
-        merged.update(table)
-    return merged
+def methods_of(*protocols: ModuleType) -> Methods:
+    """The requests that these modules declare, by their methods."""
+    declared = [
+        kind
+        for protocol in protocols
+        for kind in vars(protocol).values()
+        if isinstance(kind, type) and issubclass(kind, Request) and kind.__module__ == protocol.__name__
+    ]
+    methods = {kind.METHOD: kind for kind in declared}
+    assert len(methods) == len(declared), "two requests share a method's name"
+    return methods
 
 
-RM_METHODS: Methods = _merge(
-    client_protocol.METHODS,
-    admin_protocol.METHODS,
-    history.METHODS,
-    explanation.METHODS,
-    scheduler_protocol.METHODS,
-    master_protocol.METHODS,
-    tracker_protocol.METHODS,
-    distributed_protocol.METHODS,
-)
-"""What the ResourceManager answers: clients, masters and nodes, on one socket."""
-
-NM_METHODS: Methods = _merge(container_protocol.METHODS)
+NM_METHODS = methods_of(container_protocol)
 """What a NodeManager answers: masters and people."""
 
-PROXY_METHODS: Methods = _merge(master_protocol.METHODS)
+PROXY_METHODS = methods_of(master_protocol)
 """What a node's AMRMProxy answers: masters only."""
 
-METHODS: Methods = _merge(RM_METHODS, NM_METHODS)
-"""All of them: no two protocols share a method's name."""
+RM_METHODS = methods_of(
+    client_protocol,
+    admin_protocol,
+    history,
+    explanation,
+    scheduler_protocol,
+    master_protocol,
+    tracker_protocol,
+    distributed_protocol,
+)
+"""What the ResourceManager answers: clients, masters and nodes, on one socket."""

@@ -11,12 +11,13 @@ import enum
 import json
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
 from ..errors import YoppError
-from .wire import INVALID_REQUEST, MAX_LINE_BYTES, Answer, CallId, WireError, error_of
+from ..records.methods import Request
+from .wire import INVALID_REQUEST, MAX_LINE_BYTES, Answer, Calls, WireError, error_of, response_of
 
 T = TypeVar("T")
 _Converter = Callable[[Any], Any]
@@ -42,19 +43,19 @@ class _Mismatch(Exception):
         return f"expected {self.expected} at {place}, found {_kind_of(self.found)}"
 
 
-def encode_call(call_id: int, method: str, request: Any) -> bytes:
-    """One line that calls ``method``. Raises MessageError for a line that no daemon accepts."""
-    message = {"jsonrpc": "2.0", "id": call_id, "method": method, "params": encode(request)}
+def encode_call(call_id: int, request: Request[Any]) -> bytes:
+    """One line that makes a call. Raises MessageError for a line that no daemon accepts."""
+    message = {"jsonrpc": "2.0", "id": call_id, "method": request.METHOD, "params": encode(request)}
     line = json.dumps(message, separators=(",", ":")).encode() + b"\n"
     if len(line) > MAX_LINE_BYTES:
         raise MessageError(
-            f"{method} is too large to be sent",
+            f"{request.METHOD} is too large to be sent",
             because=f"it has {len(line):,} bytes, and {MAX_LINE_BYTES:,} are the limit",
         )
     return line
 
 
-def decode_answer(line: bytes, types_of: Mapping[CallId, type]) -> Answer | None:
+def decode_answer(line: bytes, calls: Calls) -> Answer | None:
     """One line from a server; ``types_of`` says what answers each call, None is returned for a call that is not there.
 
     Raises WireError if it is no answer; a response of the wrong form is an Answer with a MessageError.
@@ -69,13 +70,13 @@ def decode_answer(line: bytes, types_of: Mapping[CallId, type]) -> Answer | None
     if call_id is None and "error" in message:
         # it could not even tell which call that was
         raise WireError(INVALID_REQUEST, error_of(message["error"]).message)
-    kind = types_of.get(call_id) if isinstance(call_id, int) else None
-    if kind is None:
+    request = calls.get(call_id) if isinstance(call_id, int) else None
+    if request is None:
         return None
     if "error" in message:
         return Answer(call_id, None, error_of(message["error"]))
     try:
-        return Answer(call_id, decode(kind, message.get("result")), None)
+        return Answer(call_id, decode(response_of(request), message.get("result")), None)
     except MessageError as error:
         return Answer(call_id, None, error)
 

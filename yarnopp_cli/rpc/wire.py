@@ -7,11 +7,14 @@ importing msgspec would cost 20 to 35 ms. Nothing here imports either, or does I
 
 from __future__ import annotations
 
-from typing import Any, Final
+import sys
+from collections.abc import Mapping
+from typing import Any, Final, get_args
 
 from executor.light import dataclass
 
 from ..errors import REMOTE_ERRORS, RemoteError, YoppError
+from ..records.methods import Request
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -23,11 +26,11 @@ APPLICATION_ERROR: Final = -32000
 MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 """The longest line that either side accepts."""
 
-Methods = dict[str, tuple[type, type]]
-"""Method -> (request, response), as each protocol's module declares it."""
-
 CallId = int | str | None
 """What a caller may number its calls with."""
+
+Calls = Mapping[CallId, type[Request[Any]]]
+"""The calls that a caller has made, by their numbers."""
 
 
 class WireError(Exception):
@@ -83,6 +86,13 @@ class Lines:
         """Forget what has come in part."""
         self._buffer.clear()
         self._searched = 0
+
+
+def response_of(request: type[Request[Any]]) -> type[Any]:
+    """The class of the response to a request."""
+    (named,) = get_args(request.__orig_bases__[0])  # type: ignore[attr-defined]
+    found: type[Any] = getattr(sys.modules[request.__module__], named.__forward_arg__)
+    return found
 
 
 def error_object(error: YoppError) -> dict[str, Any]:

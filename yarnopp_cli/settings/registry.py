@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from executor.settings import ExecutorSettings, Property, properties_of
-from yarnopp_cli.settings.applications import ApplicationSettings, EngineSettings
-from yarnopp_cli.settings.nodemanager import HardwareSettings, NodeManagerSettings
+from yarnopp_cli.settings.declarations import (
+    ApplicationSettings,
+    EngineSettings,
+    HardwareSettings,
+    NodeManagerSettings,
+    ResourceManagerSettings,
+    WebSettings,
+)
 from yarnopp_cli.settings.queues import QUEUE_PREFIX, CapacitySchedulerSettings
-from yarnopp_cli.settings.resourcemanager import ResourceManagerSettings
-from yarnopp_cli.settings.web import WebSettings
 
 SETTINGS: tuple[type, ...] = (
     ResourceManagerSettings,

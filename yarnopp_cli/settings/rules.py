@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from executor.light import dataclass
 from yarnopp_cli.errors import ConfigurationError, InvalidPropertyError
-from yarnopp_cli.settings.nodemanager import by_port
+from yarnopp_cli.settings.declarations import by_port
 from yarnopp_cli.settings.queues import QUEUE_PREFIX, mappings_of, weights_of
 from yarnopp_cli.settings.suggest import printable
 from yarnopp_cli.settings.values import Value, to_text

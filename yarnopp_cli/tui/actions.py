@@ -16,11 +16,9 @@ from ..records.reports import ContainerReport
 from ..views.containers import is_live
 from ..views.explain import consequences
 from ..views.explain.words import short_id
-from .base import TopScreen
+from .base import TopScreen, failure
 from .source import DEMOTE, KILL, PAUSE, PROMOTE, RESUME
-from .threads import in_thread
 
-LOG = Binding("l", "log", "Log")
 EXPLAIN = Binding("e", "explain", "Explain")
 
 
@@ -111,16 +109,6 @@ class ContainerActions(TopScreen):
         else:
             perform()
 
-    def action_log(self) -> None:
-        """The output of the container under the cursor."""
-        if targets := self.targets():
-            self.top.open_log(targets[0])
-
-    def action_explain(self) -> None:
-        """Why it waits."""
-        if targets := self.targets():
-            self.top.explain(targets[0].container_id)
-
     def _perform(self, action: str, reports: Sequence[ContainerReport]) -> None:
         act = self.top.source.act
         calls = [(short_id(one.container_id), partial(act, action, one)) for one in reports]
@@ -153,17 +141,3 @@ def all_of(calls: Sequence[Call]) -> str:
         more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
         raise InvalidStateError(f"{done + '; ' if done else ''}{failed[0]}{more}")
     return done
-
-
-def failure(error: Exception) -> str:
-    """Why a call failed, in one line."""
-    because = getattr(error, "because", "")
-    return f"{getattr(error, 'message', error)}{': ' + because if because else ''}"
-
-
-async def performed(call: Callable[[], str]) -> tuple[str, bool]:
-    """Make one call in a thread: its message, and whether it succeeded."""
-    try:
-        return await in_thread(call), True
-    except (YoppError, OSError) as error:
-        return failure(error), False

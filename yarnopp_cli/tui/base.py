@@ -1,104 +1,229 @@
-"""What all screens have in common: the summary above, the footer below, and for tables a filter and an order."""
+"""What all screens have in common: the app that takes the pictures, the summary above, the footer below."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, cast
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar, cast
 
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Input
 
+from ..errors import YoppError
 from ..explain.snapshot import Picture
 from ..records.history import HistoryEvent
-from ..records.reports import ContainerReport
-from ..views.columns import Cell, TopColumn
-from ..views.top.lines import Told
+from ..views.columns import Cell
+from ..views.text import harmless, short_span
 from ..views.top.sampling import History
-from .dialogs import Choose, Confirm
+from .dialogs import Confirm, TextDialog
 from .feed import EventFeed
-from .lines import Note, Summary, TitleLine
+from .lines import Summary, TitleLine
 from .source import Source
-from .table import LiveTable
+from .threads import in_thread
 
+PATIENCE = 3.0
+"""Seconds without an answer after which the data is called stale."""
+_SHARE = 0.1
+"""The most of one core that taking pictures may cost: the interval grows if it must."""
+_SOONEST = 0.4
+"""Seconds between two pictures when things happen faster than the interval."""
 _SHORT, _LOW, _NARROW = 10, 16, 72
 
 ALWAYS: list[BindingType] = [
     Binding("escape", "back", "Back", show=False),
     Binding("y", "copy", "Copy id", show=False),
 ]
-FILTER = Binding("slash", "filter", "Filter", key_display="/", priority=True)
-"""It is dealt with before the next key is looked at, which may be here already: ``/`` and words may be pasted."""
-
-ORDER: list[BindingType] = [
-    Binding("s", "sort", "Sort", show=False),
-    Binding("C", "sort_by('cpu')", "Sort by CPU", show=False),
-    Binding("M", "sort_by('memory')", "Sort by memory", show=False),
-]
 """Each screen names all of its keys itself, so that the footer has them in the order of their use."""
-
-
 STEERING = frozenset({"steer", "kill", "drain"})
 """Actions that change the cluster: none of them with ``--readonly``."""
 
 
-class Top(Protocol):
-    """What screens use of the app: the pictures, calls of the cluster, and the way to other screens."""
+def failure(error: Exception) -> str:
+    """Why a call failed, in one line."""
+    because = getattr(error, "because", "")
+    return f"{getattr(error, 'message', error)}{': ' + because if because else ''}"
 
-    PLACES: ClassVar[Mapping[str, str]]
-    source: Source
-    feed: EventFeed
-    history: History
-    picture: Picture | None
-    """The newest."""
-    shown: Picture | None
-    """The one that is shown: older than the newest while it is frozen."""
-    readonly: bool
-    frozen: bool
-    finished: bool
-    """Whether ended containers are asked for, too."""
-    lost_since: float | None
 
-    def status(self) -> list[Cell]:
-        """The right end of the first line."""
+class TopApp(App[None]):
+    """Takes a picture of the cluster every interval, and has the screen in front show it. ``readonly`` takes all keys
+    away that change anything.
+    """
+
+    def __init__(self, source: Source, *, readonly: bool = False, interval: float = 1.0) -> None:
+        super().__init__()
+        self.source = source
+        self.readonly = readonly
+        self.interval = interval
+        self.picture: Picture | None = None
+        """The newest."""
+        self.shown: Picture | None = None
+        """The one that is shown: older than the newest while it is frozen."""
+        self.history = History()
+        self.finished = False
+        """Whether ended containers are asked for, too."""
+        self.frozen = False
+        self.lost_since: float | None = None
+        self.feed = EventFeed(source, self._happened)
+        self._pause = interval
+        self._soonest = 0.0
+        self._blurred = False
+        self._wake = asyncio.Event()
+
+    # ---- taking pictures
+
+    def begin(self) -> None:
+        """Take pictures from now on."""
+        self.run_worker(self._take_pictures(), group="pictures", exclusive=True)
 
     def wake(self) -> None:
         """Take the next picture now."""
+        self._wake.set()
+
+    async def _take_pictures(self) -> None:
+        while True:
+            self._wake.clear()
+            cost = 0.0
+            try:
+                picture, cost = await self._take()
+            except (YoppError, OSError) as error:
+                self._lost(getattr(error, "message", "") or str(error))
+            else:
+                self._took(picture)
+            self._pause = max(self.interval * (2 if self._blurred else 1), cost / _SHARE)
+            self._soonest = time.monotonic() + max(_SOONEST, cost / _SHARE)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), self._pause)
+
+    async def _take(self) -> tuple[Picture, float]:
+        """One picture, and the CPU seconds that it cost. What takes long is shown as lost until it comes."""
+        source, finished = self.source, self.finished
+
+        def take() -> tuple[Picture, float]:
+            begin = time.thread_time()
+            picture = source.picture(finished=finished)
+            return picture, time.thread_time() - begin
+
+        call = in_thread(take)
+        done, _ = await asyncio.wait({call}, timeout=PATIENCE)
+        if not done:
+            self._lost("the cluster does not answer")
+        return await call
+
+    def _took(self, picture: Picture) -> None:
+        back = self.lost_since is not None
+        if back or self.picture is None:
+            self.run_worker(self._remember(picture), group="traces", exclusive=True)
+        self.lost_since = None
+        self.picture = picture
+        self.history.add(picture)
+        if not self.frozen:
+            self.shown = picture
+        if back:
+            self.notify("the cluster answers again", timeout=3)
+        self.update()
+
+    async def _remember(self, picture: Picture) -> None:
+        """Fetch what was used before the first picture. Where that fails, the sparklines begin now."""
+        with contextlib.suppress(YoppError, OSError):
+            containers, machine = await in_thread(partial(self.source.traces, picture))
+            self.history.remember(containers, machine, picture.host.cores)
+            self.update()
+
+    def _happened(self, events: list[HistoryEvent]) -> None:
+        """Take a picture at once, unless the last one was taken a moment ago."""
+        if time.monotonic() >= self._soonest and not self._blurred:
+            self.wake()
+        elif not self.frozen and getattr(self.screen, "SHOWS_EVENTS", False):
+            self.update()
+
+    def _lost(self, why: str) -> None:
+        if self.lost_since is None:
+            self.lost_since = time.time()
+            self.notify("the data shown is stale; reconnecting", title=why, severity="error")
+        self.update()
+
+    def update(self) -> None:
+        """Have the screen in front show what there is."""
+        screens = (screen for screen in reversed(self.screen_stack) if isinstance(screen, TopScreen))
+        if (front := next(screens, None)) is not None:
+            front.update()
+
+    def status(self) -> list[Cell]:
+        """The right end of the first line."""
+        cells = [Cell("READONLY", "dim")] if self.readonly else []
+        if self.lost_since is not None:
+            since = time.strftime("%H:%M:%S", time.localtime(self.lost_since))
+            return [*cells, Cell(f"LOST since {since}", "bad")]
+        cells.append(Cell(f"{self._pause:.1f}".removesuffix(".0") + "s", "dim"))
+        if self.picture is None or self.shown is None:
+            return [*cells, Cell("FROZEN ", "warn") if self.frozen else Cell("…", "dim")]
+        if self.frozen:
+            age = short_span(self.picture.taken_at_ms - self.shown.taken_at_ms)
+            return [*cells, Cell(f"FROZEN {age}", "warn")]
+        return [*cells, Cell("LIVE", "good")]
+
+    def on_app_blur(self) -> None:
+        """Textual's: the window lost the focus; half as often is enough."""
+        self._blurred = True
+
+    def on_app_focus(self) -> None:
+        """Textual's: the window has the focus again."""
+        self._blurred = False
+        self.wake()
+
+    # ---- doing things
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """Textual's: in one line where that is enough, and never with markup."""
+        text = harmless(f"{title}: {message}" if title else message)
+        super().notify(text, severity=severity, timeout=timeout, markup=False)
 
     def perform(self, what: str, call: Callable[[], str]) -> None:
         """Make a call that changes something, tell how it went, and look at once."""
+        self.run_worker(self._perform(what, call), group="calls")
+
+    async def _perform(self, what: str, call: Callable[[], str]) -> None:
+        try:
+            self.notify(await in_thread(call), title=what, timeout=4)
+        except (YoppError, OSError) as error:
+            self.notify(failure(error), title=f"cannot {what}", severity="error", timeout=8)
+        self.wake()
 
     def explain(self, identifier: str) -> None:
         """Show why a container, an application or a node waits."""
+        self.run_worker(self._explain(identifier), group="explain", exclusive=True)
 
-    def action_place(self, name: str) -> None:
-        """Go to one of ``PLACES``."""
-
-    def open_node(self, node_id: str) -> None:
-        """The containers of a node."""
-
-    def open_application(self, application_id: str) -> None:
-        """The containers of an application."""
-
-    def open_container(self, report: ContainerReport) -> None:
-        """Everything about a container."""
-
-    def open_log(self, report: ContainerReport, stream: str = ...) -> None:
-        """A container's output."""
-
-    def open_subject(self, event: HistoryEvent) -> None:
-        """What an event happened to."""
+    async def _explain(self, identifier: str) -> None:
+        try:
+            lines = await in_thread(partial(self.source.explain, identifier))
+        except (YoppError, OSError) as error:
+            self.notify(getattr(error, "message", str(error)), severity="error")
+            return
+        self.push_screen(TextDialog(identifier, lines))
 
 
 class TopScreen(Screen[None]):
     """A screen that shows the app's picture, each new one while it is in front."""
 
     @property
-    def top(self) -> Top:
+    def top(self) -> TopApp:
         """The app."""
-        return cast("Top", self.app)
+        return cast(TopApp, self.app)
 
     def compose(self) -> ComposeResult:
         """Textual's."""
@@ -139,7 +264,7 @@ class TopScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Textual's: in a line of text its own key is a character; with --readonly nothing can be changed."""
-        if action in ("filter", "search") and isinstance(self.focused, Input):
+        if action == "type" and isinstance(self.focused, Input):
             return False
         if action in STEERING and self.top.readonly:
             return False
@@ -151,10 +276,9 @@ class TopScreen(Screen[None]):
 
     def action_copy(self) -> None:
         """Copy the id into the terminal's clipboard (OSC 52)."""
-        identity = self.identity()
-        if identity:
+        if identity := self.identity():
             self.app.copy_to_clipboard(identity)
-            self.notify(identity, title="copied", timeout=3, markup=False)
+            self.notify(identity, title="copied", timeout=3)
 
     def action_explain(self) -> None:
         """How it is with what is looked at, and why it waits."""
@@ -163,16 +287,11 @@ class TopScreen(Screen[None]):
 
     def refuse(self, action: str, why: str) -> None:
         """Say why an action cannot be."""
-        self.notify(why, title=f"cannot {action}", severity="warning", markup=False)
+        self.notify(why, title=f"cannot {action}", severity="warning")
 
     def confirm(self, text: str, call: Callable[[], None], *, danger: bool = True) -> None:
         """Ask, and make the call if the answer is yes."""
-
-        def answered(yes: bool | None) -> None:
-            if yes:
-                call()
-
-        self.app.push_screen(Confirm(text, danger=danger), answered)
+        self.app.push_screen(Confirm(text, danger=danger), lambda yes: call() if yes else None)
 
     def action_back(self) -> None:
         """To where one came from."""
@@ -180,154 +299,42 @@ class TopScreen(Screen[None]):
             self.app.pop_screen()
 
 
-class Row(NamedTuple):
-    """How rows of one kind are identified, and described in full below the table."""
+class TypingScreen(TopScreen):
+    """A screen with a line above the footer in which one types what to look for, when it is wanted."""
 
-    identify: Callable[[Any], str]
-    note: Callable[[Any, Picture], Told]
+    TYPE: ClassVar[str] = ""
+    """What is to be typed."""
 
-
-class TableScreen(TopScreen):
-    """A screen with one table. Each subclass declares its rows and how they are described."""
-
-    NAME: ClassVar[str] = ""
-    EMPTY: ClassVar[str] = "nothing here"
-    STEADY: ClassVar[bool] = False
-    """Whether new rows come on top."""
-    ROW: ClassVar[Row]
-    wide: bool = False
-    """Whether the columns are those of YARN's page."""
+    def content(self) -> ComposeResult:
+        """The widgets above the line, the first of which has the keys."""
+        yield Widget()
 
     def body(self) -> ComposeResult:
-        """A table, its row under the cursor in full, and the filter's line when it is wanted."""
-        yield LiveTable(empty=self.EMPTY, steady=self.STEADY, id="table")
-        yield Note()
-        yield Input(placeholder="words; !word excludes; enter keeps, esc clears", id="filter", compact=True)
+        """The content, and the line."""
+        yield from self.content()
+        yield Input(placeholder=self.TYPE, id="filter", compact=True)
 
     def on_mount(self) -> None:
-        """Textual's: the table has the keys."""
-        self.query_one("#filter").display = False
-        self.set_focus(self.table)
+        """Textual's: the content has the keys."""
+        self.leave_line()
 
     @property
-    def table(self) -> LiveTable:
-        """The table."""
-        return self.query_one(LiveTable)
+    def line(self) -> Input:
+        """The line."""
+        return self.query_one("#filter", Input)
 
-    def rows(self, picture: Picture) -> Sequence[Any]:
-        """What the table shows."""
-        raise NotImplementedError
+    def leave_line(self, *, keep: bool = False) -> None:
+        """Give the keys back to the content; ``keep`` leaves a line with a text in sight."""
+        self.line.display = keep and bool(self.line.value)
+        self.set_focus(next(widget for widget in self.query("*") if widget.can_focus))
 
-    def columns(self, picture: Picture, rows: Sequence[Any]) -> Sequence[TopColumn[Any]]:
-        """How it shows it."""
-        raise NotImplementedError
+    def action_type(self) -> None:
+        """Ask for a text."""
+        self.line.display = True
+        self.set_focus(self.line)
 
-    def open(self, row: Any) -> None:
-        """Go on from a row."""
-        raise NotImplementedError
 
-    def scope(self) -> str:
-        """What the rows are restricted to; empty for nothing."""
-        return ""
-
-    def identity(self) -> str:
-        """As TopScreen says."""
-        return self.table.current_id
-
-    def show(self, picture: Picture) -> None:
-        """As TopScreen says."""
-        rows = self.rows(picture)
-        table = self.table
-        table.show(rows, self.columns(picture, rows), self.ROW.identify)
-        table.stale = self.top.lost_since is not None
-        self._title()
-
-    def _title(self) -> None:
-        table = self.table
-        count = str(table.total) if len(table.rows) == table.total else f"{len(table.rows)} of {table.total}"
-        left = [Cell(self.NAME, "strong"), Cell(f" ({count})")]
-        if self.scope():
-            left.append(Cell(f"  {self.scope()}", "accent"))
-        right = []
-        if table.marked:
-            right.append(f"{len(table.marked)} marked")
-        if table.words:
-            right.append("filter: " + " ".join(table.words))
-        if table.sort_key:
-            titles = {column.key: column.title for column in table.columns}
-            right.append(f"by {titles.get(table.sort_key, table.sort_key)}")
-        self.query_one(TitleLine).show(left, "  ".join(right))
-
-        picture, row = self.top.shown, table.current
-        self.query_one(Note).show(
-            self.ROW.note(row, picture) if picture is not None and row is not None else ()
-        )
-
-    def on_live_table_changed(self) -> None:
-        """Textual's: other marks, another order, or another row under the cursor."""
-        self._title()
-
-    def action_open(self) -> None:
-        """Go on from the row under the cursor."""
-        self.table.action_select()
-
-    def on_live_table_selected(self, event: LiveTable.Selected) -> None:
-        """Textual's: opened."""
-        self.open(event.row)
-
-    def action_wide(self) -> None:
-        """The other columns."""
-        self.wide = not self.wide
-        self.table.scroll_to(x=0, animate=False)
-        self.update()
-
-    # ---- filter and order
-
-    def action_filter(self) -> None:
-        """Ask for words."""
-        line = self.query_one("#filter", Input)
-        line.display = True
-        self.set_focus(line)
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        """Textual's: filter while one types."""
-        self.table.filter(event.value)
-        self._title()
-
-    def on_input_submitted(self) -> None:
-        """Textual's: keep the filter."""
-        line = self.query_one("#filter", Input)
-        line.display = bool(line.value)
-        self.set_focus(self.table)
-
-    def action_back(self) -> None:
-        """Out of the filter first, then out of the marks, then out of the screen."""
-        line = self.query_one("#filter", Input)
-        if line.display:
-            line.value = ""
-            line.display = False
-            self.set_focus(self.table)
-        elif self.table.marked:
-            self.table.marked = set()
-            self.table.refresh()
-            self._title()
-        else:
-            super().action_back()
-
-    def action_sort(self) -> None:
-        """Ask for the column."""
-        options = [("", "as they come")]
-        options += [(column.key, column.title) for column in self.table.columns if column.title]
-
-        def chosen(key: str | None) -> None:
-            if key is not None:
-                self.action_sort_by(key)
-
-        self.app.push_screen(Choose("Sort by", options, self.table.sort_key), chosen)
-
-    def action_sort_by(self, key: str) -> None:
-        """Sort by a column of this name, if there is one."""
-        table = self.table
-        if not key or any(column.key == key for column in table.columns):
-            table.sort(key)
-            self._title()
+def typing(title: str) -> Binding:
+    """The key that opens the line. It is dealt with before the next key is looked at, which may be here already: ``/``
+    and words may be pasted."""
+    return Binding("slash", "type", title, key_display="/", priority=True)

@@ -11,7 +11,9 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from ..views.containers import command_text, shown_state
 from ..views.explain.words import short_id
 from ..views.text import harmless, shorten
-from .base import Top, TopScreen
+from .base import TopApp, TopScreen
+from .container import DetailScreen
+from .screens import SCREENS, ContainersScreen
 
 _MOST_IDS = 2000
 
@@ -27,10 +29,6 @@ class _Command(NamedTuple):
 class TopCommands(Provider):
     """Actions of the screen, the screens, and the live ids."""
 
-    @property
-    def _top(self) -> Top:
-        return cast("Top", self.app)
-
     def _actions(self) -> Iterator[_Command]:
         seen = set()
         for active in self.screen.active_bindings.values():
@@ -45,27 +43,23 @@ class TopCommands(Provider):
             yield _Command(binding.description, run, f"key {self.app.get_key_display(binding)}")
 
     def _places(self) -> Iterator[_Command]:
-        top, picture = self._top, self._top.picture
-        for name, title in top.PLACES.items():
-            yield _Command(f"Go to {title}", partial(top.action_place, name), "screen")
-        if picture is None:
+        top = cast(TopApp, self.app)
+        for name, screen in SCREENS.items():
+            yield _Command(f"Go to {screen.NAME}", partial(top.run_action, f"place('{name}')"), "screen")
+        if (picture := top.picture) is None:
             return
         for node in picture.nodes:
-            yield _Command(
-                f"Go to node {node.node_id}", partial(top.open_node, node.node_id), node.state.value
-            )
+            there = partial(ContainersScreen, node_id=node.node_id)
+            yield _Command(f"Go to node {node.node_id}", partial(_push, top, there), node.state.value)
         for app in picture.applications[::-1][:_MOST_IDS]:
-            yield _Command(
-                f"Go to application {app.application_id}",
-                partial(top.open_application, app.application_id),
-                shorten(harmless(app.name), 60),
-            )
+            there = partial(ContainersScreen, application_id=app.application_id)
+            name = shorten(harmless(app.name), 60)
+            yield _Command(f"Go to application {app.application_id}", partial(_push, top, there), name)
         for one in picture.containers[:_MOST_IDS]:
-            yield _Command(
-                f"Go to container {one.container_id}",
-                partial(top.open_container, one),
-                f"{shown_state(one)} {short_id(one.application_id)} {shorten(harmless(command_text(one)), 50)}",
-            )
+            run = partial(_push, top, partial(DetailScreen, one))
+            command = shorten(harmless(command_text(one)), 50)
+            told = f"{shown_state(one)} {short_id(one.application_id)} {command}"
+            yield _Command(f"Go to container {one.container_id}", run, told)
 
     async def discover(self) -> Hits:
         """Textual's: what is offered before anything is typed."""
@@ -80,6 +74,10 @@ class TopCommands(Provider):
             if (score := matcher.match(command.name)) > 0:
                 score += _literally(words, command.name.casefold())
                 yield Hit(score, matcher.highlight(command.name), command.run, help=command.help)
+
+
+def _push(top: TopApp, screen: Callable[[], TopScreen]) -> None:
+    top.push_screen(screen())
 
 
 def _literally(words: Sequence[str], name: str) -> float:

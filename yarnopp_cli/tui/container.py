@@ -12,6 +12,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
 from textual.widgets import Input, Static
 
 from ..errors import YoppError
@@ -25,7 +26,7 @@ from ..views.text import harmless, megabytes, repeats, shorten, span
 from ..views.top.sampling import sparkline
 from ..views.top.tables import container_state, measured, quota_cores, story
 from .actions import EXPLAIN, STEER, STEER_UNSEEN, ContainerActions
-from .base import ALWAYS
+from .base import ALWAYS, TypingScreen, typing
 from .lines import TitleLine
 from .logfile import LogFile
 from .logview import LogView
@@ -33,6 +34,11 @@ from .threads import in_thread
 
 STREAMS = ("stdout", "stderr")
 _MIB = 1 << 20
+
+
+def log_path(report: ContainerReport, stream: str) -> str:
+    """Where a stream of a container's output is; "" where it has none yet."""
+    return os.path.join(report.log_directory, stream) if report.log_directory else ""
 
 
 class TrackedContainer(ContainerActions):
@@ -97,10 +103,7 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
             with VerticalScroll(id="fields"):
                 yield Static(id="known")
             with Vertical(id="measures"):
-                yield Static(id="cpu")
-                yield Static(id="cpu-line", classes="line")
-                yield Static(id="rss")
-                yield Static(id="rss-line", classes="line")
+                yield Static(id="use")
                 yield Static(id="tail")
 
     def on_mount(self) -> None:
@@ -116,16 +119,15 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
         if now != self._facts_of:
             self._facts_of = now
             self.run_worker(self._learn(), group="facts", exclusive=True)
-        state = container_state(report)
-        left = [Cell("Container", "strong"), Cell(f"  {short_id(report.container_id)}  "), state]
-        self.query_one(TitleLine).show(left, report.node_id)
+        left = [Cell("Container", "strong"), Cell(f"  {short_id(report.container_id)}  ")]
+        self.query_one(TitleLine).show([*left, container_state(report)], report.node_id)
         self.query_one("#known", Static).update(self._known(picture))
-        self._measures(picture)
+        self.query_one("#use", Static).update(self._use(picture))
         self._read_tail()
 
     async def _learn(self) -> None:
+        report, source = self.report, self.top.source
         try:
-            report, source = self.report, self.top.source
             self._facts = await in_thread(partial(source.facts, report)) or self._facts
             request = GetEventsRequest(container_id=report.container_id)
             self._story = (await in_thread(partial(source.events, request))).events
@@ -139,10 +141,9 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
         grid.add_column(no_wrap=True, style="dim")
         grid.add_column(overflow="fold", ratio=1)
         for name, value in fields(self.report, picture.taken_at_ms, self._facts):
-            if name == "Diagnostics":
-                continue
-            style = "bold" if name in ("Execution-Type", "State") else ""
-            grid.add_row(Text(name), Text(harmless(value, "\n"), style=style))
+            if name != "Diagnostics":
+                style = "bold" if name in ("Execution-Type", "State") else ""
+                grid.add_row(Text(name), Text(harmless(value, "\n"), style=style))
         if self.report.diagnostics.strip():
             said = "\n".join(repeats(self.report.diagnostics.strip().splitlines()))
             grid.add_row(Text("Diagnostics"), Text(harmless(said, "\n")))
@@ -155,42 +156,36 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
             grid.add_row(Text(when), told)
         return grid
 
-    def _measures(self, picture: Picture) -> None:
+    def _use(self, picture: Picture) -> Content:
+        """What it uses of CPU and memory, each with what it used in the last minute."""
         report, history = self.report, self.top.history
-        cells = max(8, self.query_one("#measures").size.width - 2)
-        use = measured(report, picture, history)
-        quota = quota_cores(report, picture)
-        percent = "-" if use.cpu_percent < 0 else f"{use.cpu_percent:.0f}%"
-        cpu = Text()
-        cpu.append("CPU ", style="dim")
-        vcores = report.resource.vcores
-        cpu.append(f"{percent} of {'a vcore' if vcores <= 1 else f'{vcores} vcores'}", style="bold")
-        cpu.append(f", {report.usage.cpu_seconds:.1f} s used")
-        if report.usage.throttled_seconds:
-            cpu.append(f", throttled {span(1000 * report.usage.throttled_seconds)}")
-        self.query_one("#cpu", Static).update(cpu)
-        line = Text(sparkline(history.cpu(report.container_id), cells, quota), no_wrap=True)
-        self.query_one("#cpu-line", Static).update(line)
-        limit = report.resource.memory * _MIB
-        rss = Text()
-        rss.append("Memory ", style="dim")
-        rss.append(
-            f"{megabytes(round(use.memory_bytes / _MIB, 1))} of {megabytes(report.resource.memory)}",
-            style="bold",
+        name, usage = report.container_id, report.usage
+        use, vcores, memory = (
+            measured(report, picture, history),
+            report.resource.vcores,
+            report.resource.memory,
         )
-        rss.append(f", {megabytes(round(report.usage.memory_peak_bytes / _MIB, 1))} at most")
-        self.query_one("#rss", Static).update(rss)
-        line = Text(sparkline(history.memory(report.container_id), cells, float(limit)), no_wrap=True)
-        self.query_one("#rss-line", Static).update(line)
+        cells = max(8, self.query_one("#measures").size.width - 2)
+        percent = "-" if use.cpu_percent < 0 else f"{use.cpu_percent:.0f}%"
+        throttled = f", throttled {span(1000 * usage.throttled_seconds)}" if usage.throttled_seconds else ""
+        now, peak = (megabytes(round(used / _MIB, 1)) for used in (use.memory_bytes, usage.memory_peak_bytes))
+        return Content.assemble(
+            ("CPU ", "dim"),
+            (f"{percent} of {'a vcore' if vcores <= 1 else f'{vcores} vcores'}", "bold"),
+            f", {usage.cpu_seconds:.1f} s used{throttled}\n",
+            (sparkline(history.cpu(name), cells, quota_cores(report, picture)), "$text-primary"),
+            ("\n\nMemory ", "dim"),
+            (f"{now} of {megabytes(memory)}", "bold"),
+            f", {peak} at most\n",
+            (sparkline(history.memory(name), cells, float(memory * _MIB)), "$text-primary"),
+        )
 
     def _read_tail(self) -> None:
-        directory = self.report.log_directory
-        path = os.path.join(directory, self.stream) if directory else ""
+        path = log_path(self.report, self.stream)
         if path != self._tail.path:
             self._tail = LogFile(path, window=1 << 18)
         widget = self.query_one("#tail", Static)
-        lines = max(1, widget.size.height - 1)
-        cells = max(4, widget.size.width)
+        lines, cells = max(1, widget.size.height - 1), max(4, widget.size.width)
         text = Text(no_wrap=True)
         text.append(f"{self.stream}\n", style="dim")
         try:
@@ -209,23 +204,24 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
 
     def action_log(self) -> None:
         """All of the output."""
-        self.top.open_log(self.report, self.stream)
+        self.app.push_screen(LogScreen(self.report, self.stream))
 
     def action_scroll(self, step: int) -> None:
         """Scroll the fields."""
         self.query_one("#fields", VerticalScroll).scroll_relative(y=step, animate=False)
 
 
-class LogScreen(TrackedContainer, inherit_bindings=False):
+class LogScreen(TrackedContainer, TypingScreen, inherit_bindings=False):
     """One stream of one container."""
 
+    TYPE = "text to find; enter finds, n and N go on, esc clears"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "search", "Search", key_display="/", priority=True),
+        typing("Search"),
         Binding("n", "again(True)", "Next match", show=False),
         Binding("N", "again(False)", "Previous match", show=False),
-        Binding("f", "follow", "Follow"),
-        Binding("w", "wrap", "Wrap"),
-        Binding("t", "stamps", "Times"),
+        Binding("f", "switch('follow')", "Follow"),
+        Binding("w", "switch('wrap')", "Wrap"),
+        Binding("t", "switch('stamps')", "Times"),
         Binding("o", "stream", "Out/err"),
         *STEER_UNSEEN,
         *ALWAYS,
@@ -236,20 +232,9 @@ class LogScreen(TrackedContainer, inherit_bindings=False):
         self.stream = stream
         self._searching = False
 
-    def _path(self) -> str:
-        return os.path.join(self.report.log_directory, self.stream) if self.report.log_directory else ""
-
-    def body(self) -> ComposeResult:
-        """The log, and the search's line when it is wanted."""
-        yield LogView(self._path())
-        yield Input(
-            placeholder="text to find; enter finds, n and N go on, esc clears", id="filter", compact=True
-        )
-
-    def on_mount(self) -> None:
-        """Textual's: the log has the keys."""
-        self.query_one("#filter").display = False
-        self.set_focus(self.view)
+    def content(self) -> ComposeResult:
+        """The log."""
+        yield LogView(log_path(self.report, self.stream))
 
     @property
     def view(self) -> LogView:
@@ -259,8 +244,9 @@ class LogScreen(TrackedContainer, inherit_bindings=False):
     def show(self, picture: Picture) -> None:
         """How the container is now; its log comes by itself."""
         self.track(picture)
-        if self.view.file.path != self._path():
-            self.view.show_file(self._path())
+        path = log_path(self.report, self.stream)
+        if self.view.file.path != path:
+            self.view.show_file(path)
         if self.view.empty != (empty := self._nothing()):
             self.view.empty = empty
             self.view.refresh()
@@ -279,62 +265,45 @@ class LogScreen(TrackedContainer, inherit_bindings=False):
 
     def _title(self) -> None:
         view, report = self.view, self.report
-        state = container_state(report)
+        state, live = container_state(report), is_live(report)
         name = f"{suffix(report.application_id)} {suffix(report.container_id)}"
         left = [Cell("Log", "strong"), Cell(f"  {name} {self.stream}  "), state]
-        if not is_live(report):
-            left.append(Cell(f"  ended: {exit_text(report)}", state.tone))
-        right = []
-        if view.file.skipped:
-            right.append(f"first {view.file.skipped >> 20} MB left out")
-        if view.pattern:
-            right.append("/" + shorten(view.pattern, 12))
-        right += [word for word, on in (("WRAP", view.wrap), ("TIMES", view.stamps)) if on]
-        total = len(view.file)
+        left += [] if live else [Cell(f"  ended: {exit_text(report)}", state.tone)]
         first, last = view.shown
-        right.append(f"{first}-{last} of {total}" if total else "no lines")
-        if is_live(report):
-            right.append("FOLLOW" if view.follow else "STOPPED")
-        self.query_one(TitleLine).show(left, "  ".join(right))
+        right = (
+            f"first {view.file.skipped >> 20} MB left out" if view.file.skipped else "",
+            "/" + shorten(view.pattern, 12) if view.pattern else "",
+            "WRAP" if view.wrap else "",
+            "TIMES" if view.stamps else "",
+            f"{first}-{last} of {len(view.file)}" if len(view.file) else "no lines",
+            ("FOLLOW" if view.follow else "STOPPED") if live else "",
+        )
+        self.query_one(TitleLine).show(left, "  ".join(one for one in right if one))
 
-    def action_follow(self) -> None:
-        """Follow the end, or no longer."""
-        self.view.follow = not self.view.follow
-        self.view.layout_rows()
-
-    def action_wrap(self) -> None:
-        """Wrap long lines, or no longer."""
-        self.view.wrap = not self.view.wrap
-        self.view.action_sideways(-(1 << 30))
-        self.view.layout_rows()
-
-    def action_stamps(self) -> None:
-        """When each line was read."""
-        self.view.stamps = not self.view.stamps
+    def action_switch(self, name: str) -> None:
+        """Follow the end, wrap long lines, or tell when each line was read; or no longer."""
+        setattr(self.view, name, not getattr(self.view, name))
+        if name == "wrap":
+            self.view.action_sideways(-(1 << 30))
         self.view.layout_rows()
 
     def action_stream(self) -> None:
         """The other stream."""
         self.stream = STREAMS[1 - STREAMS.index(self.stream)]
-        self.view.show_file(self._path())
+        self.view.show_file(log_path(self.report, self.stream))
         self._title()
 
     # ---- search
 
-    def action_search(self) -> None:
-        """Ask for a text."""
-        line = self.query_one("#filter", Input)
-        line.display = True
-        self.set_focus(line)
+    def _look_for(self, text: str) -> None:
+        self.view.pattern = text
+        self.leave_line()
+        self.view.refresh()
+        self._title()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Textual's: find it, from the end backwards."""
-        line = self.query_one("#filter", Input)
-        line.display = False
-        self.set_focus(self.view)
-        self.view.pattern = event.value
-        self.view.refresh()
-        self._title()
+        self._look_for(event.value)
         if event.value:
             self._find(len(self.view.file), forward=False)
 
@@ -354,23 +323,19 @@ class LogScreen(TrackedContainer, inherit_bindings=False):
         try:
             found = await in_thread(partial(view.file.find, view.pattern, line, forward=forward))
         except OSError as error:
-            self.notify(str(error), severity="error", markup=False)
+            self.notify(str(error), severity="error")
             return
         finally:
             self._searching = False
         if found < 0:
-            self.notify(view.pattern, title="not found", severity="warning", timeout=3, markup=False)
+            self.notify(view.pattern, title="not found", severity="warning", timeout=3)
         else:
             view.go_to(found)
 
     def action_back(self) -> None:
         """Out of the search first, then out of the screen."""
-        line = self.query_one("#filter", Input)
-        if line.display or self.view.pattern:
-            line.value = self.view.pattern = ""
-            line.display = False
-            self.set_focus(self.view)
-            self.view.refresh()
-            self._title()
+        if self.line.display or self.view.pattern:
+            self.line.value = ""
+            self._look_for("")
         else:
             super().action_back()

@@ -45,20 +45,29 @@ def tone_style(widget: Widget, tone: str) -> Style:
     return widget.get_component_rich_style(f"tone--{tone}", partial=True)
 
 
-def strip_of(widget: Widget, cells: list[Cell], base: Style, width: int) -> Strip:
-    """One line of cells in their tones, filled to ``width``."""
-    segments = [Segment(cell.text, base + tone_style(widget, cell.tone)) for cell in cells]
-    return Strip(segments).adjust_cell_length(width, base)
-
-
-class Summary(Widget):
-    """The cluster in one line and the machine in another. ``right`` says whether all this is live."""
+class CellLines(Widget):
+    """Lines of toned cells: ``_cells`` says what is in line ``y`` of so many terminal cells."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {*TONE_CLASSES}
-    DEFAULT_CSS = (
-        "Summary { height: 2; background: $surface; color: $foreground; }"
-        "Summary.-short { height: 1; }" + TONE_CSS.format(name="Summary")
-    )
+    DEFAULT_CSS = TONE_CSS.format(name="CellLines")
+
+    def _cells(self, y: int, cells: int) -> list[Cell]:
+        raise NotImplementedError
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line."""
+        width, base = self.size.width, self.rich_style
+        segments = [Segment(one.text, base + tone_style(self, one.tone)) for one in self._cells(y, width)]
+        return Strip(segments).adjust_cell_length(width, base)
+
+
+class Summary(CellLines):
+    """The cluster in one line and the machine in another. ``right`` says whether all this is live."""
+
+    DEFAULT_CSS = """
+    Summary { height: 2; background: $surface; color: $foreground; }
+    Summary.-short { height: 1; }
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,25 +85,22 @@ class Summary(Widget):
         self._stale = stale
         self.refresh()
 
-    def render_line(self, y: int) -> Strip:
-        """Draw one of the two lines."""
-        cells = self.size.width
+    def _cells(self, y: int, cells: int) -> list[Cell]:
         if y == 0:
             line = first_line(self._where, self._picture, self._right, cells)
         else:
             line = second_line(self._picture, self._history, cells)
         if self._stale:
             line = [one if one in self._right else Cell(one.text, DIM) for one in line]
-        return strip_of(self, line, self.rich_style, cells)
+        return line
 
 
-class TitleLine(Widget):
-    """What a screen shows: its name at the left, how much of it and in which order at the right."""
+class TitleLine(CellLines):
+    """What a screen shows: its name at the left, how much of it and in which order at the right; between them a
+    rule.
+    """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {*TONE_CLASSES}
-    DEFAULT_CSS = "TitleLine { height: 1; background: $background; color: $foreground; }" + TONE_CSS.format(
-        name="TitleLine"
-    )
+    DEFAULT_CSS = "TitleLine { height: 1; background: $background; color: $foreground; }"
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,31 +113,24 @@ class TitleLine(Widget):
             self.left, self.right = left, right
             self.refresh()
 
-    def render_line(self, y: int) -> Strip:
-        """Draw it, the rest of the line a rule."""
-        cells = self.size.width
-        base = self.rich_style
+    def _cells(self, y: int, cells: int) -> list[Cell]:
         wanted = sum(width(one.text) for one in self.left) + 6
         right = shorten(self.right, max(0, cells // 2, cells - wanted)) if self.right else ""
-        room = max(0, cells - width(right) - 3)
-        left = [Cell("─ ", "dim")]
+        free = max(0, cells - width(right) - 5)
+        left = []
         for one in self.left:
-            free = room - sum(width(cell.text) for cell in left)
-            if free <= 0:
-                break
-            left.append(Cell(shorten(one.text, free), one.tone))
-        rule = cells - sum(width(one.text) for one in left) - width(right) - 3
-        line = [*left, Cell(" " + "─" * max(0, rule) + " ", "dim"), Cell(right + " ", "dim")]
-        return strip_of(self, line, base, cells)
+            if free > 0:
+                left.append(Cell(shorten(one.text, free), one.tone))
+                free -= width(left[-1].text)
+        taken = sum(width(one.text) for one in left) + 2 + width(right)
+        rule = "─" * max(0, cells - taken - 3)
+        return [Cell("─ ", DIM), *left, Cell(f" {rule} ", DIM), Cell(right + " ", DIM)]
 
 
-class Note(Widget):
+class Note(CellLines):
     """One paragraph of cells over as many lines as its style gives it; what is longer ends in an ellipsis."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {*TONE_CLASSES}
-    DEFAULT_CSS = "Note { height: 2; background: $surface; color: $foreground; }" + TONE_CSS.format(
-        name="Note"
-    )
+    DEFAULT_CSS = "Note { height: 2; background: $surface; color: $foreground; }"
 
     def __init__(self) -> None:
         super().__init__()
@@ -143,18 +142,12 @@ class Note(Widget):
             self._told = told
             self.refresh()
 
-    def render_line(self, y: int) -> Strip:
-        """Draw one line."""
-        cells, base = self.size.width, self.rich_style
-        parts = [Segment(" ", base)]
+    def _cells(self, y: int, cells: int) -> list[Cell]:
         told = [Cell(harmless(one.text), one.tone) for one in self._told]
         lines = wrapped("".join(one.text for one in told), max(1, cells - 2), self.size.height)
         begin, end, cut = lines[y] if y < len(lines) else (0, 0, False)
-        at = 0
+        parts, at = [Cell(" ")], 0
         for one in told:
-            text = one.text[max(0, begin - at) : max(0, end - at)]
+            parts.append(Cell(one.text[max(0, begin - at) : max(0, end - at)], one.tone))
             at += len(one.text)
-            parts.append(Segment(text, base + tone_style(self, one.tone)))
-        if cut:
-            parts.append(Segment("…", base))
-        return Strip(parts).adjust_cell_length(cells, base)
+        return [*parts, Cell("…")] if cut else parts

@@ -2,31 +2,174 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.widgets import Input
 
+from ..errors import YoppError
 from ..explain.snapshot import Picture
 from ..records.history import HistoryEvent
 from ..records.reports import FINAL_STATES, ApplicationReport, ContainerReport, NodeReport, NodeState
-from ..views.columns import TopColumn
+from ..views.columns import Cell, TopColumn
 from ..views.events import subject
 from ..views.explain.consequences import drain, kill_applications
 from ..views.explain.words import short_id
 from ..views.top import lines, tables
-from .actions import ACTIONS, EXPLAIN, LOG, STEER, ContainerActions, all_of, counted
-from .base import ALWAYS, FILTER, ORDER, Row, TableScreen
+from .actions import ACTIONS, EXPLAIN, STEER, ContainerActions, all_of, counted
+from .base import ALWAYS, TypingScreen, typing
+from .container import DetailScreen, LogScreen
 from .dialogs import Choose
+from .lines import Note, TitleLine
+from .table import LiveTable
+from .threads import in_thread
 
+FILTER = typing("Filter")
 SORT = Binding("s", "sort", "Sort")
-KILL = Binding("ctrl+k,f9", "kill", "Kill", key_display="^k")
+ORDER: list[BindingType] = [
+    Binding("C", "sort_by('cpu')", "Sort by CPU", show=False),
+    Binding("M", "sort_by('memory')", "Sort by memory", show=False),
+]
+SORT_UNSEEN = Binding("s", "sort", "Sort", show=False)
 
 
 def _enter(what: str) -> Binding:
     return Binding("enter", "open", what, key_display="enter")
+
+
+class Row(NamedTuple):
+    """How rows of one kind are identified, and described in full below the table."""
+
+    identify: Callable[[Any], str]
+    note: Callable[[Any, Picture], lines.Told]
+
+
+class TableScreen(TypingScreen):
+    """A screen with one table. Each subclass declares its rows and how they are described, and says which there are,
+    their columns, what they are restricted to, and where one goes on from a row.
+    """
+
+    TYPE = "words; !word excludes; enter keeps, esc clears"
+    NAME: ClassVar[str] = ""
+    EMPTY: ClassVar[str] = "nothing here"
+    STEADY: ClassVar[bool] = False
+    """Whether new rows come on top."""
+    ROW: ClassVar[Row]
+    wide: bool = False
+    """Whether the columns are those of YARN's page."""
+
+    def content(self) -> ComposeResult:
+        """A table, and its row under the cursor in full."""
+        yield LiveTable(empty=self.EMPTY, steady=self.STEADY, id="table")
+        yield Note()
+
+    @property
+    def table(self) -> LiveTable:
+        """The table."""
+        return self.query_one(LiveTable)
+
+    def _rows(self, picture: Picture) -> Sequence[Any]:
+        raise NotImplementedError
+
+    def _columns(self, picture: Picture, rows: Sequence[Any]) -> Sequence[TopColumn[Any]]:
+        raise NotImplementedError
+
+    def _open(self, row: Any) -> None:
+        raise NotImplementedError
+
+    def _scope(self) -> str:
+        return ""
+
+    def identity(self) -> str:
+        """As TopScreen says."""
+        return self.table.current_id
+
+    def show(self, picture: Picture) -> None:
+        """As TopScreen says."""
+        rows = self._rows(picture)
+        table = self.table
+        table.show(rows, self._columns(picture, rows), self.ROW.identify)
+        table.stale = self.top.lost_since is not None
+        self._title()
+
+    def _title(self) -> None:
+        table, scope = self.table, self._scope()
+        count = str(table.total) if len(table.rows) == table.total else f"{len(table.rows)} of {table.total}"
+        left = [Cell(self.NAME, "strong"), Cell(f" ({count})"), Cell(f"  {scope}" if scope else "", "accent")]
+        right = []
+        if table.marked:
+            right.append(f"{len(table.marked)} marked")
+        if table.words:
+            right.append("filter: " + " ".join(table.words))
+        if table.sort_key:
+            titles = {column.key: column.title for column in table.columns}
+            right.append(f"by {titles.get(table.sort_key, table.sort_key)}")
+        self.query_one(TitleLine).show(left, "  ".join(right))
+        picture, row = self.top.shown, table.current
+        known = picture is not None and row is not None
+        self.query_one(Note).show(self.ROW.note(row, picture) if known and picture else ())
+
+    def on_live_table_changed(self) -> None:
+        """Textual's: other marks, another order, or another row under the cursor."""
+        self._title()
+
+    def action_open(self) -> None:
+        """Go on from the row under the cursor."""
+        self.table.action_select()
+
+    def on_live_table_selected(self, event: LiveTable.Selected) -> None:
+        """Textual's: opened."""
+        self._open(event.row)
+
+    def action_wide(self) -> None:
+        """The other columns."""
+        self.wide = not self.wide
+        self.table.scroll_to(x=0, animate=False)
+        self.update()
+
+    # ---- filter and order
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Textual's: filter while one types."""
+        self.table.filter(event.value)
+        self._title()
+
+    def on_input_submitted(self) -> None:
+        """Textual's: keep the filter."""
+        self.leave_line(keep=True)
+
+    def action_back(self) -> None:
+        """Out of the filter first, then out of the marks, then out of the screen."""
+        if self.line.display:
+            self.line.value = ""
+            self.leave_line()
+        elif self.table.marked:
+            self.table.marked = set()
+            self.table.refresh()
+            self._title()
+        else:
+            super().action_back()
+
+    def action_sort(self) -> None:
+        """Ask for the column."""
+        options = [("", "as they come")]
+        options += [(column.key, column.title) for column in self.table.columns if column.title]
+
+        def chosen(key: str | None) -> None:
+            if key is not None:
+                self.action_sort_by(key)
+
+        self.app.push_screen(Choose("Sort by", options, self.table.sort_key), chosen)
+
+    def action_sort_by(self, key: str) -> None:
+        """Sort by a column of this name, if there is one."""
+        if not key or any(column.key == key for column in self.table.columns):
+            self.table.sort(key)
+            self._title()
 
 
 class NodesScreen(TableScreen, inherit_bindings=False):
@@ -35,32 +178,25 @@ class NodesScreen(TableScreen, inherit_bindings=False):
     NAME = "Nodes"
     EMPTY = "no node has registered"
     BINDINGS: ClassVar[list[BindingType]] = [
-        _enter("Containers"),
-        FILTER,
-        SORT,
-        EXPLAIN,
+        *(_enter("Containers"), FILTER, SORT, EXPLAIN),
         Binding("n", "drain", "Drain/use"),
         Binding("w", "wide", "YARN's page"),
-        *ORDER[1:],
+        *ORDER,
         *ALWAYS,
     ]
     ROW = Row(attrgetter("node_id"), lines.of_node)
 
-    def rows(self, picture: Picture) -> Sequence[NodeReport]:
-        """All nodes."""
+    def _rows(self, picture: Picture) -> Sequence[NodeReport]:
         return picture.nodes
 
-    def columns(self, picture: Picture, rows: Sequence[NodeReport]) -> Sequence[TopColumn[NodeReport]]:
-        """Ours, or YARN's."""
+    def _columns(self, picture: Picture, rows: Sequence[NodeReport]) -> Sequence[TopColumn[NodeReport]]:
         return tables.yarn_node_columns(picture.taken_at_ms) if self.wide else tables.node_columns(rows)
 
-    def scope(self) -> str:
-        """Says when the columns are YARN's."""
+    def _scope(self) -> str:
         return "YARN's page: ← → scroll" if self.wide else ""
 
-    def open(self, row: NodeReport) -> None:
-        """Its containers."""
-        self.top.open_node(row.node_id)
+    def _open(self, row: NodeReport) -> None:
+        self.app.push_screen(ContainersScreen(node_id=row.node_id))
 
     def action_drain(self) -> None:
         """Drain the node under the cursor, or use it again."""
@@ -83,37 +219,30 @@ class ApplicationsScreen(TableScreen, inherit_bindings=False):
     NAME = "Applications"
     EMPTY = "no application yet"
     BINDINGS: ClassVar[list[BindingType]] = [
-        _enter("Containers"),
-        FILTER,
-        SORT,
-        EXPLAIN,
-        KILL,
+        *(_enter("Containers"), FILTER, SORT, EXPLAIN),
+        Binding("ctrl+k,f9", "kill", "Kill", key_display="^k"),
         Binding("w", "wide", "YARN's columns"),
-        *ORDER[1:],
+        *ORDER,
         *ALWAYS,
     ]
     ROW = Row(attrgetter("application_id"), lines.of_application)
 
-    def rows(self, picture: Picture) -> Sequence[ApplicationReport]:
-        """All that the RM knows, the newest first."""
+    def _rows(self, picture: Picture) -> Sequence[ApplicationReport]:
         return picture.applications[::-1]
 
-    def columns(
+    def _columns(
         self, picture: Picture, rows: Sequence[ApplicationReport]
     ) -> Sequence[TopColumn[ApplicationReport]]:
-        """Ours, or YARN's."""
         now = picture.taken_at_ms
         if self.wide:
             return tables.yarn_application_columns(now)
         return tables.application_columns(now, rows, self.size.width)
 
-    def scope(self) -> str:
-        """What the bar's characters mean, or how to scroll."""
+    def _scope(self) -> str:
         return "← → scroll" if self.wide else "█ run ▒ paused ░ queued · done ✗ preempted ! failed"
 
-    def open(self, row: ApplicationReport) -> None:
-        """Its containers."""
-        self.top.open_application(row.application_id)
+    def _open(self, row: ApplicationReport) -> None:
+        self.app.push_screen(ContainersScreen(application_id=row.application_id))
 
     def action_kill(self) -> None:
         """Kill the marked ones."""
@@ -121,24 +250,24 @@ class ApplicationsScreen(TableScreen, inherit_bindings=False):
         if living:
             kill = self.top.source.kill_application
             calls = [(short_id(app.application_id), partial(kill, app.application_id)) for app in living]
-            perform = partial(
-                self.top.perform, f"kill {counted(calls, 'applications')}", partial(all_of, calls)
-            )
-            self.confirm(kill_applications(living), perform)
+            what = f"kill {counted(calls, 'applications')}"
+            self.confirm(kill_applications(living), partial(self.top.perform, what, partial(all_of, calls)))
         elif self.table.rows:
             self.refuse("kill", "it has ended")
 
 
 class _ContainerTable(TableScreen, ContainerActions, inherit_bindings=False):
-    """Containers as rows: actions are for the marked ones."""
+    """Containers as rows: actions are for the marked ones, or the one under the cursor."""
 
     def targets(self) -> list[ContainerReport]:
-        """The marked ones, or the one under the cursor."""
         return self.table.chosen()
 
-    def open(self, row: ContainerReport) -> None:
-        """Everything about it."""
-        self.top.open_container(row)
+    def _open(self, row: ContainerReport) -> None:
+        self.app.push_screen(DetailScreen(row))
+
+    def action_log(self) -> None:
+        if targets := self.targets():
+            self.app.push_screen(LogScreen(targets[0]))
 
 
 class ContainersScreen(_ContainerTable, inherit_bindings=False):
@@ -147,14 +276,9 @@ class ContainersScreen(_ContainerTable, inherit_bindings=False):
     NAME = "Containers"
     EMPTY = "no live containers (a shows ended ones)"
     BINDINGS: ClassVar[list[BindingType]] = [
-        _enter("Detail"),
-        LOG,
-        FILTER,
-        EXPLAIN,
-        *STEER,
+        *(_enter("Detail"), Binding("l", "log", "Log"), FILTER, EXPLAIN, *STEER),
         Binding("a", "ended", "Ended too", show=False),
-        *ORDER,
-        *ALWAYS,
+        *(SORT_UNSEEN, *ORDER, *ALWAYS),
     ]
     ROW = Row(attrgetter("container_id"), lines.of_container)
 
@@ -162,23 +286,21 @@ class ContainersScreen(_ContainerTable, inherit_bindings=False):
         super().__init__()
         self.node_id, self.application_id = node_id, application_id
 
-    def rows(self, picture: Picture) -> Sequence[ContainerReport]:
-        """Those of the node or the application, if it is one's."""
+    def _rows(self, picture: Picture) -> Sequence[ContainerReport]:
         return [
             one
             for one in picture.containers
             if self.node_id in ("", one.node_id) and self.application_id in ("", one.application_id)
         ]
 
-    def columns(
+    def _columns(
         self, picture: Picture, rows: Sequence[ContainerReport]
     ) -> Sequence[TopColumn[ContainerReport]]:
         """With as much sparkline as there is room for."""
         spark = max(6, min(60, (self.size.width - 72) // 2 + 6))
         return tables.container_columns(picture, self.top.history, rows, spark)
 
-    def scope(self) -> str:
-        """The node or the application."""
+    def _scope(self) -> str:
         where = self.node_id or (short_id(self.application_id) if self.application_id else "")
         return where + (" with ended ones" if self.top.finished else "")
 
@@ -189,39 +311,28 @@ class ContainersScreen(_ContainerTable, inherit_bindings=False):
 
 
 class QueueScreen(_ContainerTable, inherit_bindings=False):
-    """One row a container that is queued or paused: what waits where, and why."""
+    """One row a container that is queued or paused, in the order in which they will run: what waits where, and why."""
 
     NAME = "Queue"
     EMPTY = "nothing is waiting"
     BINDINGS: ClassVar[list[BindingType]] = [
-        _enter("Detail"),
-        FILTER,
-        EXPLAIN,
+        *(_enter("Detail"), FILTER, EXPLAIN),
         ACTIONS["promote"].binding("promote", shown=True),
         ACTIONS["kill"].binding("kill", shown=True, title="Drop"),
         ACTIONS["resume"].binding("resume", shown=True),
         *(ACTIONS[name].binding(name, shown=False) for name in ("pause", "demote")),
         Binding("l", "log", "Log", show=False),
-        *ORDER,
-        *ALWAYS,
+        *(SORT_UNSEEN, *ORDER, *ALWAYS),
     ]
-
     ROW = Row(attrgetter("container_id"), lines.of_waiting)
 
-    def rows(self, picture: Picture) -> Sequence[ContainerReport]:
-        """What waits, in the order in which it will run."""
+    def _rows(self, picture: Picture) -> Sequence[ContainerReport]:
         return tables.queue_rows(picture)
 
-    def columns(
+    def _columns(
         self, picture: Picture, rows: Sequence[ContainerReport]
     ) -> Sequence[TopColumn[ContainerReport]]:
-        """With the reason."""
         return tables.queue_columns(picture, rows, self.size.width)
-
-
-def _number(event: HistoryEvent) -> str:
-    """Its number, which begins anew with another ResourceManager, and its time."""
-    return f"{event.seq} {event.t}"
 
 
 class EventsScreen(TableScreen, inherit_bindings=False):
@@ -230,24 +341,20 @@ class EventsScreen(TableScreen, inherit_bindings=False):
     NAME = "Events"
     EMPTY = "nothing has happened yet"
     STEADY = True
+    SHOWS_EVENTS = True
     BINDINGS: ClassVar[list[BindingType]] = [
-        _enter("Open"),
-        FILTER,
-        Binding("f", "kind", "Kind"),
-        EXPLAIN,
-        *ORDER[:1],
-        *ALWAYS,
+        *(_enter("Open"), FILTER, Binding("f", "kind", "Kind"), EXPLAIN, SORT_UNSEEN, *ALWAYS)
     ]
-
-    ROW = Row(_number, lines.of_event)
+    # An event's number begins anew with another ResourceManager.
+    ROW = Row(lambda event: f"{event.seq} {event.t}", lines.of_event)
 
     def __init__(self) -> None:
         super().__init__()
         self.kind = ""
         self._frozen: list[HistoryEvent] | None = None
 
-    def rows(self, picture: Picture) -> Sequence[HistoryEvent]:
-        """The newest first; as they were when the picture was frozen, while it is."""
+    def _rows(self, picture: Picture) -> Sequence[HistoryEvent]:
+        """As they were when the picture was frozen, while it is."""
         if not self.top.frozen:
             self._frozen = None
         elif self._frozen is None:
@@ -255,8 +362,7 @@ class EventsScreen(TableScreen, inherit_bindings=False):
         events = self._frozen if self._frozen is not None else list(self.top.feed.events)
         return [event for event in reversed(events) if self.kind in ("", event.kind.value)]
 
-    def columns(self, picture: Picture, rows: Sequence[HistoryEvent]) -> Sequence[TopColumn[HistoryEvent]]:
-        """When, what, to whom, why."""
+    def _columns(self, picture: Picture, rows: Sequence[HistoryEvent]) -> Sequence[TopColumn[HistoryEvent]]:
         return tables.EVENT_COLUMNS
 
     def identity(self) -> str:
@@ -264,12 +370,25 @@ class EventsScreen(TableScreen, inherit_bindings=False):
         event: HistoryEvent | None = self.table.current
         return subject(event) if event is not None else ""
 
-    def open(self, row: HistoryEvent) -> None:
-        """What it happened to."""
-        self.top.open_subject(row)
+    def _open(self, row: HistoryEvent) -> None:
+        if row.container:
+            self.run_worker(self._open_container(row.container), group="open", exclusive=True)
+        elif row.app or row.node:
+            self.app.push_screen(ContainersScreen("" if row.app else row.node, row.app))
 
-    def scope(self) -> str:
-        """The kind, and whether any were missed."""
+    async def _open_container(self, container_id: str) -> None:
+        """Open a container's screen, also of one that ended long ago."""
+        picture = self.top.picture
+        found = picture.container(container_id) if picture is not None else None
+        if found is None:
+            try:
+                found = await in_thread(partial(self.top.source.container, container_id))
+            except (YoppError, OSError) as error:
+                self.notify(getattr(error, "message", str(error)), severity="error")
+                return
+        self.app.push_screen(DetailScreen(found))
+
+    def _scope(self) -> str:
         missed = self.top.feed.forgotten
         return " ".join(part for part in (self.kind, f"{missed} missed" if missed else "") if part)
 
@@ -283,3 +402,13 @@ class EventsScreen(TableScreen, inherit_bindings=False):
 
         options = [("", "all kinds"), *tables.kinds_of(list(self.top.feed.events))]
         self.app.push_screen(Choose("Show", options, self.kind), chosen)
+
+
+SCREENS: dict[str, type[TableScreen]] = {
+    "nodes": NodesScreen,
+    "containers": ContainersScreen,
+    "applications": ApplicationsScreen,
+    "queue": QueueScreen,
+    "events": EventsScreen,
+}
+"""Those with a number, in its order."""

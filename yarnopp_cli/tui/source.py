@@ -191,17 +191,6 @@ def _pressure(resource: str) -> float:
     """``some avg10`` of /proc/pressure/<resource> (Documentation/accounting/psi.rst); -1 where there is none."""
     try:
         with open(f"/proc/pressure/{resource}", encoding="ascii") as file:
-            first = file.readline().split()
-    except OSError:
+            return float(file.readline().partition("avg10=")[2].split()[0])
+    except (OSError, ValueError, IndexError):
         return -1.0
-    return _number_after("avg10=", first)
-
-
-def _number_after(name: str, words: Sequence[str]) -> float:
-    for word in words:
-        if word.startswith(name):
-            try:
-                return float(word[len(name) :])
-            except ValueError:
-                return -1.0
-    return -1.0

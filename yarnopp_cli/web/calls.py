@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ..errors import ConnectionFailedError, YoppError
 from ..machine.calls import CallReceived, Reply, ReplyError
-from ..rpc.wire import Methods
+from ..records.methods import Request, ResponseT
 
 NUMBERS_FROM: Final = 1 << 62
 CONNECTION: Final = 1 << 62
@@ -19,16 +19,15 @@ CALL_SECONDS: Final = 30.0
 
 
 class LocalCalls:
-    """``post`` is the driver's; ``methods`` names the requests."""
+    """``post`` is the driver's."""
 
-    def __init__(self, methods: Methods, post: Callable[[CallReceived], None]) -> None:
-        self._names = {request: name for name, (request, _) in methods.items()}
+    def __init__(self, post: Callable[[CallReceived], None]) -> None:
         self._post = post
         self._next = NUMBERS_FROM
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._closed = False
 
-    async def __call__(self, request: Any, *, uid: int = -1, user: str = "") -> Any:
+    async def __call__(self, request: Request[ResponseT], *, uid: int = -1, user: str = "") -> ResponseT:
         """The answer. Raises YoppError: what the machine refused, or that it does not answer."""
         if self._closed:
             raise ConnectionFailedError("the daemon is ending")
@@ -37,9 +36,8 @@ class LocalCalls:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
         try:
-            name = self._names[type(request)]
-            self._post(CallReceived(number, CONNECTION, name, request, uid, user))
-            return await asyncio.wait_for(future, CALL_SECONDS)
+            self._post(CallReceived(number, CONNECTION, request, uid, user))
+            return cast(ResponseT, await asyncio.wait_for(future, CALL_SECONDS))
         except TimeoutError:
             raise ConnectionFailedError(
                 "the daemon does not answer", because=f"{CALL_SECONDS:g} s have passed"
@@ -70,11 +68,9 @@ class LocalCalls:
                 future.set_exception(ConnectionFailedError("the daemon is ending"))
 
 
-async def call_daemon(address: str, method: str, request: Any, timeout: float = 5.0) -> Any:
+async def call_daemon(address: str, request: Request[ResponseT], timeout: float = 5.0) -> ResponseT:
     """One call of another daemon of this host, over its Unix socket. Raises YoppError."""
     from ..rpc.client import RpcClient
-    from ..rpc.codec import Codec
-    from ..rpc.methods import METHODS
 
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -86,10 +82,10 @@ async def call_daemon(address: str, method: str, request: Any, timeout: float = 
         else:
             future.set_result(response)
 
-    client = await RpcClient.connect(address.removeprefix("unix:"), Codec({method: METHODS[method]}), _ignore)
+    client = await RpcClient.connect(address.removeprefix("unix:"), _ignore)
     try:
-        client.call(method, request, answered)
-        return await asyncio.wait_for(future, timeout)
+        client.call(request, answered)
+        return cast(ResponseT, await asyncio.wait_for(future, timeout))
     except TimeoutError:
         raise ConnectionFailedError(
             f"{address} does not answer", because=f"{timeout:g} s have passed"

@@ -12,18 +12,19 @@ from executor.records import ContainerStatus
 from ..cluster.rundir import RunDir
 from ..errors import ApplicationNotFoundError, YoppError
 from ..records import client_protocol as client
-from ..records.container_protocol import (
-    GetContainerStatusesRequest,
-    GetContainerStatusesResponse,
-    GetNodeFiguresRequest,
-    GetNodeFiguresResponse,
-    GetNodeInfoRequest,
-    GetNodeInfoResponse,
-)
+from ..records import container_protocol as nm
 from ..records.history import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ..records.ids import ApplicationId, ContainerId
-from ..records.reports import FINAL_STATES, ApplicationReport, ClusterInfo, ContainerReport, NodeReport
-from ..records.scheduler_protocol import GetSchedulerFiguresRequest, GetSchedulerFiguresResponse
+from ..records.reports import (
+    FINAL_STATES,
+    ApplicationAttemptReport,
+    ApplicationReport,
+    ClusterInfo,
+    ContainerReport,
+    NodeReport,
+    QueueReport,
+)
+from ..records.scheduler_protocol import GetSchedulerFiguresRequest
 from ..views.cluster import metrics
 from ..views.containers import NodeFacts, is_live
 from ..views.rest.mapreduce import JobView, with_usage
@@ -53,15 +54,13 @@ class ClusterData:
 
     async def info(self) -> ClusterInfo:
         """A summary of the cluster."""
-        found: ClusterInfo = (await self.call(client.GetClusterInfoRequest())).info
-        return found
+        return (await self.call(client.GetClusterInfoRequest())).info
 
     async def applications(
         self, request: client.GetApplicationsRequest | None = None
     ) -> tuple[ApplicationReport, ...]:
         """Those that the request names, in order of submission."""
-        answer: client.GetApplicationsResponse = await self.call(request or client.GetApplicationsRequest())
-        return answer.applications
+        return (await self.call(request or client.GetApplicationsRequest())).applications
 
     async def application(self, application_id: str) -> ApplicationReport:
         """One application. Raises 404 as YARN does, 400 for a malformed id."""
@@ -71,10 +70,32 @@ class ClusterData:
         except ApplicationNotFoundError:
             raise not_found(f"app with id: {application_id} not found") from None
 
+    async def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:
+        """The attempts of an application, the oldest first."""
+        return (await self.call(client.GetApplicationAttemptsRequest(application_id))).attempts
+
+    async def containers_of(self, application_id: str) -> tuple[ContainerReport, ...]:
+        """All containers of an application, in order of allocation."""
+        return await self._containers(
+            client.GetContainersRequest(application_id=application_id, finished=True)
+        )
+
+    async def container(self, container_id: str) -> ContainerReport:
+        """One container, ended or not. Raises YoppError."""
+        ContainerId.parse(container_id)
+        request = client.GetContainersRequest(container_ids=(container_id,), finished=True)
+        return (await self._containers(request))[0]
+
+    async def _containers(self, request: client.GetContainersRequest) -> tuple[ContainerReport, ...]:
+        return (await self.call(request)).containers
+
+    async def queues(self) -> tuple[QueueReport, ...]:
+        """All queues, parents before children."""
+        return (await self.call(client.GetQueueInfoRequest())).queues
+
     async def nodes(self) -> tuple[NodeReport, ...]:
         """All nodes, in order of their names and ports."""
-        answer: client.GetClusterNodesResponse = await self.call(client.GetClusterNodesRequest())
-        return answer.nodes
+        return (await self.call(client.GetClusterNodesRequest())).nodes
 
     async def node(self, node_id: str) -> NodeReport:
         """One node. Raises 404."""
@@ -85,7 +106,7 @@ class ClusterData:
 
     async def job(self, application_id: str) -> JobView | None:
         """The MapReduce job of an application, live or ended; None if it is not one or nothing was kept of it."""
-        answer: GetMapReduceJobResponse = await self.call(GetMapReduceJobRequest(application_id))
+        answer = await self.call(GetMapReduceJobRequest(application_id))
         if answer.report is not None:
             return await self.measured(answer)
         if answer.application.state not in FINAL_STATES:
@@ -108,14 +129,13 @@ class ClusterData:
         usages = {status.container_id: status.usage for statuses in told for status in statuses}
         return JobView(answer.application, with_usage(answer.report, usages), now_ms())
 
-    async def containers(self, request: client.GetContainersRequest) -> tuple[ContainerReport, ...]:
-        """Containers as the RM knows them, in order of allocation."""
-        answer: client.GetContainersResponse = await self.call(request)
-        return answer.containers
+    async def http_addresses(self) -> dict[str, str]:
+        """Where the nodes serve their pages, by their ids."""
+        return {node.node_id: node.http_address for node in await self.nodes()}
 
     async def metrics(self) -> dict[str, Any]:
         """ClusterMetricsInfo."""
-        counted = await self._counted()
+        counted = await self.call(GetSchedulerFiguresRequest())
         return metrics(
             await self.info(),
             await self.applications(),
@@ -125,17 +145,13 @@ class ClusterData:
             counted.assigned_per_second,
         )
 
-    async def _counted(self) -> GetSchedulerFiguresResponse:
-        answer: GetSchedulerFiguresResponse = await self.call(GetSchedulerFiguresRequest())
-        return answer
-
     async def figures(self) -> Figures:
         """What is at ``/metrics`` and ``/jmx``."""
         return of_cluster(
             await self.info(),
             await self.applications(),
             await self.nodes(),
-            await self._counted(),
+            await self.call(GetSchedulerFiguresRequest()),
             self._busy.percent(),
             process_figures(os.getpid()),
         )
@@ -143,11 +159,9 @@ class ClusterData:
 
 async def _statuses(address: str, names: list[str]) -> tuple[ContainerStatus, ...]:
     """What a node says of its containers; nothing where it does not answer in time."""
+    wish = nm.GetContainerStatusesRequest(tuple(names))
     try:
-        wish = GetContainerStatusesRequest(tuple(names))
-        answer: GetContainerStatusesResponse = await call_daemon(
-            address, "getContainerStatuses", wish, MEASURE_SECONDS
-        )
+        answer = await call_daemon(address, wish, MEASURE_SECONDS)
     except YoppError:
         return ()
     return answer.statuses
@@ -168,15 +182,13 @@ class NodeData:
         self.run_dir = run_dir
         self.facts = facts
 
-    async def info(self) -> GetNodeInfoResponse:
+    async def info(self) -> nm.GetNodeInfoResponse:
         """The node."""
-        found: GetNodeInfoResponse = await self._call(GetNodeInfoRequest())
-        return found
+        return await self._call(nm.GetNodeInfoRequest())
 
     async def statuses(self) -> tuple[ContainerStatus, ...]:
         """All containers that the node knows, in order of arrival."""
-        answer: GetContainerStatusesResponse = await self._call(GetContainerStatusesRequest(finished=True))
-        return answer.statuses
+        return (await self._call(nm.GetContainerStatusesRequest(finished=True))).statuses
 
     async def containers(self) -> list[ContainerReport]:
         """The node's containers as ``yopp container list -a --node`` shows them, in order of allocation.
@@ -187,9 +199,7 @@ class NodeData:
         statuses = {one.container_id: one for one in await self.statuses()}
         request = client.GetContainersRequest(node_id=node_id, finished=True)
         try:
-            answer: client.GetContainersResponse = await call_daemon(
-                self.run_dir.rm_socket, "getContainers", request, RM_SECONDS
-            )
+            answer = await call_daemon(self.run_dir.rm_socket, request, RM_SECONDS)
         except YoppError:
             return [_alone(one, node_id) for one in statuses.values()]
         found = []
@@ -226,6 +236,6 @@ class NodeData:
 
     async def figures(self) -> Figures:
         """What is at ``/metrics`` and ``/jmx``."""
-        counted: GetNodeFiguresResponse = await self._call(GetNodeFiguresRequest())
+        counted = await self._call(nm.GetNodeFiguresRequest())
         process = process_figures(os.getpid())
         return of_node(await self.info(), await self.statuses(), counted.counts, process)

@@ -8,11 +8,12 @@ from aiohttp import web
 
 from ..views.rest.metrics import Figures, prometheus, query_beans
 from .http import respond
+from .routes import Route
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def figure_routes(gather: Callable[[], Awaitable[Figures]]) -> list[web.RouteDef]:
+def figure_routes(gather: Callable[[], Awaitable[Figures]]) -> list[Route]:
     """``/metrics`` and ``/jmx`` of a daemon, of what ``gather`` finds out."""
 
     async def metrics(request: web.Request) -> web.StreamResponse:
@@ -24,4 +25,4 @@ def figure_routes(gather: Callable[[], Awaitable[Figures]]) -> list[web.RouteDef
         status, found = query_beans(beans, request.query.get("qry", ""), request.query.get("get", ""))
         return respond(request, found, status=status)
 
-    return [web.get("/metrics", metrics), web.get("/jmx", jmx)]
+    return [("GET", "/metrics", metrics), ("GET", "/jmx", jmx)]

@@ -13,17 +13,12 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from ..errors import (
-    EXIT_NO_SUCH,
-    EXIT_NOT_PERMITTED,
-    EXIT_UNREACHABLE,
-    YoppError,
-)
+from ..errors import EXIT_NO_SUCH, EXIT_NOT_PERMITTED, EXIT_UNREACHABLE, YoppError
 from ..rpc.server import user_name
 from ..rpc.tcp import TcpCaller
 from ..views.cluster import error_document
@@ -31,9 +26,8 @@ from ..views.rest.xml import to_xml
 from ..views.text import harmless_json
 from .connections import ConnectionLimit
 from .listening import BACKLOG, WebListener
+from .routes import Document, Handler, Route
 
-Document = dict[str, Any]
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 BODY_BYTES: Final = 4 * 1024 * 1024
 BODY_SECONDS: Final = 20.0
 CLOSE_SECONDS: Final = 0.5
@@ -41,15 +35,21 @@ KEEP_SECONDS: Final = 75.0
 """An idle connection is closed after this time."""
 LINGER_SECONDS: Final = 1.0
 """So long the rest of a body that was refused is read, so that its sender sees the refusal."""
-CSP: Final = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+HEADERS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+"""Headers of every answer that has none of its own of that name."""
+_STATUSES = {EXIT_NO_SUCH: 404, EXIT_NOT_PERMITTED: 403, EXIT_UNREACHABLE: 503}
 _LISTENER = web.AppKey("listener", WebListener)
-_LOOPBACK_ONLY = web.AppKey("loopback_only", bool)
 _NAMES = web.AppKey("names", frozenset[str])
-_LIMIT = web.AppKey("connection_limit", list[ConnectionLimit])
-"""One; a list because it is made after the application can be changed no more."""
+_LIMIT = web.AppKey("connection_limit", ConnectionLimit)
 
 
 class HttpError(YoppError):
@@ -67,12 +67,7 @@ class HttpError(YoppError):
     ) -> None:
         super().__init__(message, because=because, hint=hint, exit_code=exit_code)
         self.status = status
-        self.name = exception
-
-    @property
-    def exception(self) -> str:  # type: ignore[override]
-        """YARN's name for it."""
-        return self.name
+        self.exception = exception  # type: ignore[misc]
 
 
 def not_found(message: str) -> HttpError:
@@ -87,29 +82,23 @@ def bad_request(message: str, because: str = "") -> HttpError:
     )
 
 
-def status_of(error: YoppError) -> int:
-    """The HTTP status that an error of ours has."""
-    if isinstance(error, HttpError):
-        return error.status
-    if error.exit_code == EXIT_NO_SUCH:
-        return 404
-    if error.exit_code == EXIT_NOT_PERMITTED:
-        return 403
-    if error.exit_code == EXIT_UNREACHABLE:
-        return 503
-    return 400
-
-
-def to_json(document: Any) -> bytes:
-    """The same bytes as ``--json`` prints."""
-    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
-    return harmless_json(text).encode() + b"\n"
+def forbidden(message: str, because: str, hint: str = "") -> HttpError:
+    """403, as YARN says it."""
+    return HttpError(
+        403, "ForbiddenException", message, because=because, hint=hint, exit_code=EXIT_NOT_PERMITTED
+    )
 
 
 def wants_xml(request: web.Request) -> bool:
     """Whether the caller takes XML and does not take JSON as well (a browser takes anything)."""
     accept = request.headers.get("Accept", "")
     return "/xml" in accept and "json" not in accept and "*/*" not in accept and "html" not in accept
+
+
+def to_json(document: Any) -> bytes:
+    """The same bytes as ``--json`` prints."""
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    return harmless_json(text).encode() + b"\n"
 
 
 def respond(
@@ -121,15 +110,6 @@ def respond(
     else:
         body, kind = to_json(document), "application/json"
     return web.Response(body=body, status=status, headers=headers, content_type=kind, charset="utf-8")
-
-
-def document(handler: Callable[[web.Request], Awaitable[Document]]) -> Handler:
-    """Make a handler of a function that returns a document."""
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        return respond(request, await handler(request))
-
-    return answer
 
 
 def caller(request: web.Request) -> int:
@@ -149,12 +129,9 @@ def require_owner(request: web.Request, what: str) -> None:
         if uid >= 0
         else "a caller whose user is unknown: it is remote, or has closed the connection"
     )
-    raise HttpError(
-        403,
-        "ForbiddenException",
+    raise forbidden(
         f"{what} is for this cluster's own user only",
         because=f"it belongs to {user_name(os.geteuid())}, and this is {who}",
-        exit_code=EXIT_NOT_PERMITTED,
     )
 
 
@@ -195,31 +172,31 @@ class WebServer:
         await self._runner.cleanup()
 
 
-async def start(
-    bound: socket.socket, listener: WebListener, loopback_only: bool, routes: list[web.RouteDef]
-) -> WebServer:
+async def start(bound: socket.socket, listener: WebListener, routes: list[Route]) -> WebServer:
     """Serve ``routes`` on a bound socket."""
-    app = web.Application(middlewares=[_counted, _errors, _guard], client_max_size=BODY_BYTES)
-    app[_LISTENER] = listener
-    app[_LOOPBACK_ONLY] = loopback_only
-    app[_NAMES] = frozenset(
-        name.lower() for name in ("localhost", listener.host, socket.gethostname(), socket.getfqdn()) if name
-    )
-    app[_LIMIT] = []
-    app.add_routes(routes)
-    app.on_response_prepare.append(_headers)
-    logging.getLogger("aiohttp.server").addFilter(_is_ours)
+    loop = asyncio.get_running_loop()
     kept: dict[str, Any] = {
         "keepalive_timeout": KEEP_SECONDS,
         "lingering_time": LINGER_SECONDS,
         "access_log": None,
     }
+
+    def connection() -> web.RequestHandler:
+        assert runner.server is not None
+        return _Protocol(runner.server, loop=loop, **kept)
+
+    app = web.Application(middlewares=[_answer], client_max_size=BODY_BYTES)
+    names = ("localhost", listener.host, socket.gethostname(), socket.getfqdn())
+    app[_LISTENER], app[_NAMES] = listener, frozenset(name.lower() for name in names if name)
+    app[_LIMIT] = ConnectionLimit(connection)
+    for method, path, handler in routes:
+        known = cast(Callable[[web.Request], Awaitable[web.StreamResponse]], handler)
+        app.router.add_get(path, known) if method == "GET" else app.router.add_route(method, path, known)
+    app.on_response_prepare.append(_headers)
+    logging.getLogger("aiohttp.server").addFilter(_is_ours)
     runner = web.AppRunner(app, handle_signals=False, shutdown_timeout=CLOSE_SECONDS, **kept)
     await runner.setup()
-    server, loop = runner.server, asyncio.get_running_loop()
-    assert server is not None
-    app[_LIMIT].append(ConnectionLimit(lambda: _Protocol(server, loop=loop, **kept)))
-    return WebServer(runner, await loop.create_server(app[_LIMIT][0], sock=bound, backlog=BACKLOG))
+    return WebServer(runner, await loop.create_server(app[_LIMIT], sock=bound, backlog=BACKLOG))
 
 
 class _Protocol(web.RequestHandler):
@@ -249,19 +226,9 @@ class _Protocol(web.RequestHandler):
             )
         else:
             why = str(message or "").partition("\n")[0].rstrip(": ")[:200]
-            error = HttpError(
-                status,
-                "BadRequestException",
-                "java.lang.Exception: this is not an HTTP request",
-                because=why,
-                exit_code=2,
-            )
-        found = web.Response(
-            body=to_json(error_document(error)),
-            status=plain.status,
-            content_type="application/json",
-            charset="utf-8",
-        )
+            error = bad_request("this is not an HTTP request", because=why)
+        body = to_json(error_document(error))
+        found = web.Response(body=body, status=plain.status, content_type="application/json", charset="utf-8")
         found.headers["Server"] = "yopp"
         found.force_close()
         return found
@@ -273,39 +240,29 @@ def _is_ours(record: logging.LogRecord) -> bool:
 
 
 async def _headers(request: web.Request, response: web.StreamResponse) -> None:
-    response.headers["Server"] = "yopp"
-    response.headers.setdefault("X-Content-Type-Options", "nosniff")
-    response.headers.setdefault("Cache-Control", "no-store")
-    response.headers.setdefault("Content-Security-Policy", CSP)
-    response.headers.setdefault("Referrer-Policy", "no-referrer")
-    response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
+    response.headers["Server"] = "yopp"  # in place of aiohttp's
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
 
 
 @web.middleware
-async def _counted(request: web.Request, handler: Handler) -> web.StreamResponse:
-    limit = request.app[_LIMIT][0]
+async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Count the request, check it, and send what the handler returns, or the error that it raises."""
+    limit = request.app[_LIMIT]
     limit.begins(request)
     try:
-        return await handler(request)
-    finally:
-        limit.ends(request)
-
-
-@web.middleware
-async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    try:
-        return await handler(request)
+        await _check(request)
+        found = await handler(request)
+        return respond(request, found) if isinstance(found, dict) else found
     except YoppError as error:
         return refuse(request, error)
     except web.HTTPException as error:
         if error.status < 400:
             raise
-        return refuse(request, _of_aiohttp(request, error), headers=_kept(error))
-
-
-def _kept(error: web.HTTPException) -> dict[str, str]:
-    allow = error.headers.get("Allow")
-    return {"Allow": allow} if allow else {}
+        allow = error.headers.get("Allow")
+        return refuse(request, _of_aiohttp(request, error), headers={"Allow": allow} if allow else None)
+    finally:
+        limit.ends(request)
 
 
 def _of_aiohttp(request: web.Request, error: web.HTTPException) -> HttpError:
@@ -313,8 +270,7 @@ def _of_aiohttp(request: web.Request, error: web.HTTPException) -> HttpError:
     if error.status == 404:
         return not_found(f"there is nothing at {path}")
     if error.status == 405:
-        message = f"{request.method} is not allowed at {path}"
-        return HttpError(405, "WebApplicationException", message)
+        return HttpError(405, "WebApplicationException", f"{request.method} is not allowed at {path}")
     if error.status == 413:
         return HttpError(413, "BadRequestException", f"the body is longer than {BODY_BYTES} bytes")
     return HttpError(error.status, "WebApplicationException", error.reason)
@@ -324,27 +280,24 @@ def refuse(
     request: web.Request, error: YoppError, headers: Mapping[str, str] | None = None
 ) -> web.StreamResponse:
     """An error as the caller takes it: a page for a browser that looks, a document for all others."""
-    status = status_of(error)
-    if not request.path.startswith(("/ws/", "/proxy/", "/jmx")) and "text/html" in request.headers.get(
-        "Accept", ""
-    ):
-        from .pages.frame import error_page
+    status = error.status if isinstance(error, HttpError) else _STATUSES.get(error.exit_code, 400)
+    looks = "text/html" in request.headers.get("Accept", "")
+    if not looks or request.path.startswith(("/ws/", "/proxy/", "/jmx")):
+        return respond(request, error_document(error), status=status, headers=headers)
+    from .pages.frame import error_page
 
-        text = error_page(status, error)
-        return web.Response(
-            text=text, status=status, headers=headers, content_type="text/html", charset="utf-8"
-        )
-    return respond(request, error_document(error), status=status, headers=headers)
+    text = error_page(status, error)
+    return web.Response(text=text, status=status, headers=headers, content_type="text/html", charset="utf-8")
 
 
-@web.middleware
-async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _check(request: web.Request) -> None:
+    """Raise what keeps a request from being answered."""
     _check_host(request)
     if request.method not in ("GET", "HEAD"):
         _check_write(request)
+        require_owner(request, "a change")
         await read_body(request)
-        _require_owner_of_change(request)  # while the body came, he may have hung up
-    return await handler(request)
+        require_owner(request, "a change")  # while the body came, he may have hung up
 
 
 def _check_host(request: web.Request) -> None:
@@ -356,28 +309,21 @@ def _check_host(request: web.Request) -> None:
         ipaddress.ip_address(name)
     except ValueError:
         if name not in request.app[_NAMES]:
-            raise HttpError(
-                403,
-                "ForbiddenException",
+            raise forbidden(
                 "Host not recognised",
                 because="the Host header must name this machine (DNS-rebinding protection)",
                 hint=f"call it http://{request.app[_LISTENER].address}/",
-                exit_code=EXIT_NOT_PERMITTED,
             ) from None
 
 
 def _check_write(request: web.Request) -> None:
     origin = request.headers.get("Origin")
     same = f"http://{request.headers.get('Host', '')}".lower()
-    if (origin is not None and origin.lower() != same) or request.headers.get(
-        "Sec-Fetch-Site", "same-origin"
-    ) not in ("same-origin", "none"):
-        raise HttpError(
-            403,
-            "ForbiddenException",
+    site = request.headers.get("Sec-Fetch-Site", "same-origin")
+    if (origin is not None and origin.lower() != same) or site not in ("same-origin", "none"):
+        raise forbidden(
             "a change must not come from another site",
             because=f"this one comes from {(origin or 'another site')[:200]}",
-            exit_code=EXIT_NOT_PERMITTED,
         )
     if request.can_read_body and request.content_type != "application/json":
         raise HttpError(
@@ -388,8 +334,3 @@ def _check_write(request: web.Request) -> None:
             hint="Content-Type: application/json",
             exit_code=2,
         )
-    _require_owner_of_change(request)
-
-
-def _require_owner_of_change(request: web.Request) -> None:
-    require_owner(request, "a change")

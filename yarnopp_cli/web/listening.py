@@ -15,7 +15,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from ..errors import InvalidPropertyError, YoppError
+from ..errors import InvalidPropertyError, YoppError, reason_of
 from ..rpc.tcp import holder_of
 
 LOG = logging.getLogger(__name__)
@@ -93,9 +93,9 @@ def listen(
         return WebListener(_bind(ip, wanted), host)
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
-            raise YoppError(f"cannot listen on {host}:{wanted}", because=_reason(error)) from None
+            raise YoppError(f"cannot listen on {host}:{wanted}", because=reason_of(error)) from None
         taken = error.errno == errno.EADDRINUSE
-        because = holder_of(ip, wanted) if taken else _reason(error)
+        because = holder_of(ip, wanted) if taken else reason_of(error)
     if not fallback:
         raise YoppError(
             f"port {wanted} is taken" if taken else f"cannot listen on port {wanted}",
@@ -140,7 +140,7 @@ def parse(address: str, name: str, *, loopback_only: bool) -> tuple[str, str, in
         found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
     except OSError as error:
         raise InvalidPropertyError(
-            f"{name} = {address!r} is not an address", because=f"{host}: {_reason(error)}"
+            f"{name} = {address!r} is not an address", because=f"{host}: {reason_of(error)}"
         ) from None
     return host, str(found[0][4][0]), int(port)
 
@@ -150,7 +150,7 @@ def port_problem(ip: str, port: int) -> str:
     try:
         _bind(ip, port).close()
     except OSError as error:
-        return holder_of(ip, port) if error.errno == errno.EADDRINUSE else _reason(error)
+        return holder_of(ip, port) if error.errno == errno.EADDRINUSE else reason_of(error)
     return ""
 
 
@@ -167,7 +167,3 @@ def _bind(ip: str, port: int) -> socket.socket:
         bound.close()
         raise
     return bound
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiohttp import web
 
@@ -19,8 +18,7 @@ BLOCK: Final = 256 * 1024
 POSITION: Final = "X-Log-Position"
 
 
-@dataclass(frozen=True, slots=True)
-class LogFile:
+class LogFile(NamedTuple):
     """A name, its bytes, and when it was written to last (epoch milliseconds)."""
 
     name: str
@@ -81,15 +79,11 @@ def span(request: web.Request, size: int) -> tuple[int, int]:
     return 0, size
 
 
-async def send(
-    request: web.Request, directory: str, name: str, *, most: int | None = None
-) -> web.StreamResponse:
-    """Send what is asked for of a file as plain text; ``most`` bytes of it at most, the first of them."""
+async def send(request: web.Request, directory: str, name: str) -> web.StreamResponse:
+    """Send what is asked for of a file as plain text."""
     descriptor = await asyncio.to_thread(open_file, directory, name)
     try:
         begin, end = span(request, os.fstat(descriptor).st_size)
-        if most is not None:
-            end = min(end, begin + most)
         response = web.StreamResponse(
             headers={"Content-Type": "text/plain; charset=utf-8", POSITION: str(end)}
         )

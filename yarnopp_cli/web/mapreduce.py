@@ -17,17 +17,40 @@ from executor.records import ContainerExitStatus, ContainerState
 from ..errors import ApplicationNotFoundError, InvalidIdError
 from ..records.client_protocol import GetApplicationsRequest
 from ..records.container_protocol import StopContainersRequest
-from ..records.history import GetMapReduceJobRequest, GetMapReduceJobResponse, TaskAttempt
+from ..records.history import GetMapReduceJobRequest
 from ..records.ids import ApplicationId
 from ..records.reports import FINAL_STATES
-from ..views.rest.mapreduce import JOB_STATES, JobView, Task
+from ..views.rest.mapreduce import JOB_STATES, JobView
 from .calls import call_daemon
 from .data import ClusterData, now_ms
-from .http import Document, bad_request, document, json_body, not_found, respond
-from .queries import number, span
+from .http import bad_request, json_body, not_found
+from .queries import is_to_be_killed, latest, span, target_state
+from .routes import Document, Route, route, routes_of
 
 PROXY = "/proxy/{app}"
+MASTER = PROXY + "/ws/v1/mapreduce"
 HISTORY = "/ws/v1/history"
+KEPT = HISTORY + "/mapreduce"
+JOB = "/jobs/{job}"
+TASK = JOB + "/tasks/{task}"
+ATTEMPT = TASK + "/attempts/{attempt}"
+OF_JOBS: dict[str, Callable[..., Document]] = {
+    JOB + "/jobattempts": JobView.job_attempts,
+    JOB + "/counters": JobView.job_counters_document,
+    JOB + "/conf": JobView.conf,
+    TASK: lambda view, task: {"task": view.task_document(task)},
+    TASK + "/counters": JobView.task_counters_document,
+    TASK + "/attempts": JobView.attempts_document,
+    ATTEMPT: lambda view, task, tried: {"taskAttempt": view.attempt_document(task, tried)},
+    ATTEMPT + "/counters": JobView.attempt_counters_document,
+}
+"""What a living master and the history server tell alike, of the view of a job, and the task and the attempt that the
+path names."""
+OF_MASTERS: dict[str, Callable[..., Document]] = {
+    JOB: lambda view: {"job": view.job()},
+    ATTEMPT + "/state": lambda view, task, tried: {"state": view.attempt_state(tried)},
+}
+OF_KEPT: dict[str, Callable[..., Document]] = {JOB: lambda view: {"job": view.history_job()}}
 KINDS = {"": (False, True), "m": (False,), "map": (False,), "r": (True,), "reduce": (True,)}
 ATTEMPT_STATES = (
     "NEW", "STARTING", "RUNNING", "COMMIT_PENDING", "SUCCESS_CONTAINER_CLEANUP", "SUCCEEDED", "FAILED", "KILLED",
@@ -44,47 +67,25 @@ class MapReduceApi:
         self._data = data
         self._kept = data.kept_jobs
 
-    def routes(self) -> list[web.RouteDef]:
+    def routes(self) -> list[Route]:
         """The proxy's resources, and the history server's."""
-        master, history = PROXY + "/ws/v1/mapreduce", HISTORY + "/mapreduce"
-        return [
-            web.get(PROXY, self.page),
-            web.get(PROXY + "/", self.page),
-            *_reads(master, self._living),
-            web.get(master, document(self.info)),
-            web.get(master + "/info", document(self.info)),
-            web.get(master + "/jobs", document(self.jobs)),
-            web.get(master + "/jobs/{job}", document(self.job)),
-            web.get(_ATTEMPT.format(base=master) + "/state", document(self.attempt_state)),
-            web.put(_ATTEMPT.format(base=master) + "/state", self.set_attempt_state),
-            web.get(PROXY + "/{rest:.*}", self.nothing),
-            web.get(HISTORY, document(self.history_info)),
-            web.get(HISTORY + "/", document(self.history_info)),
-            web.get(HISTORY + "/info", document(self.history_info)),
-            web.get(history + "/jobs", document(self.history_jobs)),
-            web.get(history + "/jobs/{job}", document(self.history_job)),
-            *_reads(history, self._ended),
-        ]
+        found = [_told(MASTER + path, self._living, tell) for path, tell in (OF_JOBS | OF_MASTERS).items()]
+        found += [_told(KEPT + path, self._ended, tell) for path, tell in (OF_JOBS | OF_KEPT).items()]
+        found += [_tasks(MASTER, self._living), _tasks(KEPT, self._ended)]
+        return [*found, *routes_of(self)]
 
     # -- finding ---------------------------------------------------------------------------------------------
-
-    async def _answer(self, request: web.Request) -> GetMapReduceJobResponse:
-        report = await self._data.application(request.match_info["app"])
-        answer: GetMapReduceJobResponse = await self._data.call(GetMapReduceJobRequest(report.application_id))
-        return answer
 
     async def _master(self, request: web.Request) -> JobView:
         """The job of a live master. After its end the caller is redirected to the history server, as by YARN's
         proxy; 404 if it is not a MapReduce job."""
-        answer = await self._answer(request)
+        report = await self._data.application(request.match_info["app"])
+        answer = await self._data.call(GetMapReduceJobRequest(report.application_id))
         app = answer.application
         if answer.report is None and await asyncio.to_thread(self._kept.find, app.application_id) is None:
-            kind = app.application_type
-            reason = (
-                "nothing is kept of it"
-                if kind == "MAPREDUCE"
-                else f"it is of type {kind}, and no MapReduce job"
-            )
+            reason = f"it is of type {app.application_type}, and no MapReduce job"
+            if app.application_type == "MAPREDUCE":
+                reason = "nothing is kept of it"
             raise not_found(
                 f"{app.application_id} has no web server of its own: {reason}; "
                 f"see /ws/v1/cluster/apps/{app.application_id}"
@@ -122,12 +123,46 @@ class MapReduceApi:
 
     # -- a living master -------------------------------------------------------------------------------------
 
+    @route("GET", PROXY, PROXY + "/")
     async def page(self, request: web.Request) -> web.StreamResponse:
         """The tracking URL: to the application's page."""
         report = await self._data.application(request.match_info["app"])
         raise web.HTTPFound(f"/cluster/app/{report.application_id}")
 
-    async def nothing(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", MASTER, MASTER + "/info")
+    async def info(self, request: web.Request) -> Document:
+        """AppInfo of a MapReduce ApplicationMaster."""
+        return (await self._master(request)).info()
+
+    @route("GET", MASTER + "/jobs")
+    async def jobs(self, request: web.Request) -> Document:
+        """Its one job."""
+        return {"jobs": {"job": [(await self._master(request)).job()]}}
+
+    @route("PUT", MASTER + ATTEMPT + "/state")
+    async def set_attempt_state(self, request: web.Request) -> Document:
+        """Kill an attempt. Its task is tried again, and it counts as no failure, as in Hadoop."""
+        body = await json_body(request)
+        view = await self._living(request)
+        task, attempt = _named(view, request)
+        wanted, state = target_state(body, ATTEMPT_STATES), view.attempt_state(attempt)
+        if is_to_be_killed(state, wanted):
+            if attempt.state is ContainerState.DONE:
+                raise bad_request(f"{view.attempt_id(task, attempt)} has ended as {state}")
+            node = await self._data.node(attempt.node_id)
+            wish = StopContainersRequest(
+                (attempt.container_id,),
+                int(ContainerExitStatus.ABORTED),
+                "Task attempt killed by a person.",
+                by_person=True,
+            )
+            answer = await call_daemon(node.address, wish)
+            if answer.failed:
+                raise bad_request(answer.failed[0].message)
+        return {"state": wanted}
+
+    @route("GET", PROXY + "/{rest:.*}")
+    async def nothing(self, request: web.Request) -> Document:
         """404: a master has no server; what is known of its job is at the paths above."""
         report = await self._data.application(request.match_info["app"])
         raise not_found(
@@ -135,51 +170,9 @@ class MapReduceApi:
             f"see /ws/v1/cluster/apps/{report.application_id}"
         )
 
-    async def info(self, request: web.Request) -> Document:
-        """AppInfo of a MapReduce ApplicationMaster."""
-        return (await self._master(request)).info()
-
-    async def jobs(self, request: web.Request) -> Document:
-        """Its one job."""
-        return {"jobs": {"job": [(await self._master(request)).job()]}}
-
-    async def job(self, request: web.Request) -> Document:
-        """JobInfo."""
-        return {"job": (await self._living(request)).job()}
-
-    async def attempt_state(self, request: web.Request) -> Document:
-        """JobTaskAttemptState."""
-        view = await self._living(request)
-        _, attempt = find_attempt(view, request)
-        return {"state": view.attempt_state(attempt)}
-
-    async def set_attempt_state(self, request: web.Request) -> web.StreamResponse:
-        """Kill an attempt. Its task is tried again, and it counts as no failure, as in Hadoop."""
-        wanted = (await json_body(request)).get("state")
-        view = await self._living(request)
-        task, attempt = find_attempt(view, request)
-        if not isinstance(wanted, str) or wanted not in ATTEMPT_STATES:
-            raise bad_request(f"Invalid target state: {str(wanted)[:100]}")
-        if wanted == view.attempt_state(attempt):
-            return respond(request, {"state": wanted})
-        if wanted != "KILLED":
-            raise bad_request("Only 'KILLED' is allowed as a target state.")
-        if attempt.state is ContainerState.DONE:
-            raise bad_request(f"{view.attempt_id(task, attempt)} has ended as {view.attempt_state(attempt)}")
-        node = await self._data.node(attempt.node_id)
-        wish = StopContainersRequest(
-            (attempt.container_id,),
-            int(ContainerExitStatus.ABORTED),
-            "Task attempt killed by a person.",
-            by_person=True,
-        )
-        answer = await call_daemon(node.address, "stopContainers", wish)
-        if answer.failed:
-            raise bad_request(answer.failed[0].message)
-        return respond(request, {"state": "KILLED"})
-
     # -- the history server ----------------------------------------------------------------------------------
 
+    @route("GET", HISTORY, HISTORY + "/", HISTORY + "/info")
     async def history_info(self, request: web.Request) -> Document:
         """HistoryInfo. It is the ResourceManager that keeps and serves the history."""
         info = await self._data.info()
@@ -192,22 +185,15 @@ class MapReduceApi:
             }
         }
 
+    @route("GET", KEPT + "/jobs")
     async def history_jobs(self, request: web.Request) -> Document:
         """Jobs that have ended, by Hadoop's filters; ``limit`` keeps the latest."""
-        state = request.query.get("state", "")
-        if state and state not in JOB_STATES:
+        wanted = {name: request.query.get(name, "") for name in ("state", "user", "queue")}
+        if wanted["state"] and wanted["state"] not in JOB_STATES:
             raise bad_request(
-                f"Invalid job state {state[:100]}", because="there are " + ", ".join(JOB_STATES)
+                f"Invalid job state {wanted['state'][:100]}", because="there are " + ", ".join(JOB_STATES)
             )
-        limit = number(request, "limit")
-        if limit == 0:
-            raise bad_request("limit value must be greater then 0")
         started, finished = span(request, "startedTime"), span(request, "finishedTime")
-        wanted = {
-            "state": state,
-            "user": request.query.get("user", ""),
-            "queue": request.query.get("queue", ""),
-        }
         rows = [
             row
             for row in await self._rows()
@@ -215,8 +201,7 @@ class MapReduceApi:
             and started[0] <= row["startTime"] <= started[1]
             and finished[0] <= row["finishTime"] <= finished[1]
         ]
-        if limit is not None:
-            rows = rows[max(0, len(rows) - limit) :]
+        rows = latest(request, rows)
         return {"jobs": {"job": rows} if rows else None}
 
     async def _rows(self) -> list[dict[str, Any]]:
@@ -228,80 +213,41 @@ class MapReduceApi:
             job_id = app.application_id.replace("application_", "job_", 1)
             if app.state not in FINAL_STATES or app.finished_at_ms < since or job_id in known:
                 continue
-            answer: GetMapReduceJobResponse = await self._data.call(
-                GetMapReduceJobRequest(app.application_id)
-            )
+            answer = await self._data.call(GetMapReduceJobRequest(app.application_id))
             if answer.report is not None:
                 rows.append(JobView(answer.application, answer.report, now_ms()).history_row())
         return sorted(rows, key=lambda row: (row["finishTime"], row["id"]))
 
-    async def history_job(self, request: web.Request) -> Document:
-        """JobInfo of the history server."""
-        return {"job": (await self._ended(request)).history_job()}
+
+def _told(path: str, find: Find, tell: Callable[..., Document]) -> Route:
+    async def handler(request: web.Request) -> Document:
+        view = await find(request)
+        return tell(view, *_named(view, request))
+
+    return "GET", path, handler
 
 
-_TASK = "{base}/jobs/{{job}}/tasks/{{task}}"
-_ATTEMPT = _TASK + "/attempts/{{attempt}}"
-
-
-def _reads(base: str, find: Find) -> list[web.RouteDef]:
-    """What a living master and the history server tell alike."""
-
-    def of_job(make: Callable[[JobView], Document]) -> Callable[[web.Request], Awaitable[Document]]:
-        async def handler(request: web.Request) -> Document:
-            return make(await find(request))
-
-        return handler
-
-    def of_task(make: Callable[[JobView, Task], Document]) -> Callable[[web.Request], Awaitable[Document]]:
-        async def handler(request: web.Request) -> Document:
-            view = await find(request)
-            return make(view, find_task(view, request))
-
-        return handler
-
-    def of_attempt(
-        make: Callable[[JobView, Task, TaskAttempt], Document],
-    ) -> Callable[[web.Request], Awaitable[Document]]:
-        async def handler(request: web.Request) -> Document:
-            view = await find(request)
-            return make(view, *find_attempt(view, request))
-
-        return handler
-
+def _tasks(base: str, find: Find) -> Route:
     async def tasks(request: web.Request) -> Document:
         kind = request.query.get("type", "").lower()
         if kind not in KINDS:
             raise bad_request("tasktype must be either m or r")
         return (await find(request)).tasks_document(KINDS[kind])
 
-    job, task, attempt = base + "/jobs/{job}", _TASK.format(base=base), _ATTEMPT.format(base=base)
-    reads: dict[str, Callable[[web.Request], Awaitable[Document]]] = {
-        job + "/jobattempts": of_job(JobView.job_attempts),
-        job + "/counters": of_job(JobView.job_counters_document),
-        job + "/conf": of_job(JobView.conf),
-        job + "/tasks": tasks,
-        task: of_task(lambda view, one: {"task": view.task_document(one)}),
-        task + "/counters": of_task(JobView.task_counters_document),
-        task + "/attempts": of_task(JobView.attempts_document),
-        attempt: of_attempt(lambda view, one, tried: {"taskAttempt": view.attempt_document(one, tried)}),
-        attempt + "/counters": of_attempt(JobView.attempt_counters_document),
-    }
-    return [web.get(path, document(handler)) for path, handler in reads.items()]
+    return "GET", base + JOB + "/tasks", tasks
 
 
-def find_task(view: JobView, request: web.Request) -> Task:
-    """The task that a path names. Raises 404."""
-    task = view.task(request.match_info["task"])
+def _named(view: JobView, request: web.Request) -> tuple[Any, ...]:
+    """The task that a path names, and its attempt, if it names one. Raises 404."""
+    task_id, attempt_id = request.match_info.get("task"), request.match_info.get("attempt")
+    if task_id is None:
+        return ()
+    task = view.task(task_id)
     if task is None:
-        raise not_found(f"task not found with id {request.match_info['task'][:100]}")
-    return task
-
-
-def find_attempt(view: JobView, request: web.Request) -> tuple[Task, TaskAttempt]:
-    """The attempt that a path names, and its task. Raises 404."""
-    task = find_task(view, request)
-    attempt: Any = view.attempt(task, request.match_info["attempt"])
+        raise not_found(f"task not found with id {task_id[:100]}")
+    if attempt_id is None:
+        return (task,)
+    attempt = view.attempt(task, attempt_id)
     if attempt is None:
-        raise not_found(f"Error getting info on task attempt id {request.match_info['attempt'][:100]}")
+        raise not_found(f"Error getting info on task attempt id {attempt_id[:100]}")
     return task, attempt

@@ -14,11 +14,13 @@ from . import logs
 from .calls import LocalCalls
 from .data import NodeData, now_ms
 from .figures import figure_routes
-from .http import Document, WebServer, bad_request, document, not_found, require_owner, start
+from .http import WebServer, bad_request, not_found, require_owner, start
 from .listening import WebListener
 from .pages.node import NodePages
+from .routes import Document, route, routes_of
 
 BASE = "/ws/v1/node"
+CONTAINER = BASE + "/containers/{container}"
 APPLICATION_STATES = (
     "NEW",
     "INITING",
@@ -35,31 +37,12 @@ class NodeApi:
     def __init__(self, data: NodeData) -> None:
         self._data = data
 
-    def routes(self) -> list[web.RouteDef]:
-        """The resources, YARN's paths."""
-        reads = {
-            BASE: self.info,
-            BASE + "/": self.info,
-            BASE + "/info": self.info,
-            BASE + "/apps": self.applications,
-            BASE + "/apps/{app}": self.application,
-            BASE + "/containers": self.containers,
-            BASE + "/containers/{container}": self.container,
-            BASE + "/containers/{container}/logs": self.log_files,
-            BASE + "/auxiliaryservices": self.auxiliary_services,
-        }
-        found = [web.get(path, document(handler)) for path, handler in reads.items()]
-        found += [
-            web.get(BASE + "/containers/{container}/logs/{file}", self.log),
-            web.get(BASE + "/containerlogs/{container}/{file}", self.log),
-            web.put(BASE + "/auxiliaryservices", document(self.change_auxiliary_services)),
-        ]
-        return found
-
+    @route("GET", BASE, BASE + "/", BASE + "/info")
     async def info(self, request: web.Request) -> Document:
         """The node."""
         return view.info(await self._data.info(), now_ms(), self._data.facts.settings)
 
+    @route("GET", BASE + "/apps")
     async def applications(self, request: web.Request) -> Document:
         """Applications that have, or had, containers here."""
         state, user = request.query.get("state", ""), request.query.get("user", "")
@@ -69,17 +52,15 @@ class NodeApi:
             )
         if "user" in request.query and not user:
             raise bad_request("Error: You must specify a non-empty string for the user")
-        listed = [
-            view.application_document(application_id, containers)
-            for application_id, containers in view.by_application(await self._data.containers()).items()
-        ]
+        groups = view.by_application(await self._data.containers())
         found = [
             one
-            for one in listed
+            for one in (view.application_document(*group) for group in groups.items())
             if (not state or one["state"] == state.upper()) and (not user or one["user"] == user)
         ]
         return {"apps": {"app": found} if found else None}
 
+    @route("GET", BASE + "/apps/{app}")
     async def application(self, request: web.Request) -> Document:
         """One application."""
         application_id = request.match_info["app"]
@@ -89,34 +70,39 @@ class NodeApi:
             raise not_found(f"app with id {application_id} not found")
         return {"app": view.application_document(application_id, containers)}
 
+    @route("GET", BASE + "/containers")
     async def containers(self, request: web.Request) -> Document:
         """``yopp container list -a --node NODE --json``."""
         found = await self._data.containers()
         return container_view.documents(found, now_ms(), {self._data.node_id: self._data.facts})
 
+    @route("GET", CONTAINER)
     async def container(self, request: web.Request) -> Document:
         """``yopp container status ID --json``."""
         report = await self._data.container(request.match_info["container"])
         return {"container": container_view.document(report, now_ms(), self._data.facts)}
 
+    @route("GET", CONTAINER + "/logs")
     async def log_files(self, request: web.Request) -> Document:
         """The files of a container's output."""
         require_owner(request, "containers' output")
         container_id = request.match_info["container"]
-        directory = await self._data.log_directory(container_id)
-        files = [(one.name, one.size, one.changed_ms) for one in logs.files_of(directory)]
+        files = logs.files_of(await self._data.log_directory(container_id))
         return view.log_files(container_id, self._data.node_id, files)
 
+    @route("GET", CONTAINER + "/logs/{file}", BASE + "/containerlogs/{container}/{file}")
     async def log(self, request: web.Request) -> web.StreamResponse:
         """One file of a container's output."""
         require_owner(request, "containers' output")
         directory = await self._data.log_directory(request.match_info["container"])
         return await logs.send(request, directory, request.match_info["file"])
 
+    @route("GET", BASE + "/auxiliaryservices")
     async def auxiliary_services(self, request: web.Request) -> Document:
         """There are none."""
         return {"services": {"service": []}}
 
+    @route("PUT", BASE + "/auxiliaryservices")
     async def change_auxiliary_services(self, request: web.Request) -> Document:
         """400, as YARN answers without a manifest."""
         raise bad_request(
@@ -128,7 +114,6 @@ class NodeApi:
 async def serve(
     bound: socket.socket,
     listener: WebListener,
-    loopback_only: bool,
     calls: LocalCalls,
     node_id: str,
     run_dir: RunDir,
@@ -136,5 +121,5 @@ async def serve(
 ) -> WebServer:
     """Serve an NM's REST API and pages on a bound socket."""
     data = NodeData(calls, node_id, run_dir, facts)
-    routes = NodeApi(data).routes() + figure_routes(data.figures) + NodePages(data).routes()
-    return await start(bound, listener, loopback_only, routes)
+    routes = [*routes_of(NodeApi(data)), *figure_routes(data.figures), *NodePages(data).routes()]
+    return await start(bound, listener, routes)

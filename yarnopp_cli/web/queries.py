@@ -5,35 +5,52 @@ from __future__ import annotations
 import datetime
 import enum
 import re
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any, TypeVar
 
 from aiohttp import web
 
 from ..records.client_protocol import GetApplicationsRequest
-from ..records.reports import ApplicationReport, FinalApplicationStatus, NodeState, YarnApplicationState
+from ..records.reports import (
+    ApplicationReport,
+    FinalApplicationStatus,
+    NodeReport,
+    NodeState,
+    YarnApplicationState,
+)
 from .http import bad_request
 
+T = TypeVar("T")
 EnumT = TypeVar("EnumT", bound=enum.StrEnum)
 MAX_TIME = 2**63 - 1
 UNLISTED = frozenset({NodeState.UNHEALTHY, NodeState.LOST, NodeState.SHUTDOWN, NodeState.DECOMMISSIONED})
 """Nodes that YARN lists only where their states are asked for."""
 
 
-def words(request: web.Request, name: str, kind: type[EnumT], what: str) -> tuple[EnumT, ...]:
-    """The members that a comma list names, whatever their case. Raises 400 in YARN's words."""
+def names(request: web.Request, *parameters: str) -> tuple[str, ...]:
+    """The words of comma lists."""
+    text = ",".join(value for name in parameters for value in request.query.getall(name, []))
+    return tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+
+
+def words(request: web.Request, kind: type[EnumT], what: str, *parameters: str) -> tuple[EnumT, ...]:
+    """The members that comma lists name, whatever their case. Raises 400 in YARN's words."""
     found = []
-    for word in ",".join(request.query.getall(name, [])).split(","):
-        if not word.strip():
-            continue
+    for word in names(request, *parameters):
         try:
-            found.append(kind(word.strip().upper()))
+            found.append(kind(word.upper()))
         except ValueError:
             known = ",".join(one.value for one in kind)
-            raise bad_request(
-                f"Invalid {what} {word.strip()[:100]} specified. It should be one of {known}"
-            ) from None
+            raise bad_request(f"Invalid {what} {word[:100]} specified. It should be one of {known}") from None
     return tuple(dict.fromkeys(found))
+
+
+def chosen_nodes(request: web.Request, nodes: Sequence[NodeReport], *parameters: str) -> list[NodeReport]:
+    """The nodes in the states that these parameters name; where there are none, those not in UNLISTED."""
+    wanted = words(request, NodeState, "node state", *parameters)
+    if any(name in request.query for name in parameters):
+        return [one for one in nodes if not wanted or one.state in wanted]
+    return [one for one in nodes if one.state not in UNLISTED]
 
 
 def number(request: web.Request, name: str) -> int | None:
@@ -44,6 +61,24 @@ def number(request: web.Request, name: str) -> int | None:
     if not text.isascii() or not text.isdigit() or len(text) > 19:
         raise bad_request(f"{name} value must be a whole number that is not negative: {text[:40]}")
     return int(text)
+
+
+def numbers(request: web.Request, name: str) -> frozenset[int]:
+    """The whole numbers of a comma list. Raises 400."""
+    found = set()
+    for word in names(request, name):
+        if not re.fullmatch(r"-?[0-9]{1,18}", word):
+            raise bad_request(f"{name} must be whole numbers: {word[:40]}")
+        found.add(int(word))
+    return frozenset(found)
+
+
+def latest(request: web.Request, rows: list[T]) -> list[T]:
+    """The last ``limit`` of the rows, all without one. Raises 400."""
+    limit = number(request, "limit")
+    if limit == 0:
+        raise bad_request("limit value must be greater then 0")
+    return rows if limit is None else rows[max(0, len(rows) - limit) :]
 
 
 def iso_ms(text: str) -> int:
@@ -70,22 +105,6 @@ def span(request: web.Request, name: str) -> tuple[int, int]:
     return first, last
 
 
-def names(request: web.Request, *parameters: str) -> tuple[str, ...]:
-    """The words of comma lists."""
-    text = ",".join(value for name in parameters for value in request.query.getall(name, []))
-    return tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
-
-
-def numbers(request: web.Request, name: str) -> frozenset[int]:
-    """The whole numbers of a comma list. Raises 400."""
-    found = set()
-    for word in names(request, name):
-        if not re.fullmatch(r"-?[0-9]{1,18}", word):
-            raise bad_request(f"{name} must be whole numbers: {word[:40]}")
-        found.add(int(word))
-    return frozenset(found)
-
-
 def grouped_by(request: web.Request) -> bool:
     """Whether activities are to be grouped: YARN knows one way. Raises 400."""
     word = request.query.get("groupBy", "")
@@ -94,49 +113,43 @@ def grouped_by(request: web.Request) -> bool:
     return bool(word)
 
 
-@dataclass(frozen=True, slots=True)
-class ApplicationFilter:
-    """Which applications ``GET /ws/v1/cluster/apps`` shows: what the RM filters, and what is left to filter."""
+def application_filter(
+    request: web.Request,
+) -> tuple[GetApplicationsRequest, Callable[[ApplicationReport], bool]]:
+    """Which applications ``GET /ws/v1/cluster/apps`` shows: what the RM filters, and what is left to filter.
+    Raises 400 for what makes no sense.
+    """
+    states = words(request, YarnApplicationState, "application-state", "states", "state")
+    finals = words(request, FinalApplicationStatus, "final application status", "finalStatus")
+    types = {one.lower() for one in names(request, "applicationTypes")}
+    tags = {one.lower() for one in names(request, "applicationTags")}
+    started, finished = span(request, "startedTime"), span(request, "finishedTime")
+    queue, user, name = (request.query.get(word, "") for word in ("queue", "user", "name"))
 
-    request: GetApplicationsRequest
-    final_status: FinalApplicationStatus | None
-    types: frozenset[str]
-    tags: frozenset[str]
-    started: tuple[int, int]
-    finished: tuple[int, int]
-    limit: int | None
-
-    @classmethod
-    def of(cls, request: web.Request) -> ApplicationFilter:
-        """Raises 400 for what makes no sense."""
-        states = words(request, "states", YarnApplicationState, "application-state")
-        states += words(request, "state", YarnApplicationState, "application-state")
-        finals = words(request, "finalStatus", FinalApplicationStatus, "final application status")
-        limit = number(request, "limit")
-        if limit == 0:
-            raise bad_request("limit value must be greater then 0")
-        return cls(
-            GetApplicationsRequest(
-                states=states,
-                queue=request.query.get("queue", ""),
-                user=request.query.get("user", ""),
-                name=request.query.get("name", ""),
-            ),
-            finals[0] if finals else None,
-            frozenset(one.lower() for one in names(request, "applicationTypes")),
-            frozenset(one.lower() for one in names(request, "applicationTags")),
-            span(request, "startedTime"),
-            span(request, "finishedTime"),
-            limit,
-        )
-
-    def passes(self, report: ApplicationReport) -> bool:
-        """Whether this one is wanted."""
-        started = report.submitted_at_ms or report.started_at_ms
+    def passes(report: ApplicationReport) -> bool:
         return (
-            (self.final_status is None or report.final_status is self.final_status)
-            and (not self.types or report.application_type.lower() in self.types)
-            and (not self.tags or bool(self.tags & {tag.lower() for tag in report.tags}))
-            and self.started[0] <= started <= self.started[1]
-            and self.finished[0] <= report.finished_at_ms <= self.finished[1]
+            (not finals or report.final_status is finals[0])
+            and (not types or report.application_type.lower() in types)
+            and (not tags or bool(tags & {tag.lower() for tag in report.tags}))
+            and started[0] <= (report.submitted_at_ms or report.started_at_ms) <= started[1]
+            and finished[0] <= report.finished_at_ms <= finished[1]
         )
+
+    return GetApplicationsRequest(states=states, queue=queue, user=user, name=name), passes
+
+
+def target_state(body: Mapping[str, Any], known: Container[str]) -> str:
+    """The state that a body asks for. Raises 400 for one that is not among those known."""
+    wanted = body.get("state")
+    if not isinstance(wanted, str) or wanted not in known:
+        raise bad_request(f"Invalid target state: {str(wanted)[:100]}")
+    return wanted
+
+
+def is_to_be_killed(state: str, wanted: str) -> bool:
+    """Whether what is in ``state`` is to be killed; False where it is in the state wanted. Raises 400 for another
+    one: nothing else can be asked for.
+    """
+    if wanted not in (state, "KILLED"):
+        raise bad_request("Only 'KILLED' is allowed as a target state.")
+    return wanted != state

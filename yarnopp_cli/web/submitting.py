@@ -14,7 +14,7 @@ from ..cluster.launching import daemon_environment
 from ..masters.submission import Submission, read
 from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext
 from ..rpc.plain import encode
-from ..settings.applications import ApplicationSettings
+from ..settings.declarations import ApplicationSettings
 
 JOB_FILE = "job.json"
 REGISTERS_ITSELF = "YOPP_REGISTERS_ITSELF"

@@ -10,7 +10,7 @@ from executor.records import ExecutionType, Resource
 from yarnopp_cli.errors import UsageError
 from yarnopp_cli.masters import distributedshell, pi, run
 from yarnopp_cli.records.jobs import TaskSpec
-from yarnopp_cli.settings.applications import ApplicationSettings
+from yarnopp_cli.settings.declarations import ApplicationSettings
 
 ONE = TaskSpec(1, Resource(512, 1))
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 from ...errors import ConnectionFailedError, UsageError
 from ...records import container_protocol as nm
 from ...records.reports import NodeReport, NodeState
+from ...records.scheduler_protocol import GetSchedulerFiguresRequest
 from ...views.rest.metrics import Bean, Figure, of_cluster, of_node, prometheus, query_beans
 from ...web.process import process_figures
 from ..frame.command import command
@@ -20,7 +21,6 @@ from ..frame.session import Session
 if TYPE_CHECKING:
     from ...client.local import LocalClient
 
-Answer = TypeVar("Answer")
 
 BUSY_SECONDS = 0.1
 """For how long it is measured how busy the ResourceManager is."""
@@ -69,7 +69,7 @@ def _of_cluster(client: LocalClient) -> _Found:
         info,
         client.applications(),
         client.nodes(),
-        client.scheduler_figures(),
+        client.ask(GetSchedulerFiguresRequest()),
         busy_percent(info.pid),
         process_figures(info.pid),
     )
@@ -101,13 +101,10 @@ def _of_nodes(client: LocalClient, chosen: Sequence[NodeReport], printer: Printe
 
 
 def _of_node(client: LocalClient, node: NodeReport) -> _Found:
-    def ask(kind: type[Answer], method: str, request: object) -> Answer:
-        return client.ask_node(node, kind, method, request, timeout=NODE_SECONDS)
-
-    info = ask(nm.GetNodeInfoResponse, "getNodeInfo", nm.GetNodeInfoRequest())
-    counted = ask(nm.GetNodeFiguresResponse, "getNodeFigures", nm.GetNodeFiguresRequest())
+    info = client.ask_node(node, nm.GetNodeInfoRequest(), timeout=NODE_SECONDS)
+    counted = client.ask_node(node, nm.GetNodeFiguresRequest(), timeout=NODE_SECONDS)
     every = nm.GetContainerStatusesRequest(finished=True)
-    found = ask(nm.GetContainerStatusesResponse, "getContainerStatuses", every)
+    found = client.ask_node(node, every, timeout=NODE_SECONDS)
     figures = of_node(info, found.statuses, counted.counts, process_figures(info.pid))
     return figures.samples, figures.beans
 

@@ -21,7 +21,7 @@ from .run import tags
 
 if TYPE_CHECKING:
     from ...records.requests import JobProperty
-    from ...settings.applications import ApplicationSettings
+    from ...settings.declarations import ApplicationSettings
     from ...settings.loading import Configuration
 
 _USED = ("mapreduce.", "yarn.app.mapreduce.", "yopp.pi.", "yopp.am.")

@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from executor.settings import ExecutorSettings
 
 from ...errors import YoppError
-from ...settings.nodemanager import NodeManagerSettings
-from ...settings.resourcemanager import ResourceManagerSettings
-from ...settings.web import WebSettings
+from ...settings.declarations import NodeManagerSettings, ResourceManagerSettings, WebSettings
 from .. import cleanup
 from ..rundir import running_configuration
 from .check import FAIL, OK, WARN, Check, Examined

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
 from ...errors import YoppError
-from ...settings.nodemanager import NodeManagerSettings
+from ...settings.declarations import NodeManagerSettings
 from ..capacity import Wish, plan_capacity, reserve_mb
 from ..rundir import RunDir
 from .check import FAIL, OK, WARN, Check, Examined
@@ -71,7 +71,7 @@ def kernel(examined: Examined) -> Iterator[Check]:
 
 def machine(examined: Examined) -> Iterator[Check]:
     """What a cluster may use of this machine, and the size of a node on it."""
-    from executor.linux.capacity import host_limits
+    from executor.linux.host import host_limits
 
     limits = host_limits()
     memory = limits.memory_bytes >> 20

@@ -16,7 +16,8 @@ from typing import Final
 from executor.records import ExecutionType, OpportunisticContainersStatus, Resource
 
 from ...allocation.asks import Ask, AskKey, AskTable, check_request, key_of
-from ...allocation.load_monitor import Claim, ClusterNode, NodeQueueLoadMonitor
+from ...allocation.cluster_node import Claim, ClusterNode
+from ...allocation.load_monitor import NodeQueueLoadMonitor
 from ...allocation.opportunistic import OpportunisticContainerAllocator
 from ...machine.mailbox import Mailbox
 from ...machine.tokens import container_token
@@ -24,7 +25,7 @@ from ...records.distributed_protocol import RegisterDistributedSchedulingAMRespo
 from ...records.ids import ApplicationAttemptId, ContainerId, NodeId
 from ...records.master_protocol import AllocateRequest, AllocateResponse
 from ...records.requests import ANY, Container, ResourceRequest
-from ...settings.resourcemanager import ResourceManagerSettings
+from ...settings.declarations import ResourceManagerSettings
 from .interceptors import AttemptFacts, RequestInterceptor
 
 IDS_PER_EPOCH: Final = 1 << 24
@@ -47,12 +48,7 @@ class NodeDirectory:
         self.wall_offset = wall_offset
         self.container_key: bytes | None = None
         self.nodes: dict[str, ListedNode] = {}
-        self.monitor = NodeQueueLoadMonitor(
-            nodes_used=settings.nodes_used,
-            sigma=settings.queue_limit_stdev,
-            min_queue_length=settings.min_queue_length,
-            max_queue_length=settings.max_queue_length,
-        )
+        self.monitor = NodeQueueLoadMonitor(replace(settings, load_comparator="FREE_THEN_QUEUE_LENGTH"))
         self.allocator = OpportunisticContainerAllocator["DistributedScheduler"](
             self.monitor, max_per_call=settings.max_allocations_per_heartbeat
         )

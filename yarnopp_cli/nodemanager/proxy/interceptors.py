@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...records.master_protocol import AllocateRequest, AllocateResponse
-from ...settings.nodemanager import NodeManagerSettings
+from ...settings.declarations import NodeManagerSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,8 +36,8 @@ from ...records.master_protocol import (
     RegisterApplicationMasterResponse,
 )
 from ...records.requests import ResourceRequest, Token, UpdateContainerRequest
+from ..events import CallUpstream, CloseUpstream, ConnectUpstream, ProxyCommand
 from .distributed_scheduler import DistributedScheduler, NodeDirectory
-from .events import CallUpstream, CloseUpstream, ConnectUpstream, ProxyCommand
 from .interceptors import NotYet, RequestInterceptor
 
 PATIENCE: Final = 5.0
@@ -426,13 +426,10 @@ class Pipeline:
     ) -> None:
         self._handshake_sent = True
         passed_on = replace(request, token=self.rm_token)
-        if isinstance(passed_on, FinishApplicationMasterRequest):
-            self._send("finishApplicationMaster", _Sent(passed_on))
-        elif self.distributed is None:
-            self._send("registerApplicationMaster", _Sent(passed_on))
+        if isinstance(passed_on, FinishApplicationMasterRequest) or self.distributed is None:
+            self._send(_Sent(passed_on))
         else:
-            method = "registerApplicationMasterForDistributedScheduling"
-            self._send(method, _Sent(RegisterDistributedSchedulingAMRequest(passed_on)))
+            self._send(_Sent(RegisterDistributedSchedulingAMRequest(passed_on)))
 
     def _send_allocate(self, now: float) -> None:
         pending, latest, held = self._pending, self._latest, self._held
@@ -453,16 +450,16 @@ class Pipeline:
         if held is not None and held.at_once:
             held.needs = self._sequence + 1
         if self.distributed is None:
-            self._send("allocate", _Sent(request))
+            self._send(_Sent(request))
             return
         told = self.distributed.unreported
         passed_on = DistributedSchedulingAllocateRequest(request, told)
-        self._send("allocateForDistributedScheduling", _Sent(passed_on, tuple(one.id for one in told)))
+        self._send(_Sent(passed_on, tuple(one.id for one in told)))
 
-    def _send(self, method: str, sent: _Sent) -> None:
+    def _send(self, sent: _Sent) -> None:
         self._sequence += 1
         self._in_flight[self._sequence] = sent
-        self._emit(CallUpstream(self.attempt_id, self._sequence, method, sent.request))
+        self._emit(CallUpstream(self.attempt_id, self._sequence, sent.request))
 
     def _listen(self, now: float) -> None:
         """Answer the held call if there is a reason to."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from executor.records import Resource
-
 from ...allocation.asks import check_label, check_size, normalise
 from ...errors import AccessDeniedError, InvalidStateError, ShuttingDownError, UsageError
 from ...machine.calls import CallReceived
@@ -232,7 +230,7 @@ class ClientRMService:
     def get_figures(self, _: GetSchedulerFiguresRequest) -> GetSchedulerFiguresResponse:
         """What is counted beside the reports."""
         pending = total_of(
-            Resource(ask.outstanding * ask.resource.memory, ask.outstanding * ask.resource.vcores)
+            ask.resource * ask.outstanding
             for app in self._rm.live.values()
             for table in app.attempt.tables
             for ask in table

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from executor.records import ExecutionType, Resource
+from executor.records import Resource
 
 from ...errors import EXIT_NO_SUCH, AccessDeniedError, InvalidStateError, NotYetSupportedError, RemoteError
 from ...machine.calls import CallReceived
@@ -242,7 +242,7 @@ class QueueService:
         """Take an application's attempt and guaranteed containers from its queue to another."""
         old = app.leaf
         for container in app.containers():
-            if container.execution_type is ExecutionType.GUARANTEED:
+            if container.is_guaranteed:
                 old.charge(app.user, container.resource, -1, master=container.is_am)
                 leaf.charge(app.user, container.resource, 1, master=container.is_am)
         app.leaf = leaf

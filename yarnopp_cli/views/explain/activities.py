@@ -18,9 +18,8 @@ from ...records.scheduler_protocol import (
 )
 from .reasons import text
 
-GROUPS = ("DIAGNOSTIC",)
 ACTIONS = ("refresh", "get")
-ACCEPTED, SKIPPED, REJECTED = "ACCEPTED", "SKIPPED", "REJECTED"
+ACCEPTED, SKIPPED = "ACCEPTED", "SKIPPED"
 
 
 def _nodes(nodes: Sequence[NodeActivity], *, grouped: bool) -> list[dict[str, Any]]:

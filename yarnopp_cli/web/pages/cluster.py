@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,22 +10,17 @@ from aiohttp import web
 
 from executor.records import Resource
 
-from ...records.client_protocol import (
-    GetApplicationAttemptsRequest,
-    GetContainersRequest,
-    GetQueueInfoRequest,
-)
-from ...records.ids import ContainerId
 from ...records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
 from ...views import applications as application_view
 from ...views import cluster as cluster_view
 from ...views.columns import or_dash
+from ...views.html import Html, facts, join, link, meter, moment, section, stacked, state, table, tag, tiles
 from ...views.text import number_of, span
 from ..data import ClusterData, now_ms
 from ..http import not_found
-from ..queries import UNLISTED, words
-from .frame import page, static_routes
-from .html import Html, facts, join, meter, moment, path, section, stacked, state, table, tag, tiles
+from ..queries import chosen_nodes
+from ..routes import Document, Route, route, routes_of
+from .frame import page, path, static_routes
 from .mapreduce import MAP_REDUCE, map_reduce_section
 from .tables import (
     MOST_ROWS,
@@ -52,24 +48,14 @@ class ClusterPages:
     def __init__(self, data: ClusterData) -> None:
         self._data = data
 
-    def routes(self) -> list[web.RouteDef]:
+    def routes(self) -> list[Route]:
         """YARN's addresses."""
-        return [
-            *static_routes("/cluster"),
-            web.get("/cluster", self.about),
-            web.get("/cluster/cluster", self.about),
-            web.get("/cluster/nodes", self.nodes),
-            web.get("/cluster/apps", self.applications),
-            web.get("/cluster/apps/{state}", self.applications),
-            web.get("/cluster/app/{app}", self.application),
-            web.get("/cluster/scheduler", self.scheduler),
-            web.get("/cluster/container/{container}", self.container),
-        ]
+        return [*static_routes("/cluster"), *routes_of(self)]
 
     async def _tiles(self) -> Html:
-        info, nodes = await self._data.info(), await self._data.nodes()
-        return cluster_tiles(info, nodes)
+        return cluster_tiles(await self._data.info(), await self._data.nodes())
 
+    @route("GET", "/cluster", "/cluster/cluster")
     async def about(self, request: web.Request) -> web.StreamResponse:
         """A summary of the cluster."""
         info = await self._data.info()
@@ -85,95 +71,73 @@ class ClusterPages:
             ("Largest container", str(info.maximum)),
             ("Opportunistic containers", "on" if info.opportunistic_enabled else "off"),
         ]
-        properties = table(
-            ("Property", "Value"),
-            sorted(info.properties.items()),
-            empty="All properties have their defaults.",
-        )
-        body = join(
-            [
-                await self._tiles(),
-                section("About the Cluster", facts(rows)),
-                section("Configuration", properties),
-            ]
-        )
-        return page(request, "Cluster", body, navigation=NAVIGATION)
+        empty = "All properties have their defaults."
+        properties = table(("Property", "Value"), sorted(info.properties.items()), empty=empty)
+        about = section("About the Cluster", facts(rows))
+        return _page(request, "Cluster", await self._tiles(), about, section("Configuration", properties))
 
+    @route("GET", "/cluster/nodes")
     async def nodes(self, request: web.Request) -> web.StreamResponse:
         """YARN's Nodes page."""
-        wanted = words(request, "states", NodeState, "node state") + words(
-            request, "state", NodeState, "node state"
-        )
-        info = await self._data.info()
-        every = await self._data.nodes()
-        shown = [one for one in every if (one.state in wanted if wanted else one.state not in UNLISTED)]
+        info, every = await self._data.info(), await self._data.nodes()
+        shown = chosen_nodes(request, every, "states", "state")
         listed = nodes_table(shown, opportunistic=info.opportunistic_enabled)
-        return page(
-            request, "Nodes of the cluster", join([cluster_tiles(info, every), listed]), navigation=NAVIGATION
-        )
+        return _page(request, "Nodes of the cluster", cluster_tiles(info, every), listed)
 
+    @route("GET", "/cluster/apps", "/cluster/apps/{state}")
     async def applications(self, request: web.Request) -> web.StreamResponse:
         """All applications, the newest first."""
         word = request.match_info.get("state", "").upper()
         every = await self._data.applications()
         shown = [one for one in every if not word or one.state.value == word]
-        listed = applications_table(shown[-MOST_ROWS:][::-1])
-        parts: list[object] = [await self._tiles(), _state_filter(every, word), listed]
+        parts = [
+            await self._tiles(),
+            _state_filter(every, word),
+            applications_table(shown[-MOST_ROWS:][::-1]),
+        ]
         if len(shown) > MOST_ROWS:
             parts.append(tag("p", f"The newest {MOST_ROWS} of {len(shown)}.", class_="more"))
-        return page(
-            request,
-            "All Applications" if not word else f"{word} Applications",
-            join(parts),
-            navigation=NAVIGATION,
-        )
+        return _page(request, f"{word or 'All'} Applications", *parts)
 
+    @route("GET", "/cluster/app/{app}")
     async def application(self, request: web.Request) -> web.StreamResponse:
         """One application: its overview, attempts and containers."""
         report = await self._data.application(request.match_info["app"])
-        answer = await self._data.call(GetApplicationAttemptsRequest(report.application_id))
-        containers = await self._data.containers(
-            GetContainersRequest(application_id=report.application_id, finished=True)
+        name, now = report.application_id, now_ms()
+        containers = await self._data.containers_of(name)
+        listed = containers_table(containers, "No containers yet.", await self._data.http_addresses())
+        job = await self._data.job(name) if report.application_type == MAP_REDUCE else None
+        return _page(
+            request,
+            name,
+            tag("p", join([state(report.state.value), " ", report.name]), class_="big"),
+            application_bar(report),
+            section("Overview", facts(_overview(report, now))),
+            map_reduce_section(job, now) if job is not None else "",
+            section("Attempts", attempts_table(await self._data.attempts(name))),
+            section(f"Containers ({len(containers)})", listed),
         )
-        addresses = {one.node_id: one.http_address for one in await self._data.nodes()}
-        listed = containers_table(containers, "No containers yet.", addresses)
-        job = await self._data.job(report.application_id) if report.application_type == MAP_REDUCE else None
-        body = join(
-            [
-                tag("p", join([state(report.state.value), " ", report.name]), class_="big"),
-                application_bar(report),
-                section("Overview", facts(_overview(report))),
-                *([map_reduce_section(job, now_ms())] if job is not None else []),
-                section("Attempts", attempts_table(answer.attempts)),
-                section(f"Containers ({len(containers)})", listed),
-            ]
-        )
-        return page(request, report.application_id, body, navigation=NAVIGATION)
 
-    async def container(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", "/cluster/container/{container}")
+    async def container(self, request: web.Request) -> Document:
         """To the page of a container at its node."""
-        container_id = request.match_info["container"]
-        ContainerId.parse(container_id)
-        (report,) = await self._data.containers(
-            GetContainersRequest(container_ids=(container_id,), finished=True)
-        )
+        report = await self._data.container(request.match_info["container"])
         node = await self._data.node(report.node_id)
         if not node.http_address:
             raise not_found(f"node {node.node_id} serves no pages")
-        raise web.HTTPFound(f"http://{node.http_address}{path('node', 'container', container_id)}")
+        raise web.HTTPFound(f"http://{node.http_address}{path('node', 'container', report.container_id)}")
 
+    @route("GET", "/cluster/scheduler")
     async def scheduler(self, request: web.Request) -> web.StreamResponse:
         """The queues."""
-        answer = await self._data.call(GetQueueInfoRequest())
-        found = cluster_view.scheduler(answer.queues)["scheduler"]["schedulerInfo"]
-        body = join(
-            [
-                await self._tiles(),
-                section("Application Queues", _queue(found)),
-                section("Opportunistic containers", queue_limits_table(await self._data.nodes())),
-            ]
-        )
-        return page(request, "Scheduler", body, navigation=NAVIGATION)
+        root = cluster_view.scheduler(await self._data.queues())["scheduler"]["schedulerInfo"]
+        queues = section("Application Queues", _queue(root))
+        limits = section("Opportunistic containers", queue_limits_table(await self._data.nodes()))
+        return _page(request, "Scheduler", await self._tiles(), queues, limits)
+
+
+def _page(request: web.Request, title: str, *parts: object) -> web.Response:
+    return page(request, NAVIGATION, title, *parts)
 
 
 def cluster_tiles(info: ClusterInfo, nodes: Sequence[NodeReport]) -> Html:
@@ -209,12 +173,12 @@ def application_bar(report: ApplicationReport) -> Html:
             ("pending", report.pending_containers),
         ]
     )
-    return tag(
-        "div", join([bar, tag("p", application_view.counts_text(report), class_="more")]), class_="counts"
-    )
+    words = tag("p", application_view.counts_text(report), class_="more")
+    return tag("div", join([bar, words]), class_="counts")
 
 
-def _overview(report: ApplicationReport) -> list[tuple[str, object]]:
+def _overview(report: ApplicationReport, now: int) -> list[tuple[str, object]]:
+    allocated = f"{report.guaranteed_allocated_total} guaranteed, {report.opportunistic_allocated_total} opportunistic"
     rows: list[tuple[str, object]] = [
         ("User", report.user),
         ("Name", report.name),
@@ -228,13 +192,10 @@ def _overview(report: ApplicationReport) -> list[tuple[str, object]]:
         ("Started", moment(report.submitted_at_ms)),
         ("Launched", moment(report.started_at_ms)),
         ("Finished", moment(report.finished_at_ms)),
-        ("Elapsed", span(application_view.elapsed_ms(report, now_ms()))),
+        ("Elapsed", span(application_view.elapsed_ms(report, now))),
         ("Progress", progress(report)),
         ("AM container", master(report.am_container_id)),
-        (
-            "Allocated",
-            f"{report.guaranteed_allocated_total} guaranteed, {report.opportunistic_allocated_total} opportunistic",
-        ),
+        ("Allocated", allocated),
         (
             "Aggregate Resource Allocation",
             f"{report.memory_seconds} MB-seconds, {report.vcore_seconds} vcore-seconds",
@@ -249,17 +210,10 @@ def _overview(report: ApplicationReport) -> list[tuple[str, object]]:
 
 def _state_filter(every: Sequence[ApplicationReport], word: str) -> Html:
     """Links to the applications of one state, with their number."""
-    counts: dict[str, int] = {}
-    for one in every:
-        counts[one.state.value] = counts.get(one.state.value, 0) + 1
-    links = [tag("a", f"ALL {len(every)}", href="/cluster/apps", aria_current="page" if not word else None)]
+    counts = Counter(one.state.value for one in every)
+    links = [link("/cluster/apps", f"ALL {len(every)}", here=not word)]
     links += [
-        tag(
-            "a",
-            f"{name} {number}",
-            href=path("cluster", "apps", name),
-            aria_current="page" if name == word else None,
-        )
+        link(path("cluster", "apps", name), f"{name} {number}", here=name == word)
         for name, number in sorted(counts.items())
     ]
     return tag("p", join(links), class_="filter")
@@ -267,24 +221,17 @@ def _state_filter(every: Sequence[ApplicationReport], word: str) -> Html:
 
 def _queue(queue: dict[str, Any]) -> Html:
     """A queue and those below it."""
-    used = queue["absoluteUsedCapacity"]
-    words = (
-        f"{used:.1f}% used of {queue['absoluteCapacity']:.1f}% (at most {queue['absoluteMaxCapacity']:.1f}%)"
-    )
+    used, most = queue["absoluteUsedCapacity"], queue["absoluteMaxCapacity"]
+    words = f"{used:.1f}% used of {queue['absoluteCapacity']:.1f}% (at most {most:.1f}%)"
     parts: list[object] = [
         tag("strong", queue["queueName"]),
         state(queue.get("state", "RUNNING")),
-        meter(used, queue["absoluteMaxCapacity"], words),
+        meter(used, most, words),
     ]
     if "numApplications" in queue:
-        pending = queue.get("numPendingContainers", 0)
-        parts.append(
-            tag(
-                "span",
-                f"{number_of(queue['numApplications'], 'application')}, {number_of(pending, 'container')} pending",
-                class_="more",
-            )
-        )
+        pending = number_of(queue.get("numPendingContainers", 0), "container")
+        text = f"{number_of(queue['numApplications'], 'application')}, {pending} pending"
+        parts.append(tag("span", text, class_="more"))
     below = (queue.get("queues") or {}).get("queue") or []
     inside = join([tag("div", join(parts, " "), class_="queue"), *(_queue(one) for one in below)])
     return tag("div", inside, class_="queues")

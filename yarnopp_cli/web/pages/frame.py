@@ -5,42 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from urllib.parse import quote
 
 from aiohttp import web
 
 from ...errors import YoppError
-from .html import Html, esc, join, link, tag
+from ...views.html import Html, esc, join, link, tag
+from ..routes import Document, Route
 
+Links = Sequence[tuple[str, str]]
+"""Titles and addresses."""
 FRAGMENT = "X-Fragment"
 """With this header the script asks for the refreshed part of a page alone."""
 REFRESH_MS = 1000
 _TYPES = {"yopp.css": "text/css", "yopp.js": "text/javascript"}
 
 
+def path(*parts: str) -> str:
+    """An absolute path of these parts, each quoted."""
+    return "/" + "/".join(quote(part, safe=":") for part in parts)
+
+
 def page(
-    request: web.Request,
-    title: str,
-    body: object,
-    *,
-    navigation: Sequence[tuple[str, str]],
-    live: bool = True,
+    request: web.Request, navigation: Links, title: str, *parts: object, live: bool = True
 ) -> web.Response:
     """A whole page, or its fresh part where the script asks for that."""
-    content = join([tag("h1", title), body])
-    if request.headers.get(FRAGMENT) and live:
-        return web.Response(text=content, content_type="text/html", charset="utf-8")
-    text = document(title, content, navigation, request.path, live=live)
+    text: str = join([tag("h1", title), *parts])
+    if not (request.headers.get(FRAGMENT) and live):
+        text = document(title, Html(text), navigation, request.path, live=live)
     return web.Response(text=text, content_type="text/html", charset="utf-8")
 
 
-def document(
-    title: str, content: Html, navigation: Sequence[tuple[str, str]], here: str, *, live: bool
-) -> str:
-    """The HTML of a page. ``navigation`` are titles and addresses."""
-    links = join(
-        tag("a", name, href=address, aria_current="page" if address == here else None)
-        for name, address in navigation
-    )
+def document(title: str, content: Html, navigation: Links, here: str, *, live: bool) -> str:
+    """The HTML of a page."""
+    links = join(link(address, name, here=address == here) for name, address in navigation)
     home = link(navigation[0][1] if navigation else "/", tag("strong", "yopp"))
     fresh = tag("span", "live", id="link", role="status") if live else Html("")
     header = tag("header", join([home, tag("nav", links), fresh]))
@@ -66,10 +64,10 @@ def error_page(status: int, error: YoppError) -> str:
     return document(str(status), join(parts), (), "", live=False)
 
 
-def static_routes(home: str) -> list[web.RouteDef]:
+def static_routes(home: str) -> list[Route]:
     """``/`` leads to ``home``; the two static files."""
 
-    async def root(request: web.Request) -> web.StreamResponse:
+    async def root(request: web.Request) -> Document:
         raise web.HTTPFound(home)
 
     async def static(request: web.Request) -> web.StreamResponse:
@@ -78,7 +76,7 @@ def static_routes(home: str) -> list[web.RouteDef]:
             raise web.HTTPNotFound
         return web.Response(text=_file(name), content_type=_TYPES[name], charset="utf-8")
 
-    return [web.get("/", root), web.get("/static/{name}", static)]
+    return [("GET", "/", root), ("GET", "/static/{name}", static)]
 
 
 @lru_cache(maxsize=4)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from ...views.html import Html, join, link, moment, section, stacked, state, table, tag
 from ...views.rest.mapreduce import FAILED, KILLED, RUNNING, SUCCEEDED, JobView, Task, is_measured
 from ...views.text import megabytes, span
-from .html import Html, join, link, moment, path, section, stacked, state, table, tag
+from .frame import path
+from .tables import kind
 
 MAP_REDUCE: Final = "MAPREDUCE"
 TITLES = (
@@ -31,11 +33,9 @@ def map_reduce_section(view: JobView, now: int) -> Html:
 
 
 def _progress(view: JobView, name: str, *, is_reduce: bool) -> Html:
-    tasks = [one for one in view.tasks if one.is_reduce is is_reduce]
-    counts = {
-        word: sum(1 for one in tasks if one.state == word) for word in (SUCCEEDED, FAILED, KILLED, RUNNING)
-    }
-    waiting = len(tasks) - sum(counts.values())
+    states = [one.state for one in view.tasks if one.is_reduce is is_reduce]
+    counts = {word: states.count(word) for word in (SUCCEEDED, RUNNING, FAILED, KILLED)}
+    waiting = len(states) - sum(counts.values())
     bar = stacked(
         [
             ("done", counts[SUCCEEDED]),
@@ -44,7 +44,7 @@ def _progress(view: JobView, name: str, *, is_reduce: bool) -> Html:
             ("pending", waiting),
         ]
     )
-    words = [f"{counts[SUCCEEDED]} of {len(tasks)} done"]
+    words = [f"{counts[SUCCEEDED]} of {len(states)} done"]
     words += [f"{counts[word]} {word.lower()}" for word in (RUNNING, FAILED, KILLED) if counts[word]]
     words += [f"{waiting} waiting"] if waiting else []
     return tag("div", join([bar, tag("p", f"{name}: {', '.join(words)}", class_="more")]), class_="counts")
@@ -58,20 +58,18 @@ def _row(view: JobView, task: Task, now: int) -> list[object]:
     document = view.attempt_document(task, tried)
     container: object = tried.container_id
     if tried.node_http_address:
-        container = link(
-            f"http://{tried.node_http_address}{path('node', 'container', tried.container_id)}",
-            tried.container_id,
-        )
-    has_run = bool(tried.started_at_ms)
+        page = path("node", "container", tried.container_id)
+        container = link(f"http://{tried.node_http_address}{page}", container)
+    has_run, measured = bool(tried.started_at_ms), is_measured(tried)
     return [
         short,
         state(task.state),
         len(task.attempts),
-        tag("span", tried.execution_type.value, class_=f"kind {tried.execution_type.value.lower()}"),
+        kind(tried.execution_type),
         moment(tried.started_at_ms, now) if has_run else "",
         span(document["elapsedTime"]) if has_run else "",
-        span(tried.cpu_ms) if is_measured(tried) else "",
-        megabytes(round(tried.peak_bytes / (1 << 20), 1)) if is_measured(tried) else "",
+        span(tried.cpu_ms) if measured else "",
+        megabytes(round(tried.peak_bytes / (1 << 20), 1)) if measured else "",
         tried.node_id,
         container,
     ]

@@ -15,16 +15,18 @@ from ...records.client_protocol import GetClusterInfoRequest
 from ...records.container_protocol import GetNodeInfoResponse
 from ...records.ids import ContainerId
 from ...views import containers as container_view
+from ...views.html import Html, esc, facts, join, link, moment, section, state, table, tag, tiles
 from ...views.rest.node import by_application
 from ...views.text import harmless, megabytes, span
 from .. import logs
 from ..calls import call_daemon
 from ..data import RM_SECONDS, NodeData, now_ms
 from ..http import bad_request, not_found, require_owner
-from .frame import page, static_routes
-from .html import Html, facts, join, link, moment, path, section, state, table, tag, tiles
+from ..routes import Route, route, routes_of
+from .frame import page, path, static_routes
 from .tables import containers_table, kind, resource_tiles
 
+LOGS = "/node/containerlogs/{container}"
 NAVIGATION = (
     ("Node", "/node"),
     ("Containers", "/node/allContainers"),
@@ -45,38 +47,32 @@ class NodePages:
         self._data = data
         self._cluster: tuple[float, str] = (float("-inf"), "")
 
-    def routes(self) -> list[web.RouteDef]:
+    def routes(self) -> list[Route]:
         """YARN's addresses."""
-        return [
-            *static_routes("/node"),
-            web.get("/node", self.node),
-            web.get("/node/node", self.node),
-            web.get("/node/allContainers", self.containers),
-            web.get("/node/allApplications", self.applications),
-            web.get("/node/application/{app}", self.application),
-            web.get("/node/container/{container}", self.container),
-            web.get("/node/containerlogs/{container}", self.log_files),
-            web.get("/node/containerlogs/{container}/{user}", self.log_files),
-            web.get("/node/containerlogs/{container}/{user}/{file}", self.log),
-        ]
+        return [*static_routes("/node"), *routes_of(self)]
 
-    async def _navigation(self) -> tuple[tuple[str, str], ...]:
-        """The node's pages, and the way back to its cluster's."""
+    async def _page(
+        self, request: web.Request, title: str, *parts: object, live: bool = True
+    ) -> web.StreamResponse:
+        """A page with the way back to the cluster's."""
         asked_at, address = self._cluster
         now = time.monotonic()
         if now - asked_at > CACHE_SECONDS:
             try:
                 rm_socket = self._data.run_dir.rm_socket
-                answer = await call_daemon(rm_socket, "getClusterInfo", GetClusterInfoRequest(), RM_SECONDS)
+                answer = await call_daemon(rm_socket, GetClusterInfoRequest(), RM_SECONDS)
                 address = answer.info.http_address
             except YoppError:
                 address = ""
             self._cluster = (now, address)
-        return (*NAVIGATION, ("Cluster", f"http://{address}/cluster/nodes")) if address else NAVIGATION
+        back = [("Cluster", f"http://{address}/cluster/nodes")] if address else []
+        return page(request, [*NAVIGATION, *back], title, *parts, live=live)
 
+    @route("GET", "/node", "/node/node")
     async def node(self, request: web.Request) -> web.StreamResponse:
-        """The node."""
+        """The node, and what lives there."""
         info = await self._data.info()
+        held = f"cgroups {info.cgroups}" if info.cgroups != "none" else "polling: no cgroups"
         rows = [
             ("Node ID", info.node_id),
             ("Total Pmem allocated for Containers", megabytes(info.total.memory)),
@@ -85,56 +81,44 @@ class NodePages:
             ("NodeManager started on", moment(info.started_at_ms)),
             ("NodeManager Version", f"yopp {info.version}"),
             ("Process", info.pid),
-            (
-                "Limits held by",
-                f"cgroups {info.cgroups}" if info.cgroups != "none" else "polling: no cgroups",
-            ),
+            ("Limits held by", held),
             ("ResourceManager", "connected" if info.rm_connected else state("LOST")),
             ("Log directory", info.log_dir),
+            *(("Note", warning) for warning in info.warnings),
         ]
-        rows += [("Note", warning) for warning in info.warnings]
-        body = join([node_tiles(info), section("NodeManager information", facts(rows)), await self._list()])
-        return page(request, f"Node {info.node_id}", body, navigation=await self._navigation())
-
-    async def _list(self) -> Html:
         live = [one for one in await self._data.containers() if container_view.is_live(one)]
-        return section(f"Live containers ({len(live)})", containers_table(live, "No live containers."))
+        listed = section(f"Live containers ({len(live)})", containers_table(live, "No live containers."))
+        about = section("NodeManager information", facts(rows))
+        return await self._page(request, f"Node {info.node_id}", node_tiles(info), about, listed)
 
+    @route("GET", "/node/allContainers")
     async def containers(self, request: web.Request) -> web.StreamResponse:
         """All containers that the node knows, the newest first."""
-        found = (await self._data.containers())[::-1]
-        body = containers_table(found, "No containers yet.")
-        return page(request, "All containers on this node", body, navigation=await self._navigation())
+        found = containers_table((await self._data.containers())[::-1], "No containers yet.")
+        return await self._page(request, "All containers on this node", found)
 
+    @route("GET", "/node/allApplications")
     async def applications(self, request: web.Request) -> web.StreamResponse:
         """The applications that have, or had, containers here."""
-        groups = by_application(await self._data.containers())
-        rows = [
-            (
-                link(path("node", "application", application_id), application_id),
-                state("RUNNING" if any(container_view.is_live(one) for one in found) else "FINISHED"),
-                sum(1 for one in found if container_view.is_live(one)),
-                len(found),
-            )
-            for application_id, found in reversed(groups.items())
-        ]
-        body = table(
-            ("ApplicationId", "ApplicationState", "Live containers", "Containers"),
-            rows,
-            empty="None yet.",
-            numeric=frozenset({"Live containers", "Containers"}),
-        )
-        return page(request, "Applications on this node", body, navigation=await self._navigation())
+        rows = []
+        for name, found in reversed(by_application(await self._data.containers()).items()):
+            live = sum(1 for one in found if container_view.is_live(one))
+            word = state("RUNNING" if live else "FINISHED")
+            rows.append((link(path("node", "application", name), name), word, live, len(found)))
+        titles = ("ApplicationId", "ApplicationState", "Live containers", "Containers")
+        listed = table(titles, rows, empty="None yet.", numeric=frozenset(titles[2:]))
+        return await self._page(request, "Applications on this node", listed)
 
+    @route("GET", "/node/application/{app}")
     async def application(self, request: web.Request) -> web.StreamResponse:
         """One application's containers on this node."""
-        application_id = request.match_info["app"]
-        found = by_application(await self._data.containers()).get(application_id)
+        name = request.match_info["app"]
+        found = by_application(await self._data.containers()).get(name)
         if found is None:
-            raise not_found(f"application {application_id[:100]} has no containers on this node")
-        body = containers_table(found, "")
-        return page(request, application_id, body, navigation=await self._navigation())
+            raise not_found(f"application {name[:100]} has no containers on this node")
+        return await self._page(request, name, containers_table(found, ""))
 
+    @route("GET", "/node/container/{container}")
     async def container(self, request: web.Request) -> web.StreamResponse:
         """YARN's rows, and what was measured."""
         container_id = request.match_info["container"]
@@ -166,9 +150,10 @@ class NodePages:
             for name, value in container_view.fields(report, now_ms(), self._data.facts)
             if name not in ("Execution-Type", "Container-Id", "Exit-Status", "Diagnostics")
         ]
-        body = join([section("Container information", facts(rows)), section("At its node", facts(more))])
-        return page(request, "Container", body, navigation=await self._navigation())
+        about, measured = section("Container information", facts(rows)), section("At its node", facts(more))
+        return await self._page(request, "Container", about, measured)
 
+    @route("GET", LOGS, LOGS + "/{user}")
     async def log_files(self, request: web.Request) -> web.StreamResponse:
         """The end of each file of a container's output, kept fresh."""
         require_owner(request, "containers' output")
@@ -176,9 +161,7 @@ class NodePages:
         directory = await self._data.log_directory(container_id)
         user = request.match_info.get("user", "-")
         files = await asyncio.to_thread(logs.files_of, directory)
-        parts: list[object] = [
-            tag("p", join([link(path("node", "container", container_id), container_id)]), class_="big")
-        ]
+        parts = [tag("p", link(path("node", "container", container_id), container_id), class_="big")]
         if not files:
             parts.append(
                 tag("p", "Nothing has been written yet: reload when it has started.", class_="empty")
@@ -186,19 +169,20 @@ class NodePages:
         for one in files:
             address = path("node", "containerlogs", container_id, user, one.name)
             begin = max(0, one.size - TAIL_BYTES)
-            whole = path("ws", "v1", "node", "containers", container_id, "logs", one.name)
-            note: list[object] = [link(whole, "whole file")]
-            note += [f", {one.size} bytes; its last {TAIL_BYTES // 1024} KB:"] if begin else []
+            note = [
+                link(path("ws", "v1", "node", "containers", container_id, "logs", one.name), "whole file")
+            ]
+            note += [esc(f", {one.size} bytes; its last {TAIL_BYTES // 1024} KB:")] if begin else []
             log = tag("pre", "", class_="log", data_log=address, data_position=begin, tabindex="0")
             parts.append(section(one.name, join([tag("p", join(note), class_="more"), log])))
-        return page(request, "Logs", join(parts), navigation=await self._navigation(), live=False)
+        return await self._page(request, "Logs", *parts, live=False)
 
+    @route("GET", LOGS + "/{user}/{file}")
     async def log(self, request: web.Request) -> web.StreamResponse:
         """For the script: what was written from ``start`` on, in harmless characters, and where that ends."""
         require_owner(request, "containers' output")
         container_id = request.match_info["container"]
         directory = await self._data.log_directory(container_id)
-        ended = True
         try:
             ended = not container_view.is_live(await self._data.container(container_id))
         except YoppError:
@@ -207,12 +191,8 @@ class NodePages:
             _read_from, directory, request.match_info["file"], request.query.get("start", "0")
         )
         done = ended and position >= size
-        return web.Response(
-            text=text,
-            content_type="text/plain",
-            charset="utf-8",
-            headers={logs.POSITION: str(position), ENDED: "1" if done else "0"},
-        )
+        headers = {logs.POSITION: str(position), ENDED: "1" if done else "0"}
+        return web.Response(text=text, content_type="text/plain", charset="utf-8", headers=headers)
 
 
 def _read_from(directory: str, name: str, start: str) -> tuple[str, int, int]:

@@ -7,7 +7,7 @@ or bars.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from executor.records import ExecutionType, Resource
 
@@ -20,31 +20,66 @@ from ...records.reports import (
 )
 from ...views import applications, containers, nodes
 from ...views.columns import STATE, TIME, Column
+from ...views.html import Html, join, link, meter, moment, shares, state, table, tag
 from ...views.text import megabytes, of_megabytes
 from ..data import now_ms
-from .html import Html, join, link, meter, moment, path, shares, state, table, tag
+from .frame import path
 
 T = TypeVar("T")
+Titles = tuple[tuple[str, str], ...]
+"""The titles of a table, each with the key of its column."""
 MOST_ROWS = 500
 """Of applications and containers; of more the newest, or those that live."""
+_PLAIN_NODES: Titles = tuple(
+    (title.removesuffix(" (G)").removeprefix("Running ") if title.endswith(" (G)") else title, key)
+    for title, key in nodes.PAGE
+    if not title.endswith(" (O)") and title != "Queued Containers"
+)
+_ATTEMPTS: Titles = (
+    ("Attempt ID", "id"),
+    ("State", "state"),
+    ("AM Container", "container"),
+    ("Started", "started"),
+    ("Finished", "finished"),
+    ("Diagnostics", "diagnostics"),
+)
+_CONTAINERS: Titles = (
+    ("Container ID", "id"),
+    ("Execution Type", "type"),
+    ("State", "state"),
+    ("Node", "node"),
+    ("Time", "time"),
+    ("Memory", "allocated"),
+    ("VCores", "vcores"),
+    ("Logs", "logs"),
+    ("Exit", "exit"),
+)
+_QUEUES: Titles = (
+    ("Node", "node"),
+    ("Running (O)", "runningO"),
+    ("Queued", "queued"),
+    ("Queue capacity", "capacity"),
+    ("Limit of the RM", "limit"),
+    ("Paused", "paused"),
+    ("Estimated wait", "wait"),
+)
 
 
 def listed(
-    titles: Sequence[tuple[str, str]],
+    titles: Titles,
     columns: Mapping[str, Column[T]],
     rows: Sequence[T],
     *,
     empty: str,
     now: int = 0,
-    drawn: Mapping[str, Callable[[T], object]] | None = None,
+    **drawn: Callable[[T], object],
 ) -> Html:
-    """Rows under ``titles``, each with the key of its column; ``drawn`` are cells that no kind draws. Of times of the
-    day of ``now`` the date is left out."""
-    special = drawn or {}
+    """Rows in the columns that the titles name; ``drawn`` are cells that no kind draws. Of times of the day of ``now``
+    the date is left out."""
 
     def cell(row: T, key: str) -> object:
-        if key in special:
-            return special[key](row)
+        if key in drawn:
+            return drawn[key](row)
         column = columns[key]
         value = column.value(row)
         if column.kind is STATE:
@@ -66,26 +101,29 @@ def nodes_table(rows: Sequence[NodeReport], *, opportunistic: bool) -> Html:
         return link(f"http://{node.http_address}/node", node.http_address) if node.http_address else "N/A"
 
     titles = nodes.PAGE if opportunistic else _PLAIN_NODES
-    return listed(titles, nodes.BY_KEY, rows, empty="No nodes.", now=now_ms(), drawn={"http": http})
+    return listed(titles, nodes.BY_KEY, rows, empty="No nodes.", now=now_ms(), http=http)
 
 
-_PLAIN_NODES = tuple(
-    (title.removesuffix(" (G)").removeprefix("Running ") if title.endswith(" (G)") else title, key)
-    for title, key in nodes.PAGE
-    if not title.endswith(" (O)") and title != "Queued Containers"
-)
+def queue_limits_table(rows: Sequence[NodeReport]) -> Html:
+    """What waits at each node, and how much may."""
+    running = [node for node in rows if node.state is NodeState.RUNNING]
+    return listed(_QUEUES, nodes.BY_KEY, running, empty="No nodes.", limit=nodes.limit_text)
 
 
 def applications_table(rows: Sequence[ApplicationReport]) -> Html:
     """YARN's page of applications."""
     now = now_ms()
-    drawn: dict[str, Callable[[ApplicationReport], object]] = {
-        "id": lambda app: link(path("cluster", "app", app.application_id), app.application_id),
-        "progress": progress,
-    }
     columns = applications.by_key(now)
     columns["progress"] = Column("progress", "", lambda app: app.progress)  # its bar is aligned to the left
-    return listed(applications.PAGE, columns, rows, empty="No applications.", now=now, drawn=drawn)
+    return listed(
+        applications.PAGE,
+        columns,
+        rows,
+        empty="No applications.",
+        now=now,
+        id=lambda app: link(path("cluster", "app", app.application_id), app.application_id),
+        progress=progress,
+    )
 
 
 def progress(app: ApplicationReport) -> Html:
@@ -96,9 +134,13 @@ def progress(app: ApplicationReport) -> Html:
 def attempts_table(rows: Sequence[ApplicationAttemptReport]) -> Html:
     """The attempts of an application."""
     columns = {column.key: column for column in applications.ATTEMPT_COLUMNS}
-    titles = ("Attempt ID", "State", "AM Container", "Started", "Finished", "Diagnostics")
-    drawn = {"container": lambda one: master(one.am_container_id)}
-    return listed(tuple(zip(titles, columns, strict=True)), columns, rows, empty="No attempts.", drawn=drawn)
+    return listed(
+        _ATTEMPTS,
+        columns,
+        rows,
+        empty="No attempts.",
+        container=lambda attempt: master(attempt.am_container_id),
+    )
 
 
 def master(container_id: str) -> object:
@@ -108,19 +150,6 @@ def master(container_id: str) -> object:
     return link(path("cluster", "container", container_id), container_id)
 
 
-_CONTAINERS = (
-    ("Container ID", "id"),
-    ("Execution Type", "type"),
-    ("State", "state"),
-    ("Node", "node"),
-    ("Time", "time"),
-    ("Memory", "allocated"),
-    ("VCores", "vcores"),
-    ("Logs", "logs"),
-    ("Exit", "exit"),
-)
-
-
 def containers_table(
     reports: Sequence[ContainerReport], empty: str, http_addresses: Mapping[str, str] | None = None
 ) -> Html:
@@ -128,7 +157,7 @@ def containers_table(
 
     ``http_addresses`` are those of their nodes by id; a page of their own node needs none.
     """
-    shown, addresses, now = list(reports), http_addresses or {}, now_ms()
+    shown, addresses = list(reports), http_addresses or {}
     if len(shown) > MOST_ROWS:
         ranked = sorted(range(len(shown)), key=lambda at: (_rank(shown[at]), -at))
         shown = [shown[at] for at in sorted(ranked[:MOST_ROWS])]
@@ -146,13 +175,16 @@ def containers_table(
         live = containers.is_live(report)
         return "" if live else containers.exit_text(report).partition(",")[0]
 
-    drawn: dict[str, Callable[[ContainerReport], object]] = {
-        "id": lambda one: link(at_node(one, "container", one.container_id), one.container_id),
-        "type": lambda one: kind(one.execution_type),
-        "logs": logs,
-        "exit": ended,
-    }
-    found = listed(_CONTAINERS, containers.by_key(now), shown, empty=empty, drawn=drawn)
+    found = listed(
+        _CONTAINERS,
+        containers.by_key(now_ms()),
+        shown,
+        empty=empty,
+        id=lambda one: link(at_node(one, "container", one.container_id), one.container_id),
+        type=lambda one: kind(one.execution_type),
+        logs=logs,
+        exit=ended,
+    )
     if len(shown) == len(reports):
         return found
     words = f"{len(shown)} of {len(reports)}: those that run before those that wait, and these before those that ended."
@@ -168,24 +200,6 @@ def _rank(report: ContainerReport) -> int:
 def kind(execution_type: ExecutionType) -> Html:
     """The execution type."""
     return tag("span", execution_type.value, class_=f"kind {execution_type.value.lower()}")
-
-
-_QUEUES = (
-    ("Node", "node"),
-    ("Running (O)", "runningO"),
-    ("Queued", "queued"),
-    ("Queue capacity", "capacity"),
-    ("Limit of the RM", "limit"),
-    ("Paused", "paused"),
-    ("Estimated wait", "wait"),
-)
-
-
-def queue_limits_table(rows: Sequence[NodeReport]) -> Html:
-    """What waits at each node, and how much may."""
-    running = [node for node in rows if node.state is NodeState.RUNNING]
-    drawn: dict[str, Callable[[NodeReport], Any]] = {"limit": nodes.limit_text}
-    return listed(_QUEUES, nodes.BY_KEY, running, empty="No nodes.", drawn=drawn)
 
 
 def resource_tiles(

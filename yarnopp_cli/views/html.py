@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from urllib.parse import quote
 
-from ...views.text import harmless, timestamp
+from .text import harmless, timestamp
 
 LONG = 24
 """Longer text may be cut in a table; its tooltip has all of it."""
@@ -42,14 +41,9 @@ def tag(name: str, content: object = "", **attributes: object) -> Html:
     return Html(f"<{name}{shown}>{esc(content)}</{name}>")
 
 
-def link(address: str, text: object) -> Html:
-    """A link; ``address`` is a path whose parts ``path`` has quoted, or http://host:port/…."""
-    return tag("a", text, href=address)
-
-
-def path(*parts: str) -> str:
-    """An absolute path of these parts, each quoted."""
-    return "/" + "/".join(quote(part, safe=":") for part in parts)
+def link(address: str, text: object, *, here: bool = False) -> Html:
+    """A link; ``address`` is a path whose parts are quoted, or http://host:port/…. ``here``: it leads to this page."""
+    return tag("a", text, href=address, aria_current="page" if here else None)
 
 
 def state(word: str) -> Html:
@@ -76,15 +70,8 @@ def moment(epoch_ms: int, now_ms: int = 0) -> Html:
 
 def shares(guaranteed: float, opportunistic: float, total: float, text: object) -> Html:
     """What guaranteed and opportunistic containers have of a total, as one bar, and the figures in words."""
-    free = max(0.0, total - guaranteed - opportunistic)
-    whole = guaranteed + opportunistic + free
-    first = 100 * guaranteed / whole if whole else 0.0
-    second = 100 * opportunistic / whole if whole else 0.0
-    bar = Html(
-        '<svg class="stacked" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
-        f'<rect class="guaranteed" width="{first:.2f}" height="8"/>'
-        f'<rect class="opportunistic" x="{first:.2f}" width="{second:.2f}" height="8"/></svg>'
-    )
+    whole = max(total, guaranteed + opportunistic)
+    bar = _bar((("guaranteed", guaranteed), ("opportunistic", opportunistic)), whole, 'aria-hidden="true"')
     return Html(f"{tag('span', text, class_='figure')}{bar}")
 
 
@@ -93,16 +80,21 @@ def stacked(parts: Sequence[tuple[str, int]]) -> Html:
     total = sum(number for _, number in parts)
     if not total:
         return Html("")
+    words = ", ".join(f"{number} {name}" for name, number in parts if number)
+    return _bar(parts, total, 'role="img"', tag("title", words))
+
+
+def _bar(parts: Sequence[tuple[str, float]], total: float, attributes: str, inside: str = "") -> Html:
+    """Parts of a total, beside each other, each with its name as class."""
     at, bars = 0.0, []
     for name, number in parts:
-        width = 100 * number / total
-        if number:
-            bars.append(f'<rect class="{esc(name)}" x="{at:.2f}" y="0" width="{width:.2f}" height="8"/>')
+        width = 100 * number / total if total else 0.0
+        if width:
+            bars.append(f'<rect class="{esc(name)}" x="{at:.2f}" width="{width:.2f}" height="8"/>')
         at += width
-    words = ", ".join(f"{number} {name}" for name, number in parts if number)
     return Html(
-        f'<svg class="stacked" viewBox="0 0 100 8" preserveAspectRatio="none" role="img">'
-        f"<title>{esc(words)}</title>{''.join(bars)}</svg>"
+        f'<svg class="stacked" viewBox="0 0 100 8" preserveAspectRatio="none" {attributes}>'
+        f"{inside}{''.join(bars)}</svg>"
     )
 
 
@@ -114,30 +106,28 @@ def table(
     numeric: frozenset[str] = frozenset(),
 ) -> Html:
     """A table that scrolls sideways where it is too wide; on a phone each row is a card with its titles."""
-    marks = [" num" if title in numeric else "" for title in titles]
-    head = join(
-        tag("th", title, class_=mark.strip() or None, scope="col")
-        for title, mark in zip(titles, marks, strict=True)
-    )
-    lines = []
-    for row in rows:
-        cells = [
-            tag(
-                "td",
-                tag("span", value),
-                data_label=title,
-                title=value
-                if isinstance(value, str) and not isinstance(value, Html) and len(value) > LONG
-                else None,
-                class_=(mark + " none" * (value == "")).strip() or None,
-            )
-            for title, value, mark in zip(titles, row, marks, strict=True)
-        ]
-        lines.append(tag("tr", join(cells)))
+    marks = ["num" if title in numeric else None for title in titles]
+    head = join(tag("th", title, class_=mark, scope="col") for title, mark in zip(titles, marks, strict=True))
+    lines = [
+        tag("tr", join(_cell(*one) for one in zip(titles, row, marks, strict=True)))  # a card on a phone
+        for row in rows
+    ]
     if not lines:
         return tag("p", empty, class_="empty")
     inside = Html(f"<thead><tr>{head}</tr></thead><tbody>{join(lines)}</tbody>")
     return tag("div", tag("table", inside, class_="dense" if len(titles) > DENSE else None), class_="wide")
+
+
+def _cell(title: str, value: object, mark: str | None) -> Html:
+    may_be_cut = isinstance(value, str) and not isinstance(value, Html) and len(value) > LONG
+    marks = " ".join(word for word in (mark, "none" if value == "" else None) if word)
+    return tag(
+        "td",
+        tag("span", value),
+        data_label=title,
+        title=value if may_be_cut else None,
+        class_=marks or None,
+    )
 
 
 def facts(rows: Iterable[tuple[str, object]]) -> Html:

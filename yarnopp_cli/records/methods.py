@@ -1,0 +1,27 @@
+"""What every request declares: the method that it calls, and the response that answers it."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Generic, TypeVar
+
+ResponseT = TypeVar("ResponseT")
+
+
+class Request(Generic[ResponseT]):
+    """The base of all requests: ``class GetThingRequest(Request["GetThingResponse"])`` calls ``getThing``.
+
+    ``method`` is for those whose method has another name than their class. The response is named by a string, since
+    it is declared below its request, in the same module or in one that this imports it from.
+    """
+
+    __slots__ = ()
+    METHOD: ClassVar[str]
+
+    def __init_subclass__(cls, method: str = "") -> None:
+        name = cls.__name__.removesuffix("Request")
+        if "METHOD" not in cls.__dict__:  # a dataclass with slots is made anew, with what it has
+            cls.METHOD = method or name[0].lower() + name[1:]
+
+
+Methods = dict[str, type[Request[Any]]]
+"""Which requests a daemon answers, by their methods."""
