@@ -56,8 +56,8 @@ from .settings import ExecutorSettings
 
 if TYPE_CHECKING:
     from .executor import Executor, ExecutorStats, Job
-    from .linux.capacity import HostLimits, host_limits
     from .linux.cgroups import CgroupReport, discover
+    from .linux.host import HostLimits, host_limits
 
 __distribution__ = "yopp"
 """PyPI has another distribution that installs a package of this name: this says whose it is."""
@@ -66,8 +66,8 @@ _LAZY = {
     "Executor": "executor",
     "ExecutorStats": "executor",
     "Job": "executor",
-    "HostLimits": "linux.capacity",
-    "host_limits": "linux.capacity",
+    "HostLimits": "linux.host",
+    "host_limits": "linux.host",
     "CgroupReport": "linux.cgroups",
     "discover": "linux.cgroups",
 }

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .cgroups.mounts import V1_CONTROLLERS, read_mounts
+from .cgroups.files import V1_CONTROLLERS, read_mounts
 from .procfs import children, environment_marks, read_stat, real_uid, send
 from .shim import CannotLaunchError, set_parent_death_signal, set_subreaper
 

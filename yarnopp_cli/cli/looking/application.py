@@ -29,7 +29,6 @@ from ..frame.filters import (
     node_id,
     queues_below,
 )
-from ..frame.listing import empty_text
 from ..frame.naming import applications, one_of, words
 from ..frame.options import (
     ApplicationIds,
@@ -44,7 +43,7 @@ from ..frame.options import (
     duration,
     option,
 )
-from ..frame.session import Session
+from ..frame.session import Session, empty_text
 
 if TYPE_CHECKING:
     from ...client.protocol import Client
