@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from executor.causes import Cause, CauseKind
-from executor.records import Resource
+from executor.records import ContainerExitStatus, Resource
 
 from ...allocation.asks import Ask, could_serve
 from ..container_ledger import ContainerLedger
@@ -110,9 +110,9 @@ class PreemptionMonitor:
             return
         container, wanting = marked
         wanting.owed = True
-        container.preempted_for = f"{PREEMPTED}: queue {container.app.leaf.label} is above its capacity"
-        cause = Cause(CauseKind.PREEMPTED, text=container.preempted_for)
-        self._ledger.end_at_node(container, cause, PREEMPTED)
+        text = f"{PREEMPTED}: queue {container.app.leaf.label} is above its capacity"
+        cause = Cause(CauseKind.PREEMPTED, text=text)
+        self._ledger.end_at_node(container, cause, PREEMPTED, ContainerExitStatus.PREEMPTED)
 
 
 class _Simulation:
