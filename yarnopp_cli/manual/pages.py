@@ -17,6 +17,7 @@ from executor.settings import ExecutorSettings, Property
 from .. import __version__
 from ..cli.table import COMMANDS, TABLE
 from ..settings.declarations import (
+    PROPERTIES_OF,
     ApplicationSettings,
     EngineSettings,
     HardwareSettings,
@@ -27,7 +28,6 @@ from ..settings.declarations import (
 from ..settings.loading import describe
 from ..settings.queue_properties import KEYS
 from ..settings.queues import CapacitySchedulerSettings
-from ..settings.registry import PROPERTIES_OF
 from . import text
 from .roff import Block, Literal, Page, Paragraph, Subheading, Tagged, to_man
 

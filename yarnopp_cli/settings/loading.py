@@ -15,11 +15,11 @@ from executor.light import dataclass
 from executor.settings import Property
 
 from ..errors import ConfigurationError, InvalidPropertyError, UnknownPropertyError
+from .declarations import DIRECTORIES, FALLBACKS, PROPERTIES, PROPERTIES_OF, STATE_DIR_VARIABLE, declared
 from .entries import Entry
 from .files import chosen_files, home_of, read_file, user_of
 from .queues import QUEUE_PREFIX
 from .refused import REFUSED
-from .registry import DIRECTORIES, FALLBACKS, PROPERTIES, PROPERTIES_OF, STATE_DIR_VARIABLE, declared
 from .rules import DEFAULT, OF_ANOTHER_CLUSTER, Values, contradictions, doubts
 from .suggest import nearest, printable, printable_path
 from .values import (

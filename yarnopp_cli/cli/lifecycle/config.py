@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def property_names() -> list[str]:
     """The names of all declared properties, for completion."""
-    from ...settings.registry import PROPERTIES
+    from ...settings.declarations import PROPERTIES
 
     return list(PROPERTIES)
 
@@ -142,7 +142,7 @@ def path(session: Session) -> None:
 def _named(configuration: Configuration, keys: Sequence[str] | None, all_: bool) -> list[str]:
     """The names to show: those that a key is, or begins; without keys those that are set. Raises
     ConfigurationError."""
-    from ...settings.registry import PROPERTIES
+    from ...settings.declarations import PROPERTIES
     from ...settings.rules import DEFAULT
 
     known = (*PROPERTIES, *configuration.queue_properties())
@@ -163,7 +163,7 @@ def _named(configuration: Configuration, keys: Sequence[str] | None, all_: bool)
 
 def _declared(name: str) -> Property:
     """The declaration of a property that the configuration has."""
-    from ...settings.registry import declared
+    from ...settings.declarations import declared
 
     found = declared(name)
     assert found is not None, f"the configuration holds {name}, which nobody declared"

@@ -44,8 +44,8 @@ def set_(
     If you have no file of your own yet, it begins as a copy of the one that yopp has read so far, so that nothing else
     changes. Running clusters keep the settings that they were started with.
     """
+    from ...settings.declarations import declared
     from ...settings.loading import unknown_property
-    from ...settings.registry import declared
     from ...settings.values import Refused, from_text, to_text
 
     printer, context = session.printer, session.context
@@ -175,9 +175,9 @@ def _judged(files: Sequence[str], context: Context, printer: Printer) -> list[_J
 
 
 def _judge(entry: Entry, configuration: Configuration) -> _Judged:
+    from ...settings.declarations import PROPERTIES, declared
     from ...settings.loading import default_value
     from ...settings.refused import REFUSED
-    from ...settings.registry import PROPERTIES, declared
     from ...settings.rules import OF_ANOTHER_CLUSTER
     from ...settings.suggest import nearest
     from ...settings.values import to_text

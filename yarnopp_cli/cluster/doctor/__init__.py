@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from ...settings.declarations import PROPERTIES
 from ...settings.loading import Configuration, default_value, examine
-from ...settings.registry import PROPERTIES
 from . import cgroups, cluster, host
 from .check import Check, Examined, Surroundings, exit_code
 
