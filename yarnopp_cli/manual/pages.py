@@ -12,10 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+import typer
+
 from executor.settings import ExecutorSettings, Property
 
 from .. import __version__
 from ..cli.table import COMMANDS, TABLE
+from ..cli.tree import build
 from ..settings.declarations import (
     PROPERTIES_OF,
     ApplicationSettings,
@@ -220,10 +223,6 @@ def _command_blocks(name: str, command: Any, context: Any, common: dict[str, str
 
 def _root() -> Any:
     """The command line of this very version, as the parser's group. Imports every command that is asked for."""
-    import typer
-
-    from ..cli.tree import build
-
     return typer.main.get_command(build())
 
 
