@@ -84,10 +84,6 @@ class AMRMProxyShell:
         else:
             LOG.info("the AMRMProxy listens on %s", bound)
 
-    def owns(self, call_id: int) -> bool:
-        """Whether that call came to this server."""
-        return call_id >= NUMBERS_FROM
-
     def perform(self, command: Reply | ReplyError | StorePipelines) -> None:
         """Begin to do it."""
         match command:
