@@ -30,8 +30,8 @@ from ..settings.declarations import NodeManagerSettings, ResourceManagerSettings
 from ..settings.loading import Configuration
 from ..settings.queue_reading import read_queues
 from ..settings.queues import CapacitySchedulerSettings
-from .histories import HistoryFiles
 from .process import DaemonProcess, argument_parser, run
+from .retention import HistoryFiles
 from .web import RM_PROPERTY, DaemonWeb
 
 LOG = logging.getLogger(__name__)
