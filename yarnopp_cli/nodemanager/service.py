@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from executor.causes import Cause, CauseKind, of_kind
@@ -42,23 +42,8 @@ _NO_PAUSE = {
 """The states in which a container cannot be paused: why, and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """What a verified container token says."""
-
-    container_id: str
-    application_id: str
-    user: str
-    resource: Resource
-    execution_type: ExecutionType
-    priority: int
-    version: int
-    waiting_since_ms: int = 0
-    least_vcores: int = 0
-
-
-def verified_grant(key: bytes, token: Token, node_id: str, now_ms: int) -> Grant:
-    """What ``token`` grants on this node.
+def verified_grant(key: bytes, token: Token, node_id: str, now_ms: int) -> ContainerSpec:
+    """What ``token`` grants on this node: a container without a command.
 
     Raises InvalidTokenError if it is forged, expired or another node's.
     """
@@ -70,8 +55,9 @@ def verified_grant(key: bytes, token: Token, node_id: str, now_ms: int) -> Grant
                 because=f"its token is for {payload['node_id']}, and this is {node_id}",
                 hint="a token serves the node that it was granted for; the master asks the ResourceManager again",
             )
-        return Grant(
+        return ContainerSpec(
             container_id=str(payload["container_id"]),
+            command=(),
             application_id=str(payload["application_id"]),
             user=str(payload.get("user", "")),
             resource=Resource(int(payload["memory"]), int(payload["vcores"])),
@@ -88,10 +74,11 @@ def verified_grant(key: bytes, token: Token, node_id: str, now_ms: int) -> Grant
         ) from None
 
 
-def granted_by(container: Container, application_id: str, user: str) -> Grant:
+def granted_by(container: Container, application_id: str, user: str) -> ContainerSpec:
     """What a container that the RM itself hands over grants: it needs no token. It is a master, and weighs a vcore."""
-    return Grant(
+    return ContainerSpec(
         container_id=container.id,
+        command=(),
         application_id=application_id,
         user=user,
         resource=container.resource,
@@ -102,27 +89,19 @@ def granted_by(container: Container, application_id: str, user: str) -> Grant:
     )
 
 
-def spec_of(grant: Grant, context: ContainerLaunchContext, log_dir: str) -> ContainerSpec:
+def spec_of(grant: ContainerSpec, context: ContainerLaunchContext, log_dir: str) -> ContainerSpec:
     """What the executor is to run. Raises InvalidStateError for a launch context that nothing could run."""
     check_context(context)
-    return ContainerSpec(
-        container_id=grant.container_id,
+    return replace(
+        grant,
         command=context.command,
-        resource=grant.resource,
-        execution_type=grant.execution_type,
-        priority=grant.priority,
         environment=context.environment,
         working_directory=context.working_directory,
         files=context.files,
         log_directory=f"{log_dir}/{grant.application_id}/{grant.container_id}",
-        application_id=grant.application_id,
-        user=grant.user,
-        version=grant.version,
         timeout_ms=max(context.timeout_ms, 0),
         duration_hint_ms=max(context.duration_hint_ms, 0),
-        waiting_since_ms=grant.waiting_since_ms,
         own_account=context.own_account,
-        least_vcores=grant.least_vcores,
     )
 
 
@@ -207,7 +186,7 @@ class ContainerService:
         done = _each(request.containers, start, lambda item: claimed_id(item.token))
         return protocol.StartContainersResponse(*done)
 
-    def _check_wanted(self, grant: Grant) -> None:
+    def _check_wanted(self, grant: ContainerSpec) -> None:
         because = ""
         if grant.application_id in self._containers.ended_applications:
             because = f"{grant.application_id} has ended"
@@ -228,7 +207,7 @@ class ContainerService:
 
         return protocol.UpdateContainersResponse(*_each(request.tokens, update, claimed_id))
 
-    def _update_container(self, grant: Grant, before: ContainerStatus) -> None:
+    def _update_container(self, grant: ContainerSpec, before: ContainerStatus) -> None:
         refused = f"container {grant.container_id} is not updated"
         same = (grant.version, grant.execution_type, grant.resource)
         if same == (before.version, before.execution_type, before.resource):
