@@ -219,9 +219,8 @@ def _queue_tree(queue: QueueReport, queues: Sequence[QueueReport]) -> dict[str, 
     found["minEffectiveCapacity"] = resource_document(queue.guaranteed)
     found["maxEffectiveCapacity"] = resource_document(queue.maximum)
     found["maximumAllocation"] = resource_document(queue.maximum_allocation)
-    found["queueAcls"] = {
-        "queueAcl": [{"accessType": one.access_type, "accessControlList": one.names} for one in queue.acls]
-    }
+    acls = [{"accessType": one.access_type, "accessControlList": one.names} for one in queue.acls]
+    found["queueAcls"] = {"queueAcl": acls}
     if queue.leaf:
         found["AMResourceLimit"] = resource_document(queue.masters_limit)
         found["usedAMResource"] = resource_document(queue.masters_used)
@@ -236,8 +235,9 @@ def statistics(
     applications: Sequence[ApplicationReport], states: Sequence[YarnApplicationState], kind: str
 ) -> dict[str, Any]:
     """YARN's answer to ``GET /ws/v1/cluster/appstatistics``. ``kind`` is one application type, or ``*``."""
+    every = kind == "*"
     counted = Counter(
-        one.state for one in applications if kind == "*" or one.application_type.lower() == kind.lower()
+        one.state for one in applications if every or one.application_type.lower() == kind.lower()
     )
     listed = [
         {"state": state.value, "type": kind, "count": counted[state]}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ...errors import UsageError, YoppError
 from ...jobs.logfiles import STREAMS, Stream, open_plain, plain_status, streams_of
-from ...views.columns import Column
+from ...views.columns import NUMBER, Column
 from ...views.text import harmless, timestamp
 from ..frame.command import command
 from ..frame.naming import words
@@ -315,7 +315,7 @@ class LogFile:
 COLUMNS: tuple[Column[LogFile], ...] = (
     Column("container", "CONTAINER", lambda one: one.container),
     Column("file", "LOG FILE", lambda one: one.name),
-    Column("size", "SIZE", lambda one: one.size, numeric=True),
+    Column("size", "SIZE", lambda one: one.size, kind=NUMBER),
     Column("written", "LAST WRITTEN", lambda one: one.written_ms, lambda one: timestamp(one.written_ms)),
     Column("path", "PATH", lambda one: one.path, flexible=True),
 )

@@ -154,9 +154,7 @@ def text(reason: Reason, now_ms: int = 0, of: str = "") -> str:
 # -- rows and narrow columns ----------------------------------------------------------------------------------
 
 
-_ABOUT_NODE = frozenset(
-    {ReasonCode.NODE_LOST, ReasonCode.NODE_UNUSABLE, ReasonCode.NODE_DRAINING, ReasonCode.TOO_BIG}
-)
+_ABOUT_NODE = (ReasonCode.NODE_LOST, ReasonCode.NODE_UNUSABLE, ReasonCode.NODE_DRAINING, ReasonCode.TOO_BIG)
 
 
 def briefly(reasons: Sequence[Reason], cells: int = 1 << 16) -> str:

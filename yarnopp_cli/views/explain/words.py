@@ -8,7 +8,7 @@ from executor.records import Resource
 
 from ...records.explanation import Holders
 from ...records.ids import dotted
-from ..text import number_of, vcores
+from ..text import vcores
 
 
 def are(number: int, one: str = "is", several: str = "are") -> str:
@@ -94,7 +94,5 @@ def oldest(holders: Holders, now_ms: int, of: str = "") -> str:
 
 def lacks(vcores_short: int, memory_short: int) -> list[str]:
     """What is missing: ``a vcore``, ``512 MB of memory``; nothing for what is not."""
-    found = (
-        [] if vcores_short <= 0 else ["a vcore" if vcores_short == 1 else number_of(vcores_short, "vcore")]
-    )
+    found = [("a vcore" if vcores_short == 1 else vcores(vcores_short))] if vcores_short > 0 else []
     return [*found, f"{memory_short} MB of memory"] if memory_short > 0 else found
