@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from executor.records import Resource
 
 from ...errors import EXIT_CONFIGURATION, UsageError, YoppError, reason_of
-from ...records.admin_protocol import QueueProperty
+from ...records.admin_protocol import QueueProperty, RefreshQueuesRequest
 from ...records.reports import NodeReport, NodeState
 from ...views import queues as queue_view
 from ..frame.command import Needs, command
@@ -150,7 +150,7 @@ def refresh_queues(session: Session, dry_run: DryRun = False) -> None:
     printer = session.printer
     found = session.configuration if session.context.conf else _as_started(session)
     properties = [QueueProperty(name, *rest) for name, rest in found.of_scheduler().items()]
-    answer = session.client.refresh_queues(properties, dry_run=dry_run)
+    answer = session.client.ask(RefreshQueuesRequest(tuple(properties), dry_run))
     if not printer.for_people:
         changes = {"added": answer.added, "removed": answer.removed, "changed": answer.changed}
         told = {name: list(paths) for name, paths in changes.items()} | ({"dryRun": True} if dry_run else {})

@@ -183,21 +183,19 @@ def killed_at_once(rm_socket: str, application_id: str) -> YoppError:
 
     Where the RM does not answer in KILL_SECONDS the client leaves all the same: the RM ends what has lost its client.
     """
-    shows = f"`yopp app status {application_id}` and `yopp logs {application_id}` show how it ended"
+    what, because = f"killed {application_id}", "interrupted twice"
     request = KillApplicationRequest(application_id, "interrupted twice by Ctrl-C")
     try:
         with Connection(rm_socket, timeout=KILL_SECONDS) as connection:
             connection.call(request, timeout=KILL_SECONDS)
     except YoppError as problem:
+        what = f"left {application_id}: the cluster ends what is left of it"
         because = f"interrupted twice, and {problem.message}"
-        return YoppError(
-            f"left {application_id}: the cluster ends what is left of it",
-            because=because,
-            hint=shows,
-            exit_code=EXIT_INTERRUPTED,
-        )
     return YoppError(
-        f"killed {application_id}", because="interrupted twice", hint=shows, exit_code=EXIT_INTERRUPTED
+        what,
+        because=because,
+        hint=f"`yopp app status {application_id}` and `yopp logs {application_id}` show how it ended",
+        exit_code=EXIT_INTERRUPTED,
     )
 
 
