@@ -30,7 +30,7 @@ from .base import ALWAYS, TypingScreen, typing
 from .lines import TitleLine
 from .logfile import LogFile
 from .logview import LogView
-from .threads import in_thread
+from .source import in_thread
 
 STREAMS = ("stdout", "stderr")
 _MIB = 1 << 20

@@ -25,8 +25,8 @@ from .base import ALWAYS, TypingScreen, typing
 from .container import DetailScreen, LogScreen
 from .dialogs import Choose
 from .lines import Note, TitleLine
+from .source import in_thread
 from .table import LiveTable
-from .threads import in_thread
 
 FILTER = typing("Filter")
 SORT = Binding("s", "sort", "Sort")
