@@ -1,10 +1,10 @@
-"""What is written down of containers, so that the next life of this node finds them: one small file each.
+"""The records of containers, by which the next run of this node finds them: one small file each.
 
-Its first line is a whole record, each further one what has changed since, all of them JSON. The first goes to
-a temporary name and is renamed; a line that was cut short has no newline and does not count: so a record is the
-old one or the new one, never half of each. (Renaming over the file each time would be simpler, and makes ext4
-write the data out first: half a millisecond in which the node does nothing else, against ten microseconds.) It is
-not synced to the disk: it has to survive this process, not the machine, whose end ends the containers too.
+The first line is a whole record, each further one what has changed since, all of them JSON. The first is written under
+a temporary name and renamed; a line that was cut short has no newline and does not count. So a record is the old one
+or the new one, never half of each. (Renaming over the file each time would be simpler, but makes ext4 write the data
+out first: half a millisecond in which the node does nothing else, against ten microseconds.) It is not synced to the
+disk: it has to survive this process, not the machine, whose end ends the containers, too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOG = logging.getLogger(__name__)
 
 SUFFIX = ".json"
 MOST_CHANGES = 100
-"""Lines that are added to a file before it is written anew."""
+"""How many lines are added to a file before it is written anew."""
 
 _FACTS = tuple(item.name for item in fields(ContainerRecord) if item.name != "spec")
 _CAUSE = tuple(item.name for item in fields(Cause))
@@ -32,14 +32,14 @@ _SPEC = tuple(item.name for item in fields(ContainerSpec) if item.name != "resou
 
 
 def encode(record: ContainerRecord) -> bytes:
-    """A record as one line of JSON; text that is not UTF-8 (surrogate escapes) comes back as it was."""
+    """A record as one line of JSON; text that is not UTF-8 (surrogate escapes) is preserved."""
     spec: dict[str, Any] = {name: getattr(record.spec, name) for name in _SPEC}
     spec["resource"] = {"memory": record.spec.resource.memory, "vcores": record.spec.resource.vcores}
     return _line({"spec": spec, **_facts(record)})
 
 
 def encode_change(record: ContainerRecord, before: ContainerRecord) -> bytes:
-    """What of a record is new since one of the same spec, as one line of JSON."""
+    """What has changed in a record since one of the same spec, as one line of JSON."""
     known = _facts(before)
     return _line({name: value for name, value in _facts(record).items() if value != known[name]})
 
@@ -56,10 +56,9 @@ def _line(values: dict[str, Any]) -> bytes:
 
 
 def decode(text: bytes) -> ContainerRecord:
-    """The record in a file's text: a line of JSON, and what changed since in further ones. Fields it does not
-    know are passed over, missing ones have their defaults.
+    """The record in a file's text. Unknown fields are ignored, missing ones have their defaults.
 
-    Raises ValueError, TypeError or KeyError where it is no record.
+    Raises ValueError, TypeError or KeyError if it is not a record.
     """
     first, *changes = text.split(b"\n")
     values = json.loads(first)
@@ -110,26 +109,26 @@ def _of_type(declared: str, name: str, value: Any) -> Any:
 
 
 class StateStore:
-    """The records of one node, in a directory that is nobody else's."""
+    """The records of one node, in a directory of its own."""
 
     def __init__(self, directory: str | Path) -> None:
-        """Make the directory (mode 0700) if it is missing. StateStoreError where that cannot be."""
+        """Make the directory (mode 0700) if it is missing. Raises StateStoreError if that fails."""
         self.directory = Path(directory)
         self.complaints: list[str] = []
         """What ``load_all`` could not read, one sentence each."""
         self._written: dict[str, tuple[ContainerRecord, int]] = {}
-        """What stands in the files that this process wrote, and how many changes."""
+        """The records in the files that this process wrote, and how many changes each file has."""
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise _store_error(f"cannot make {self.directory}", error) from error
 
     def path(self, container_id: str) -> str:
-        """Where a container's record is."""
+        """The file of a container's record."""
         return os.path.join(self.directory, container_id + SUFFIX)
 
     def store(self, record: ContainerRecord) -> None:
-        """Write a record, replacing the one before. StateStoreError where it cannot be written."""
+        """Write a record, replacing the previous one. Raises StateStoreError if it cannot be written."""
         container_id = record.spec.container_id
         before, changes = self._written.pop(container_id, (None, 0))
         try:
@@ -141,7 +140,7 @@ class StateStore:
             else:
                 self._write(record)
         except OSError as error:
-            # What a cut append left is passed over when it is read, and the next write begins anew.
+            # The rest of a line that was cut short is ignored by readers, and the next write begins anew.
             raise _store_error(f"cannot write {self.path(container_id)}", error) from error
         self._written[container_id] = record, changes
 
@@ -156,7 +155,7 @@ class StateStore:
         os.rename(temporary, path)
 
     def _append(self, record: ContainerRecord, before: ContainerRecord) -> bool:
-        """Add what changed; False where there is no file to add to any more."""
+        """Add what changed; False if the file does not exist any more."""
         try:
             fd = os.open(self.path(record.spec.container_id), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -168,7 +167,7 @@ class StateStore:
         return True
 
     def forget(self, container_id: str) -> None:
-        """Remove a record, if there is one. StateStoreError where it cannot be removed."""
+        """Remove a record, if there is one. Raises StateStoreError if it cannot be removed."""
         path = self.path(container_id)
         self._written.pop(container_id, None)
         try:
@@ -181,9 +180,9 @@ class StateStore:
     def load_all(self, *, tidy: bool = True) -> list[ContainerRecord]:
         """All records, in the order in which their containers arrived.
 
-        One that cannot be read is set aside (``.garbled``) with a sentence in ``complaints``: it must
-        neither stop the node nor be taken for "no container". Who only looks says ``tidy=False``, and
-        changes nothing: a node may have come to life meanwhile.
+        One that cannot be read is set aside (``.garbled``) with a sentence in ``complaints``: it must neither stop the
+        node nor be taken for "no container". With ``tidy=False`` nothing is changed: a node may have been started
+        meanwhile.
         """
         records = []
         try:
