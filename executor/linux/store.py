@@ -26,29 +26,30 @@ SUFFIX = ".json"
 MOST_CHANGES = 100
 """How many lines are added to a file before it is written anew."""
 
-_FACTS = tuple(item.name for item in fields(ContainerRecord) if item.name != "spec")
-_CAUSE = tuple(item.name for item in fields(Cause))
-_SPEC = tuple(item.name for item in fields(ContainerSpec) if item.name != "resource")
+_RECORDS = {"ContainerSpec": ContainerSpec, "Resource": Resource, "Cause": Cause}
+_ENUMS = {"ExecutionType": ExecutionType, "ContainerState": ContainerState, "CauseKind": CauseKind}
+_PLAIN: dict[str, tuple[type, ...]] = {"int": (int,), "str": (str,), "bool": (bool,), "float": (int, float)}
+"""The types of fields, as they are declared."""
+_FIELDS = {kind: tuple(item.name for item in fields(kind)) for kind in (ContainerRecord, *_RECORDS.values())}
 
 
 def encode(record: ContainerRecord) -> bytes:
     """A record as one line of JSON; text that is not UTF-8 (surrogate escapes) is preserved."""
-    spec: dict[str, Any] = {name: getattr(record.spec, name) for name in _SPEC}
-    spec["resource"] = {"memory": record.spec.resource.memory, "vcores": record.spec.resource.vcores}
-    return _line({"spec": spec, **_facts(record)})
+    return _line(_values(record))
 
 
 def encode_change(record: ContainerRecord, before: ContainerRecord) -> bytes:
     """What has changed in a record since one of the same spec, as one line of JSON."""
-    known = _facts(before)
-    return _line({name: value for name, value in _facts(record).items() if value != known[name]})
+    new = ((name, getattr(record, name)) for name in _FIELDS[ContainerRecord] if name != "spec")
+    return _line({name: _value(value) for name, value in new if value != getattr(before, name)})
 
 
-def _facts(record: ContainerRecord) -> dict[str, Any]:
-    facts = {name: getattr(record, name) for name in _FACTS}
-    if record.cause is not None:
-        facts["cause"] = {name: getattr(record.cause, name) for name in _CAUSE}
-    return facts
+def _values(record: object) -> dict[str, Any]:
+    return {name: _value(getattr(record, name)) for name in _FIELDS[type(record)]}
+
+
+def _value(value: Any) -> Any:
+    return _values(value) if type(value) in _FIELDS else value
 
 
 def _line(values: dict[str, Any]) -> bytes:
@@ -64,46 +65,29 @@ def decode(text: bytes) -> ContainerRecord:
     values = json.loads(first)
     for change in changes[:-1]:
         values.update(json.loads(change))
-    spec = dict(values["spec"])
-    spec["resource"] = Resource(**_checked(Resource, spec["resource"]))
-    spec["execution_type"] = ExecutionType(spec["execution_type"])
-    spec["command"] = tuple(_of_type("str", "command", word) for word in spec["command"])
-    for mapping in ("environment", "files"):
-        for name, value in spec.get(mapping, {}).items():
-            _of_type("str", mapping, name), _of_type("str", mapping, value)
-    record = dict(values)
-    record["spec"] = ContainerSpec(**_checked(ContainerSpec, spec))
-    record["state"] = ContainerState(record["state"])
-    if record.get("cause") is not None:
-        cause = dict(record["cause"], kind=CauseKind(record["cause"]["kind"]))
-        record["cause"] = Cause(**_checked(Cause, cause))
-    passing = record.get("passing_diagnostics", ())
-    record["passing_diagnostics"] = tuple(_of_type("str", "passing_diagnostics", line) for line in passing)
-    return ContainerRecord(**_checked(ContainerRecord, record))
+    record: ContainerRecord = _read_record(ContainerRecord, values)
+    return record
 
 
-def _checked(kind: type[Any], values: dict[str, Any]) -> dict[str, Any]:
-    """The values that ``kind`` has fields for, plain ones checked against the types declared there."""
-    return {
-        item.name: _of_type(str(item.type), item.name, values[item.name])
-        for item in fields(kind)
-        if item.name in values
-    }
+def _read_record(kind: type[Any], values: dict[str, Any]) -> Any:
+    known = (item for item in fields(kind) if item.name in values)
+    return kind(**{item.name: _read(str(item.type), item.name, values[item.name]) for item in known})
 
 
-def _of_type(declared: str, name: str, value: Any) -> Any:
-    accepted: dict[str, tuple[type, ...]] = {
-        "int": (int,),
-        "int | None": (int, type(None)),
-        "str": (str,),
-        "str | None": (str, type(None)),
-        "bool": (bool,),
-        "float": (int, float),
-    }
-    types = accepted.get(declared)
-    if types is not None and (
-        not isinstance(value, types) or (isinstance(value, bool) and bool not in types)
-    ):
+def _read(declared: str, name: str, value: Any) -> Any:
+    """A value of a field of that declared type."""
+    if declared.endswith(" | None"):
+        return None if value is None else _read(declared.removesuffix(" | None"), name, value)
+    if declared in _RECORDS:
+        return _read_record(_RECORDS[declared], value)
+    if declared in _ENUMS:
+        return _ENUMS[declared](value)
+    if declared == "tuple[str, ...]":
+        return tuple(_read("str", name, item) for item in value)
+    if declared == "dict[str, str]":
+        return {_read("str", name, key): _read("str", name, item) for key, item in value.items()}
+    accepted = _PLAIN[declared]
+    if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in accepted):
         raise TypeError(f"{name} is {value!r}, not {declared}")
     return value
 
@@ -132,38 +116,26 @@ class StateStore:
         container_id = record.spec.container_id
         before, changes = self._written.pop(container_id, (None, 0))
         try:
-            if before is None or before.spec is not record.spec or changes >= MOST_CHANGES:
-                changes = 0
-                self._write(record)
-            elif self._append(record, before):
-                changes += 1
-            else:
+            fresh = before is None or before.spec is not record.spec or changes >= MOST_CHANGES
+            if before is None or fresh or not self._append(record, before):
+                changes = -1
                 self._write(record)
         except OSError as error:
             # The rest of a line that was cut short is ignored by readers, and the next write begins anew.
             raise _store_error(f"cannot write {self.path(container_id)}", error) from error
-        self._written[container_id] = record, changes
+        self._written[container_id] = record, changes + 1
 
     def _write(self, record: ContainerRecord) -> None:
         path = self.path(record.spec.container_id)
-        temporary = path + ".new"
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            _write_all(fd, encode(record))
-        finally:
-            os.close(fd)
-        os.rename(temporary, path)
+        _put(path + ".new", encode(record), os.O_CREAT | os.O_TRUNC)
+        os.rename(path + ".new", path)
 
     def _append(self, record: ContainerRecord, before: ContainerRecord) -> bool:
         """Add what changed; False if the file does not exist any more."""
         try:
-            fd = os.open(self.path(record.spec.container_id), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            _put(self.path(record.spec.container_id), encode_change(record, before), os.O_APPEND)
         except FileNotFoundError:
             return False
-        try:
-            _write_all(fd, encode_change(record, before))
-        finally:
-            os.close(fd)
         return True
 
     def forget(self, container_id: str) -> None:
@@ -211,9 +183,8 @@ class StateStore:
 
     def _set_aside(self, path: str, error: Exception) -> None:
         aside = path[: -len(SUFFIX)] + ".garbled"
-        sentence = (
-            f"the record {path} cannot be read and is set aside as {aside}: {type(error).__name__}: {error}"
-        )
+        problem = f"{type(error).__name__}: {error}"
+        sentence = f"the record {path} cannot be read and is set aside as {aside}: {problem}"
         self.complaints.append(sentence)
         LOG.error("%s", sentence)
         try:
@@ -222,9 +193,13 @@ class StateStore:
             LOG.error("cannot set %s aside: %s", path, failed.strerror)
 
 
-def _write_all(fd: int, text: bytes) -> None:
-    while text:
-        text = text[os.write(fd, text) :]
+def _put(path: str, text: bytes, flags: int) -> None:
+    fd = os.open(path, flags | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    try:
+        while text:
+            text = text[os.write(fd, text) :]
+    finally:
+        os.close(fd)
 
 
 def _store_error(message: str, error: OSError) -> StateStoreError:
