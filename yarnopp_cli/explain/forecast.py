@@ -162,9 +162,8 @@ def _place(here: NodeSnapshot) -> Place:
 
 
 def _in_order(tasks: Iterable[TaskSpec]) -> list[TaskSpec]:
-    return sorted(
-        tasks, key=lambda one: (one.execution_type is ExecutionType.OPPORTUNISTIC, one.priority, one.number)
-    )
+    opportunistic = ExecutionType.OPPORTUNISTIC
+    return sorted(tasks, key=lambda one: (one.execution_type is opportunistic, one.priority, one.number))
 
 
 def _rounded(size: Resource, minimum: Resource) -> Resource:
@@ -222,7 +221,7 @@ def _put_nowhere(result: Forecast, phase: PhaseSpec, size: Resource, nodes: Sequ
         for one in nodes
         if not _serves(one) and _admits(phase.resource_name, one.node_id) and size.fits_in(one.total)
     ]
-    why = tuple(reason for one in away if one.state in _MAY_COME_BACK for reason in unusable(one))
+    why = tuple(reason for one in away if one.state not in _GONE for reason in unusable(one))
     if not why:
         result.impossible += 1
         return
@@ -231,9 +230,7 @@ def _put_nowhere(result: Forecast, phase: PhaseSpec, size: Resource, nodes: Sequ
     result.waiting += 1
 
 
-_MAY_COME_BACK = (
-    NodeState.RUNNING, NodeState.UNHEALTHY, NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED,
-)  # fmt: skip
+_GONE = (NodeState.LOST, NodeState.SHUTDOWN, NodeState.NEW, NodeState.REBOOTED)
 
 
 def _why_queued(here: NodeSnapshot, size: Resource) -> tuple[Reason, ...]:
@@ -273,10 +270,8 @@ def preempted_for(
         return Preemption()
     missing = (sum_of(map(needs_of, wanted)) - here.free).at_least_zero()
     promoted = {one.container_id for one in reports}
-    there = [
-        one for one in here.live
-        if one.execution_type is ExecutionType.OPPORTUNISTIC and one.container_id not in promoted
-    ]  # fmt: skip
+    others = [one for one in here.live if one.container_id not in promoted]
+    there = [one for one in others if one.execution_type is ExecutionType.OPPORTUNISTIC]
     # Newest first; of those that started in the same millisecond, the one that came last.
     running = [one for one in there if one.state is ContainerState.RUNNING]
     running = sorted(running, key=lambda one: one.started_at_ms)[::-1]
@@ -307,10 +302,8 @@ def promotion(
     by_node: dict[str, list[ContainerReport]] = {}
     for one in reports:
         by_node.setdefault(one.node_id, []).append(one)
-    full = [
-        one for one in reports
-        if (here := nodes.get(one.node_id)) is not None and not can_promise(here.node, one.resource)
-    ]  # fmt: skip
+    known = [one for one in reports if one.node_id in nodes]
+    full = [one for one in known if not can_promise(nodes[one.node_id].node, one.resource)]
     found = [preempted_for(some, nodes.get(name), pauses=pauses) for name, some in by_node.items()]
     preemptions = [one for one in found if one.reports and not full]
     return Promotion(tuple(reports), tuple(preemptions), tuple(full), len(by_node))
@@ -331,16 +324,11 @@ def preempted_since(
     as they are now.
     """
     was_paused = {one.container_id for one in before if one.state is ContainerState.PAUSED}
-    paused, killed = [], []
-    for one in after:
-        if one.cause is None or one.cause.kind is not CauseKind.MAKE_ROOM:
-            continue
-        if one.state in _PAUSED and one.container_id not in was_paused:
-            paused.append(one)
-        elif one.state is ContainerState.KILLING or (
-            one.state is ContainerState.DONE and one.exit_status in PREEMPTION_STATUSES
-        ):
-            killed.append(one)
+    gave_way = [one for one in after if one.cause is not None and one.cause.kind is CauseKind.MAKE_ROOM]
+    done = [one for one in gave_way if one.state is ContainerState.DONE]
+    ended = [one for one in done if one.exit_status in PREEMPTION_STATUSES]
+    paused = [one for one in gave_way if one.state in _PAUSED and one.container_id not in was_paused]
+    killed = [one for one in gave_way if one.state is ContainerState.KILLING or one in ended]
     return Preemption(tuple(paused), PAUSE), Preemption(tuple(killed), KILL)
 
 

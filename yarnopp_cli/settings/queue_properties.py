@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from executor.settings import Property, properties_of
-from yarnopp_cli.settings.queues import DEFAULT_QUEUE, DEFAULT_QUEUES, QUEUE_PREFIX, ROOT, QueueSettings
-from yarnopp_cli.settings.suggest import nearest, printable
+
+from .queues import DEFAULT_QUEUE, DEFAULT_QUEUES, QUEUE_PREFIX, ROOT, QueueSettings
+from .suggest import nearest, printable
 
 _SUM_TOLERANCE = 0.01
 

@@ -367,10 +367,6 @@ def repeat(printer: Printer, seconds: float | None, once: Callable[[], None]) ->
     if seconds is None:
         once()
         return
-    if seconds < 0.1:
-        raise UsageError(
-            f"--watch {seconds:g} makes no sense", because="it takes at least 0.1 seconds", hint="--watch 1"
-        )
     told = printer.for_people
     in_place = is_terminal_out() and not printer.is_json
     if in_place:

@@ -11,14 +11,13 @@ from executor.records import ContainerState
 from ...explain.forecast import Forecast, Place, Promotion, promotion, starts_instead
 from ...explain.snapshot import Picture, is_waiting
 from ...records.explanation import Reason, ReasonCode
-from ...records.ids import dotted
+from ...records.ids import dotted, short_id, suffix
 from ...records.jobs import JobSpec
 from ...records.reports import ApplicationReport, ContainerReport, NodeReport
 from ..applications import counts_text
 from ..containers import shown_state, time_ms
-from ..text import megabytes, short_span, vcores
+from ..text import are, listed, megabytes, short_span, vcores
 from .reasons import text
-from .words import are, listed, short_id, suffix
 
 _NAMED = 3
 _USE_PAUSE = "yarn.nodemanager.opportunistic-containers-use-pause-for-preemption"
@@ -79,22 +78,20 @@ def promote(reports: Sequence[ContainerReport], picture: Picture) -> str:
 def promote_effect(found: Promotion) -> str:
     """What follows when opportunistic containers become guaranteed: who is preempted, or what they wait for."""
     one = len(found.reports) == 1
-    effect = [
-        f"Guaranteed, {'it is' if one else 'they are'} never preempted for other containers of this node."
-    ]
+    who = "it is" if one else "they are"
+    effect = [f"Guaranteed, {who} never preempted for other containers of this node."]
     for each in found.preemptions:
         node = "its node" if one else "their node" if found.nodes == 1 else "a node of theirs"
-        effect.append(
-            f"To make room, {node} will {each.how} {_names([it.container_id for it in each.reports])}."
-        )
+        names = _names([it.container_id for it in each.reports])
+        effect.append(f"To make room, {node} will {each.how} {names}.")
     if found.unpromised and one:
         effect.append("Its node has promised all it has: the promotion waits until a guaranteed one ends.")
     elif found.unpromised:
         number = len(found.unpromised)
         effect.append(f"For {number} there is no room to promise: they wait until guaranteed ones end.")
     elif not found.preemptions and any(is_waiting(report) for report in found.reports):
-        who = "It starts" if one else "Those that wait start"
-        effect.append(f"{who} before all opportunistic ones, as soon as there is room.")
+        starts = "It starts" if one else "Those that wait start"
+        effect.append(f"{starts} before all opportunistic ones, as soon as there is room.")
     elif not found.preemptions:
         effect.append(f"{'It runs' if one else 'They run'} already: nobody has to give way.")
     return " ".join(effect)
