@@ -6,6 +6,7 @@ by ``yarnopp_cli.manual``), so that it costs a start of Python and not the impor
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -16,9 +17,7 @@ def main() -> None:
     own = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if own:  # in the middle of an import Python would tell the story of its own modules
         signal.signal(signal.SIGINT, _leave)
-    from .cli.frame.streams import secure_standard_streams
-
-    secure_standard_streams()
+    _secure_standard_streams()
     if sys.argv[1:] in (["--help"], ["-h"]) and _shows_ready_help():
         sys.exit(0)
     from .cli.app import run
@@ -26,6 +25,30 @@ def main() -> None:
     if own:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(run(sys.argv[1:]))
+
+
+def _secure_standard_streams() -> None:
+    """Fill closed standard descriptors, so that no socket or file of ours ever becomes number 0, 1 or 2.
+
+    A closed stdout is filled with a descriptor that cannot be written: what should have been printed is then
+    an error, as it should be, and not silence.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError as error:
+            if error.errno != errno.EBADF:
+                raise
+            opened = os.open(os.devnull, os.O_RDONLY)
+            if opened != descriptor:  # the lowest free one is taken, so this cannot be; but be sure
+                os.dup2(opened, descriptor)
+                os.close(opened)
+    if sys.stdin is None:
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
 def _leave(number: int, frame: object) -> None:

@@ -1,8 +1,7 @@
 """Performs the commands of a ContainerScheduler on this host, and posts what came of them.
 
-Everything here runs on one asyncio loop; what blocks for more than about a millisecond is handed to a
-worker thread that touches no state. It decides nothing: which containers run, pause or die is
-``executor.core``'s business.
+Everything here runs on one asyncio loop; what blocks for more than about a millisecond runs in a worker thread that
+touches no state. It decides nothing: ``executor.core`` decides which containers run, pause or end.
 """
 
 from __future__ import annotations
@@ -13,25 +12,10 @@ import logging
 import os
 import pwd
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any
 
-from ..core.commands import (
-    CleanUpContainer,
-    Command,
-    ForgetContainer,
-    KillContainer,
-    LaunchContainer,
-    PauseContainer,
-    ReportStatus,
-    ResumeContainer,
-    SetLimits,
-    SetNodeWeight,
-    SignalContainer,
-    StoreContainer,
-    WatchHost,
-)
+from ..core import commands
 from ..core.events import (
     ContainerLaunched,
     ContainerLaunchFailed,
@@ -45,14 +29,13 @@ from ..records import CgroupLimits, ContainerRecord, ContainerSpec, ContainerSta
 from ..settings import ExecutorSettings
 from .adoption import Finder
 from .cgroups.base import CgroupDriver, check_name
-from .cleaning import Cleaner
-from .containers import LiveContainer, processes_of
+from .cgroups.weights import NodeWeight
+from .containers import LiveContainer, Workshop
 from .directories import Directories
-from .ending import Ender
+from .ending import Cleaner, Ender
 from .environment import container_environment, whitelisted
 from .host import HostReader
 from .monitor import Monitor
-from .node_weight import NodeWeight
 from .pausing import Pauser
 from .preparing import Preparer, Ready
 from .procfs import send
@@ -74,11 +57,10 @@ LOG = logging.getLogger(__name__)
 class LinuxContainerExecutor:
     """The executor of real containers (YARN's ``LinuxContainerExecutor`` and ``DefaultContainerExecutor``).
 
-    ``post`` takes its events; ``report``, if given, the statuses of ReportStatus. ``work_dir`` and
-    ``state_dir`` are this node's alone; logs stay in ``log_dir``. ``node_environment`` holds NM_HOST,
-    NM_PORT and NM_HTTP_PORT. The machine is measured below ``proc``; processes that have one of ``own_markers`` as
-    a program or module are no pressure on it, nor are ``own_pids``. Raises OSError or StateStoreError where a
-    directory cannot be made.
+    ``post`` takes its events; ``report``, if given, the statuses of ReportStatus. ``work_dir`` and ``state_dir``
+    belong to this node alone; logs stay in ``log_dir``. ``node_environment`` holds NM_HOST, NM_PORT and NM_HTTP_PORT.
+    The machine is measured below ``proc``; processes that run one of ``own_markers`` as a program or module do not
+    count as pressure, nor do ``own_pids``. Raises OSError or StateStoreError if a directory cannot be made.
     """
 
     def __init__(
@@ -105,74 +87,61 @@ class LinuxContainerExecutor:
         self._own_pids = own_pids
         self._post = post
         self._report = report
-        self._clock = clock
         self._cgroups = cgroups
         self._node_environment = dict(node_environment or {})
-        # Once: each look into os.environ encodes and decodes.
+        # Once: each access to os.environ encodes and decodes.
         self._inherited = whitelisted(os.environ)
-        self._loop = loop or asyncio.get_running_loop()
         self._launcher = launcher or ShimLauncher()
         self._store = StateStore(state_dir)
         self._directories = Directories(work_dir, log_dir, state_dir)
-        self._watcher = ExitWatcher(self._loop)
+        loop = loop or asyncio.get_running_loop()
+        self._shop = shop = Workshop(cgroups, self._directories, loop=loop, post=post, clock=clock)
+        self._watcher = ExitWatcher(loop)
         self._monitor = Monitor(
-            cgroups,
+            shop,
             self._running,
             self._sampled,
             virtual_memory=settings.vmem_check_enabled,
             interval_ms=settings.monitor_interval_ms,
-            clock=clock,
-            host=self._host_reader,
+            make_host=self._host_reader,
         )
-        self._weights = NodeWeight(cgroups, self._loop)
-        self._finder = Finder(self._store, self._directories, cgroups, clock)
+        self._weights = NodeWeight(cgroups.weights(), loop)
+        self._finder = Finder(shop)
         self._held: dict[str, LiveContainer] = {}
         self._preparer = Preparer(
+            shop,
             settings.prepared_containers,
             make_request=self._request,
             in_use=self._held.__contains__,
             launcher=self._launcher,
-            cgroups=cgroups,
-            directories=self._directories,
             watcher=self._watcher,
-            loop=self._loop,
         )
-        self._cleaner = Cleaner(cgroups, self._directories, self._spawn, settings.delete_timeout_ms / 1000)
-        self._pauser = Pauser(
-            cgroups,
-            freezes=settings.pause_mechanism == "freezer",
-            post=post,
-            spawn=self._spawn,
-            loop=self._loop,
-        )
-        self._ender = Ender(cgroups, post=post, spawn=self._spawn, loop=self._loop, clock=clock)
+        self._cleaner = Cleaner(shop, settings.delete_timeout_ms / 1000)
+        self._pauser = Pauser(shop, freezes=settings.pause_mechanism == "freezer")
+        self._ender = Ender(shop)
         self._unrecorded: dict[str, str] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
         self._user, self._home = _account()
 
     # ---- the life of the executor itself
 
     def start(self, node_limits: CgroupLimits | None = None) -> None:
-        """Make this node's cgroup and begin to measure. CgroupError where the cgroup cannot be made."""
+        """Make this node's cgroup and begin to measure. Raises CgroupError if the cgroup cannot be made."""
         self._cgroups.create_parent(node_limits)
         if self._cgroups.mode == "none":
             set_subreaper(True)
         if self._settings.monitor_enabled:
-            self._monitor.start(self._loop)
+            self._monitor.start()
 
     async def close(self) -> None:
-        """Finish what is under way and watch nothing any more. Containers that still run go on."""
+        """Finish what is under way, and watch nothing any more. Containers that still run continue."""
         await self._monitor.stop()
         self._weights.finish()
         await self._preparer.close()
-        while self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._shop.finish()
         self._watcher.close()
 
     def remove_everything(self) -> None:
-        """Remove this node's cgroup and its (then empty) directories, logs excepted. All containers have
-        ended.
-        """
+        """Remove this node's cgroup and its directories except logs. All containers have ended."""
         self._cgroups.remove_parent()
         self._weights.removed()
         if self._cgroups.mode == "none":
@@ -206,7 +175,7 @@ class LinuxContainerExecutor:
             own_pids=self._own_pids,
             hierarchy=hierarchy.strip("/"),
             suspicious=0.5 * self._settings.pressure_outside_cpu,
-            clock=self._clock,
+            clock=self._shop.clock,
         )
 
     def _sampled(self, event: UsageSampled | NodeUtilizationSampled) -> None:
@@ -219,35 +188,35 @@ class LinuxContainerExecutor:
 
     # ---- commands
 
-    def perform(self, command: Command) -> None:
-        """Begin to carry out one command. Posts at most one event for it, now or later."""
+    def perform(self, command: commands.Command) -> None:
+        """Begin to perform one command. At most one event is posted for it, now or later."""
         match command:
-            case StoreContainer(record):
+            case commands.StoreContainer(record):
                 self._write_down(record)
-            case ForgetContainer(container_id):
+            case commands.ForgetContainer(container_id):
                 self._forget(container_id)
-            case LaunchContainer(spec, limits):
+            case commands.LaunchContainer(spec, limits):
                 self._launch(spec, limits)
-            case SignalContainer(container_id, number):
+            case commands.SignalContainer(container_id, number):
                 self._signal(container_id, number)
-            case PauseContainer(container_id, reclaim_memory):
+            case commands.PauseContainer(container_id, reclaim_memory):
                 if (held := self._live(container_id)) is not None:
                     self._pauser.pause(held, reclaim=reclaim_memory)
-            case ResumeContainer(container_id):
+            case commands.ResumeContainer(container_id):
                 if (held := self._live(container_id)) is not None:
                     self._pauser.resume(held)
-            case KillContainer(container_id, force):
+            case commands.KillContainer(container_id, force):
                 if (held := self._live(container_id)) is not None:
                     self._ender.kill(held, force=force)
-            case SetLimits(container_id, limits):
+            case commands.SetLimits(container_id, limits):
                 self._set_limits(container_id, limits)
-            case CleanUpContainer(container_id):
+            case commands.CleanUpContainer(container_id):
                 self._clean_up(container_id)
-            case WatchHost(interval_ms):
-                self._monitor.watch(interval_ms, self._loop)
-            case SetNodeWeight(vcores):
+            case commands.WatchHost(interval_ms):
+                self._monitor.watch(interval_ms)
+            case commands.SetNodeWeight(vcores):
                 self._weights.set(vcores)
-            case ReportStatus(status):
+            case commands.ReportStatus(status):
                 if self._report is not None:
                     self._report(status)
 
@@ -262,7 +231,7 @@ class LinuxContainerExecutor:
             elif record.state is not ContainerState.LAUNCHING:
                 self._preparer.gone(container_id)
         except ExecutorError as error:
-            # What runs goes on; but nothing is started that a restart would not find again.
+            # Running containers continue; but nothing is started that a restart would not find again.
             LOG.error("%s", error)
             self._unrecorded[container_id] = str(error)
 
@@ -310,7 +279,7 @@ class LinuxContainerExecutor:
             ready.on_end = lambda end: self._ender.shim_ended(held, end)
 
     def _begin_prepared(self, spec: ContainerSpec, limits: CgroupLimits) -> Ready | None:
-        """Let a container begin that was made ready for it, within its limits; None where none was."""
+        """Let a prepared container begin, within its limits; None if it was not prepared."""
         ready = self._preparer.take(spec)
         if ready is None:
             return None
@@ -346,8 +315,8 @@ class LinuxContainerExecutor:
         )
 
     def _live(self, container_id: str) -> LiveContainer | None:
-        """A container whose end has not been told yet. Others are beyond all signals, which is no error: they may
-        end while a command is on its way.
+        """A container whose end is not reported yet. Others take no signals, which is no error: a container may end
+        while a command for it is under way.
         """
         held = self._held.get(container_id)
         return None if held is None or held.ended else held
@@ -355,7 +324,7 @@ class LinuxContainerExecutor:
     def _signal(self, container_id: str, number: int) -> None:
         held = self._live(container_id)
         if held is not None:
-            for pid in processes_of(held, self._cgroups):
+            for pid in self._shop.processes(held):
                 send(pid, number)
 
     def _watch(self, held: LiveContainer, *, is_child: bool = False) -> None:
@@ -376,29 +345,13 @@ class LinuxContainerExecutor:
         self._directories.remove_exit_files(container_id)
         self._cleaner.clean(container_id)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._task_done)
-
-    def _task_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            # Tasks do not raise for what the world does: this is a bug, and the owner of the loop ends for
-            # it.
-            self._loop.call_exception_handler(
-                {"message": "performing a command failed", "exception": error, "task": task}
-            )
-
     # ---- after a crash
 
     def recover(self) -> list[ContainerRecovered]:
-        """Find the containers of this node's earlier life, in order of arrival, and remove what has no
-        record.
+        """Find the containers of this node's earlier run, in order of arrival, and remove what has no record.
 
-        Those alive are watched from now on; their exits come from the loop, so whoever posts the answer
-        before giving way to the loop keeps the order. May block for a while where a lot has to be killed:
-        call it before serving.
+        Those alive are watched from now on. Their exits come from the loop, so a caller that posts the answer before it
+        returns to the loop keeps the order. May block for a while if many have to be killed: call it before serving.
         """
         records = self._store.load_all()
         found = [self.find(record) for record in records]
@@ -406,7 +359,7 @@ class LinuxContainerExecutor:
         return found
 
     def discard(self) -> None:
-        """End and remove all containers, known or left by an earlier life, records included. Blocks."""
+        """End and remove all containers, known or left by an earlier run, and their records. Blocks."""
         known = list(self._held.values())
         for held in known:
             # One of this very moment has no command line yet, by which strangers are found.
@@ -419,9 +372,7 @@ class LinuxContainerExecutor:
             reap(held.pid)
 
     def find(self, record: ContainerRecord) -> ContainerRecovered:
-        """What is true of a container that was written down (``adoption.py``); one alive is watched from now
-        on.
-        """
+        """What is true of a recorded container (``adoption.py``). From now on it is watched, if it is alive."""
         found, held = self._finder.find(record)
         if held is not None:
             self._held[held.container_id] = held
@@ -430,7 +381,7 @@ class LinuxContainerExecutor:
 
 
 def _account() -> tuple[str, str]:
-    """The name and the home directory of who runs this."""
+    """The name and the home directory of the user who runs this."""
     try:
         entry = pwd.getpwuid(os.geteuid())
         return entry.pw_name, entry.pw_dir

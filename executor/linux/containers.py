@@ -1,16 +1,25 @@
-"""What is known of a container between its launch and its cleaning up, and which processes it is made of."""
+"""What the parts of one executor share: a container between its launch and its removal, and what acts on its files."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
+from ..core.events import Event
+from ..errors import CgroupError
 from .cgroups.base import CgroupDriver
+from .directories import Directories
 from .procfs import children
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class LiveContainer:
-    """One container that was started and is not cleaned up yet. ``pid`` and ``start`` are its shim's."""
+    """A container that was started and is not removed yet. ``pid`` and ``start`` are its shim's."""
 
     container_id: str
     pid: int
@@ -22,6 +31,59 @@ class LiveContainer:
     ended: bool = False
 
 
-def processes_of(held: LiveContainer, cgroups: CgroupDriver) -> list[int]:
-    """The processes of a container. One that has not reached its cgroup yet is the shim's child."""
-    return cgroups.processes(held.container_id) or children(held.pid)
+class Workshop:
+    """The groups and directories of a node, the loop, where events go, and the work that is under way beside the
+    loop."""
+
+    def __init__(
+        self,
+        cgroups: CgroupDriver,
+        directories: Directories,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        post: Callable[[Event], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self.cgroups = cgroups
+        self.directories = directories
+        self.loop = loop
+        self.post = post
+        self.clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run work beside the loop."""
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # Tasks do not raise for what the world does: this is a bug, and the owner of the loop ends.
+            self.loop.call_exception_handler(
+                {"message": "performing a command failed", "exception": error, "task": task}
+            )
+
+    async def finish(self) -> None:
+        """Wait for all work that is under way."""
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def processes(self, held: LiveContainer) -> list[int]:
+        """The processes of a container. One that has not reached its cgroup yet is the shim's child."""
+        return self.cgroups.processes(held.container_id) or children(held.pid)
+
+    def kill(self, container_id: str) -> None:
+        """SIGKILL all that is in a container's group, until nothing is left. Blocks."""
+        try:
+            self.cgroups.kill(container_id)
+        except (CgroupError, OSError) as error:
+            LOG.warning("%s", error)
+
+    def remove(self, container_id: str, seconds: float) -> None:
+        """Remove a container's private directory and its group, which may be busy for ``seconds``. Blocks."""
+        self.directories.remove_private(container_id, thoroughly=True)
+        if not self.cgroups.remove(container_id, seconds):
+            path = self.cgroups.path(container_id)
+            LOG.warning("the cgroup of %s cannot be removed: %s", container_id, path)

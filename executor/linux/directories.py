@@ -1,6 +1,4 @@
-"""Where the files of one node's containers are, and the making and removing of a container's private
-directory.
-"""
+"""Where the files of one node's containers are; makes and removes a container's private directory."""
 
 from __future__ import annotations
 
@@ -23,8 +21,7 @@ _EXIT_FILE = re.compile(r"(.+)\.exit(\d+)\Z", re.DOTALL)
 class Directories:
     """Private directories (``work``), logs, and exit files beside the records (``state``) of one node.
 
-    ``work`` and ``state`` belong to the node alone: what is in them and has no record is removed at its
-    next start.
+    ``work`` and ``state`` belong to the node alone: what is in them without a record is removed at its next start.
     """
 
     def __init__(self, work: str | Path, logs: str | Path, state: str | Path) -> None:
@@ -33,25 +30,25 @@ class Directories:
             os.makedirs(path, mode=mode, exist_ok=True)
 
     def private(self, container_id: str) -> str:
-        """The directory that is a container's own, and its working directory unless it asked for another."""
+        """A container's own directory, and its working directory unless it asked for another."""
         return os.path.join(self.work, container_id)
 
     def traces(self, container_id: str, pid: int, start: int) -> Traces:
-        """By what the processes of a container are known (``environment.py`` sets the mark)."""
+        """How the processes of a container are recognised (``environment.py`` sets the mark)."""
         return Traces(pid, start, b"LOCAL_DIRS=" + os.fsencode(self.private(container_id)))
 
     def log(self, spec: ContainerSpec) -> str:
-        """Where ``stdout`` and ``stderr`` of a container go, as YARN lays them out."""
+        """Where ``stdout`` and ``stderr`` of a container go, as in YARN."""
         if spec.log_directory is not None:
             return os.path.abspath(spec.log_directory)
         return os.path.join(self.logs, spec.application_id, spec.container_id)
 
     def logs_are_its_own(self, spec: ContainerSpec) -> bool:
-        """Whether a container's logs go where YARN lays them out, and not into somebody's directory."""
+        """Whether a container's logs go where YARN puts them, and not into a directory that was asked for."""
         return self.log(spec) == os.path.join(self.logs, spec.application_id, spec.container_id)
 
     def prepare(self, spec: ContainerSpec) -> None:
-        """Make a container's directories and write its files. CannotLaunchError where that cannot be."""
+        """Make a container's directories and write its files. Raises CannotLaunchError if that fails."""
         private = self.private(spec.container_id)
         try:
             os.makedirs(private, mode=0o700, exist_ok=True)
@@ -85,7 +82,7 @@ class Directories:
         return not os.path.lexists(path)
 
     def remove_empty_logs(self, spec: ContainerSpec) -> None:
-        """Remove the logs of a container that never began, and its directory of logs if nothing is in it.
+        """Remove the empty logs of a container that never began, and its log directory if it is empty.
 
         Its application's directory stays: another node may be making one in it.
         """
@@ -117,11 +114,11 @@ class Directories:
         return os.path.join(self.state, f"{container_id}.exit{len(self.exit_files(container_id)) + 1}")
 
     def bar_earlier_attempt(self, container_id: str) -> bool:
-        """Take the name that an attempt of an earlier life would use, so that it cannot begin any more."""
+        """Take the name that an attempt of an earlier run would use, so that it cannot begin any more."""
         return claim_exit_file(self.next_exit_file(container_id))
 
     def shims(self) -> dict[str, list[int]]:
-        """The shims of this node that run, by container: those, too, that have written nothing yet."""
+        """The running shims of this node, by container, including those that have written nothing yet."""
         found: dict[str, list[int]] = {}
         for path, pids in shims_of(self.state).items():
             if match := _EXIT_FILE.match(os.path.basename(path)):

@@ -1,23 +1,105 @@
-"""What the whole machine does, between two readings: /proc/stat, /proc/meminfo and /proc/pressure.
+"""What this machine has for us, and what it does between two readings.
 
-A reading takes a fraction of a millisecond. Only while processes outside yopp seem to use much it looks for
-yopp's own daemons and clients among all processes, since theirs is no pressure; that takes some 20 microseconds a
-process. Sources: proc(5), Documentation/accounting/psi.rst.
+``host_limits``: what this process may use, which its own cgroups and CPU affinity limit. ``HostReader`` reads
+/proc/stat, /proc/meminfo and /proc/pressure in a fraction of a millisecond. Only while processes outside yopp seem to
+use much, it looks for yopp's own daemons and clients among all processes, which do not count as pressure; that takes
+some 20 microseconds a process. Sources: proc(5), Documentation/accounting/psi.rst.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from ..records import HostUtilization
+from ..records import HostUtilization, ResourceUtilization
+from .cgroups.files import (
+    CpuFiles,
+    MemoryFiles,
+    Mount,
+    UnifiedFiles,
+    at,
+    number,
+    read_mounts,
+    read_own_paths,
+)
+from .cgroups.v1 import UNLIMITED
+from .procfs import read_bytes, read_stat
 
 BUSY = (0, 1, 2, 5, 6)
-"""user, nice, system, irq and softirq of a cpu line; steal is nobody's here, and guests are in user already."""
+"""user, nice, system, irq and softirq of a cpu line; steal counts for nobody here, and guests are in user already."""
 IDLE = (3, 4)
 """idle and iowait."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostLimits:
+    """``cores`` may be a fraction (a CPU quota). ``because`` says what lowered them, and the memory."""
+
+    cores: float
+    memory_bytes: int
+    physical_cores: int
+    physical_memory_bytes: int
+    because: tuple[str, ...] = ()
+
+
+def host_limits(*, root: str = "/sys/fs/cgroup", proc: str = "/proc") -> HostLimits:
+    """The processors and the memory that this process, and so its containers, can use."""
+    import psutil
+
+    machine_cores = os.cpu_count() or 1
+    machine_memory = int(psutil.virtual_memory().total)
+    cores, memory = float(len(os.sched_getaffinity(0))), machine_memory
+    because = []
+    if cores < machine_cores:
+        because.append(f"its affinity (or cpuset) leaves it {cores:g} of {machine_cores} processors")
+    try:
+        mounts, own = read_mounts(proc, root), read_own_paths(proc)
+    except OSError:
+        mounts, own = (), {}
+    for mount in mounts:
+        for level in _levels(mount, own):
+            quota, limit = _quota_and_memory(mount, level)
+            if quota is not None and quota < cores:
+                cores = quota
+                because.append(f"{level} has a CPU quota of {quota:g} processors")
+            if limit is not None and limit < memory:
+                memory = limit
+                because.append(f"{level} has a memory limit of {limit >> 20} MiB")
+    return HostLimits(cores, memory, machine_cores, machine_memory, tuple(because))
+
+
+def _levels(mount: Mount, own: dict[str, str]) -> list[str]:
+    """The group we run in and all groups above it, as far as the mount shows them."""
+    name = "" if mount.version == 2 else next((item for item in mount.controllers if item in own), None)
+    path = own.get(name) if name is not None else None
+    level = mount.directory_of(path) if path else None
+    levels = []
+    while level is not None and level.startswith(mount.point):
+        levels.append(level)
+        if level == mount.point:
+            break
+        level = os.path.dirname(level)
+    return levels
+
+
+def _quota_and_memory(mount: Mount, level: str) -> tuple[float | None, int | None]:
+    """The processors and the bytes to which a group is limited, None for no limit."""
+    quota, period, memory = 0, 0, 0
+    if mount.version == 2:
+        files = at(level, UnifiedFiles)
+        memory = number(files, "memory_max")
+        with contextlib.suppress(OSError, ValueError):
+            quota, period = files.cpu_max
+    if "cpu" in mount.controllers:
+        cpu = at(level, CpuFiles)
+        quota, period = number(cpu, "cfs_quota_us"), number(cpu, "cfs_period_us")
+    if "memory" in mount.controllers:
+        memory = number(at(level, MemoryFiles), "limit_in_bytes")
+    limited = (quota or 0) > 0 and period > 0
+    return quota / period if limited else None, memory if 0 < memory < UNLIMITED else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +115,10 @@ class _Reading:
 
 
 class HostReader:
-    """Reads below ``proc``. ``yopp_seconds`` is the CPU time of all containers so far. Processes whose command line
-    has a program or a module of the name of one of ``markers``, and ``own_pids``, are yopp's own, unless they
-    run in a group below ``hierarchy``: those are containers. They are looked for where others seem to use
+    """Reads below ``proc``. ``yopp_seconds`` is the CPU time of all containers so far.
+
+    Processes that run a program or module with one of the names ``markers``, and ``own_pids``, are yopp's own, unless
+    they run in a group below ``hierarchy``: those are containers. They are looked for if others seem to use
     ``suspicious`` cores.
     """
 
@@ -60,7 +143,7 @@ class HostReader:
         self._last: _Reading | None = None
 
     def read(self) -> HostUtilization | None:
-        """The machine since the last call; None the first time, and where the counters have not moved."""
+        """The machine since the last call; None the first time, and if the counters have not changed."""
         reading, last = self._counters(), self._last
         self._last = reading
         if last is None:
@@ -101,7 +184,7 @@ class HostReader:
             everything=sum(figures),
             cores=max(cores, 1),
             yopp_seconds=self._yopp_seconds(),
-            runnable=max(runnable - 1, 0),  # who reads this runs, too
+            runnable=max(runnable - 1, 0),  # the reader itself runs, too
             stalled_us=self._stalled(),
         )
 
@@ -120,7 +203,7 @@ class HostReader:
         return found
 
     def _text(self, name: str, length: int = 8192) -> str:
-        return _read(f"{self._proc}/{name}", length).decode("ascii", "replace")
+        return read_bytes(f"{self._proc}/{name}", length).decode("ascii", "replace")
 
 
 class OwnProcesses:
@@ -138,30 +221,29 @@ class OwnProcesses:
         self._markers = frozenset(markers)
         self._hierarchy = hierarchy
         self._hertz = os.sysconf("SC_CLK_TCK")
-        self._seen: dict[tuple[str, int], float] = {}
+        self._seen: dict[tuple[int, int], float] = {}
         self._at = 0.0
-        self._others: set[tuple[str, int]] = set()
+        self._others: set[tuple[int, int]] = set()
 
     def cores(self, now: float) -> float:
-        """Cores in use by them since the last call; one that is new counts with its mean since its start."""
-        known = {str(pid) for pid in self._own_pids()}
+        """Cores that they used since the last call; a new process counts with its mean since its start."""
+        known = self._own_pids()
         if not self._markers and not known:
             return 0.0
         booted = time.clock_gettime(time.CLOCK_BOOTTIME)
         used, seen, others = 0.0, {}, set()
-        for pid in os.listdir(self._proc):
-            if not pid.isdigit() or (stat := self._stat(pid)) is None:
+        for pid in map(int, filter(str.isdigit, os.listdir(self._proc))):
+            stat = read_stat(pid, proc=self._proc)
+            if stat is None:
                 continue
-            start, seconds = stat
-            age = booted - start / self._hertz
-            key = (pid, start)
-            # what has just started may yet become another program
+            seconds, age = stat.cpu_ticks / self._hertz, booted - stat.start / self._hertz
+            key = (pid, stat.start)
             if pid in known:
                 own = not self._is_contained(pid)
             else:
                 own = key not in self._others and self._is_own(pid)
             if not own:
-                if age > 1.0:
+                if age > 1.0:  # a younger one may yet execute another program
                     others.add(key)
                 continue
             seen[key] = seconds
@@ -172,15 +254,8 @@ class OwnProcesses:
         self._seen, self._others, self._at = seen, others, now
         return used
 
-    def _stat(self, pid: str) -> tuple[int, float] | None:
-        """When it started, in ticks, and its CPU time; None where it is gone."""
-        fields = _read(f"{self._proc}/{pid}/stat", 1024).rpartition(b")")[2].split()
-        if len(fields) < 20:
-            return None
-        return int(fields[19]), (int(fields[11]) + int(fields[12])) / self._hertz
-
-    def _is_own(self, pid: str) -> bool:
-        words = _read(f"{self._proc}/{pid}/cmdline", 4096).split(b"\0")[:5]
+    def _is_own(self, pid: int) -> bool:
+        words = read_bytes(f"{self._proc}/{pid}/cmdline", 4096).split(b"\0")[:5]
         name = words[0].rpartition(b"/")[2]
         if name.startswith(b"python"):  # what it runs: a module or a script
             if b"-m" in words[:-1]:
@@ -191,20 +266,16 @@ class OwnProcesses:
             return False
         return not self._is_contained(pid)
 
-    def _is_contained(self, pid: str) -> bool:
-        """Whether it runs in a container, whose use is known."""
-        return self._hierarchy != b"" and self._hierarchy in _read(f"{self._proc}/{pid}/cgroup", 8192)
+    def _is_contained(self, pid: int) -> bool:
+        """Whether it runs in a container, whose use is counted there."""
+        return self._hierarchy != b"" and self._hierarchy in read_bytes(f"{self._proc}/{pid}/cgroup", 8192)
 
 
-def _read(path: str, length: int) -> bytes:
-    """The beginning of a file, empty where it is not there (any more)."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    try:
-        return os.read(fd, length)
-    except OSError:
-        return b""
-    finally:
-        os.close(fd)
+def node_utilization() -> ResourceUtilization:
+    """The whole machine: the memory that is not available, and the cores that were busy since the last call."""
+    import psutil
+
+    memory = psutil.virtual_memory()
+    busy = psutil.cpu_percent(interval=None) / 100 * (psutil.cpu_count() or 1)
+    used = int(memory.total - memory.available)
+    return ResourceUtilization(used, busy, os.getloadavg()[0], int(memory.total), os.cpu_count() or 0)

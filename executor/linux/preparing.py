@@ -1,12 +1,12 @@
-"""Makes containers that wait ready to begin, so that little is left to do when their turn comes.
+"""Prepares containers that wait, so that little is left to do when their turn comes.
 
-Making a container's groups and entering them, starting a shell and writing files take milliseconds, on cgroup v2
-mostly spent waiting for the kernel. A container that is queued, or that waits for others to make room, has the
-time: its directories and its cgroup are made under its own name, and its shim is started as far as the point
-where the command would begin (``Prepared``). Nobody's group is used twice.
+Making a container's groups and entering them, starting a shell and writing files take milliseconds, on cgroup v2 mostly
+spent waiting for the kernel. A container that is queued, or that waits for others to make room, has the time: its
+directories and its cgroup are made under its own name, and its shim is started up to the point where the command would
+begin (``Prepared``). No group is used twice.
 
-A prepared container has not begun: nothing that ends it needs to be told. It ends by itself when this process
-does, so a next life finds it waiting, and at most an empty group and empty directories of it.
+A prepared container has not begun: its end need not be reported. It ends when this process ends, so that the next run
+of the node finds it waiting, with at most an empty group and empty directories.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from dataclasses import dataclass
 
 from ..errors import ExecutorError
 from ..records import ContainerSpec, ExecutionType
-from .cgroups.base import CgroupDriver
-from .directories import Directories
+from .containers import Workshop
 from .procfs import children, is_alive, read_stat
 from .shim import Ended, ExitWatcher, Launcher, LaunchRequest, Prepared, kill_identified
 
 LOG = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 1.0
-"""How long the end waits for prepared shims to end by themselves."""
+"""How long ``close`` waits for prepared shims to end by themselves."""
 
 REMOVE_SECONDS = 0.05
 """How long the kernel may be busy with the group of a shell that has just ended."""
@@ -35,8 +34,8 @@ REMOVE_SECONDS = 0.05
 
 @dataclass(slots=True)
 class Ready:
-    """A container that was made ready. ``place`` identifies its working directory as it was then; ``on_end``
-    takes the news of its shim's end.
+    """A prepared container. ``place`` identifies its working directory as it was then; ``on_end`` is called when its
+    shim has ended.
     """
 
     spec: ContainerSpec
@@ -46,41 +45,38 @@ class Ready:
 
 
 class Preparer:
-    """Keeps at most ``limit`` of the guaranteed and as many of the opportunistic containers that wait ready.
+    """Keeps up to ``limit`` of the waiting guaranteed containers, and as many of the opportunistic ones, prepared.
 
-    ``make_request`` says how to start one, given the files to join; ``in_use`` whether a container has been
-    launched. Everything but ``close`` returns at once.
+    ``make_request`` says how to start one, given the files to join; ``in_use`` whether a container has been launched.
+    Everything but ``close`` returns at once.
     """
 
     def __init__(
         self,
+        shop: Workshop,
         limit: int,
         *,
         make_request: Callable[[ContainerSpec, tuple[str, ...]], LaunchRequest],
         in_use: Callable[[str], bool],
         launcher: Launcher,
-        cgroups: CgroupDriver,
-        directories: Directories,
         watcher: ExitWatcher,
-        loop: asyncio.AbstractEventLoop,
     ) -> None:
+        self._shop = shop
         self._limit = limit
         self._make_request = make_request
         self._in_use = in_use
         self._launcher = launcher
-        self._cgroups = cgroups
-        self._directories = directories
         self._watcher = watcher
-        self._loop = loop
+        self._loop = shop.loop
         self._waiting: dict[ExecutionType, dict[str, ContainerSpec]] = {kind: {} for kind in ExecutionType}
         self._ready: dict[str, Ready] = {}
         self._ending: dict[int, Ready] = {}
         self._filling: asyncio.Handle | None = None
 
     def waits(self, spec: ContainerSpec) -> None:
-        """A container waits; or what is known of one that does has changed."""
-        if self._limit == 0 or not self._directories.logs_are_its_own(spec):
-            return  # nothing is written to somebody's directory before it begins
+        """A container waits, or the spec of one that does has changed."""
+        if self._limit == 0 or not self._shop.directories.logs_are_its_own(spec):
+            return  # nothing is written to another's directory before the container begins
         ready = self._ready.get(spec.container_id)
         if ready is not None:
             if ready.spec == spec:
@@ -91,7 +87,7 @@ class Preparer:
         self._fill_soon()
 
     def gone(self, container_id: str) -> None:
-        """It waits no longer, and is not going to be launched."""
+        """It no longer waits, and will not be launched."""
         self._forget(container_id)
         ready = self._ready.get(container_id)
         if ready is not None:
@@ -99,7 +95,7 @@ class Preparer:
             self._fill_soon()
 
     def take(self, spec: ContainerSpec) -> Ready | None:
-        """The container, if it was made ready and is as it was: it is the caller's now."""
+        """The container, if it is prepared and has not changed: it belongs to the caller now."""
         container_id = spec.container_id
         self._forget(container_id)
         ready = self._ready.get(container_id)
@@ -115,7 +111,7 @@ class Preparer:
         return ready
 
     async def close(self) -> None:
-        """Make nothing ready any more, and remove what is."""
+        """Prepare nothing any more, and remove what was prepared."""
         self._limit = 0
         for waiting in self._waiting.values():
             waiting.clear()
@@ -127,7 +123,7 @@ class Preparer:
         while self._ending and self._loop.time() < deadline:
             await asyncio.sleep(0.002)
         for ready in list(self._ending.values()):
-            # It was stopped, say. It may not outlive us.
+            # It was stopped, for instance. It must not outlive us.
             kill_identified(ready.prepared.launched.pid, ready.prepared.launched.start)
             self._remove(ready.spec)
 
@@ -136,12 +132,12 @@ class Preparer:
             waiting.pop(container_id, None)
 
     def _fill_soon(self) -> None:
-        # What is under way on the loop now is more urgent.
+        # What the loop has to do now is more urgent.
         if self._filling is None and self._limit:
             self._filling = self._loop.call_soon(self._fill)
 
     def _fill(self) -> None:
-        """Make one more ready; the next one when others have had their turn."""
+        """Prepare one more; the next one after other work of the loop."""
         self._filling = None
         for kind in (ExecutionType.GUARANTEED, ExecutionType.OPPORTUNISTIC):
             waiting = self._waiting[kind]
@@ -157,12 +153,12 @@ class Preparer:
     def _prepare(self, spec: ContainerSpec) -> None:
         container_id = spec.container_id
         try:
-            self._directories.prepare(spec)
-            request = self._make_request(spec, self._cgroups.create(container_id, None))
+            self._shop.directories.prepare(spec)
+            request = self._make_request(spec, self._shop.cgroups.create(container_id, None))
             prepared = self._launcher.prepare(request)
         except ExecutorError as error:
-            # It is tried again when its turn comes, and told then.
-            LOG.debug("%s cannot be made ready: %s", container_id, error)
+            # It is tried again, and reported, when its turn comes.
+            LOG.debug("%s cannot be prepared: %s", container_id, error)
             self._remove(spec)
             return
         ready = Ready(spec, prepared, _place(request.working_directory), lambda _: None)
@@ -172,7 +168,7 @@ class Preparer:
         self._watcher.watch(launched.pid, launched.start, lambda end: ready.on_end(end), is_child=True)
 
     def _abandon(self, ready: Ready) -> None:
-        """Let it end; what was made for it is removed then."""
+        """Let it end; what was made for it is removed afterwards."""
         self._ready.pop(ready.spec.container_id, None)
         self._ending[ready.prepared.launched.pid] = ready
         ready.prepared.abandon()
@@ -190,16 +186,12 @@ class Preparer:
         container_id = spec.container_id
         if container_id in self._ready or self._in_use(container_id):
             return
-        self._directories.remove_empty_logs(spec)
-        self._directories.remove_private(container_id, thoroughly=True)
-        if not self._cgroups.remove(container_id, REMOVE_SECONDS):
-            LOG.warning(
-                "the cgroup of %s cannot be removed: %s", container_id, self._cgroups.path(container_id)
-            )
+        self._shop.directories.remove_empty_logs(spec)
+        self._shop.remove(container_id, REMOVE_SECONDS)
 
 
 def _waits_at_its_gate(shim: int, start: int) -> bool:
-    """Whether a shim and its shell both live. Either may have been killed a moment ago, by the OOM killer, say."""
+    """Whether a shim and its shell are both alive: the OOM killer, for instance, may just have killed either."""
     if not is_alive(shim, start):
         return False
     both = [read_stat(pid) for pid in (shim, *children(shim))]
@@ -209,7 +201,7 @@ def _waits_at_its_gate(shim: int, start: int) -> bool:
 
 
 def _place(path: str) -> tuple[int, int]:
-    """What identifies a directory, whatever its name; (0, 0) where there is none."""
+    """What identifies a directory, whatever its name; (0, 0) if there is none."""
     try:
         found = os.stat(path)
     except OSError:

@@ -1,17 +1,16 @@
-"""The kernel's table of processes, read straight from /proc: who is whose child, in which session, in what
-state.
+"""The kernel's table of processes, read straight from /proc; and signals to processes.
 
-One read of ``/proc/PID/stat`` a process (about 15 microseconds), against 60 for psutil's objects, which
-also do not tell the session. And signals to processes.
+One read of ``/proc/PID/stat`` a process takes about 15 microseconds, against 60 for psutil's objects, which also do not
+tell the session.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import signal
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 _STOP = 1 << (signal.SIGSTOP - 1)
@@ -20,9 +19,7 @@ _PF_EXITING = 0x4
 
 @dataclass(frozen=True, slots=True)
 class ProcessStat:
-    """Fields of /proc/PID/stat (proc(5)). ``start`` in clock ticks after boot: with ``pid`` it names one
-    process.
-    """
+    """Fields of /proc/PID/stat (proc(5)). ``start``, in clock ticks after boot, and ``pid`` identify one process."""
 
     pid: int
     state: str
@@ -33,22 +30,27 @@ class ProcessStat:
     start: int
     resident_pages: int
     exiting: bool
-    """The kernel is ending it (PF_EXITING): it runs nothing of its own any more, and is no zombie yet."""
+    """The kernel is ending it (PF_EXITING): it runs nothing of its own any more, but is no zombie yet."""
 
 
-def read_stat(pid: int) -> ProcessStat | None:
-    """One process, None where there is none. A zombie is still there, with state Z."""
+def read_bytes(path: str, length: int = 1 << 20) -> bytes:
+    """The beginning of a file; empty if it does not exist (any more), or may not be read."""
     try:
-        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return None
+        return b""
     try:
-        text = os.read(fd, 4096)
+        return os.read(fd, length)
     except OSError:
-        return None
+        return b""
     finally:
         os.close(fd)
-    # The command name stands in parentheses and may hold anything, parentheses too: count from the last one.
+
+
+def read_stat(pid: int, *, proc: str = "/proc") -> ProcessStat | None:
+    """One process, None if there is none. A zombie still exists, with state Z."""
+    text = read_bytes(f"{proc}/{pid}/stat", 4096)
+    # The command name stands in parentheses and may contain anything, even parentheses: count from the last one.
     fields = text[text.rfind(b")") + 2 :].split()
     if len(fields) < 22:
         return None
@@ -68,7 +70,7 @@ def read_stat(pid: int) -> ProcessStat | None:
 def real_uid(pid: int, *, proc: str = "/proc") -> int:
     """The user who runs this process. Raises OSError.
 
-    Not the owner of /proc/PID, which is root while anybody runs a program of root's that is setuid.
+    Not the owner of /proc/PID, which is root while a setuid program of root's runs.
     """
     with open(f"{proc}/{pid}/status", "rb") as file:
         for line in file:
@@ -78,7 +80,7 @@ def real_uid(pid: int, *, proc: str = "/proc") -> int:
 
 
 def runnable_threads(processes: list[int]) -> int:
-    """How many of their threads run or wait for a processor now."""
+    """How many of their threads run, or wait for a processor, now."""
     found = 0
     for pid in processes:
         try:
@@ -101,7 +103,7 @@ def send(pid: int, number: int) -> bool:
 
 
 def continue_all(processes: list[int]) -> int:
-    """Let them go on; to how many that could be said."""
+    """SIGCONT to all of them; how many of them took it."""
     return sum(send(pid, signal.SIGCONT) for pid in processes)
 
 
@@ -118,31 +120,21 @@ def standing(pid: int) -> bool:
 
 
 def _stop_is_pending(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as lines:
-            pending = [line.split()[1] for line in lines if line.startswith(("SigPnd:", "ShdPnd:"))]
-    except OSError:
-        return True
-    return any(int(mask, 16) & _STOP for mask in pending)
+    lines = read_bytes(f"/proc/{pid}/status").splitlines()
+    pending = [line.split()[1] for line in lines if line.startswith((b"SigPnd:", b"ShdPnd:"))]
+    return not lines or any(int(mask, 16) & _STOP for mask in pending)
 
 
 def all_stopped(processes: list[int]) -> bool:
-    """Whether there are living processes, and all of them stand still because of a signal."""
+    """Whether there are live processes, and all of them were stopped by a signal."""
     living = [pid for pid in processes if (found := read_stat(pid)) is not None and found.state not in "ZX"]
     return bool(living) and all(standing(pid) for pid in living)
 
 
 def virtual_bytes(pids: Iterable[int], *, proc: str = "/proc") -> int:
-    """The sum of their address spaces, in bytes (the first figure of statm). Who has ended counts nothing."""
-    page = os.sysconf("SC_PAGE_SIZE")
-    total = 0
-    for pid in pids:
-        try:
-            with open(f"{proc}/{pid}/statm", encoding="ascii") as file:
-                total += int(file.read().split()[0]) * page
-        except (OSError, ValueError, IndexError):
-            continue
-    return total
+    """The sum of their address spaces, in bytes (the first figure of statm). Ended processes count nothing."""
+    figures = (read_bytes(f"{proc}/{pid}/statm").split() for pid in pids)
+    return os.sysconf("SC_PAGE_SIZE") * sum(int(found[0]) for found in figures if found)
 
 
 def scan() -> dict[int, ProcessStat]:
@@ -155,19 +147,19 @@ def scan() -> dict[int, ProcessStat]:
 
 
 def start_time(pid: int) -> int | None:
-    """When the process started, in clock ticks after boot; None where there is none."""
+    """When the process started, in clock ticks after boot; None if there is none."""
     found = read_stat(pid)
     return None if found is None else found.start
 
 
 def is_alive(pid: int, start: int) -> bool:
-    """Whether that very process still runs: the pid may have been given to another one since."""
+    """Whether that very process still runs: its pid may have been given to another one since."""
     found = read_stat(pid)
     return found is not None and found.start == start and found.state not in "ZX"
 
 
 def children(pid: int) -> list[int]:
-    """Direct children of a process with a single thread, such as our shim; [] where it has none."""
+    """Direct children of a process with a single thread, such as our shim."""
     try:
         with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as listed:
             return [int(word) for word in listed.read().split()]
@@ -181,20 +173,20 @@ def children(pid: int) -> list[int]:
 
 
 def environment_marks(pid: int, mark: bytes) -> bool:
-    """Whether a process was started with ``mark`` (``NAME=VALUE``) in its environment, as far as we may see
-    it.
-    """
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as environ:
-        return mark in environ.read().split(b"\0")
-    return False
+    """Whether a process was started with ``mark`` (``NAME=VALUE``) in its environment, as far as we may see it."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as environ:
+            return mark in environ.read().split(b"\0")
+    except OSError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """How the processes of a container are known where no cgroup holds them.
+    """How the processes of a container are recognised if no cgroup holds them.
 
-    The shim's pid and start time: it leads their session. ``mark`` is a ``NAME=VALUE`` of their environment
-    that no other container on this host has (its private directory, in LOCAL_DIRS).
+    The shim, with its pid and start time, leads their session. ``mark`` is a ``NAME=VALUE`` of their environment that
+    no other container on this host has (its private directory, in LOCAL_DIRS).
     """
 
     shim: int
@@ -205,13 +197,13 @@ class Traces:
 def members_of(traces: Traces, table: dict[int, ProcessStat], *, orphans: bool = True) -> list[ProcessStat]:
     """The processes of a container that no cgroup holds: those of the shim's session, and their descendants.
 
-    An orphan that made a session of its own is found by the mark in its environment; ``orphans`` False saves
-    that search, which reads a file a process. The shim itself is not among them, nor what is dead already.
+    An orphan with a session of its own is found by the mark in its environment; ``orphans=False`` saves that search,
+    which reads a file a process. Neither the shim nor dead processes are among them.
     """
     members: set[int] = set()
     shim = table.get(traces.shim)
-    # The kernel gives no pid away that is still the id of a session: once the shim's is somebody else's,
-    # nothing of its session is left, and whoever has the pid now is none of ours.
+    # The kernel reuses no pid that is still the id of a session: if another process has the shim's pid, its session is
+    # gone, and that process is not ours.
     if shim is None or shim.start == traces.start:
         members = {pid for pid, entry in table.items() if entry.session == traces.shim}
     own_session = os.getsid(0)
@@ -231,6 +223,19 @@ def members_of(traces: Traces, table: dict[int, ProcessStat], *, orphans: bool =
 
 
 def belonging_to(shim: int, container_id: str, table: dict[int, ProcessStat]) -> list[ProcessStat]:
-    """``members_of`` for a shim that lives, and an id that no other container on this host has."""
+    """``members_of`` for a live shim, and an id that no other container on this host has."""
     start = table[shim].start if shim in table else 0
     return members_of(Traces(shim, start, b"CONTAINER_ID=" + os.fsencode(container_id)), table)
+
+
+def wait_until(
+    condition: Callable[[], bool], seconds: float, pause: float = 0.0005, longest: float = 0.01
+) -> bool:
+    """Wait, in a worker thread, until a condition holds; whether it did in time. Pauses double up to ``longest``."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(pause)
+        pause = min(longest, pause * 2)
+    return True

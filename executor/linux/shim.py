@@ -1,21 +1,20 @@
-"""Start the process of a container under its shim, know it again, and notice its end.
+"""Starts the process of a container under its shim, recognises it after a restart, and notices its end.
 
-The shim (``shim.sh``) is our child and the command's parent. It leads a session of its own, and its pid
-together with its start time is the identity of the container's process: it lives exactly as long as the
-command and a moment more, and is there from the start. The command's own pid is its only child
-(``command_pid``).
+The shim (``shim.sh``) is our child and the command's parent. It leads a session of its own. Its pid and start time
+identify the container's process: it exists from the start, and a moment longer than the command, which is its only
+child (``command_pid``).
 """
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
+import errno
 import logging
 import os
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ..errors import LaunchError
-from .procfs import children, is_alive, read_stat, send, standing, start_time
+from .procfs import children, is_alive, read_bytes, read_stat, send, standing, start_time, wait_until
 
 LOG = logging.getLogger(__name__)
 
@@ -32,16 +31,15 @@ SHIM = os.fspath(Path(__file__).with_name("shim.sh"))
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SHELL_OWN = frozenset({"IFS", "PPID", "OPTIND", "YOPP_SHIM_EXIT_FILE", "YOPP_SHIM_WORD"})
-"""What a shell does not take from its environment but sets by itself; and what the shim sets."""
+"""What a shell does not take from its environment but sets itself; and what the shim sets."""
 _SHELL_VARIABLES = ("SHLVL", "OLDPWD", "_", "PWD")
-"""What shells other than dash add to the environment by themselves."""
+"""What shells other than dash add to the environment."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
-    """All that starting one process takes. ``join`` are the ``cgroup.procs`` (v1: ``tasks``) files it enters before it
-    begins.
-    """
+    """What is needed to start one process. ``join`` are the ``cgroup.procs`` (v1: ``tasks``) files that it joins
+    first."""
 
     container_id: str
     command: tuple[str, ...]
@@ -63,11 +61,10 @@ class Launched:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The end of a process. ``cpu_seconds`` of it and its children, where it was ours; ``signal`` is what
-    ended it, 0 where it ended by itself or was not ours; ``exit_code`` is its own, None unless it was ours and
-    ended by itself.
+    """The end of a process. Only a child of ours has figures: ``cpu_seconds`` of it and its children, the ``signal``
+    that ended it or 0, and the ``exit_code`` if it ended by itself.
 
-    The kernel's maximum of resident memory is no use here: a child born by vfork begins with its parent's.
+    The kernel's maximum of resident memory is useless here: a child of vfork begins with its parent's.
     """
 
     cpu_seconds: float = 0.0
@@ -77,10 +74,9 @@ class Ended:
 
 @dataclass(slots=True)
 class Prepared:
-    """A process that has entered its groups, or is about to, and does not begin before ``release``.
+    """A process that has joined its groups, or is about to, and does not begin before ``release``.
 
-    ``gate`` is the file descriptor that it waits at. Once that is closed, as it is when this process ends, it
-    never begins, and ends by itself.
+    It waits at the file descriptor ``gate``. Once that is closed, as when this process ends, it ends without beginning.
     """
 
     request: LaunchRequest
@@ -88,7 +84,7 @@ class Prepared:
     gate: int
 
     def release(self) -> bool:
-        """Let it begin; whether that could be said to it."""
+        """Let it begin; False if it is gone."""
         try:
             os.write(self.gate, b"\n")
             return True
@@ -99,7 +95,7 @@ class Prepared:
             self.abandon()
 
     def abandon(self) -> None:
-        """Let it end without having begun, if it was not released."""
+        """Let it end without beginning, if it was not released."""
         gate, self.gate = self.gate, -1
         if gate >= 0:
             os.close(gate)
@@ -109,16 +105,14 @@ class Launcher(Protocol):
     """Starts processes in groups. The shim is one way."""
 
     def launch(self, request: LaunchRequest) -> Launched:
-        """Start it. LaunchError, with ``exit_code`` as a shell would say it, where it cannot be started."""
+        """Start it. Raises CannotLaunchError if it cannot be started."""
 
     def prepare(self, request: LaunchRequest) -> Prepared:
         """Start it up to the point where it would begin. Raises as ``launch``."""
 
 
 class CannotLaunchError(LaunchError):
-    """A container could not be started. ``exit_code``: 127 not found, 126 not executable, 125 anything of
-    ours.
-    """
+    """A container could not be started. ``exit_code``: 127 not found, 126 not executable, 125 any failure of ours."""
 
     def __init__(self, message: str, exit_code: int = 125, *, because: str = "", hint: str = "") -> None:
         super().__init__(message, because=because, hint=hint)
@@ -132,12 +126,12 @@ class ShimLauncher:
         self._clean = os.path.basename(os.path.realpath(SHELL)) == "dash"
 
     def launch(self, request: LaunchRequest) -> Launched:
-        """Start the shim. It finds out whether the command exists: 126 or 127 is its exit code then."""
-        # The exit file first: who cannot enter a group has an exit code, 125.
+        """Start the shim. If the command cannot be executed, 126 or 127 is its exit code."""
+        # The exit file first: a shim that cannot join a group leaves an exit code, 125.
         return self._start(request, ("--begin", *request.join), subprocess.DEVNULL)
 
     def prepare(self, request: LaunchRequest) -> Prepared:
-        """Start the shim, whose child enters the groups and waits at a pipe."""
+        """Start the shim, whose child joins the groups and waits at a pipe."""
         try:
             reading, writing = os.pipe()
         except OSError as error:
@@ -175,13 +169,12 @@ class ShimLauncher:
                 os.close(stderr)
         finally:
             os.close(stdout)
-        # We wait for it by pidfd and wait4, never through this object: it must not complain when it is
-        # dropped.
+        # We wait for it by pidfd and wait4, never through this object, which must not complain when it is dropped.
         process.returncode = 0
         return Launched(process.pid, start_time(process.pid) or 0)
 
     def _exact(self, command: tuple[str, ...], environment: dict[str, str]) -> list[str]:
-        """The command, behind ``env`` where the shell would change the environment on its way through."""
+        """The command, behind ``env`` if the shell would change its environment."""
         odd = [
             f"{name}={value}"
             for name, value in environment.items()
@@ -194,7 +187,7 @@ class ShimLauncher:
 
 
 def check_command(request: LaunchRequest) -> None:
-    """Refuse what no shell could start, in a shell's own terms. CannotLaunchError."""
+    """Refuse what no shell could start, in a shell's own words. Raises CannotLaunchError."""
     if not request.command:
         raise CannotLaunchError("no command was given", 127)
     name = request.command[0]
@@ -209,7 +202,7 @@ def check_command(request: LaunchRequest) -> None:
 def _open_log(path: str) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
     try:
-        # An earlier run may have left a FIFO there: nobody here waits for its reader.
+        # An earlier run may have left a FIFO there: we do not wait for its reader.
         descriptor = os.open(path, flags | os.O_NONBLOCK, 0o640)
     except OSError as error:
         raise CannotLaunchError(f"cannot write {path}", because=error.strerror or str(error)) from error
@@ -218,18 +211,13 @@ def _open_log(path: str) -> int:
 
 
 def _launch_error(request: LaunchRequest, error: OSError | ValueError) -> CannotLaunchError:
-    if isinstance(error, OSError):
-        because, code = (
-            error.strerror or str(error),
-            126 if error.errno == 7 else 125,
-        )  # 7: the arguments are too long
-    else:
-        because, code = str(error), 126
-    return CannotLaunchError(f"cannot start {request.command[0]!r}", code, because=because)
+    ours = isinstance(error, OSError) and error.errno != errno.E2BIG
+    because = (isinstance(error, OSError) and error.strerror) or str(error)
+    return CannotLaunchError(f"cannot start {request.command[0]!r}", 125 if ours else 126, because=because)
 
 
 def command_pid(shim: int) -> int | None:
-    """The pid of the command itself, None before it is there or after its end."""
+    """The pid of the command itself, None before it exists or after its end."""
     found = children(shim)
     return found[0] if found else None
 
@@ -243,9 +231,9 @@ class ExitFile:
 
 
 def read_exit_file(path: str) -> ExitFile | None:
-    """What stands in an exit file; None where there is no file. A line counts once it has its newline.
+    """What an exit file says, None if there is no file. A line counts once it has its newline.
 
-    OSError where it cannot be read for now: that is not the same as not being there.
+    Raises OSError if the file exists but cannot be read now.
     """
     try:
         with open(path, "rb") as file:
@@ -257,10 +245,13 @@ def read_exit_file(path: str) -> ExitFile | None:
     return ExitFile(pid, int(lines[1]) if len(lines) > 1 else None)
 
 
+def is_shim(pid: int, exit_file: str) -> bool:
+    """Whether that process is the shim of this exit file: its pid may have been given to another one."""
+    return os.fsencode(exit_file) in read_bytes(f"/proc/{pid}/cmdline").split(b"\0")
+
+
 def claim_exit_file(path: str) -> bool:
-    """Make the exit file before any shim can: a shim that was started and has not begun will then never
-    begin.
-    """
+    """Make the exit file before any shim can: a shim that was started and has not begun never begins then."""
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except OSError:
@@ -269,20 +260,20 @@ def claim_exit_file(path: str) -> bool:
 
 
 RETRY_SECONDS = 0.1
-"""When to try again what failed for want of file descriptors or memory."""
+"""When to try again what failed because file descriptors or memory were short."""
 
 
 class ExitWatcher:
-    """Calls back when processes end, ours or not: a pidfd in the loop for each, no thread, no polling."""
+    """Calls back when processes end, children or not: by a pidfd in the loop for each, without threads or polling."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._fds: dict[int, int] = {}
 
     def watch(self, pid: int, start: int, ended: Callable[[Ended], None], *, is_child: bool = False) -> None:
-        """Call ``ended`` once when that process has ended, from the loop; soon, if it has already.
+        """Call ``ended`` once, from the loop, when that process has ended; soon, if it has ended already.
 
-        ``is_child``: it is ours and was not waited for, so nobody else can have been given its pid.
+        ``is_child``: it is our child and was not waited for, so its pid cannot belong to another process.
         """
         try:
             fd = os.pidfd_open(pid)
@@ -297,7 +288,7 @@ class ExitWatcher:
         if not is_child:
             found = read_stat(pid)
             if found is None or (start and found.start != start):
-                # The pid is somebody else's by now.
+                # The pid belongs to another process by now.
                 os.close(fd)
                 self._loop.call_soon(ended, Ended())
                 return
@@ -315,13 +306,13 @@ class ExitWatcher:
             os.close(fd)
 
     def close(self) -> None:
-        """Watch nothing any more; the processes go on."""
+        """Watch nothing any more; the processes continue."""
         for pid in list(self._fds):
             self._forget(pid)
 
 
 def reap(pid: int) -> Ended:
-    """Collect a child that has ended, and what it and its children used; nothing if it is not ours."""
+    """Wait for a child that has ended; how it ended, and what it and its children used. Nothing if it is not ours."""
     try:
         found, status, used = os.wait4(pid, os.WNOHANG)
     except ChildProcessError:
@@ -333,20 +324,8 @@ def reap(pid: int) -> Ended:
     return Ended(used.ru_utime + used.ru_stime, ended_by, code)
 
 
-def wait_until_gone(pid: int, start: int, seconds: float) -> bool:
-    """Wait, in a worker thread, until a process has ended; whether it has."""
-    deadline = time.monotonic() + seconds
-    pause = 0.0005
-    while is_alive(pid, start):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(pause)
-        pause = min(0.01, pause * 2)
-    return True
-
-
 def kill_identified(pid: int, start: int) -> None:
-    """SIGKILL that very process, and no other one that was given its pid since."""
+    """SIGKILL that very process, and no other one that has its pid by now."""
     try:
         fd = os.pidfd_open(pid)
     except OSError:
@@ -365,32 +344,24 @@ def kill_shim(pid: int, start: int) -> None:
     if not is_alive(pid, start):
         return
     send(pid, signal.SIGSTOP)
-    deadline = time.monotonic() + 1.0
-    while not standing(pid) and time.monotonic() < deadline:
-        time.sleep(0.0005)
-    # It stands still, so it starts nobody else.
+    wait_until(lambda: standing(pid), 1.0)
+    # A stopped shim starts no further child.
     for child in children(pid):
         send(child, signal.SIGKILL)
     kill_identified(pid, start)
-    wait_until_gone(pid, start, 1.0)
+    wait_until(lambda: not is_alive(pid, start), 1.0)
 
 
 def shims_of(state_directory: str) -> dict[str, list[int]]:
     """The shims that run for exit files in a directory: exit file -> pids.
 
-    By their command lines, which name the file from the first instant on; the file itself comes later.
+    By their command lines, which name the file from the start; the file itself is made later.
     """
     found: dict[str, list[int]] = {}
     prefix = os.fsencode(state_directory.rstrip("/") + "/")
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"/proc/{name}/cmdline", "rb") as file:
-                words = file.read(8192).split(b"\0", 3)
-        except OSError:
-            continue
-        # Its child has the same command line until it begins; the session tells them apart.
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        words = read_bytes(f"/proc/{name}/cmdline", 8192).split(b"\0", 3)
+        # Its child has the same command line until it begins, but does not lead the session.
         if len(words) == 4 and words[1] == os.fsencode(SHIM) and words[2].startswith(prefix):
             entry = read_stat(int(name))
             if entry is not None and entry.session == entry.pid:
@@ -402,16 +373,18 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
 
+def _prctl(option: int, argument: int) -> bool:
+    return bool(ctypes.CDLL(None, use_errno=True).prctl(option, argument, 0, 0, 0) == 0)
+
+
 def set_parent_death_signal(number: int) -> bool:
-    """Be sent a signal when our parent has ended (prctl(2)); whether it took."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    return bool(libc.prctl(PR_SET_PDEATHSIG, number, 0, 0, 0) == 0)
+    """Be sent a signal when our parent has ended (prctl(2)); whether that worked."""
+    return _prctl(PR_SET_PDEATHSIG, number)
 
 
 def set_subreaper(on: bool) -> bool:
-    """Let orphans of our children become our children, or init's again (prctl(2)); whether it took.
+    """Let orphans of our children become our children, or init's again (prctl(2)); whether that worked.
 
-    A net for hosts without cgroups: an orphan then stays below us in the table of processes.
+    For hosts without cgroups: an orphan then stays below us in the table of processes.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-    return bool(libc.prctl(PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0) == 0)
+    return _prctl(PR_SET_CHILD_SUBREAPER, int(on))

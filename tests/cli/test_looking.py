@@ -399,7 +399,7 @@ def test_watch_prints_again_until_ctrl_c(cli: Cli, cluster: Cluster, monkeypatch
         if len(pauses) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("yarnopp_cli.cli.frame.listing.time.sleep", sleep)
+    monkeypatch.setattr("yarnopp_cli.cli.frame.session.time.sleep", sleep)
     ended = cli("ps", "-q", "-w", "2s")
     assert ended.code == 130
     assert pauses == [2.0] * 3

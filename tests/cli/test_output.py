@@ -24,13 +24,13 @@ from yarnopp_cli.records.reports import (
     YarnApplicationState,
 )
 from yarnopp_cli.views import applications, containers
-from yarnopp_cli.views.columns import Column, default_columns
+from yarnopp_cli.views.columns import NUMBER, Column, default_columns
 
 LONG = "application_1765400000000_0001"
 COLUMNS: tuple[Column[tuple[str, str, int]], ...] = (
     Column("id", "ID", lambda row: row[0]),
     Column("name", "NAME", lambda row: row[1], flexible=True),
-    Column("count", "COUNT", lambda row: row[2], numeric=True),
+    Column("count", "COUNT", lambda row: row[2], kind=NUMBER),
 )
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Set
+from dataclasses import replace
 from typing import Any
 
 from executor.records import OpportunisticContainersStatus, Resource
 from yarnopp_cli.allocation.cluster_node import ClusterNode
-from yarnopp_cli.allocation.load_comparators import comparator_of
 from yarnopp_cli.allocation.load_monitor import NodeQueueLoadMonitor
-from yarnopp_cli.allocation.rebalancing import LimitPolicy
 from yarnopp_cli.settings.declarations import ResourceManagerSettings
 from yarnopp_cli.settings.loading import load
 
@@ -32,21 +31,8 @@ class YarnMonitor:
 
     def __init__(self, comparator: str = "", **more: Any) -> None:
         settings = rules()
-        given: dict[str, Any] = {
-            "nodes_used": settings.nodes_used,
-            "sigma": settings.queue_limit_stdev,
-            "min_queue_length": settings.min_queue_length,
-            "max_queue_length": settings.max_queue_length,
-            "min_queue_wait_ms": settings.min_queue_wait_time_ms,
-            "max_queue_wait_ms": settings.max_queue_wait_time_ms,
-            **more,
-        }
-        self.monitor = NodeQueueLoadMonitor(
-            comparator=comparator_of(comparator or settings.load_comparator),
-            limit_policy=LimitPolicy(settings.limit_policy),
-            rng=random.Random(7),
-            **given,
-        )
+        settings = replace(settings, load_comparator=comparator or settings.load_comparator, **more)
+        self.monitor = NodeQueueLoadMonitor(settings, rng=random.Random(7))
         self.nodes: dict[str, ClusterNode] = {}
         self.claimed = 0
 

@@ -123,7 +123,7 @@ def test_f_then_resources_follows_a_change_of_the_nodes_size() -> None:
 
 
 def test_f6_container_queuing_limit() -> None:
-    monitor = YarnMonitor(sigma=0, min_queue_length=6, max_queue_length=100)
+    monitor = YarnMonitor(queue_limit_stdev=0, min_queue_length=6, max_queue_length=100)
     for number, queue in ((1, 15), (2, 5), (3, 10)):
         monitor.update(number, queue)
     assert monitor.limits == (6, -1)
@@ -140,7 +140,7 @@ def test_f6_container_queuing_limit() -> None:
 
 
 def test_f6_every_node_is_told_the_limit_every_time() -> None:
-    monitor = YarnMonitor(sigma=0)
+    monitor = YarnMonitor(queue_limit_stdev=0)
     for number, queue in ((1, 15), (2, 5), (3, 10)):
         monitor.update(number, queue)
     monitor.compute()
@@ -163,7 +163,7 @@ def test_f_the_limit_of_the_wait() -> None:
 
 
 def test_f_full_nodes_do_not_count_and_with_none_left_the_old_limit_stays() -> None:
-    monitor = YarnMonitor(sigma=0, max_queue_length=100)
+    monitor = YarnMonitor(queue_limit_stdev=0, max_queue_length=100)
     monitor.update(1, 20)
     monitor.update(2, 200)
     monitor.compute()

@@ -82,6 +82,6 @@ def test_the_count_that_the_page_states_is_that_of_its_lines() -> None:
     words = {0: "all apply", 1: "one does not apply"}.get(apart, f"{apart} do not apply")
     said = " ".join(PAGE.split())
     assert (
-        f"Of these {len(defects)} defects {len(shown)} have a test that shows that they cannot occur here; {words}."
+        f"For {len(shown)} of these {len(defects)} defects a test shows that they cannot occur here; {words}."
         in said
     )

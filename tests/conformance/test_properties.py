@@ -12,9 +12,9 @@ import pytest
 
 from executor.core.events import UsageSampled
 from executor.core.limits import cgroup_limits
-from executor.linux.capacity import HostLimits
 from executor.linux.cgroups import base as cgroups_base
 from executor.linux.cgroups import discover
+from executor.linux.host import HostLimits
 from executor.linux.procfs import virtual_bytes
 from executor.records import (
     ContainerState,

@@ -48,7 +48,7 @@ from yarnopp_cli.records.requests import (
     ExecutionTypeRequest,
     ResourceRequest,
 )
-from yarnopp_cli.rpc.codec import Codec
+from yarnopp_cli.rpc.codec import decode_call
 from yarnopp_cli.rpc.methods import PROXY_METHODS
 from yarnopp_cli.views.containers import document
 
@@ -239,7 +239,7 @@ def test_yarn_6756_an_ask_without_an_execution_type_request_is_guaranteed(absent
     token = {"kind": "AMRMToken", "identifier": "{}", "password": ""}
     params = {"attempt_id": "a", "token": token, "asks": [ask]}
     line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "allocate", "params": params}).encode()
-    _, request = Codec(PROXY_METHODS).decode_call(line)
+    _, request = decode_call(line, PROXY_METHODS)
     assert request.asks[0].execution_type_request == ExecutionTypeRequest(GUARANTEED)
     cluster = Cluster()
     cluster.node()

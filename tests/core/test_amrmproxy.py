@@ -22,9 +22,7 @@ from yarnopp_cli.errors import (
     YoppError,
 )
 from yarnopp_cli.machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
-from yarnopp_cli.nodemanager.proxy.amrmproxy import AMRMProxyService
-from yarnopp_cli.nodemanager.proxy.distributed_scheduler import DistributedScheduler
-from yarnopp_cli.nodemanager.proxy.events import (
+from yarnopp_cli.nodemanager.events import (
     CallUpstream,
     CloseUpstream,
     ConnectUpstream,
@@ -35,6 +33,8 @@ from yarnopp_cli.nodemanager.proxy.events import (
     UpstreamLost,
     UpstreamRefused,
 )
+from yarnopp_cli.nodemanager.proxy.amrmproxy import AMRMProxyService
+from yarnopp_cli.nodemanager.proxy.distributed_scheduler import DistributedScheduler
 from yarnopp_cli.nodemanager.proxy.interceptors import (
     DefaultRequestInterceptor,
     RequestInterceptor,
@@ -143,9 +143,9 @@ class World:
                 try:
                     answer = self.cluster.take(number)
                 except YoppError as error:
-                    self.event(UpstreamRefused(call.attempt_id, call.sequence, error))
+                    self.event(UpstreamRefused(call, error))
                 else:
-                    self.event(UpstreamAnswered(call.attempt_id, call.sequence, answer))
+                    self.event(UpstreamAnswered(call, answer))
 
     def event(self, event: Any) -> None:
         self.perform(self.proxy.handle(event, self.cluster.now))

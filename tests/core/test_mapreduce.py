@@ -12,6 +12,7 @@ from yarnopp_cli.masters import messages as m
 from yarnopp_cli.masters.pi import plan
 from yarnopp_cli.records.history import GetMapReduceJobRequest, MapReduceReport, TaskAttempt
 from yarnopp_cli.records.jobs import JobSpec
+from yarnopp_cli.records.master_protocol import AllocateRequest
 from yarnopp_cli.records.reports import FinalApplicationStatus
 from yarnopp_cli.records.requests import Container, MapReduceJob, TaskAssignment
 from yarnopp_cli.settings.declarations import ApplicationSettings
@@ -163,7 +164,7 @@ def pi_job() -> JobSpec:
 
 
 def words(commands: list[m.Command]) -> list[tuple[TaskAssignment, ...]]:
-    return [command.request.tasks for command in only(m.Allocate, commands)]
+    return [command.request.tasks for command in only(AllocateRequest, commands)]
 
 
 def test_a_pi_master_says_with_its_next_call_which_task_a_container_is_for() -> None:
@@ -177,7 +178,7 @@ def test_a_pi_master_says_with_its_next_call_which_task_a_container_is_for() -> 
 def test_a_word_that_a_lost_rm_may_not_have_heard_is_said_again() -> None:
     script = Script(pi_job())
     ids, commands = script.grant(asks_of(script.first))
-    (call,) = only(m.Allocate, commands)
+    (call,) = only(AllocateRequest, commands)
     script.tell(m.CallFailed(call, ConnectionFailedError("it has gone")))
     (said,) = words(script.at(script.now + 5))
     assert sorted(one.container_id for one in said) == sorted(ids)

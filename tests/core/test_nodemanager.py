@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -33,18 +33,7 @@ from yarnopp_cli.machine import tokens
 from yarnopp_cli.machine.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
 from yarnopp_cli.nodemanager.events import (
     AnnounceReady,
-    ConnectToResourceManager,
-    HeartbeatAnswered,
-    HeartbeatRefused,
-    NodeRegistered,
-    NodeRegistrationRefused,
     NodeStopRequested,
-    NodeUnregistered,
-    RegisterNode,
-    ResourceManagerConnected,
-    ResourceManagerLost,
-    SendHeartbeat,
-    UnregisterNode,
 )
 from yarnopp_cli.nodemanager.machine import NodeManager
 from yarnopp_cli.nodemanager.reports import NodeFacts
@@ -67,15 +56,18 @@ from yarnopp_cli.records.tracker_protocol import (
     ContainerToUpdate,
     NodeHeartbeatRequest,
     NodeHeartbeatResponse,
+    RegisterNodeManagerRequest,
     RegisterNodeManagerResponse,
+    UnRegisterNodeManagerRequest,
 )
 from yarnopp_cli.settings.declarations import NodeManagerSettings
+
+from .node_harness import CONNECT, CONNECTED, UNREGISTERED, answered, lost, refused
 
 KEY = b"k" * 32
 NODE = "host1:45454"
 APP = "application_1_0001"
 DONE, RUNNING = ContainerState.DONE, ContainerState.RUNNING
-T = TypeVar("T")
 
 
 def cid(number: int) -> str:
@@ -163,16 +155,16 @@ class World:
 
     def register(self, **response: Any) -> list[Any]:
         """From birth to the first heartbeat."""
-        assert self.tell(happened.RecoveryCompleted()) == [ConnectToResourceManager()]
-        (register,) = self.tell(ResourceManagerConnected())
-        assert isinstance(register, RegisterNode)
-        return self.tell(NodeRegistered(registered(**response)))
+        assert self.tell(happened.RecoveryCompleted()) == [CONNECT]
+        (register,) = self.tell(CONNECTED)
+        assert isinstance(register.request, RegisterNodeManagerRequest)
+        return self.tell(answered(registered(**response)))
 
     def answer(self, at: float | None = None, **response: Any) -> list[Any]:
         """Answer the oldest heartbeat that is without an answer."""
         sequence = self.unanswered[0]
         self.now = self.now if at is None else at
-        new = self.tell(HeartbeatAnswered(sequence, NodeHeartbeatResponse(sequence, **response)))
+        new = self.tell(answered(NodeHeartbeatResponse(sequence, **response), sequence))
         self.answered.add(sequence)
         return new
 
@@ -182,7 +174,7 @@ class World:
     def unanswered(self) -> list[int]:
         if not hasattr(self, "answered"):
             self.answered = set()
-        sent = [command.sequence for command in self.commands if isinstance(command, SendHeartbeat)]
+        sent = [command.sequence for command in of(NodeHeartbeatRequest, self.commands)]
         return [sequence for sequence in sent if sequence not in self.answered]
 
     def launched(self, number: int) -> list[Any]:
@@ -206,12 +198,15 @@ def registered(**changed: Any) -> RegisterNodeManagerResponse:
     return RegisterNodeManagerResponse(**(facts | changed))
 
 
-def of(kind: type[T], commands: list[Any]) -> list[T]:
-    return [command for command in commands if isinstance(command, kind)]
+def of(kind: type, commands: list[Any]) -> list[Any]:
+    """The commands of this kind, or the calls with requests of it."""
+    return [
+        one for one in commands if isinstance(one, kind) or isinstance(getattr(one, "request", None), kind)
+    ]
 
 
 def beats(commands: list[Any]) -> list[NodeHeartbeatRequest]:
-    return [command.request for command in of(SendHeartbeat, commands)]
+    return [command.request for command in of(NodeHeartbeatRequest, commands)]
 
 
 def told(request: NodeHeartbeatRequest) -> dict[str, str]:
@@ -237,17 +232,17 @@ def node() -> World:
 
 def test_it_registers_with_what_it_has_and_announces_itself_once(world: World) -> None:
     world.tell(happened.RecoveryCompleted())
-    (register,) = of(RegisterNode, world.tell(ResourceManagerConnected()))
+    (register,) = of(RegisterNodeManagerRequest, world.tell(CONNECTED))
     assert register.request.node_id == NODE
     assert register.request.resource == Resource(4096, 2)
     assert register.request.pid == 77
-    first, beat = world.tell(NodeRegistered(registered(heartbeat_interval_ms=500)))
+    first, beat = world.tell(answered(registered(heartbeat_interval_ms=500)))
     assert first == AnnounceReady()
     assert (beat.request.secret, beat.request.wait_ms) == ("s3", 500)
-    world.tell(ResourceManagerLost("gone"))
+    world.tell(lost("gone"))
     world.until(101.0)
-    world.tell(ResourceManagerConnected())
-    assert AnnounceReady() not in world.tell(NodeRegistered(registered()))
+    world.tell(CONNECTED)
+    assert AnnounceReady() not in world.tell(answered(registered()))
 
 
 def test_nothing_is_said_before_recovery_is_complete(world: World) -> None:
@@ -256,7 +251,7 @@ def test_nothing_is_said_before_recovery_is_complete(world: World) -> None:
         command for command in world.commands if isinstance(command, do.StoreContainer)
     ]
     world.tell(happened.RecoveryCompleted())
-    (register,) = of(RegisterNode, world.tell(ResourceManagerConnected()))
+    (register,) = of(RegisterNodeManagerRequest, world.tell(CONNECTED))
     assert [status.container_id for status in register.request.containers] == [cid(1)]
     assert register.request.containers[0].state is RUNNING
     assert register.request.running_applications == (APP,)
@@ -359,44 +354,44 @@ def test_resync_registers_again_with_everything_and_old_answers_mean_nothing(nod
     node.exited(2, 3)
     old = node.unanswered[-1]
     node.answer(action="RESYNC")
-    (register,) = of(RegisterNode, node.until(100.2))
+    (register,) = of(RegisterNodeManagerRequest, node.until(100.2))
     assert {status.container_id: status.state for status in register.request.containers} == {
         cid(1): RUNNING,
         cid(2): DONE,
     }
-    assert node.tell(HeartbeatAnswered(old, NodeHeartbeatResponse(9, action="SHUTDOWN"))) == []
-    (beat,) = beats(node.tell(NodeRegistered(registered(secret="s4"))))
+    assert node.tell(answered(NodeHeartbeatResponse(9, action="SHUTDOWN"), old)) == []
+    (beat,) = beats(node.tell(answered(registered(secret="s4"))))
     assert (beat.secret, beat.response_id) == ("s4", 0)
 
 
 def test_an_rm_that_always_says_resync_is_asked_ever_more_rarely(node: World) -> None:
     registrations = 0
     for _ in range(20):
-        node.tell(HeartbeatRefused(node.unanswered[-1], YoppError("no")))
-        registrations += len(of(RegisterNode, node.until(node.now + 1.0)))
-        node.tell(NodeRegistered(registered()))
+        node.tell(refused(of(NodeHeartbeatRequest, node.commands)[-1], YoppError("no")))
+        registrations += len(of(RegisterNodeManagerRequest, node.until(node.now + 1.0)))
+        node.tell(answered(registered()))
     assert registrations == 20
     assert node.now > 115.0
 
 
 def test_a_lost_connection_is_retried_with_backoff_and_containers_go_on(node: World) -> None:
     node.run_one()
-    new = node.tell(ResourceManagerLost("closed"))
+    new = node.tell(lost("closed"))
     assert new == []
     gaps = []
     for _ in range(7):
         before = node.now
         due = node.machine.next_deadline()
         assert due is not None
-        assert node.until(due) == [ConnectToResourceManager()]
+        assert node.until(due) == [CONNECT]
         gaps.append(round(node.now - before, 3))
-        node.tell(ResourceManagerLost("refused"))
+        node.tell(lost("refused"))
     assert gaps == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
     assert node.status(1).state is RUNNING
     node.until(node.now + 3600)
     assert node.status(1).state is RUNNING
-    node.tell(ResourceManagerConnected())
-    assert of(RegisterNode, node.commands)[-1].request.containers[0].container_id == cid(1)
+    node.tell(CONNECTED)
+    assert of(RegisterNodeManagerRequest, node.commands)[-1].request.containers[0].container_id == cid(1)
 
 
 def test_a_new_node_tries_quickly_at_first_and_gives_up_after_a_bound(world: World) -> None:
@@ -404,7 +399,7 @@ def test_a_new_node_tries_quickly_at_first_and_gives_up_after_a_bound(world: Wor
     attempts = 0
     for _ in range(1000):
         attempts += 1
-        if of(StopDaemon, world.tell(ResourceManagerLost("no such file"))):
+        if of(StopDaemon, world.tell(lost("no such file"))):
             break
         world.until(world.machine.next_deadline() or 0.0)
         if of(StopDaemon, world.commands):
@@ -416,7 +411,7 @@ def test_a_new_node_tries_quickly_at_first_and_gives_up_after_a_bound(world: Wor
 def test_a_node_of_an_on_demand_cluster_ends_itself_when_its_rm_is_gone(node: World) -> None:
     node.run_one()
     node.answer(lifetime="on-demand")
-    node.tell(ResourceManagerLost("closed"))
+    node.tell(lost("closed"))
     assert of(do.KillContainer, node.until(104.9)) == []
     assert of(do.KillContainer, node.until(105.1)) == [do.KillContainer(cid(1))]
     assert of(StopDaemon, node.exited(1, 143))
@@ -426,10 +421,10 @@ def test_registration_with_cleanup_kills_what_belongs_to_nobody(node: World) -> 
     node.run_one(1)
     node.run_one(2)
     node.exited(2)
-    node.tell(ResourceManagerLost("closed"))
+    node.tell(lost("closed"))
     node.until(100.1)
-    node.tell(ResourceManagerConnected())
-    new = node.tell(NodeRegistered(registered(containers_to_cleanup=(cid(1), cid(2)))))
+    node.tell(CONNECTED)
+    new = node.tell(answered(registered(containers_to_cleanup=(cid(1), cid(2)))))
     assert of(do.KillContainer, new) == [do.KillContainer(cid(1))]
     assert told(beats(new)[-1])["02"] == "DONE", "the RM may not have heard of its end"
     node.exited(1, 143)
@@ -440,17 +435,20 @@ def test_a_refused_first_registration_ends_the_node_and_touches_no_container(wor
     record = ContainerRecord(happened_spec(1), RUNNING, pid=9, process_start=1)
     world.tell(happened.ContainerRecovered(record, alive=True))
     world.tell(happened.RecoveryCompleted())
-    world.tell(ResourceManagerConnected())
-    new = world.tell(NodeRegistered(RegisterNodeManagerResponse("SHUTDOWN", diagnostics="it is there twice")))
+    world.tell(CONNECTED)
+    new = world.tell(answered(RegisterNodeManagerResponse("SHUTDOWN", diagnostics="it is there twice")))
     assert new == [StopDaemon("it is there twice")]
     assert world.machine.has_containers
 
 
 def test_an_rm_that_is_ending_is_asked_again_later(world: World) -> None:
     world.tell(happened.RecoveryCompleted())
-    world.tell(ResourceManagerConnected())
-    assert world.tell(NodeRegistrationRefused(ShuttingDownError("ending"))) == []
-    assert of(RegisterNode, world.until(100.2))
+    world.tell(CONNECTED)
+    assert (
+        world.tell(refused(of(RegisterNodeManagerRequest, world.commands)[-1], ShuttingDownError("ending")))
+        == []
+    )
+    assert of(RegisterNodeManagerRequest, world.until(100.2))
 
 
 # -- what the RM wants ---------------------------------------------------------------------------------------
@@ -527,7 +525,7 @@ def test_that_guaranteed_containers_wait_reaches_the_scheduler_and_ends_with_the
     assert node.status(3).state is ContainerState.SCHEDULED, "no news is no change"
     node.until(node.now + 0.2)
     assert node.status(3).state is not ContainerState.SCHEDULED, "for a moment only"
-    node.tell(ResourceManagerLost("gone"))
+    node.tell(lost("gone"))
     node.exited(2, 0)
     assert node.status(4).state is not ContainerState.SCHEDULED
 
@@ -616,8 +614,8 @@ def test_starts_wait_for_the_registration_that_brings_the_key(world: World) -> N
     assert world.start(to_start(1)) is None
     assert world.call(StartContainersRequest((to_start(2),)), connection=2) is None
     world.tell(ConnectionLost(2))
-    world.tell(ResourceManagerConnected())
-    new = world.tell(NodeRegistered(registered()))
+    world.tell(CONNECTED)
+    new = world.tell(answered(registered()))
     (reply,) = of(Reply, new)
     assert reply.response.started == (cid(1),)
     assert [launch.spec.container_id for launch in of(do.LaunchContainer, new)] == [cid(1)]
@@ -731,7 +729,7 @@ def test_the_node_tells_of_itself(node: World) -> None:
     assert info.allocated == Resource(1024, 1)
     assert info.started_at_ms == 1_000_100_000
     assert info.rm_connected
-    node.tell(ResourceManagerLost("x"))
+    node.tell(lost("x"))
     assert not node.call(GetNodeInfoRequest()).rm_connected
 
 
@@ -768,10 +766,10 @@ def test_shutdown_ends_containers_tells_the_rm_and_stops(node: World) -> None:
     new = node.exited(2, 143)
     (beat,) = beats(new)
     assert {status.exit_status for status in beat.containers} == {-107}
-    (unregister,) = of(UnregisterNode, new)
+    (unregister,) = of(UnRegisterNodeManagerRequest, new)
     assert not unregister.request.keep_containers
-    assert isinstance(new[-1], UnregisterNode)
-    new = node.tell(NodeUnregistered())
+    assert isinstance(new[-1].request, UnRegisterNodeManagerRequest)
+    new = node.tell(UNREGISTERED)
     assert new[-1] == StopDaemon("the cluster ends")
     assert {forget.container_id for forget in of(do.ForgetContainer, new)} == {cid(1), cid(2), cid(3)}
     assert not node.machine.has_containers
@@ -782,7 +780,7 @@ def test_shutdown_that_keeps_containers_stops_without_touching_them(node: World)
     node.run_one(1)
     new = node.answer(action="SHUTDOWN", keep_containers=True)
     assert of(do.KillContainer, new) == []
-    assert of(UnregisterNode, new)[0].request.keep_containers
+    assert of(UnRegisterNodeManagerRequest, new)[0].request.keep_containers
     assert of(StopDaemon, node.until(101.1))
     assert node.machine.has_containers
     assert of(do.ForgetContainer, node.commands) == []
@@ -796,7 +794,7 @@ def test_where_nothing_would_find_them_again_containers_are_never_kept() -> None
     assert of(do.KillContainer, new) == [do.KillContainer(cid(1))]
     node.exited(1, 143)
     assert node.status(1).exit_status == ContainerExitStatus.ABORTED
-    assert of(UnregisterNode, node.commands)[0].request.keep_containers is False
+    assert of(UnRegisterNodeManagerRequest, node.commands)[0].request.keep_containers is False
 
 
 def test_containers_that_would_not_end_are_killed_and_the_end_is_bounded(node: World) -> None:
@@ -815,9 +813,9 @@ def test_containers_that_would_not_end_are_killed_and_the_end_is_bounded(node: W
 def test_a_node_that_waits_for_its_containers_to_end_sleeps_meanwhile(node: World, trouble: str) -> None:
     node.run_one(1)
     if trouble == "lost":
-        node.tell(ResourceManagerLost("closed"))
+        node.tell(lost("closed"))
     elif trouble == "resync":
-        node.tell(HeartbeatRefused(node.unanswered[-1], YoppError("no")))
+        node.tell(refused(of(NodeHeartbeatRequest, node.commands)[-1], YoppError("no")))
     node.tell(NodeStopRequested("stop"))
     while trouble == "unheld" and node.unanswered:
         node.answer()
@@ -837,11 +835,11 @@ def test_the_end_does_not_wait_for_an_rm_that_is_gone(node: World) -> None:
     node.run_one(1)
     node.answer(action="SHUTDOWN")
     node.exited(1, 143)
-    assert of(UnregisterNode, node.commands)
-    assert of(StopDaemon, node.tell(ResourceManagerLost("closed")))
+    assert of(UnRegisterNodeManagerRequest, node.commands)
+    assert of(StopDaemon, node.tell(lost("closed")))
 
 
 def test_a_node_without_an_rm_stops_at_once_when_asked(world: World) -> None:
     world.tell(happened.RecoveryCompleted())
-    world.tell(ResourceManagerLost("no such file"))
+    world.tell(lost("no such file"))
     assert world.tell(NodeStopRequested("stop")) == [StopDaemon("stop")]

@@ -21,16 +21,9 @@ from yarnopp_cli.machine import tokens
 from yarnopp_cli.machine.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
 from yarnopp_cli.nodemanager.events import (
     AnnounceReady,
-    ConnectToResourceManager,
-    HeartbeatAnswered,
-    NodeRegistered,
+    CallUpstream,
+    ConnectUpstream,
     NodeStopRequested,
-    NodeUnregistered,
-    RegisterNode,
-    ResourceManagerConnected,
-    ResourceManagerLost,
-    SendHeartbeat,
-    UnregisterNode,
 )
 from yarnopp_cli.nodemanager.machine import NodeManager
 from yarnopp_cli.records.container_protocol import (
@@ -41,8 +34,16 @@ from yarnopp_cli.records.container_protocol import (
     UpdateContainersRequest,
 )
 from yarnopp_cli.records.requests import ContainerLaunchContext, Token
-from yarnopp_cli.records.tracker_protocol import NodeHeartbeatResponse, RegisterNodeManagerResponse
+from yarnopp_cli.records.tracker_protocol import (
+    NodeHeartbeatRequest,
+    NodeHeartbeatResponse,
+    RegisterNodeManagerRequest,
+    RegisterNodeManagerResponse,
+    UnRegisterNodeManagerRequest,
+)
 from yarnopp_cli.settings.declarations import NodeManagerSettings
+
+from .node_harness import CONNECTED, UNREGISTERED, answered, lost
 
 KEY = b"k"
 NODE = "host1:45454"
@@ -88,7 +89,7 @@ class NodeInARandomWorld(RuleBasedStateMachine):
         )
         self.processes: dict[str, str] = {}  # container -> starting, running, stopping, stopped, dying
         self.connected = self.connecting = self.registering = self.unregistering = False
-        self.beats: list[SendHeartbeat] = []
+        self.beats: list[CallUpstream] = []
         self.unheard: set[str] = set()
         self.arrived: set[str] = set()
         self.forgotten: set[str] = set()
@@ -124,19 +125,19 @@ class NodeInARandomWorld(RuleBasedStateMachine):
             case do.ForgetContainer(container_id):
                 assert container_id not in self.processes
                 self.forgotten.add(container_id)
-            case ConnectToResourceManager():
+            case ConnectUpstream():
                 assert not self.connected
                 self.connecting = True
-            case RegisterNode():
+            case CallUpstream(request=RegisterNodeManagerRequest()):
                 assert self.connected
                 self.registering = True
                 self.beats.clear()
                 self.hear(command.request.containers)
-            case SendHeartbeat():
+            case CallUpstream(request=NodeHeartbeatRequest()):
                 assert self.connected
                 self.beats.append(command)
                 self.hear(command.request.containers)
-            case UnregisterNode():
+            case CallUpstream(request=UnRegisterNodeManagerRequest()):
                 self.unregistering = True
             case AnnounceReady():
                 self.ready += 1
@@ -216,7 +217,7 @@ class NodeInARandomWorld(RuleBasedStateMachine):
     def connection_comes_or_not(self, well: bool) -> None:
         if self.connecting:
             self.connecting, self.connected = False, well
-            self.tell(ResourceManagerConnected() if well else ResourceManagerLost("refused"))
+            self.tell(CONNECTED if well else lost("refused"))
 
     @rule()
     def connection_breaks(self) -> None:
@@ -224,7 +225,7 @@ class NodeInARandomWorld(RuleBasedStateMachine):
             self.connected = self.registering = False
             self.beats.clear()
             unregistering, self.unregistering = self.unregistering, False
-            self.tell(ResourceManagerLost("closed"))
+            self.tell(lost("closed"))
             assert self.stopped or not unregistering
 
     @rule(cleanup=st.lists(numbers, max_size=2))
@@ -233,7 +234,7 @@ class NodeInARandomWorld(RuleBasedStateMachine):
             self.registering = False
             ids = tuple(cid(number) for number in cleanup)
             response = RegisterNodeManagerResponse("NORMAL", 1, KEY.hex(), "s", containers_to_cleanup=ids)
-            self.tell(NodeRegistered(response))
+            self.tell(answered(response))
 
     @rule(
         action=st.sampled_from(("NORMAL",) * 9 + ("RESYNC",)),
@@ -254,7 +255,7 @@ class NodeInARandomWorld(RuleBasedStateMachine):
                 applications_to_cleanup=tuple(app(number) for number in ended),
                 completed_acknowledged=tuple(heard) if acknowledge else (),
             )
-            self.tell(HeartbeatAnswered(beat.sequence, response))
+            self.tell(answered(response, beat.sequence))
 
     @rule(seconds=st.sampled_from((0.001, 0.1, 1.0, 5.0)))
     def time_passes(self, seconds: float) -> None:
@@ -290,7 +291,7 @@ class NodeInARandomWorld(RuleBasedStateMachine):
         assert ended <= self.forgotten
         self.tell(NodeStopRequested("enough"))
         assert self.unregistering
-        self.tell(NodeUnregistered())
+        self.tell(UNREGISTERED)
         assert self.stopped
         assert self.machine.next_deadline() is None
 

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from executor.records import OpportunisticContainersStatus, Resource
+from yarnopp_cli.allocation.cluster_node import Claim, ClusterNode
 from yarnopp_cli.allocation.load_comparators import FreeThenQueueLength
-from yarnopp_cli.allocation.load_monitor import Claim, ClusterNode, NodeQueueLoadMonitor
+from yarnopp_cli.allocation.load_monitor import NodeQueueLoadMonitor
+from yarnopp_cli.settings.declarations import ResourceManagerSettings
 
 SIZES = [Resource(64, 1), Resource(256, 1), Resource(128, 2)]
 
@@ -20,7 +22,12 @@ def a_monitor(
     nodes_used: int, sigma: float = 1.0, minimum: int = 5, maximum: int = 15
 ) -> NodeQueueLoadMonitor:
     return NodeQueueLoadMonitor(
-        nodes_used=nodes_used, sigma=sigma, min_queue_length=minimum, max_queue_length=maximum
+        ResourceManagerSettings(
+            nodes_used=nodes_used,
+            queue_limit_stdev=sigma,
+            min_queue_length=minimum,
+            max_queue_length=maximum,
+        )
     )
 
 

@@ -10,7 +10,7 @@ from executor.records import ContainerState, ExecutionType, Resource
 from yarnopp_cli.records.client_protocol import ChangeContainerRequest, KillApplicationRequest
 from yarnopp_cli.records.history import EventKind, GetEventsRequest, GetEventsResponse
 from yarnopp_cli.records.requests import ContainerUpdateType, UpdateContainerRequest
-from yarnopp_cli.resourcemanager.event_history import EventHistory
+from yarnopp_cli.resourcemanager.event_history import EventHistory, Subject
 
 from ..steps import steps
 from .rm_harness import OPPORTUNISTIC, TIMESTAMP, Cluster, asks, done, queued, status
@@ -245,10 +245,11 @@ def test_an_event_costs_little() -> None:
     def remembered() -> None:
         for one in granted:
             running = status(one, started_at_ms=1)
-            history.allocated(one.id, master.app_id, node.name, ExecutionType.GUARANTEED, ONE, "")
-            history.add(EventKind.CONTAINER_ACQUIRED, app=master.app_id, container=one.id)
-            history.observed(master.app_id, node.name, None, running)
-            history.ended(master.app_id, node.name, running, running)
+            subject = Subject(node.name, master.app_id, one.id)
+            history.allocated(subject, ExecutionType.GUARANTEED, ONE)
+            history.acquired(subject)
+            history.observed(subject, None, running)
+            history.ended(subject, running, running)
 
     cost = steps(remembered) / number
     assert cost < life / 4, f"{cost:.0f} of {life:.0f} lines a container"

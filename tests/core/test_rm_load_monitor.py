@@ -8,22 +8,25 @@ from __future__ import annotations
 import pytest
 
 from executor.records import OpportunisticContainersStatus, Resource
-from yarnopp_cli.allocation.load_comparators import LoadComparator, QueueWaitTime
-from yarnopp_cli.allocation.load_monitor import Claim, ClusterNode, NodeQueueLoadMonitor
+from yarnopp_cli.allocation.cluster_node import Claim, ClusterNode
+from yarnopp_cli.allocation.load_monitor import NodeQueueLoadMonitor
 from yarnopp_cli.allocation.rebalancing import LimitBounds, queue_threshold, yarn_queue_threshold
+from yarnopp_cli.settings.declarations import ResourceManagerSettings
 
 SIZE = Resource(128, 1)
 
 
 def a_monitor(
-    comparator: LoadComparator | None = None, nodes_used: int = 10, **more: float
+    comparator: str = "FREE_THEN_QUEUE_LENGTH", nodes_used: int = 10, **more: float
 ) -> NodeQueueLoadMonitor:
     return NodeQueueLoadMonitor(
-        nodes_used=nodes_used,
-        sigma=more.get("sigma", 1.0),
-        min_queue_length=int(more.get("minimum", 5)),
-        max_queue_length=int(more.get("maximum", 15)),
-        comparator=comparator,
+        ResourceManagerSettings(
+            nodes_used=nodes_used,
+            queue_limit_stdev=more.get("sigma", 1.0),
+            min_queue_length=int(more.get("minimum", 5)),
+            max_queue_length=int(more.get("maximum", 15)),
+            load_comparator=comparator,
+        )
     )
 
 
@@ -145,7 +148,7 @@ def test_a_node_that_waits_longer_in_spite_of_its_shorter_queue_takes_nothing() 
 
 
 def test_by_waiting_time_a_node_sheds_what_starts_sooner_elsewhere() -> None:
-    monitor = a_monitor(QueueWaitTime(), sigma=0)
+    monitor = a_monitor("QUEUE_WAIT_TIME", sigma=0)
     for name, queue, wait in (("h1:1", 9, 2000), ("h2:2", 1, 20)):
         status = OpportunisticContainersStatus(
             queued=queue, wait_queue_length=queue, queue_capacity=200, estimated_queue_wait_ms=wait

@@ -18,6 +18,7 @@ from yarnopp_cli.masters import messages as m
 from yarnopp_cli.masters.jobmaster import JobMaster
 from yarnopp_cli.masters.run import plan
 from yarnopp_cli.records.jobs import TaskSpec
+from yarnopp_cli.records.master_protocol import AllocateResponse
 from yarnopp_cli.records.reports import FinalApplicationStatus
 from yarnopp_cli.rpc.blocking import Connection
 
@@ -161,7 +162,7 @@ def test_a_bug_of_the_master_leaves_the_story_of_its_last_events(directory: Path
     buggy = master(1)
 
     def handle(event: m.Event, now: float) -> list[m.Command]:
-        if isinstance(event, m.Allocated):
+        if isinstance(event, m.Answered) and isinstance(event.response, AllocateResponse):
             raise ValueError("impossible")
         return JobMaster.handle(buggy, event, now)
 

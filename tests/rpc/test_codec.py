@@ -22,7 +22,7 @@ from yarnopp_cli.records.client_protocol import (
 from yarnopp_cli.records.container_protocol import StopContainersRequest, StopContainersResponse
 from yarnopp_cli.records.master_protocol import AllocateRequest
 from yarnopp_cli.records.requests import ResourceRequest, Token
-from yarnopp_cli.rpc.codec import Codec
+from yarnopp_cli.rpc import codec
 from yarnopp_cli.rpc.methods import NM_METHODS, RM_METHODS
 from yarnopp_cli.rpc.wire import (
     INVALID_PARAMS,
@@ -34,7 +34,6 @@ from yarnopp_cli.rpc.wire import (
 )
 
 METHODS = {**RM_METHODS, **NM_METHODS}
-CODEC = Codec(METHODS)
 
 
 def messages(kind: type) -> st.SearchStrategy[Any]:
@@ -73,12 +72,12 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
 def test_every_message_comes_back_as_it_was(method: str, data: st.DataObject) -> None:
     kind = METHODS[method]
     request = data.draw(messages(kind))
-    line = CODEC.encode_call(7, request)
+    line = codec.encode_call(7, request)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
-    assert CODEC.decode_call(line[:-1]) == (7, request)
+    assert codec.decode_call(line[:-1], METHODS) == (7, request)
     response = data.draw(messages(response_of(kind)))
-    answer = CODEC.decode_answer(CODEC.encode_response(7, response)[:-1], {7: kind})
+    answer = codec.decode_answer(codec.encode_response(7, response)[:-1], {7: kind})
     assert (answer.call_id, answer.response, answer.error) == (7, response, None)
 
 
@@ -88,20 +87,20 @@ def test_the_tables_have_no_method_in_common() -> None:
 
 
 def test_the_wire_looks_as_documented() -> None:
-    line = CODEC.encode_call(7, StopContainersRequest(("c1",)))
+    line = codec.encode_call(7, StopContainersRequest(("c1",)))
     assert json.loads(line) == {
         "jsonrpc": "2.0",
         "id": 7,
         "method": "stopContainers",
         "params": {"container_ids": ["c1"], "exit_status": -105, "diagnostics": "", "by_person": False},
     }
-    assert json.loads(CODEC.encode_response(7, StopContainersResponse(("c1",)))) == {
+    assert json.loads(codec.encode_response(7, StopContainersResponse(("c1",)))) == {
         "jsonrpc": "2.0",
         "id": 7,
         "result": {"stopped": ["c1"], "failed": []},
     }
     error = ApplicationNotFoundError("no such application", because="b", hint="h")
-    assert json.loads(CODEC.encode_error("x", error)) == {
+    assert json.loads(codec.encode_error("x", error)) == {
         "jsonrpc": "2.0",
         "id": "x",
         "error": {
@@ -121,7 +120,7 @@ def test_the_wire_looks_as_documented() -> None:
 @pytest.mark.parametrize("kind", REMOTE_ERRORS.values())
 def test_every_error_travels_whole(kind: type[YoppError]) -> None:
     error = kind("what", because="why", hint="what to type", exit_code=42)
-    answer = CODEC.decode_answer(CODEC.encode_error(3, error), {3: AllocateRequest})
+    answer = codec.decode_answer(codec.encode_error(3, error), {3: AllocateRequest})
     assert type(answer.error) is kind
     assert answer.error is not None
     assert (answer.error.message, answer.error.because, answer.error.hint) == ("what", "why", "what to type")
@@ -130,14 +129,14 @@ def test_every_error_travels_whole(kind: type[YoppError]) -> None:
 
 def test_an_error_of_a_later_version_is_a_remote_error() -> None:
     line = b'{"id":1,"error":{"code":-32000,"message":"m","data":{"type":"NewError","exit":"many"}}}'
-    error = CODEC.decode_answer(line, {1: AllocateRequest}).error
+    error = codec.decode_answer(line, {1: AllocateRequest}).error
     assert type(error) is RemoteError
     assert error.message == "m"
 
 
 def refused(line: bytes) -> WireError:
     with pytest.raises(WireError) as caught:
-        CODEC.decode_call(line)
+        codec.decode_call(line, METHODS)
     return caught.value
 
 
@@ -170,7 +169,7 @@ def refused(line: bytes) -> WireError:
 def test_what_is_no_call_is_refused_by_jsonrpcs_code(line: bytes, code: int, call_id: object) -> None:
     error = refused(line)
     assert (error.code, error.call_id) == (code, call_id)
-    assert json.loads(CODEC.encode_wire_error(error))["error"]["code"] == code
+    assert json.loads(codec.encode_wire_error(error))["error"]["code"] == code
 
 
 @pytest.mark.parametrize(
@@ -194,21 +193,21 @@ def test_a_wrong_parameter_is_named(params: dict[str, object], says: str) -> Non
 
 def test_huge_integers_are_found_however_deep_they_are() -> None:
     request = AllocateRequest("a", Token("", "", ""), asks=(ResourceRequest(1, Resource(10**20, 1)),))
-    error = refused(CODEC.encode_call(1, request))
+    error = refused(codec.encode_call(1, request))
     assert "$.params.asks[0].capability.memory" in error.message
     large = AllocateRequest("a", Token("", "", ""), asks=(ResourceRequest(1, Resource(2**62, 1)),))
-    assert CODEC.decode_call(CODEC.encode_call(1, large))[1] == large
+    assert codec.decode_call(codec.encode_call(1, large), METHODS)[1] == large
 
 
 def test_unknown_fields_are_those_of_a_later_version_and_are_passed_over() -> None:
     line = b'{"jsonrpc":"2.0","id":1,"method":"getClusterNodes","params":{"new":[1]},"more":{}}'
-    assert CODEC.decode_call(line) == (1, GetClusterNodesRequest())
+    assert codec.decode_call(line, METHODS) == (1, GetClusterNodesRequest())
 
 
 def test_text_that_was_never_utf8_does_not_keep_an_answer_from_leaving() -> None:
-    line = CODEC.encode_response(1, StopContainersResponse(("caf\udce9",)))
+    line = codec.encode_response(1, StopContainersResponse(("caf\udce9",)))
     assert json.loads(line)["result"]["stopped"] == ["caf?"]
-    error = CODEC.encode_error(2, RemoteError("\udcff is no command"))
+    error = codec.encode_error(2, RemoteError("\udcff is no command"))
     assert json.loads(error)["error"]["message"] == "? is no command"
 
 
@@ -226,13 +225,16 @@ def test_text_that_was_never_utf8_does_not_keep_an_answer_from_leaving() -> None
 )
 def test_what_is_no_answer_is_refused(line: bytes) -> None:
     with pytest.raises(WireError):
-        CODEC.decode_answer(line, {1: KillApplicationRequest})
+        codec.decode_answer(line, {1: KillApplicationRequest})
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=200))
 def test_no_bytes_raise_anything_else(line: bytes) -> None:
-    for decode in (CODEC.decode_call, lambda line: CODEC.decode_answer(line, {1: AllocateRequest})):
+    for decode in (
+        lambda line: codec.decode_call(line, METHODS),
+        lambda line: codec.decode_answer(line, {1: AllocateRequest}),
+    ):
         try:
             decode(line)
         except WireError as error:
@@ -258,12 +260,12 @@ def test_no_json_raises_anything_else(call_id: object, method: str, data: st.Dat
     params = data.draw(st.dictionaries(keys, json_values, max_size=4))
     line = json.dumps({"jsonrpc": "2.0", "id": call_id, "method": method, "params": params}).encode()
     try:
-        CODEC.decode_call(line)
+        codec.decode_call(line, METHODS)
     except WireError as error:
         assert error.code in (INVALID_REQUEST, INVALID_PARAMS)
 
 
 def test_an_answer_without_an_application_names_the_method() -> None:
     with pytest.raises(WireError, match="forceKillApplication"):
-        CODEC.decode_answer(b'{"id":1,"result":{}}', {1: KillApplicationRequest})
+        codec.decode_answer(b'{"id":1,"result":{}}', {1: KillApplicationRequest})
     assert ApplicationResponse.__name__ == "ApplicationResponse"

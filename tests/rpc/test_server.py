@@ -28,7 +28,6 @@ from yarnopp_cli.records.client_protocol import (
 from yarnopp_cli.rpc import server as server_module
 from yarnopp_cli.rpc import tcp
 from yarnopp_cli.rpc.client import RpcClient
-from yarnopp_cli.rpc.codec import Codec
 from yarnopp_cli.rpc.methods import RM_METHODS
 from yarnopp_cli.rpc.server import RpcServer
 
@@ -407,7 +406,7 @@ def test_a_client_has_many_calls_in_flight(tmp_path: Path) -> None:
     async def test() -> None:
         async with serving(tmp_path) as world:
             answers = Answers()
-            client = await RpcClient.connect(world.path, Codec(RM_METHODS), answers.lost.append)
+            client = await RpcClient.connect(world.path, answers.lost.append)
             for _ in range(3):
                 client.call(GetApplicationsRequest(), answers.take)
             client.call(KillApplicationRequest("x"), answers.take)
@@ -428,7 +427,7 @@ def test_a_client_tells_every_call_and_its_owner_that_the_server_has_gone(tmp_pa
     async def test() -> None:
         answers = Answers()
         async with serving(tmp_path) as world:
-            client = await RpcClient.connect(world.path, Codec(RM_METHODS), answers.lost.append)
+            client = await RpcClient.connect(world.path, answers.lost.append)
             client.call(GetApplicationsRequest(), answers.take)
             await until(lambda: len(world.held) == 1)
         await until(lambda: len(answers.lost) == 1)
@@ -437,7 +436,7 @@ def test_a_client_tells_every_call_and_its_owner_that_the_server_has_gone(tmp_pa
         assert len(answers.results) == 1
         await until(lambda: len(answers.results) == 2)
         with pytest.raises(ConnectionFailedError, match="cannot reach"):
-            await RpcClient.connect(world.path, Codec(RM_METHODS), answers.lost.append)
+            await RpcClient.connect(world.path, answers.lost.append)
 
     run(test)
 
@@ -456,7 +455,7 @@ def test_a_client_drops_a_server_that_talks_nonsense(tmp_path: Path, nonsense: b
         server = await asyncio.start_unix_server(serve, path)
         async with server:
             answers = Answers()
-            client = await RpcClient.connect(path, Codec(RM_METHODS), answers.lost.append)
+            client = await RpcClient.connect(path, answers.lost.append)
             client.call(GetApplicationsRequest(), answers.take)
             await until(lambda: len(answers.lost) == 1)
             assert isinstance(answers.results[0][1], ConnectionFailedError)

@@ -6,24 +6,14 @@
 
 from __future__ import annotations
 
-import enum
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from executor.records import Resource
 
 from .cluster_node import Claim, ClusterNode
 
 
-class Comparator(enum.StrEnum):
-    """The values of ``yarn.resourcemanager.nm-container-queuing.load-comparator``."""
-
-    FREE_THEN_QUEUE_LENGTH = "FREE_THEN_QUEUE_LENGTH"
-    QUEUE_LENGTH = "QUEUE_LENGTH"
-    QUEUE_WAIT_TIME = "QUEUE_WAIT_TIME"
-    QUEUE_LENGTH_THEN_RESOURCES = "QUEUE_LENGTH_THEN_RESOURCES"
-
-
-class LoadComparator(Protocol):
+class LoadComparator:
     """The shape of all of them.
 
     ``by_wait``: load is measured in milliseconds of waiting instead of containers queued. ``takes_first``: a
@@ -31,23 +21,27 @@ class LoadComparator(Protocol):
     YARN; otherwise to the best of them.
     """
 
-    by_wait: ClassVar[bool]
-    takes_first: ClassVar[bool]
+    by_wait: ClassVar[bool] = False
+    takes_first: ClassVar[bool] = True
 
     def order(self, node: ClusterNode, cluster: Resource) -> tuple[float, ...]:
         """The sort key of a node: the least loaded has the smallest. ``cluster`` is the sum of all nodes."""
+        raise NotImplementedError
 
     def known(self, node: ClusterNode) -> bool:
         """Whether enough is known of the node to compare it at all."""
+        return True
 
     def roomy(self, node: ClusterNode) -> bool:
         """Whether the node could take any container at all."""
+        raise NotImplementedError
 
     def fit(self, node: ClusterNode, resource: Resource) -> Claim | None:
         """What a container of that size would find there; None if it must not go there."""
+        raise NotImplementedError
 
 
-class FreeThenQueueLength:
+class FreeThenQueueLength(LoadComparator):
     """Ours: first where most is free, then where the queue is shortest, then the most recently heard of.
 
     What fits into free resources needs no place in the queue; what does not takes one. No place is taken
@@ -55,16 +49,11 @@ class FreeThenQueueLength:
     ones, only to be killed for the second.
     """
 
-    by_wait: ClassVar[bool] = False
     takes_first: ClassVar[bool] = False
 
     def order(self, node: ClusterNode, cluster: Resource) -> tuple[float, ...]:
         """Most free first, then the shortest queue, then the latest news."""
         return (-node.free_share, node.queue_length, -node.updated)
-
-    def known(self, node: ClusterNode) -> bool:
-        """Always."""
-        return True
 
     def roomy(self, node: ClusterNode) -> bool:
         """Whether anything is free, or the queue has a place."""
@@ -74,24 +63,16 @@ class FreeThenQueueLength:
         """Free resources if they suffice, else a place in the queue if there is one."""
         if node.fits_free(resource):
             return Claim.FREE
-        if node.queue_room > 0 and not node.awaited and resource.fits_in(node.total):
-            return Claim.QUEUE
-        return None
+        room = node.queue_room > 0 and not node.awaited and resource.fits_in(node.total)
+        return Claim.QUEUE if room else None
 
 
-class QueueLength:
+class QueueLength(LoadComparator):
     """YARN's QUEUE_LENGTH: the queue's length and nothing else; each allocation takes a place in it."""
-
-    by_wait: ClassVar[bool] = False
-    takes_first: ClassVar[bool] = True
 
     def order(self, node: ClusterNode, cluster: Resource) -> tuple[float, ...]:
         """The shortest queue first, then the latest news."""
         return (node.queue_length, -node.updated)
-
-    def known(self, node: ClusterNode) -> bool:
-        """Always."""
-        return True
 
     def roomy(self, node: ClusterNode) -> bool:
         """Whether the queue has a place; one of no capacity is never full, as in YARN."""
@@ -146,14 +127,10 @@ class QueueLengthThenResources(QueueLength):
         return super().fit(node, resource) if resource.fits_in(node.total) else None
 
 
-def comparator_of(name: str) -> LoadComparator:
-    """The comparator that a configuration names. Raises ValueError for a name that is none."""
-    match Comparator(name):
-        case Comparator.FREE_THEN_QUEUE_LENGTH:
-            return FreeThenQueueLength()
-        case Comparator.QUEUE_LENGTH:
-            return QueueLength()
-        case Comparator.QUEUE_WAIT_TIME:
-            return QueueWaitTime()
-        case Comparator.QUEUE_LENGTH_THEN_RESOURCES:
-            return QueueLengthThenResources()
+COMPARATORS: dict[str, LoadComparator] = {
+    "FREE_THEN_QUEUE_LENGTH": FreeThenQueueLength(),
+    "QUEUE_LENGTH": QueueLength(),
+    "QUEUE_WAIT_TIME": QueueWaitTime(),
+    "QUEUE_LENGTH_THEN_RESOURCES": QueueLengthThenResources(),
+}
+"""By the values of ``yarn.resourcemanager.nm-container-queuing.load-comparator``."""

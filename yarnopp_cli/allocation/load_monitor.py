@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterable
 
 from executor.records import ContainerQueuingLimit, Resource
 
+from ..settings.declarations import ResourceManagerSettings
 from .cluster_node import Claim, ClusterNode
-from .load_comparators import FreeThenQueueLength, LoadComparator
-from .rebalancing import LimitBounds, LimitPolicy, MayMove, Rebalancer
-
-__all__ = ["NO_LIMIT", "Claim", "ClusterNode", "NodeQueueLoadMonitor"]
+from .load_comparators import COMPARATORS
+from .rebalancing import MayMove, Rebalancer
 
 NO_LIMIT = ContainerQueuingLimit()
 
@@ -27,34 +26,23 @@ NO_LIMIT = ContainerQueuingLimit()
 class NodeQueueLoadMonitor:
     """The least loaded nodes, as of the last sorting, and the limit of the queues.
 
-    ``nodes_used`` is how many of the sorted nodes are allocated to between two sortings; nodes beyond them
-    are used only where one is idle, or when none of them has room left, so that none is left out. ``rng``
-    draws where to begin among the least loaded, for comparators that take the first; without it they take
-    turns.
+    The first ``nodes_used`` of the sorted nodes are allocated to between two sortings; nodes beyond them are used only
+    where one is idle, or when none of them has room left, so that none is left out. ``rng`` draws where to begin among
+    the least loaded, for comparators that take the first; without it they take turns. ``may_move`` tells whether
+    whatever is queued at the first node may run on the second.
     """
 
     def __init__(
         self,
+        settings: ResourceManagerSettings,
         *,
-        nodes_used: int,
-        sigma: float,
-        min_queue_length: int,
-        max_queue_length: int,
-        min_queue_wait_ms: int = 10,
-        max_queue_wait_ms: int = 100,
-        comparator: LoadComparator | None = None,
-        limit_policy: LimitPolicy = LimitPolicy.ROOM_ELSEWHERE,
         rng: random.Random | None = None,
-        may_move: MayMove | None = None,
+        may_move: MayMove = lambda giver, taker: True,
     ) -> None:
-        self._comparator = comparator or FreeThenQueueLength()
-        self._nodes_used = nodes_used
+        self._comparator = COMPARATORS[settings.load_comparator]
+        self._nodes_used = settings.nodes_used
         self._rng = rng
-        by_wait = self._comparator.by_wait
-        bounds = (min_queue_wait_ms, max_queue_wait_ms) if by_wait else (min_queue_length, max_queue_length)
-        self._rebalancer = Rebalancer(
-            LimitBounds(sigma, *bounds), limit_policy, by_wait=by_wait, width=nodes_used, may_move=may_move
-        )
+        self._rebalancer = Rebalancer(settings, may_move, by_wait=self._comparator.by_wait)
         self._nodes: dict[str, ClusterNode] = {}
         self._roomy: dict[str, ClusterNode] = {}
         self._idle: dict[str, ClusterNode] = {}

@@ -7,7 +7,6 @@ Pure arithmetic on loads; who is shed is the node's choice, and where it goes th
 
 from __future__ import annotations
 
-import enum
 import heapq
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 
 from executor.records import ContainerQueuingLimit
 
+from ..settings.declarations import ResourceManagerSettings
 from .cluster_node import ClusterNode
 
 LEAST_EXCESS = 2
@@ -23,13 +23,6 @@ be moved back for it a moment later."""
 
 
 MayMove = Callable[[ClusterNode, ClusterNode], bool]
-
-
-class LimitPolicy(enum.StrEnum):
-    """The values of ``yopp.resourcemanager.nm-container-queuing.limit-policy``."""
-
-    ROOM_ELSEWHERE = "ROOM_ELSEWHERE"
-    YARN = "YARN"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,26 +90,19 @@ class _Shed:
 class Rebalancer:
     """Mean and deviation of the loads, the limit that follows from them, and who sheds how many.
 
-    ``by_wait``: loads are estimated waiting times instead of queue lengths. At most ``width`` of the least
-    loaded nodes are looked at as takers. ``may_move`` tells whether whatever is queued at the first node may
-    run on the second.
+    ``by_wait``: loads are estimated waiting times instead of queue lengths. ``tells_all``: every node is told the
+    limit, always (YARN). Only so many of the least loaded nodes are looked at as takers as are allocated to.
     """
 
-    def __init__(
-        self,
-        bounds: LimitBounds,
-        policy: LimitPolicy,
-        *,
-        by_wait: bool,
-        width: int,
-        may_move: MayMove | None = None,
-    ) -> None:
-        self._may_move = may_move or (lambda giver, taker: True)
-        self._bounds = bounds
-        self._policy = policy
+    def __init__(self, settings: ResourceManagerSettings, may_move: MayMove, *, by_wait: bool) -> None:
+        lengths = (settings.min_queue_length, settings.max_queue_length)
+        waits = (settings.min_queue_wait_time_ms, settings.max_queue_wait_time_ms)
+        self._bounds = LimitBounds(settings.queue_limit_stdev, *(waits if by_wait else lengths))
+        self._may_move = may_move
         self._by_wait = by_wait
-        self._width = width
-        self._threshold = bounds.clamp(0)
+        self._width = settings.nodes_used
+        self.tells_all = settings.limit_policy == "YARN"
+        self._threshold = self._bounds.clamp(0)
         self._sheds: dict[str, _Shed] = {}
         self._in_flight = 0
 
@@ -134,11 +120,6 @@ class Rebalancer:
         self._threshold = queue_threshold([self._load(node) for node in known], self._bounds)
         self._sheds = self._plan(known, roomy)
         self._in_flight = 0
-
-    @property
-    def tells_all(self) -> bool:
-        """Whether every node is told the limit, always (YARN)."""
-        return self._policy is LimitPolicy.YARN
 
     def limit(self) -> ContainerQueuingLimit:
         """What queues should keep to, by the distribution of their loads."""

@@ -6,7 +6,6 @@ and raises YoppError for what people have to know.
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import sys
@@ -17,8 +16,8 @@ import typer
 
 from ..errors import EXIT_FAILURE, EXIT_HADOOP_USAGE, EXIT_NOT_PERMITTED, EXIT_USAGE, UsageError, YoppError
 from .frame import output
-from .frame.argv import rewrite
-from .frame.timeout import alarm_kept
+from .frame.argv import given, own_words, rewrite
+from .frame.command import alarm_kept
 from .tree import build as build
 
 EXIT_BUG = 70
@@ -66,7 +65,7 @@ def _invoke(argv: list[str]) -> int:
 
 
 def _asks_for_help(argv: list[str]) -> bool:
-    return any(word in ("-h", "--help") for word in _own_words(argv))
+    return any(word in ("-h", "--help") for word in own_words(argv))
 
 
 def _call(argv: list[str]) -> int:
@@ -189,35 +188,16 @@ def _flush_quietly() -> None:
             output.abandon(stream)
 
 
-def _own_words(argv: Sequence[str]) -> list[str]:
-    """The words that are for yopp itself, not for a command that it runs."""
-    words = list(argv)
-    if words[:1] == ["run"]:  # what follows its first plain word belongs to the command that it runs
-        plain = next((i for i, word in enumerate(words[1:], 1) if not word.startswith("-")), len(words))
-        words = words[:plain]
-    return words[: words.index("--")] if "--" in words else words
-
-
-def _given(argv: Sequence[str], *options: str) -> list[str]:
-    """The values that these options are given, known from the words alone, as they may not parse."""
-    pairs = itertools.pairwise([*_own_words(argv), ""])
-    return [
-        after if word in options else word.partition("=")[2]
-        for word, after in pairs
-        if word.partition("=")[0] in options
-    ]
-
-
 def _asked_color(argv: Sequence[str]) -> str | None:
     """What ``--color`` says, if anything that there is."""
-    asked = _given(argv, "--color")
+    asked = given(argv, "--color")
     return asked[-1] if asked and asked[-1] in ("always", "never") else None
 
 
 def _asks_for_json(argv: Sequence[str]) -> bool:
     """Whether errors are wanted as JSON."""
-    words = _own_words(argv)
+    words = own_words(argv)
     if "--json" in words:
         return True
-    asked = _given(argv, "-o", "--output") + [word[2:] for word in words if word in ("-ojson", "-ojsonl")]
+    asked = given(argv, "-o", "--output") + [word[2:] for word in words if word in ("-ojson", "-ojsonl")]
     return (asked[-1] if asked else os.environ.get("YOPP_OUTPUT", "")) in ("json", "jsonl")

@@ -1,4 +1,4 @@
-"""The command table: every command's name, module, one-line summary and place in the help. Pure data.
+"""The command table: every command's name, module, one-line summary and section of the help. Pure data.
 
 The modules are imported only when their command runs, so that ``yopp --help`` costs one import of typer and
 no more.
@@ -17,92 +17,75 @@ class Entry:
     name: str
     module: str
     summary: str
-    section: str
     group: bool = False
     more: tuple[str, ...] = ()
 
 
-SECTIONS = ("Lifecycle", "Jobs", "Looking", "Admin", "Help")
+SECTIONS: dict[str, tuple[Entry, ...]] = {
+    "Lifecycle": (
+        Entry("up", "lifecycle.up", "Start the cluster: a ResourceManager and its NodeManagers"),
+        Entry("down", "lifecycle.down", "End the cluster"),
+        Entry(
+            "status", "lifecycle.status", "Say whether the cluster runs (0), is stopped (3), or partly (4)"
+        ),
+        Entry("rm", "lifecycle.daemons", "Start, stop or run the ResourceManager alone", group=True),
+        Entry("nm", "lifecycle.daemons", "Start, stop or run one NodeManager", group=True),
+        Entry(
+            "doctor", "lifecycle.doctor", "Check what this host can enforce, and what to type for the rest"
+        ),
+        Entry(
+            "config",
+            "lifecycle.config",
+            "Show, check and change the configuration",
+            group=True,
+            more=("lifecycle.config_changes",),
+        ),
+    ),
+    "Jobs": (
+        Entry("run", "jobs.run", "Run a command in containers, and end with its exit code"),
+        Entry("dshell", "jobs.dshell", "YARN's distributed shell, with all its options"),
+        Entry("pi", "jobs.pi", "Estimate pi in map containers, as Hadoop's example does"),
+        Entry("wait", "jobs.wait", "Wait for jobs or containers, and end with their exit code"),
+        Entry("logs", "jobs.logs", "Print or follow the output of containers"),
+    ),
+    "Looking": (
+        Entry("app", "looking.application", "List, show, kill and move applications", group=True),
+        Entry("attempt", "looking.application", "List and show the attempts of an application", group=True),
+        Entry(
+            "container",
+            "looking.container",
+            "List, show, kill, pause, promote and resize containers",
+            group=True,
+            more=(
+                "looking.container_changes",
+                "looking.container_shell",
+            ),
+        ),
+        Entry("node", "looking.node", "List, show, drain, resume and resize nodes", group=True),
+        Entry("queue", "looking.queue", "List and show queues", group=True),
+        Entry("explain", "looking.explain", "Say why something waits, and when it may start"),
+        Entry("stats", "looking.stats", "Measured CPU and memory against what was allocated"),
+        Entry("events", "looking.events", "What happened, and what happens now"),
+        Entry("report", "looking.report", "A job's timeline and waiting times as one HTML file"),
+        Entry("ps", "looking.container", "The containers that run, queue or are paused now"),
+        Entry("top", "looking.top", "Watch and steer nodes, containers and applications, live"),
+    ),
+    "Admin": (
+        Entry("metrics", "admin.metrics", "Print figures for Prometheus, or as Hadoop's beans"),
+        Entry("rmadmin", "admin.rmadmin", "Administer the ResourceManager, in YARN's words", group=True),
+        Entry(
+            "engine", "admin.engine", "Where commands work: on this host, or on a YARN cluster", group=True
+        ),
+    ),
+    "Help": (
+        Entry("man", "help.man", "Open the manual"),
+        Entry("completion", "help.completion", "Completion for bash, zsh and fish", group=True),
+        Entry("version", "help.version", "The versions of yopp and its dependencies"),
+    ),
+}
+"""The commands by the sections of the help, in its order."""
 
-TABLE: tuple[Entry, ...] = (
-    Entry("up", "lifecycle.up", "Start the cluster: a ResourceManager and its NodeManagers", "Lifecycle"),
-    Entry("down", "lifecycle.down", "End the cluster", "Lifecycle"),
-    Entry(
-        "status",
-        "lifecycle.status",
-        "Say whether the cluster runs (0), is stopped (3), or partly (4)",
-        "Lifecycle",
-    ),
-    Entry("rm", "lifecycle.daemons", "Start, stop or run the ResourceManager alone", "Lifecycle", group=True),
-    Entry("nm", "lifecycle.daemons", "Start, stop or run one NodeManager", "Lifecycle", group=True),
-    Entry(
-        "doctor",
-        "lifecycle.doctor",
-        "Check what this host can enforce, and what to type for the rest",
-        "Lifecycle",
-    ),
-    Entry(
-        "config",
-        "lifecycle.config",
-        "Show, check and change the configuration",
-        "Lifecycle",
-        group=True,
-        more=("lifecycle.config_changes",),
-    ),
-    Entry("run", "jobs.run", "Run a command in containers, and end with its exit code", "Jobs"),
-    Entry("dshell", "jobs.dshell", "YARN's distributed shell, with all its options", "Jobs"),
-    Entry("pi", "jobs.pi", "Estimate pi in map containers, as Hadoop's example does", "Jobs"),
-    Entry("wait", "jobs.wait", "Wait for jobs or containers, and end with their exit code", "Jobs"),
-    Entry("logs", "jobs.logs", "Print or follow the output of containers", "Jobs"),
-    Entry(
-        "app",
-        "looking.application",
-        "List, show, kill and move applications",
-        "Looking",
-        group=True,
-    ),
-    Entry(
-        "attempt",
-        "looking.application",
-        "List and show the attempts of an application",
-        "Looking",
-        group=True,
-    ),
-    Entry(
-        "container",
-        "looking.container",
-        "List, show, kill, pause, promote and resize containers",
-        "Looking",
-        group=True,
-        more=("looking.container_changes", "looking.container_shell"),
-    ),
-    Entry(
-        "node",
-        "looking.node",
-        "List, show, drain, resume and resize nodes",
-        "Looking",
-        group=True,
-    ),
-    Entry("queue", "looking.queue", "List and show queues", "Looking", group=True),
-    Entry("explain", "looking.explain", "Say why something waits, and when it may start", "Looking"),
-    Entry("stats", "looking.stats", "Measured CPU and memory against what was allocated", "Looking"),
-    Entry("events", "looking.events", "What happened, and what happens now", "Looking"),
-    Entry("report", "looking.report", "A job's timeline and waiting times as one HTML file", "Looking"),
-    Entry("ps", "looking.container", "The containers that run, queue or are paused now", "Looking"),
-    Entry("metrics", "admin.metrics", "Print figures for Prometheus, or as Hadoop's beans", "Admin"),
-    Entry("rmadmin", "admin.rmadmin", "Administer the ResourceManager, in YARN's words", "Admin", group=True),
-    Entry(
-        "engine",
-        "admin.engine",
-        "Where commands work: on this host, or on a YARN cluster",
-        "Admin",
-        group=True,
-    ),
-    Entry("top", "looking.top", "Watch and steer nodes, containers and applications, live", "Looking"),
-    Entry("man", "help.man", "Open the manual", "Help"),
-    Entry("completion", "help.completion", "Completion for bash, zsh and fish", "Help", group=True),
-    Entry("version", "help.version", "The versions of yopp and its dependencies", "Help"),
-)
+TABLE: tuple[Entry, ...] = tuple(entry for section in SECTIONS.values() for entry in section)
 
 COMMANDS: dict[str, Entry] = {entry.name: entry for entry in TABLE}
 

@@ -10,8 +10,8 @@ from typer.core import TyperGroup
 
 from .frame import output
 from .frame.command import REGISTERED, Lazily, group, made
-from .frame.options import examples, new_typer
-from .table import COMMANDS, SECTIONS, TABLE
+from .frame.options import examples, new_typer, option
+from .table import COMMANDS, SECTIONS
 
 
 def _load(name: str) -> Any:
@@ -33,11 +33,9 @@ class _Root(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the help's sections from the table, without importing any command."""
-        for section in SECTIONS:
-            with formatter.section(section):
-                formatter.write_dl(
-                    [(entry.name, entry.summary) for entry in TABLE if entry.section == section]
-                )
+        for title, entries in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(entry.name, entry.summary) for entry in entries])
 
 
 def build() -> typer.Typer:
@@ -52,7 +50,7 @@ def build() -> typer.Typer:
 
 def _main(
     ctx: typer.Context,
-    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version and exit.")] = False,
+    version: Annotated[bool, option("--version, -V", "Print the version and exit.")] = False,
 ) -> int | None:
     """YARN's opportunistic containers on this host: queue, run, limit and preempt real processes."""
     if version:

@@ -33,9 +33,11 @@ def ask_each(
                 index = waiting.get_nowait()
             except queue.Empty:
                 return
-            answer = None
+            answer: Any = None
             try:
                 answer = ask(things[index])
+            except YoppError as refusal:
+                answer = refusal
             finally:
                 answered.put((index, answer, sys.exc_info()[1]))
 
@@ -47,7 +49,7 @@ def ask_each(
             index, answer, error = answered.get(timeout=max(0.0, until - time.monotonic()))
         except queue.Empty:
             break
-        if error is not None and not isinstance(error, YoppError):
+        if error is not None:
             raise error
-        found[index] = answer if error is None else error
+        found[index] = answer
     return [found.get(index) for index in range(len(things))]

@@ -41,10 +41,8 @@ if TYPE_CHECKING:
     from executor.settings import ExecutorSettings
 
     from ..records import container_protocol as nm
-    from ..records.admin_protocol import QueueProperty, RefreshQueuesResponse
     from ..records.explanation import Explanation
     from ..records.history import GetEventsRequest, GetEventsResponse
-    from ..records.scheduler_protocol import GetSchedulerFiguresResponse
     from ..views.containers import NodeFacts
 
 
@@ -98,32 +96,15 @@ class LocalClient:
 
     def cluster_info(self, *, timeout: float = DEFAULT_TIMEOUT) -> ClusterInfo:
         """The cluster in short."""
-        request = rm.GetClusterInfoRequest()
-        return self._ask(request, timeout=timeout).info
-
-    def scheduler_figures(self) -> GetSchedulerFiguresResponse:
-        """What the RM counts beside its reports."""
-        from ..records import scheduler_protocol as told
-
-        return self._ask(told.GetSchedulerFiguresRequest())
+        return self.ask(rm.GetClusterInfoRequest(), timeout=timeout).info
 
     def queues(self) -> tuple[QueueReport, ...]:
         """All queues, parents first."""
-        return self._ask(rm.GetQueueInfoRequest("")).queues
-
-    def refresh_queues(
-        self, properties: Sequence[QueueProperty], *, dry_run: bool = False
-    ) -> RefreshQueuesResponse:
-        """Have other queues. Raises what the RM refused."""
-        from ..records import admin_protocol as admin
-
-        request = admin.RefreshQueuesRequest(tuple(properties), dry_run)
-        return self._ask(request)
+        return self.ask(rm.GetQueueInfoRequest("")).queues
 
     def events(self, request: GetEventsRequest) -> GetEventsResponse:
         """What happened, by the request's filters; held by the RM for up to its ``wait_ms``."""
-        timeout = DEFAULT_TIMEOUT + request.wait_ms / 1000
-        return self._ask(request, timeout=timeout)
+        return self.ask(request, timeout=DEFAULT_TIMEOUT + request.wait_ms / 1000)
 
     def explain(self, identifier: str) -> Explanation:
         """Why an application, a container or a node waits: a container by its node's own figures, the rest as the RM
@@ -131,7 +112,7 @@ class LocalClient:
         if not identifier.startswith("container_"):
             from ..records.explanation import ExplainRequest
 
-            return self._ask(ExplainRequest(identifier)).explanation
+            return self.ask(ExplainRequest(identifier)).explanation
         from ..explain.explanations import explain_container
         from ..explain.snapshot import snapshots
 
@@ -148,8 +129,7 @@ class LocalClient:
 
     def applications(self, request: rm.GetApplicationsRequest | None = None) -> tuple[ApplicationReport, ...]:
         """Those that the request names, in order of submission; all of them without one."""
-        wanted = request or rm.GetApplicationsRequest()
-        return self._ask(wanted).applications
+        return self.ask(request or rm.GetApplicationsRequest()).applications
 
     def application(self, application_id: str) -> ApplicationReport:
         """One application. Raises ApplicationNotFoundError."""
@@ -175,54 +155,21 @@ class LocalClient:
         request = rm.WaitForApplicationsRequest(
             tuple(application_ids), tuple(states), any_of_them, max(0, round(wait * 1000))
         )
-        timeout = wait + ANSWER_GRACE
-        return self._ask(request, timeout=timeout)
+        return self.ask(request, timeout=wait + ANSWER_GRACE)
 
-    def kill_application(self, application_id: str, diagnostics: str = "") -> ApplicationReport:
-        """End an application; as it is then. Raises ApplicationNotFoundError."""
-        return self._change(rm.KillApplicationRequest(application_id, diagnostics))
-
-    def move_application(
-        self, application_id: str, queue: str, *, dry_run: bool = False
-    ) -> ApplicationReport:
-        """Put an application into another queue; as it is then. Raises what the RM refused."""
-        request = rm.MoveApplicationRequest(application_id, queue, dry_run)
-        return self._change(request)
-
-    def update_priority(
-        self, application_id: str, priority: int, *, dry_run: bool = False
-    ) -> ApplicationReport:
-        """Give an application another priority; as it is then. Raises what the RM refused."""
-        request = rm.UpdateApplicationPriorityRequest(application_id, priority, dry_run)
-        return self._change(request)
-
-    def limit_lifetime(
-        self, application_id: str, expires_at_ms: int, *, dry_run: bool = False
-    ) -> ApplicationReport:
-        """Let an application end at ``expires_at_ms`` (epoch milliseconds), 0 for never. Raises what the RM refused."""
-        request = rm.UpdateApplicationTimeoutsRequest(application_id, expires_at_ms, dry_run)
-        return self._change(request)
-
-    def set_tags(
-        self, application_id: str, tags: Sequence[str], *, dry_run: bool = False
-    ) -> ApplicationReport:
-        """Let an application have these tags and no others; as it is then. Raises what the RM refused."""
-        request = rm.UpdateApplicationTagsRequest(application_id, tuple(tags), dry_run)
-        return self._change(request)
-
-    def _change(self, request: Request[rm.ApplicationResponse]) -> ApplicationReport:
-        return self._ask(request).application
+    def change(self, request: Request[rm.ApplicationResponse]) -> ApplicationReport:
+        """Change an application; as it is then. Raises ApplicationNotFoundError, and what the RM refused."""
+        return self.ask(request).application
 
     def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:
         """The attempts of one application, oldest first. Raises ApplicationNotFoundError."""
-        request = rm.GetApplicationAttemptsRequest(application_id)
-        return self._ask(request).attempts
+        return self.ask(rm.GetApplicationAttemptsRequest(application_id)).attempts
 
     # -- nodes -------------------------------------------------------------------------------------------------
 
     def nodes(self) -> tuple[NodeReport, ...]:
         """All nodes, in order of their names and ports."""
-        return self._ask(rm.GetClusterNodesRequest()).nodes
+        return self.ask(rm.GetClusterNodesRequest()).nodes
 
     def node(self, node_id: str) -> NodeReport:
         """One node. Raises NodeNotFoundError."""
@@ -236,16 +183,11 @@ class LocalClient:
             sought=node_id,
         )
 
-    def node_info(self, node: NodeReport) -> nm.GetNodeInfoResponse:
-        """What a node says of itself. Raises ConnectionFailedError."""
-        from ..records import container_protocol as nm
-
-        return self.ask_node(node, nm.GetNodeInfoRequest())
-
     def node_facts(
         self, nodes: Iterable[NodeReport], reports: Iterable[ContainerReport]
     ) -> dict[str, NodeFacts]:
         """How those of the ``nodes`` that have these containers limit them; nodes that do not answer are left out."""
+        from ..records import container_protocol as nm
         from ..views.containers import NodeFacts
 
         wanted = {report.node_id for report in reports}
@@ -256,7 +198,7 @@ class LocalClient:
         for node in nodes:
             if node.node_id in wanted:
                 try:
-                    info = self.node_info(node)
+                    info = self.ask_node(node, nm.GetNodeInfoRequest())
                 except ConnectionFailedError:
                     continue
                 cores = len(os.sched_getaffinity(0))
@@ -270,28 +212,26 @@ class LocalClient:
         from ..records import admin_protocol as admin
 
         request = admin.DrainNodesRequest(tuple(node_ids), timeout_ms, dry_run)
-        answer = self._ask(request)
+        answer = self.ask(request)
         return answer.nodes, answer.containers
 
     def resume_nodes(self, node_ids: Sequence[str], *, dry_run: bool = False) -> tuple[NodeReport, ...]:
         """Use drained nodes again."""
         from ..records import admin_protocol as admin
 
-        request = admin.ResumeNodesRequest(tuple(node_ids), dry_run)
-        return self._ask(request).nodes
+        return self.ask(admin.ResumeNodesRequest(tuple(node_ids), dry_run)).nodes
 
     def resize_node(self, node_id: str, size: Resource, *, dry_run: bool = False) -> NodeReport:
         """Give a node another size. Raises InvalidResourceRequestError for one that could run nothing."""
         from ..records import admin_protocol as admin
 
-        request = admin.UpdateNodeResourceRequest(node_id, size, dry_run)
-        return self._ask(request).node
+        return self.ask(admin.UpdateNodeResourceRequest(node_id, size, dry_run)).node
 
     # -- containers --------------------------------------------------------------------------------------------
 
     def container_reports(self, request: rm.GetContainersRequest) -> tuple[ContainerReport, ...]:
         """Containers as the RM knows them, in order of allocation."""
-        return self._ask(request).containers
+        return self.ask(request).containers
 
     def containers(
         self, request: rm.GetContainersRequest | None = None, *, nodes: Iterable[NodeReport] | None = None
@@ -347,16 +287,14 @@ class LocalClient:
         """
         from ..records import container_protocol as nm
 
-        request = nm.GetUsageTracesRequest(container_ids)
-        return self.ask_node(node, request, timeout=NODE_SECONDS)
+        return self.ask_node(node, nm.GetUsageTracesRequest(container_ids), timeout=NODE_SECONDS)
 
     def stop_container(self, report: ContainerReport, diagnostics: str) -> nm.StopContainersResponse:
         """Ask a container's node to end it (KILLED_BY_APPMASTER)."""
         from ..records import container_protocol as nm
 
         request = nm.StopContainersRequest((report.container_id,), diagnostics=diagnostics, by_person=True)
-        node = self.node(report.node_id)
-        return self.ask_node(node, request)
+        return self.ask_node(self.node(report.node_id), request)
 
     def signal_name(self, signal: int) -> str:
         """A signal's own name: any can be sent."""
@@ -373,19 +311,19 @@ class LocalClient:
         """Begin to pause a container; as it was then."""
         from ..records import container_protocol as nm
 
-        node, request = self.node(report.node_id), nm.PauseContainerRequest(report.container_id)
-        return self.ask_node(node, request).status
+        request = nm.PauseContainerRequest(report.container_id)
+        return self.ask_node(self.node(report.node_id), request).status
 
     def resume_container(self, report: ContainerReport) -> ContainerStatus:
         """Let a paused container go on as soon as there is room; as it was then."""
         from ..records import container_protocol as nm
 
-        node, request = self.node(report.node_id), nm.ResumeContainerRequest(report.container_id)
-        return self.ask_node(node, request).status
+        request = nm.ResumeContainerRequest(report.container_id)
+        return self.ask_node(self.node(report.node_id), request).status
 
     def update_container(self, update: UpdateContainerRequest) -> rm.ChangeContainerResponse:
         """Promote, demote or resize a container. Raises InvalidStateError with YARN's word for a refusal."""
-        return self._ask(rm.ChangeContainerRequest(update))
+        return self.ask(rm.ChangeContainerRequest(update))
 
     # -- calls -------------------------------------------------------------------------------------------------
 
@@ -403,7 +341,7 @@ class LocalClient:
             self._nodes[node.node_id] = Connection(node.address, peer=f"node {node.node_id}")
         return self._call(self._nodes[node.node_id], request, timeout)
 
-    def _ask(self, request: Request[ResponseT], *, timeout: float = DEFAULT_TIMEOUT) -> ResponseT:
+    def ask(self, request: Request[ResponseT], *, timeout: float = DEFAULT_TIMEOUT) -> ResponseT:
         """One call of the ResourceManager."""
         return self._call(self._rm, request, timeout)
 

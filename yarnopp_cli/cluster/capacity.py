@@ -14,9 +14,10 @@ from executor.records import Resource
 
 from ..errors import EXIT_CONFIGURATION, UsageError, YoppError
 from ..settings.declarations import HardwareSettings, NodeManagerSettings
+from ..views.text import number_of
 
 if TYPE_CHECKING:
-    from executor.linux.capacity import HostLimits
+    from executor.linux.host import HostLimits
 
     from ..settings.loading import Configuration
 
@@ -39,6 +40,10 @@ class Machine:
     memory_mb: int
     cores: float
     because: tuple[str, ...] = ()
+
+    def told(self, amount: str) -> str:
+        """``amount``, which it gives yopp, with what lowered it."""
+        return amount + (f" ({'; '.join(self.because)})" if self.because else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +94,6 @@ def plan(
     more than the machine has, with a hint at what to type instead.
     """
     nodes = 1 if wish.nodes is None else wish.nodes
-    _check_wish(wish, nodes)
-    reserve = reserve_mb(machine.memory_mb, reserved_memory_mb)
-    free_mb = machine.memory_mb - reserve - taken.memory
-    cores = max(1, int(machine.cores * cpu_percentage / 100))
-    _check_daemons(machine, nodes)
-    warnings: list[str] = []
-    vcores = _vcores(machine, wish, nodes, cores, taken.vcores, warnings)
-    memory = _memory(machine, wish, nodes, free_mb, reserve, taken.memory, warnings)
-    return CapacityPlan(tuple(Resource(memory, one) for one in vcores), tuple(warnings))
-
-
-def _check_wish(wish: Wish, nodes: int) -> None:
     for option, value in (("--nodes", nodes), ("--memory", wish.memory_mb), ("--vcores", wish.vcores)):
         if value is not None and value < 1:
             raise UsageError(
@@ -108,92 +101,77 @@ def _check_wish(wish: Wish, nodes: int) -> None:
                 because="it must be at least 1",
                 hint=f"name at least 1, or leave {option} out for the default",
             )
-
-
-def _check_daemons(machine: Machine, nodes: int) -> None:
+    memory_told = machine.told(f"{machine.memory_mb} MB")
     if nodes > 1 and nodes * DAEMON_MB > machine.memory_mb:
         raise YoppError(
             f"{nodes} nodes do not fit on this machine",
-            because=f"their {nodes} NodeManagers alone would take about {nodes * DAEMON_MB} MB of its "
-            f"{_machine_memory(machine)}",
+            because=f"their {nodes} NodeManagers alone would take about {nodes * DAEMON_MB} MB of its {memory_told}",
             hint=f"yopp up --nodes {max(1, min(int(machine.cores), machine.memory_mb // DAEMON_MB))}",
         )
+    warnings: list[str] = []
+    cores = max(1, int(machine.cores * cpu_percentage / 100))
+    vcores = _vcores(wish, nodes, cores, machine.told(number_of(cores, "core")), taken.vcores, warnings)
+    reserve = reserve_mb(machine.memory_mb, reserved_memory_mb)
+    memory = _memory(wish, nodes, machine.memory_mb, reserve, memory_told, taken.memory, warnings)
+    return CapacityPlan(tuple(Resource(memory, one) for one in vcores), tuple(warnings))
 
 
 def _vcores(
-    machine: Machine, wish: Wish, nodes: int, cores: int, taken: int, warnings: list[str]
+    wish: Wish, nodes: int, cores: int, told: str, taken: int, warnings: list[str]
 ) -> tuple[int, ...]:
     """Vcores of each node: as many as asked for, or the cores evenly, the remainder to the first ones."""
     if wish.vcores is not None:
         promised = wish.vcores * nodes + taken
         if promised > cores:
             warnings.append(
-                f"{promised} vcores are promised on {_cores(machine, cores)}: "
-                "containers share the cores and run slower"
+                f"{promised} vcores are promised on {told}: containers share the cores and run slower"
             )
         return (wish.vcores,) * nodes
-    free = cores - taken
-    if nodes > free:
+    if nodes > cores - taken:
         raise YoppError(
-            f"{nodes} node{'s' if nodes > 1 else ''} cannot have a core each",
-            because=f"this machine gives yopp {_cores(machine, cores)}"
+            f"{number_of(nodes, 'node')} cannot have a core each",
+            because=f"this machine gives yopp {told}"
             + (f", of which other nodes have {taken}" if taken else ""),
             hint=f"yopp up --nodes {cores}, or share the cores: yopp up --nodes {nodes} --vcores 1"
             if not taken
             else "name the size of the new node: --vcores 1 --memory MB",
         )
-    each, more = divmod(free, nodes)
+    each, more = divmod(cores - taken, nodes)
     return tuple(each + 1 if index < more else each for index in range(nodes))
 
 
 def _memory(
-    machine: Machine, wish: Wish, nodes: int, free_mb: int, reserve: int, taken: int, warnings: list[str]
+    wish: Wish, nodes: int, machine_mb: int, reserve: int, told: str, taken: int, warnings: list[str]
 ) -> int:
     """Memory of each node, in MB."""
+    largest = max(0, (machine_mb - reserve - taken) // nodes)
     if wish.memory_mb is None:
-        each = free_mb // nodes
-        if each < SMALLEST_NODE_MB:
+        if largest < SMALLEST_NODE_MB:
             raise YoppError(
-                f"no memory is left for {nodes} node{'s' if nodes > 1 else ''}",
-                because=f"this machine gives yopp {_machine_memory(machine)}, of which {reserve} MB are kept"
+                f"no memory is left for {number_of(nodes, 'node')}",
+                because=f"this machine gives yopp {told}, of which {reserve} MB are kept"
                 + (f" and {taken} MB promised to other nodes" if taken else ""),
                 hint="start fewer nodes, or lower -Dyarn.nodemanager.resource.system-reserved-memory-mb=MB",
             )
-        return each
+        return largest
     promised = wish.memory_mb * nodes + taken
-    if promised > machine.memory_mb:
-        largest = max(0, free_mb // nodes)
+    if promised > machine_mb:
+        hint = f"--memory {largest}, or leave it out"
+        if wish.configured:
+            hint = f"lower yarn.nodemanager.resource.memory-mb to {largest} or less"
         raise YoppError(
-            f"{nodes} node{'s' if nodes > 1 else ''} of {wish.memory_mb} MB cannot be promised",
-            because=f"this machine gives yopp {_machine_memory(machine)}"
+            f"{number_of(nodes, 'node')} of {wish.memory_mb} MB cannot be promised",
+            because=f"this machine gives yopp {told}"
             + (f", of which other nodes have {taken} MB" if taken else ""),
-            hint=(
-                f"lower yarn.nodemanager.resource.memory-mb to {largest} or less"
-                if wish.configured
-                else f"--memory {largest}, or leave it out"
-            )
-            if largest >= SMALLEST_NODE_MB
-            else "stop another node first",
+            hint=hint if largest >= SMALLEST_NODE_MB else "stop another node first",
             exit_code=EXIT_CONFIGURATION if wish.configured else None,
         )
-    if promised > machine.memory_mb - reserve:
+    if promised > machine_mb - reserve:
         warnings.append(
-            f"{promised} MB are promised of {_machine_memory(machine)}: "
-            f"less is left than the {reserve} MB that should be reserved for the rest of the machine"
+            f"{promised} MB are promised of {told}: less is left than the {reserve} MB that should be reserved for "
+            "the rest of the machine"
         )
     return wish.memory_mb
-
-
-def _machine_memory(machine: Machine) -> str:
-    return f"{machine.memory_mb} MB" + _lowered(machine)
-
-
-def _cores(machine: Machine, cores: int) -> str:
-    return f"{cores} core{'s' if cores != 1 else ''}" + _lowered(machine)
-
-
-def _lowered(machine: Machine) -> str:
-    return f" ({'; '.join(machine.because)})" if machine.because else ""
 
 
 def counted_machine(machine: Machine, settings: HardwareSettings, threads_per_core: float = 1.0) -> Machine:
@@ -253,7 +231,7 @@ def share_host(
 
 def plan_capacity(configuration: Configuration, wish: Wish, *, taken: Resource = Resource()) -> CapacityPlan:
     """The sizes of the nodes on this machine; ``taken`` is what other nodes were promised already."""
-    from executor.linux.capacity import host_limits
+    from executor.linux.host import host_limits
 
     node, hardware = configuration.settings(NodeManagerSettings), configuration.settings(HardwareSettings)
     return share_host(host_limits(), node, hardware, wish, taken=taken)

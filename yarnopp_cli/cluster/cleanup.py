@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from executor.errors import CgroupError
 from executor.linux.cgroups.base import kill_until_empty, remove_groups, remove_upwards
-from executor.linux.cgroups.files import group_processes
-from executor.linux.cgroups.mounts import read_mounts, read_own_paths
+from executor.linux.cgroups.files import group_processes, read_mounts, read_own_paths
 from executor.linux.procfs import belonging_to, is_alive, scan
 from executor.linux.store import StateStore
 from executor.records import ContainerRecord, ContainerState

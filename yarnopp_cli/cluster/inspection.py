@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from executor.light import dataclass
+from executor.records import Resource
 
 from ..errors import ConnectionFailedError, ShuttingDownError, YoppError
 from ..records.client_protocol import GetClusterInfoRequest, GetClusterNodesRequest
@@ -73,12 +74,20 @@ class NodeStatus:
     @property
     def ready(self) -> bool:
         """Whether it runs and serves the RM."""
-        return (
-            self.daemon is not None
-            and self.report is not None
-            and self.report.connected
-            and self.report.state in _SERVING
-        )
+        report = self.report
+        return bool(self.daemon and report and report.connected and report.state in _SERVING)
+
+    @property
+    def state(self) -> str:
+        """YARN's state of the node; STOPPED where its daemon does not run. Where the RM has no report of it: NEW while
+        it registers, DISCONNECTED while it cannot reach the RM, UNRESPONSIVE while it does not answer."""
+        if self.daemon is None:
+            return "STOPPED"
+        if self.report is not None:
+            return self.report.state.value if self.report.connected else "LOST"
+        if self.own is None:
+            return "UNRESPONSIVE"
+        return "DISCONNECTED" if self.own.rm_lost_at_ms else "NEW"
 
 
 _SERVING = (NodeState.RUNNING, NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
@@ -106,8 +115,16 @@ def inspect_cluster(run_dir: RunDir) -> ClusterStatus:
     plan = read_plan(run_dir)
     planned = {node.port: node for node in plan.nodes} if plan is not None else {}
     warnings: list[str] = []
-    seen = _ask(run_dir, rm, warnings)
-    reports = _by_port(seen.nodes) if seen is not None else {}
+    seen: ClusterHandle | None = None
+    if rm is not None:
+        try:
+            seen = look(run_dir)
+        except YoppError as error:
+            because = error.because or error.message
+            warnings.append(f"the ResourceManager (process {rm.process.pid}) does not answer: {because}")
+    # The latest report of each port: node ids end in it.
+    ports = {one.node_id.rpartition(":")[2]: one for one in (seen.nodes if seen is not None else ())}
+    reports = {int(port): one for port, one in ports.items() if port.isdigit()}
     living = {daemon.port: daemon for daemon in daemons.values()}
     if rm is None and not living:
         return ClusterStatus(run_dir, STOPPED, None, None, (), _leftover_warnings(run_dir))
@@ -136,11 +153,9 @@ def inspect_cluster(run_dir: RunDir) -> ClusterStatus:
 def weaker_limits(run_dir: RunDir, port: int) -> tuple[str, ...]:
     """A warning where a node limits its containers less strictly than it was asked to; none where it was told to do
     without cgroups."""
-    try:
-        with Connection(run_dir.nm_socket(port), timeout=CALL_SECONDS) as connection:
-            node = connection.call(GetNodeInfoRequest(), timeout=CALL_SECONDS)
-    except YoppError:
-        return ()  # it has ended again, which the RM reports
+    node = _ask_node(run_dir, port, CALL_SECONDS)
+    if node is None:  # it has ended again, which the RM reports
+        return ()
     if not node.warnings or "switched off" in node.warnings[0]:
         return ()
     advice = "`yopp doctor` says why, and what to type"
@@ -152,34 +167,13 @@ def weaker_limits(run_dir: RunDir, port: int) -> tuple[str, ...]:
     return (f"limits are weaker here than they could be (cgroups: {node.cgroups}); {advice}",)
 
 
-def _ask(run_dir: RunDir, rm: Daemon | None, warnings: list[str]) -> ClusterHandle | None:
-    if rm is None:
-        return None
-    try:
-        return look(run_dir)
-    except YoppError as error:
-        because = error.because or error.message
-        warnings.append(f"the ResourceManager (process {rm.process.pid}) does not answer: {because}")
-        return None
-
-
-def _ask_node(run_dir: RunDir, port: int) -> GetNodeInfoResponse | None:
+def _ask_node(run_dir: RunDir, port: int, timeout: float = NODE_SECONDS) -> GetNodeInfoResponse | None:
     """A node's own report; None where it does not answer."""
     try:
-        with Connection(run_dir.nm_socket(port), timeout=NODE_SECONDS) as connection:
-            return connection.call(GetNodeInfoRequest(), timeout=NODE_SECONDS)
+        with Connection(run_dir.nm_socket(port), timeout=timeout) as connection:
+            return connection.call(GetNodeInfoRequest(), timeout=timeout)
     except YoppError:
         return None
-
-
-def _by_port(reports: tuple[NodeReport, ...]) -> dict[int, NodeReport]:
-    """The latest report of each port: node ids end in it."""
-    found = {}
-    for report in reports:
-        port = report.node_id.rpartition(":")[2]
-        if port.isdigit():
-            found[int(port)] = report
-    return found
 
 
 def _node_warning(node: NodeStatus, rm_answers: bool) -> str:
@@ -207,33 +201,21 @@ def _leftover_warnings(run_dir: RunDir) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def node_state(node: NodeStatus) -> str:
-    """YARN's state of the node; STOPPED where its daemon does not run. Where the RM has no report of it: NEW while it
-    registers, DISCONNECTED while it cannot reach the RM, UNRESPONSIVE while it does not answer."""
-    if node.daemon is None:
-        return "STOPPED"
-    if node.report is None:
-        if node.own is None:
-            return "UNRESPONSIVE"
-        return "DISCONNECTED" if node.own.rm_lost_at_ms else "NEW"
-    return node.report.state.value if node.report.connected else "LOST"
-
-
 def cluster_document(seen: ClusterStatus) -> dict[str, Any]:
     """YARN's answer to ``GET /ws/v1/cluster/info``, with the daemons under ``yopp``."""
     from .. import __version__
 
-    info = seen.info
-    rm = seen.rm
+    info = seen.info or ClusterInfo(0, 0, 0, __version__, "", seen.run_dir.path, "")
+    started, rm = seen.info is not None, seen.rm
     return {
         "clusterInfo": {
-            "id": info.cluster_timestamp if info is not None else 0,
-            "startedOn": info.started_at_ms if info is not None else 0,
-            "state": "STARTED" if info is not None else "STOPPED",
-            "haState": "ACTIVE" if info is not None else "STOPPING",
+            "id": info.cluster_timestamp,
+            "startedOn": info.started_at_ms,
+            "state": "STARTED" if started else "STOPPED",
+            "haState": "ACTIVE" if started else "STOPPING",
             "rmStateStoreName": "",
-            "resourceManagerVersion": info.version if info is not None else __version__,
-            "resourceManagerBuildVersion": f"yopp {info.version if info is not None else __version__}",
+            "resourceManagerVersion": info.version,
+            "resourceManagerBuildVersion": f"yopp {info.version}",
             "resourceManagerVersionBuiltOn": "",
             "hadoopVersion": "",
             "hadoopBuildVersion": "",
@@ -241,24 +223,21 @@ def cluster_document(seen: ClusterStatus) -> dict[str, Any]:
             "haZooKeeperConnectionState": "ResourceManager HA is not enabled.",
             "yopp": {
                 "state": seen.state,
-                "lifetime": info.lifetime if info is not None else None,
+                "lifetime": info.lifetime or None,
                 "rm": {
                     "pid": rm.process.pid if rm is not None else None,
                     "address": f"unix:{seen.run_dir.rm_socket}",
                     "run_dir": seen.run_dir.path,
-                    "http": info.http_address if info is not None else "",
+                    "http": info.http_address,
                 },
                 "nms": [_node_document(seen, node) for node in seen.nodes],
-                "applications": {
-                    "running": info.applications_running if info is not None else 0,
-                    "pending": info.applications_pending if info is not None else 0,
-                },
+                "applications": {"running": info.applications_running, "pending": info.applications_pending},
                 "containers": {
-                    "running": info.containers_running if info is not None else 0,
-                    "queued": info.containers_queued if info is not None else 0,
-                    "paused": info.containers_paused if info is not None else 0,
+                    "running": info.containers_running,
+                    "queued": info.containers_queued,
+                    "paused": info.containers_paused,
                 },
-                "properties": dict(info.properties) if info is not None else {},
+                "properties": dict(info.properties),
                 "stateDir": seen.run_dir.state_dir,
                 "warnings": list(seen.warnings),
             },
@@ -267,15 +246,15 @@ def cluster_document(seen: ClusterStatus) -> dict[str, Any]:
 
 
 def _node_document(seen: ClusterStatus, node: NodeStatus) -> dict[str, Any]:
-    planned = node.planned
-    total = node.report.total if node.report is not None else None
+    planned = node.planned or PlannedNode(node.port, 0, 0)
+    total = node.report.total if node.report is not None else Resource(planned.memory, planned.vcores)
     return {
         "node": node.node_id,
         "pid": node.daemon.process.pid if node.daemon is not None else None,
         "address": f"unix:{seen.run_dir.nm_socket(node.port)}",
-        "state": node_state(node),
+        "state": node.state,
         "rmUnreachableSince": node.own.rm_lost_at_ms if node.own is not None else 0,
         "http": node.report.http_address if node.report is not None else "",
-        "memoryMB": total.memory if total is not None else planned.memory if planned is not None else 0,
-        "vcores": total.vcores if total is not None else planned.vcores if planned is not None else 0,
+        "memoryMB": total.memory,
+        "vcores": total.vcores,
     }

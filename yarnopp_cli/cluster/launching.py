@@ -96,7 +96,9 @@ def start_daemons(run_dir: RunDir, orders: Sequence[Order], *, timeout: float) -
         try:
             for order in orders:
                 starting.append(_spawn(run_dir, order))
-            _await_answers(starting, timeout)
+            deadline = time.monotonic() + timeout
+            for one in starting:
+                _await_answer(one, deadline, timeout)
         finally:
             for one in starting:
                 os.close(one.pipe)
@@ -137,37 +139,22 @@ def _spawn(run_dir: RunDir, order: Order) -> _Starting:
     return _Starting(order.name, process, ProcessId.of(process.pid), readable, log_path, log_from)
 
 
-def _await_answers(starting: Sequence[_Starting], timeout: float) -> None:
-    deadline = time.monotonic() + timeout
-    waiting = {one.pipe: one for one in starting}
+def _await_answer(one: _Starting, deadline: float, timeout: float) -> None:
+    """Read a daemon's report until it serves. Raises YoppError if it cannot, has died, or takes too long."""
     poller = select.poll()
-    for pipe in waiting:
-        poller.register(pipe, select.POLLIN)
-    while waiting:
-        left = deadline - time.monotonic()
-        ready = poller.poll(max(0.0, left) * 1000)
-        for pipe, _ in ready:
-            if _hear(waiting[pipe]):
-                poller.unregister(pipe)
-                del waiting[pipe]
-        if not ready and left <= 0:
-            late = next(iter(waiting.values()))
-            raise YoppError(
-                f"{late.name} did not become ready",
-                because=f"it has not reported for {timeout:g} s{_tail(late)}",
-                hint=f"its log is {late.log_path}",
-            )
-
-
-def _hear(one: _Starting) -> bool:
-    """Read a daemon's report; True once it serves. Raises YoppError if it cannot, or has died."""
-    data = os.read(one.pipe, 4096)
-    one.answer += data
-    if one.answer.startswith(READY):
-        return True
-    if data and len(one.answer) < _ANSWER_LIMIT:
-        return False
-    raise _refusal(one)
+    poller.register(one.pipe, select.POLLIN)
+    while poller.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        data = os.read(one.pipe, 4096)
+        one.answer += data
+        if one.answer.startswith(READY):
+            return
+        if not data or len(one.answer) >= _ANSWER_LIMIT:
+            raise _refusal(one)
+    raise YoppError(
+        f"{one.name} did not become ready",
+        because=f"it has not reported for {timeout:g} s{_tail(one)}",
+        hint=f"its log is {one.log_path}",
+    )
 
 
 def _refusal(one: _Starting) -> YoppError:

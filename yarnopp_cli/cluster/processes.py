@@ -10,7 +10,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from executor.light import dataclass
 from executor.linux.procfs import read_stat
@@ -62,41 +62,23 @@ class ProcessId:
 def wait_for_end(processes: Iterable[ProcessId], timeout: float) -> tuple[ProcessId, ...]:
     """Wait until all have ended, ``timeout`` seconds at most. Returns those that still run."""
     deadline = time.monotonic() + timeout
-    with _opened(processes) as waiting:
-        poller = select.poll()
-        for descriptor in waiting:
+    return tuple(one for one in processes if not _ends(one, deadline))
+
+
+def _ends(process: ProcessId, deadline: float) -> bool:
+    """Whether it ends before the deadline; one of our own children leaves no zombie."""
+    descriptor = process.open()
+    if descriptor is not None:
+        try:
+            poller = select.poll()
             poller.register(descriptor, select.POLLIN)
-        while waiting:
-            left = deadline - time.monotonic()
-            ended = poller.poll(max(0.0, left) * 1000)
-            for descriptor, _ in ended:
-                poller.unregister(descriptor)
-                _reap(waiting.pop(descriptor).pid)
-                os.close(descriptor)
-            if not ended and left <= 0:
-                break
-        return tuple(waiting.values())
-
-
-@contextlib.contextmanager
-def _opened(processes: Iterable[ProcessId]) -> Iterator[dict[int, ProcessId]]:
-    """pidfds of those that run; the ones still in the mapping at the end are closed."""
-    opened: dict[int, ProcessId] = {}
-    try:
-        for process in processes:
-            descriptor = process.open()
-            if descriptor is not None:
-                opened[descriptor] = process
-        yield opened
-    finally:
-        for descriptor in opened:
+            if not poller.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                return False
+        finally:
             os.close(descriptor)
-
-
-def _reap(pid: int) -> None:
-    """Take the exit status of a child of ours, so that no zombie stays; nothing for anybody else's child."""
     with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)
+        os.waitpid(process.pid, os.WNOHANG)
+    return True
 
 
 def end_processes(processes: Iterable[ProcessId], *, grace: float, force: bool) -> tuple[ProcessId, ...]:

@@ -1,4 +1,4 @@
-"""What an AMRMProxy needs of the world: where masters call it, its connections to the RM, what it writes down.
+"""What an AMRMProxy needs of the world beside the node's upstreams: where masters call it, what it writes down.
 
 The machine is in ``nodemanager/proxy/amrmproxy.py``; this performs its commands and posts what comes of them. It
 decides only which of several NMs of one host has the TCP port: the first to ask the kernel for it.
@@ -11,33 +11,18 @@ import json
 import logging
 import os
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from ..cluster.rundir import write_whole
 from ..errors import YoppError
 from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
+from ..nodemanager.events import StoredPipeline, StorePipelines
 from ..nodemanager.proxy.amrmproxy import AMRMProxyService
-from ..nodemanager.proxy.events import (
-    CallUpstream,
-    CloseUpstream,
-    ConnectUpstream,
-    ProxyCommand,
-    ProxyEvent,
-    StoredPipeline,
-    StorePipelines,
-    UpstreamAnswered,
-    UpstreamConnected,
-    UpstreamLost,
-    UpstreamRefused,
-)
-from ..rpc.codec import Codec
-from ..rpc.methods import PROXY_METHODS, RM_METHODS
+from ..rpc.methods import PROXY_METHODS
 from ..rpc.plain import MessageError, decode, encode
 from ..rpc.server import RpcServer
 from ..settings.declarations import NodeManagerSettings, ResourceManagerSettings
 from .interceptors import load_chain
-from .upstream import Upstream
 
 LOG = logging.getLogger(__name__)
 
@@ -45,7 +30,7 @@ NUMBERS_FROM: Final = 1 << 40
 """Calls and connections of this server are numbered from here, those of the node's own from 1."""
 STATE_FILE: Final = "amrmproxy.json"
 
-Post = Callable[[CallReceived | ConnectionLost | ProxyEvent], None]
+Post = Callable[[CallReceived | ConnectionLost], None]
 
 
 class AMRMProxyShell:
@@ -58,7 +43,6 @@ class AMRMProxyShell:
         self,
         node_id: str,
         socket_path: str,
-        rm_socket: str,
         state_dir: str,
         settings: NodeManagerSettings,
         scheduler_settings: ResourceManagerSettings,
@@ -67,10 +51,8 @@ class AMRMProxyShell:
         post: Post,
     ) -> None:
         self._socket_path = socket_path
-        self._rm_socket = rm_socket
         self._state_file = os.path.join(state_dir, STATE_FILE)
         self._settings = settings
-        self._post = post
         chain = load_chain(settings.amrmproxy_pipeline, distributed=settings.distributed_scheduling_enabled)
         self._key, stored = self._read() if settings.recovery_enabled else (os.urandom(32), ())
         self.service = AMRMProxyService(
@@ -84,8 +66,6 @@ class AMRMProxyShell:
             stored=stored,
         )
         self._server = RpcServer(PROXY_METHODS, post, numbers_from=NUMBERS_FROM)
-        self._codec = Codec(RM_METHODS)
-        self._upstream: dict[str, Upstream] = {}
         self.warning = ""
 
     async def listen(self) -> None:
@@ -108,48 +88,21 @@ class AMRMProxyShell:
         """Whether that call came to this server."""
         return call_id >= NUMBERS_FROM
 
-    def perform(self, command: Reply | ReplyError | ProxyCommand) -> None:
+    def perform(self, command: Reply | ReplyError | StorePipelines) -> None:
         """Begin to do it."""
         match command:
             case Reply() | ReplyError():
                 self._server.perform(command)
-            case ConnectUpstream(attempt_id):
-                if attempt_id not in self._upstream:
-                    self._upstream[attempt_id] = Upstream(
-                        self._rm_socket,
-                        self._codec,
-                        partial(self._connected, attempt_id),
-                        partial(self._lost, attempt_id),
-                    )
-                self._upstream[attempt_id].connect()
-            case CallUpstream(attempt_id, sequence):
-                if (upstream := self._upstream.get(attempt_id)) is not None:
-                    upstream.call(
-                        command.request,
-                        lambda response: self._post(UpstreamAnswered(attempt_id, sequence, response)),
-                        lambda error: self._post(UpstreamRefused(attempt_id, sequence, error)),
-                    )
-            case CloseUpstream(attempt_id):
-                if (upstream := self._upstream.pop(attempt_id, None)) is not None:
-                    upstream.close()
             case StorePipelines():
                 if self._settings.recovery_enabled:
                     self._write(command)
 
     async def close(self, *, forget: bool) -> None:
         """Close everything; with ``forget`` nothing is left for another life."""
-        for upstream in self._upstream.values():
-            upstream.close()
         await self._server.close()
         if forget:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._state_file)
-
-    def _connected(self, attempt_id: str) -> None:
-        self._post(UpstreamConnected(attempt_id))
-
-    def _lost(self, attempt_id: str, reason: str) -> None:
-        self._post(UpstreamLost(attempt_id, reason))
 
     # -- what is written down --------------------------------------------------------------------------
 

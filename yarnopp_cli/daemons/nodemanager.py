@@ -21,14 +21,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from executor.core import commands as executor_commands
 from executor.core.events import Event as ExecutorEvent
 from executor.core.events import RecoveryCompleted
 from executor.core.limits import period_and_quota
 from executor.driver import Driver
-from executor.linux.capacity import HostLimits, host_limits
 from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.container_executor import LinuxContainerExecutor
+from executor.linux.host import HostLimits, host_limits
 from executor.linux.shim import command_pid
 from executor.records import CgroupLimits, Resource
 from executor.settings import ExecutorSettings
@@ -37,9 +36,15 @@ from .. import __version__
 from ..cluster.rundir import FIRST_PORT, RunDir
 from ..errors import YoppError, reason_of
 from ..machine.calls import PagesServed, Reply, ReplyError, StopDaemon
-from ..nodemanager.events import AnnounceReady, NodeStopRequested
+from ..nodemanager.events import (
+    AnnounceReady,
+    CallUpstream,
+    CloseUpstream,
+    ConnectUpstream,
+    NodeStopRequested,
+    StorePipelines,
+)
 from ..nodemanager.machine import Command, Event, NodeManager
-from ..nodemanager.proxy.events import CallUpstream, CloseUpstream, ConnectUpstream, StorePipelines
 from ..nodemanager.reports import DEFAULT_RACK, NodeFacts
 from ..records import container_protocol
 from ..records.ids import NodeId
@@ -52,8 +57,7 @@ from ..web.calls import LocalCalls
 from .amrmproxy import AMRMProxyShell
 from .process import DaemonProcess, argument_parser, run
 from .retention import applications_with_records, remove_old_logs
-from .rm_connection import ResourceManagerConnection
-from .rm_connection import Wish as RmWish
+from .upstream import Upstreams
 from .web import NM_PROPERTY, DaemonWeb
 
 LOG = logging.getLogger(__name__)
@@ -125,7 +129,7 @@ class NodeManagerDaemon:
             process.run_dir, node_id, listener.port if listener is not None else 0
         )
         self._server = RpcServer(NM_METHODS, self._driver.post)
-        self._connection = ResourceManagerConnection(process.run_dir.rm_socket, self._driver.post)
+        self._upstreams = Upstreams(process.run_dir.rm_socket, self._driver.post)
 
     def _find_cgroups(self, run_dir: RunDir, port: int) -> CgroupDriver:
         try:
@@ -144,7 +148,6 @@ class NodeManagerDaemon:
         return AMRMProxyShell(
             str(node_id),
             run_dir.proxy_socket(node_id.port),
-            run_dir.rm_socket,
             self._state_dir,
             self._settings,
             configuration.settings(ResourceManagerSettings),
@@ -185,7 +188,9 @@ class NodeManagerDaemon:
                 self._answer(Reply(call_id, with_command_pids(response)))
             case Reply() | ReplyError() if self._proxy is not None and self._is_proxys(command):
                 self._proxy.perform(command)
-            case ConnectUpstream() | CallUpstream() | CloseUpstream() | StorePipelines():
+            case ConnectUpstream() | CallUpstream() | CloseUpstream():
+                self._upstreams.perform(command)
+            case StorePipelines():
                 if self._proxy is not None:
                     self._proxy.perform(command)
             case Reply() | ReplyError():
@@ -195,10 +200,7 @@ class NodeManagerDaemon:
             case StopDaemon():
                 self._process.stop(command.reason)
             case _:
-                if isinstance(command, RmWish):
-                    self._connection.perform(command)
-                else:
-                    self._perform_on_host(command)
+                self._executor.perform(command)
 
     def _answer(self, command: Reply | ReplyError) -> None:
         """Over the socket, or to the web server of this process."""
@@ -210,9 +212,6 @@ class NodeManagerDaemon:
     def _is_proxys(self, command: Reply | ReplyError) -> bool:
         proxy = self._proxy
         return proxy is not None and proxy.owns(command.call_id) and not self._calls.owns(command)
-
-    def _perform_on_host(self, command: executor_commands.Command) -> None:
-        self._executor.perform(command)
 
     async def serve(self) -> int:
         """Serve until the end; the exit code."""
@@ -285,7 +284,7 @@ class NodeManagerDaemon:
     async def _close(self) -> None:
         """Leave nothing behind but what containers that live on need. A crash leaves all to the next life."""
         self._driver.close()
-        self._connection.close()
+        self._upstreams.close()
         self._calls.close()
         await self._web.close()
         await self._server.close()

@@ -1,7 +1,4 @@
-"""A connection to the ResourceManager, made when asked for: who holds it is told that it is there, or is gone and why.
-
-It never connects by itself, and keeps the order in which it was told to send.
-"""
+"""A node's connections to its ResourceManager: performs the machine's commands, posts what comes of them."""
 
 from __future__ import annotations
 
@@ -11,82 +8,91 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import ConnectionFailedError, YoppError
-from ..records.methods import Request, ResponseT
+from ..nodemanager.events import (
+    CallUpstream,
+    CloseUpstream,
+    ConnectUpstream,
+    UpstreamAnswered,
+    UpstreamCommand,
+    UpstreamConnected,
+    UpstreamEvent,
+    UpstreamLost,
+    UpstreamRefused,
+)
 from ..rpc.client import RpcClient
-from ..rpc.codec import Codec
 
 LOG = logging.getLogger(__name__)
 
 
-class Upstream:
-    """``path`` is the ResourceManager's socket. After each ``connect`` one of ``connected`` and ``lost`` is called, and
-    ``lost`` once more when a connection has ended; none of them after ``close``."""
+class Upstreams:
+    """``path`` is the RM's socket; ``post`` takes the events. It never connects by itself."""
 
-    def __init__(
-        self, path: str, codec: Codec, connected: Callable[[], None], lost: Callable[[str], None]
-    ) -> None:
+    def __init__(self, path: str, post: Callable[[UpstreamEvent], None]) -> None:
         self._path = path
-        self._codec = codec
-        self._connected = connected
-        self._lost = lost
-        self._client: RpcClient | None = None
-        self._connecting: asyncio.Task[None] | None = None
-        self._closed = False
+        self._post = post
+        self._connecting: dict[str, asyncio.Task[None]] = {}
+        self._clients: dict[str, RpcClient] = {}
+        self._told_why = ""
 
-    def connect(self) -> None:
-        """Begin to connect; a connection that there is, is closed."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
-        self._connecting = asyncio.get_running_loop().create_task(self._connect())
-
-    def call(
-        self,
-        request: Request[ResponseT],
-        succeeded: Callable[[ResponseT], None],
-        refused: Callable[[YoppError], None],
-    ) -> None:
-        """Make a call. Nothing comes back where the connection is lost: ``lost`` says so for all calls together."""
-        client = self._client
-        if client is None:
-            return  # lost was, or is about to be, called
-
-        def answered(response: Any, error: YoppError | None) -> None:
-            if self._closed or self._client is not client or isinstance(error, ConnectionFailedError):
-                return
-            if error is None:
-                succeeded(response)
-            else:
-                LOG.warning("the ResourceManager refused %s: %s", request.METHOD, error)
-                refused(error)
-
-        client.call(request, answered)
+    def perform(self, command: UpstreamCommand) -> None:
+        """Begin to do it."""
+        match command:
+            case ConnectUpstream(attempt_id):
+                self._close(attempt_id)
+                self._connecting[attempt_id] = asyncio.create_task(self._connect(attempt_id))
+            case CallUpstream(attempt_id):
+                if (client := self._clients.get(attempt_id)) is not None:
+                    self._call(client, command)  # else its loss was, or is about to be, posted
+            case CloseUpstream(attempt_id):
+                self._close(attempt_id)
 
     def close(self) -> None:
-        """Close the connection when all has been sent; nothing is called any more."""
-        self._closed = True
-        if self._connecting is not None:
-            self._connecting.cancel()
-        if self._client is not None:
-            self._client.close()
+        """Close the connections when all has been sent; nothing is posted any more."""
+        for attempt_id in {*self._connecting, *self._clients}:
+            self._close(attempt_id)
 
-    async def _connect(self) -> None:
+    def _close(self, attempt_id: str) -> None:
+        if (task := self._connecting.pop(attempt_id, None)) is not None:
+            task.cancel()
+        if (client := self._clients.pop(attempt_id, None)) is not None:
+            client.close()
+
+    async def _connect(self, attempt_id: str) -> None:
         client: RpcClient | None = None
 
         def ended(reason: str) -> None:
-            if self._client is client:
-                self._gone(reason)
+            if client is not None and self._clients.get(attempt_id) is client:
+                del self._clients[attempt_id]
+                self._lost(attempt_id, reason)
 
         try:
-            client = await RpcClient.connect(self._path, self._codec, ended)
+            client = await RpcClient.connect(self._path, ended)
         except ConnectionFailedError as error:
-            self._gone(error.because)
+            self._lost(attempt_id, error.because)
             return
-        self._client = client
-        if not self._closed:
-            self._connected()
+        if client.has_ended:  # before this could go on
+            self._lost(attempt_id, "the connection was closed")
+            return
+        self._clients[attempt_id] = client
+        if not attempt_id:
+            LOG.info("connected to the ResourceManager")
+            self._told_why = ""
+        self._post(UpstreamConnected(attempt_id))
 
-    def _gone(self, reason: str) -> None:
-        self._client = None
-        if not self._closed:
-            self._lost(reason)
+    def _call(self, client: RpcClient, call: CallUpstream) -> None:
+        def answered(response: Any, error: YoppError | None) -> None:
+            if self._clients.get(call.attempt_id) is not client or isinstance(error, ConnectionFailedError):
+                return  # a loss is posted once, for all calls
+            if error is None:
+                self._post(UpstreamAnswered(call, response))
+            else:
+                LOG.warning("the ResourceManager refused %s: %s", call.request.METHOD, error)
+                self._post(UpstreamRefused(call, error))
+
+        client.call(call.request, answered)
+
+    def _lost(self, attempt_id: str, reason: str) -> None:
+        if not attempt_id and reason != self._told_why:  # once, not at every attempt
+            LOG.info("no connection to the ResourceManager: %s", reason)
+            self._told_why = reason
+        self._post(UpstreamLost(attempt_id, reason))

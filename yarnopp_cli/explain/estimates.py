@@ -38,16 +38,13 @@ class Durations:
     """What is known of running times: ``finished`` are containers that have ended."""
 
     def __init__(self, finished: Iterable[ContainerReport]) -> None:
-        self._of_application: dict[str, list[int]] = {}
-        self._of_node: dict[str, list[int]] = {}
-        self._all: list[int] = []
+        self._times: dict[tuple[str, str], list[int]] = {}
         self._known: dict[tuple[str, str], Expected] = {}
         for one in finished:
             if one.started_at_ms and one.exit_status >= 0 and not one.is_am:
                 ran = max(0, one.finished_at_ms - one.started_at_ms - one.stood_ms)
-                self._of_application.setdefault(one.application_id, []).append(ran)
-                self._of_node.setdefault(one.node_id, []).append(ran)
-                self._all.append(ran)
+                for whose in ((OF_APPLICATION, one.application_id), (OF_NODE, one.node_id), (OF_ALL, "")):
+                    self._times.setdefault(whose, []).append(ran)
 
     def of(self, report: ContainerReport) -> Expected:
         """How long a container is expected to run."""
@@ -63,13 +60,8 @@ class Durations:
         return self._known[key]
 
     def _median(self, application_id: str, node_id: str) -> Expected:
-        for basis, times in (
-            (OF_APPLICATION, self._of_application.get(application_id)),
-            (OF_NODE, self._of_node.get(node_id)),
-            (OF_ALL, self._all),
-        ):
-            if times:
-                ordered = sorted(times)
+        for basis, whose in ((OF_APPLICATION, application_id), (OF_NODE, node_id), (OF_ALL, "")):
+            if ordered := sorted(self._times.get((basis, whose), ())):
                 median = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
                 # 0 means unknown: what took no time at all took one millisecond
                 return Expected(max(1, round(median)), basis)

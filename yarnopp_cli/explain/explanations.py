@@ -71,8 +71,8 @@ def explain_container(report: ContainerReport, here: NodeSnapshot | None, now_ms
     if report.state is ContainerState.DONE:
         return replace(found, since_ms=report.finished_at_ms)
     if here is None or (reasons and reasons[0].kind is ReasonKind.GONE):
-        lost = replace(found, state="LOST", since_ms=0, satisfiable=False, waits=True)
-        return replace(lost, actions=(Suggestion(Act.UP),))
+        actions = (Suggestion(Act.UP),)
+        return replace(found, state="LOST", since_ms=0, satisfiable=False, waits=True, actions=actions)
     if report.state is None:
         end = Suggestion(Act.KILL_APPLICATION, report.application_id)
         return replace(found, since_ms=report.allocated_at_ms, actions=(end,))
@@ -84,7 +84,6 @@ def explain_container(report: ContainerReport, here: NodeSnapshot | None, now_ms
 def _queued(found: Explanation, report: ContainerReport, here: NodeSnapshot, now_ms: int) -> Explanation:
     satisfiable = never_here(report, here) is None
     start = start_of(report, here, now_ms) if satisfiable else None
-    unknown = why_unknown(report, here, now_ms) if satisfiable and start is None else None
     group = _group([report], here, found.reasons)
     return replace(
         found,
@@ -98,23 +97,19 @@ def _queued(found: Explanation, report: ContainerReport, here: NodeSnapshot, now
         groups=(group,),
         start=start,
         last=start,
-        unknown=unknown,
+        unknown=why_unknown(report, here, now_ms) if satisfiable and start is None else None,
         actions=tuple(_ways_out(report, here)),
         node=here.node,
     )
 
 
 def _paused(found: Explanation, report: ContainerReport, here: NodeSnapshot, now_ms: int) -> Explanation:
-    reason, name = found.reasons[0], report.container_id
-    start = None
-    actions = []
+    reason, start, act = found.reasons[0], None, Act.PROMOTE_UNDER_PRESSURE
     if reason.kind is ReasonKind.BY_PERSON:
-        actions = [Suggestion(Act.RESUME_CONTAINER, name)]
+        act = Act.RESUME_CONTAINER
     elif reason.resumed or reason.kind is ReasonKind.MADE_ROOM:
-        start = start_of(report, here, now_ms)
-        actions = [Suggestion(Act.PROMOTE_PAUSED, name)] if can_promise(here.node, report.resource) else []
-    else:
-        actions = [Suggestion(Act.PROMOTE_UNDER_PRESSURE, name)]
+        start, act = start_of(report, here, now_ms), Act.PROMOTE_PAUSED
+    helps = act is not Act.PROMOTE_PAUSED or can_promise(here.node, report.resource)
     return replace(
         found,
         state="PAUSED",
@@ -122,7 +117,7 @@ def _paused(found: Explanation, report: ContainerReport, here: NodeSnapshot, now
         groups=(_group([report], here, (reason,)),),
         start=start,
         last=start,
-        actions=(*actions, Suggestion(Act.KILL_PAUSED, name)),
+        actions=tuple(Suggestion(one, report.container_id) for one in (*[act] * helps, Act.KILL_PAUSED)),
     )
 
 
@@ -169,6 +164,7 @@ def explain_node(here: NodeSnapshot, now_ms: int) -> Explanation:
     node, queue = here.node, here.queued
     reasons = why_takes_nothing(here)
     groups: tuple[Group, ...] = ()
+    types = Counter(one.execution_type.value for one in here.running)
     start = last = None
     if queue:
         lacks = [one for one in why_queued(queue[0], here, 0) if one.kind is ReasonKind.SHORT]
@@ -190,17 +186,11 @@ def explain_node(here: NodeSnapshot, now_ms: int) -> Explanation:
         start=start,
         last=last,
         actions=tuple(_node_actions(node, queue[0].container_id if queue else "")),
-        waited_since_submit_ms=max((one.waited_ms(one.submitted_at_ms, now_ms) for one in queue), default=-1),
-        waited_since_eligible_ms=max(
-            (one.waited_ms(one.eligible_at_ms, now_ms) for one in queue), default=-1
-        ),
+        waited_since_submit_ms=max([-1, *(one.waited_ms(one.submitted_at_ms, now_ms) for one in queue)]),
+        waited_since_eligible_ms=max([-1, *(one.waited_ms(one.eligible_at_ms, now_ms) for one in queue)]),
         node=node,
         free=here.free,
-        counts=dict(
-            Counter(one.execution_type.value for one in here.running),
-            queued=len(queue),
-            paused=len(here.paused),
-        ),
+        counts={**types, "queued": len(queue), "paused": len(here.paused)},
     )
 
 
@@ -313,9 +303,7 @@ def explain_application(app: ApplicationSnapshot, now_ms: int) -> Explanation:
         actions=tuple(_application_actions(app, queued, reasons)),
         waited_since_submit_ms=max(0, now_ms - app.submitted_ms) if times and app.submitted_ms else -1,
         waited_since_eligible_ms=max(times, default=-1),
-        counts=dict(
-            Counter(_STATE_NAMES.get(one.state, "paused") for one in app.containers if not one.is_am)
-        ),
+        counts=Counter(_STATE_NAMES.get(one.state, "paused") for one in app.containers if not one.is_am),
     )
 
 
@@ -329,13 +317,10 @@ def _by_node(app: ApplicationSnapshot, states: Sequence[ContainerState]) -> list
     """Its containers in these states, node by node, in the order of each one's queue; the node with most first."""
     found = []
     for here in app.nodes:
-        mine = [
-            one for one in app.containers if one.node_id == here.node.node_id and one.state in states
-        ]  # fmt: skip
-        if mine:
-            mine.sort(key=lambda one, queue=here.queue: (queue.get(one.container_id, 0), one.container_id))  # type: ignore[misc]
-            found.append((here, mine))
-    return sorted(found, key=lambda pair: -len(pair[1]))
+        mine = [one for one in app.containers if one.node_id == here.node.node_id and one.state in states]
+        places = {one.container_id: (here.queue.get(one.container_id, 0), one.container_id) for one in mine}
+        found.append((here, sorted(mine, key=lambda one: places[one.container_id])))
+    return sorted((pair for pair in found if pair[1]), key=lambda pair: -len(pair[1]))
 
 
 def _when(
@@ -357,17 +342,13 @@ def _when(
     if found:
         first, last = min(found, key=lambda one: one.in_ms), max(found, key=lambda one: one.in_ms)
         return first, last if len(found) == total else None, None
-    if queued:
-        here, mine = queued[0]
-        if len(ids) == total == 1 and (alone := start_of(mine[0], here, now_ms)) is not None:
-            return alone, alone, None
-        return (
-            None,
-            None,
-            Unknown(UnknownStart.OTHER_PROGRAMS) if pressed else why_unknown(mine[0], here, now_ms),
-        )
+    first_queued = [(mine[0], here) for here, mine in queued[:1]]
+    if first_queued and total == 1 and (alone := start_of(*first_queued[0], now_ms)) is not None:
+        return alone, alone, None
     if pressed:
         return None, None, Unknown(UnknownStart.OTHER_PROGRAMS)
+    if first_queued:
+        return None, None, why_unknown(*first_queued[0], now_ms)
     told = [one for here in app.nodes if (one := beyond_expected(here, now_ms)) is not None]
     return None, None, told[0] if told else Unknown(UnknownStart.NO_DURATION)
 

@@ -1,7 +1,7 @@
-"""What would become of a job that were submitted now: where its containers would start, queue or wait. Pure.
+"""What would become of a job that were submitted now, and of others by an action on containers. Pure.
 
-It follows the schedulers' rules over the nodes as they are this moment: guaranteed asks first, each where most is
-free; opportunistic ones where there is room, else into the shortest queue. It is a forecast; nothing is reserved.
+A job's forecast follows the schedulers' rules over the nodes as they are this moment: guaranteed asks first, each
+where most is free; opportunistic ones where there is room, else into the shortest queue. Nothing is reserved.
 """
 
 from __future__ import annotations
@@ -9,14 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from executor.records import ContainerState, ExecutionType, Resource
+from executor.causes import CauseKind
+from executor.core.victims import fewest
+from executor.records import PREEMPTION_STATUSES, ContainerState, ExecutionType, Resource
 
 from ..records.explanation import Reason
 from ..records.jobs import JobSpec, PhaseSpec, TaskSpec
 from ..records.reports import ContainerReport, NodeReport, NodeState
 from ..records.requests import ANY
 from .reasons import beside_master, unusable, why_queued
-from .snapshot import NodeSnapshot, needs_of, queue_limit, snapshots, sum_of, waits_for_room
+from .snapshot import (
+    NodeSnapshot,
+    can_promise,
+    is_waiting,
+    needs_of,
+    queue_limit,
+    snapshots,
+    sum_of,
+    waits_for_room,
+)
 
 
 @dataclass(slots=True)
@@ -110,17 +121,22 @@ def forecast(
 
 def _put_master(result: Forecast, size: Resource) -> bool:
     """Give the master its place; False where it waits for one itself."""
-    left = [
-        one for one in result.places if size.fits_in((one.total - one.guaranteed).at_least_zero())
-    ]  # fmt: skip
+    place = _promise(result.places, size)
+    if place is not None:
+        place.master = size
+    return place is not None
+
+
+def _promise(places: Sequence[Place], size: Resource) -> Place | None:
+    """Promise a guaranteed container the room of a node, and take what is missing from opportunistic ones."""
+    left = [one for one in places if size.fits_in((one.total - one.guaranteed).at_least_zero())]
     if not left:
-        return False
+        return None
     place = max([one for one in left if size.fits_in(one.free())] or left, key=_free_share)
     taken = (size - place.free()).at_least_zero()
     place.opportunistic = (place.opportunistic - taken).at_least_zero()
     place.guaranteed = place.guaranteed + size
-    place.master = size
-    return True
+    return place
 
 
 def _serves(node: NodeReport) -> bool:
@@ -146,9 +162,8 @@ def _place(here: NodeSnapshot) -> Place:
 
 
 def _in_order(tasks: Iterable[TaskSpec]) -> list[TaskSpec]:
-    return sorted(
-        tasks, key=lambda one: (one.execution_type is ExecutionType.OPPORTUNISTIC, one.priority, one.number)
-    )
+    opportunistic = ExecutionType.OPPORTUNISTIC
+    return sorted(tasks, key=lambda one: (one.execution_type is opportunistic, one.priority, one.number))
 
 
 def _rounded(size: Resource, minimum: Resource) -> Resource:
@@ -174,19 +189,14 @@ def _put(
         result.because = next((one for one in beside if one is not None), result.because)
         return
     large = [one for one, why in zip(large, beside, strict=True) if why is None]
-    roomy = [one for one in large if size.fits_in(one.free())]
     if task.execution_type is ExecutionType.GUARANTEED:
-        left = [one for one in large if size.fits_in((one.total - one.guaranteed).at_least_zero())]
-        if not left:
+        full = [one.node_id for one in large if not size.fits_in(one.free())]
+        promised = _promise(large, size)
+        if promised is None:
             result.waiting += 1
-            return
-        place = max([one for one in left if one in roomy] or left, key=_free_share)
-        if not size.fits_in(place.free()):
-            place.preempting += 1
-            taken = size - place.free()
-            place.opportunistic = (place.opportunistic - taken.at_least_zero()).at_least_zero()
-        place.guaranteed = place.guaranteed + size
-        place.starts += 1
+        else:
+            promised.preempting += promised.node_id in full
+            promised.starts += 1
         return
     roomy = [one for one in large if size.fits_in(one.open())]
     if roomy:
@@ -211,7 +221,7 @@ def _put_nowhere(result: Forecast, phase: PhaseSpec, size: Resource, nodes: Sequ
         for one in nodes
         if not _serves(one) and _admits(phase.resource_name, one.node_id) and size.fits_in(one.total)
     ]
-    why = tuple(reason for one in away if one.state in _MAY_COME_BACK for reason in unusable(one))
+    why = tuple(reason for one in away if one.state not in _GONE for reason in unusable(one))
     if not why:
         result.impossible += 1
         return
@@ -220,9 +230,7 @@ def _put_nowhere(result: Forecast, phase: PhaseSpec, size: Resource, nodes: Sequ
     result.waiting += 1
 
 
-_MAY_COME_BACK = (
-    NodeState.RUNNING, NodeState.UNHEALTHY, NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED,
-)  # fmt: skip
+_GONE = (NodeState.LOST, NodeState.SHUTDOWN, NodeState.NEW, NodeState.REBOOTED)
 
 
 def _why_queued(here: NodeSnapshot, size: Resource) -> tuple[Reason, ...]:
@@ -235,3 +243,102 @@ def _why_queued(here: NodeSnapshot, size: Resource) -> tuple[Reason, ...]:
 def _free_share(place: Place) -> float:
     free, total = place.free(), place.total
     return min(free.memory / max(1, total.memory), free.vcores / max(1, total.vcores))
+
+
+PAUSE, KILL = "pause", "kill"
+_PAUSED = (ContainerState.PAUSING, ContainerState.PAUSED)
+_DISTURBED = (ContainerState.RUNNING, ContainerState.LAUNCHING, ContainerState.PAUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """Who makes room, and how: PAUSE or KILL."""
+
+    reports: tuple[ContainerReport, ...] = ()
+    how: str = ""
+
+
+def preempted_for(
+    reports: Sequence[ContainerReport], here: NodeSnapshot | None, *, pauses: bool
+) -> Preemption:
+    """Who would probably be preempted if these containers of one node were guaranteed now: the fewest opportunistic
+    ones that suffice, the newest of them. Nobody where no room is needed, or where all of them would not be enough.
+    ``pauses``: the node pauses where that is enough.
+    """
+    wanted = [one for one in reports if is_waiting(one)]
+    if here is None or not wanted:
+        return Preemption()
+    missing = (sum_of(map(needs_of, wanted)) - here.free).at_least_zero()
+    promoted = {one.container_id for one in reports}
+    others = [one for one in here.live if one.container_id not in promoted]
+    there = [one for one in others if one.execution_type is ExecutionType.OPPORTUNISTIC]
+    # Newest first; of those that started in the same millisecond, the one that came last.
+    running = [one for one in there if one.state is ContainerState.RUNNING]
+    running = sorted(running, key=lambda one: one.started_at_ms)[::-1]
+    if pauses and (chosen := fewest([Resource(0, one.resource.vcores) for one in running], missing)):
+        return Preemption(tuple(running[index] for index in chosen), PAUSE)
+    paused = [one for one in there if one.state is ContainerState.PAUSED]
+    gains = [*(one.resource for one in running), *(Resource(one.resource.memory) for one in paused)]
+    every = [*running, *paused]
+    return Preemption(tuple(every[index] for index in fewest(gains, missing)), KILL)
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """What becomes of containers that are made guaranteed: who is preempted for them, node by node, and which of them
+    wait because their node cannot promise them their resources.
+    """
+
+    reports: tuple[ContainerReport, ...]
+    preemptions: tuple[Preemption, ...]
+    unpromised: tuple[ContainerReport, ...]
+    nodes: int
+
+
+def promotion(
+    reports: Sequence[ContainerReport], nodes: dict[str, NodeSnapshot], *, pauses: bool
+) -> Promotion:
+    """As it would be now."""
+    by_node: dict[str, list[ContainerReport]] = {}
+    for one in reports:
+        by_node.setdefault(one.node_id, []).append(one)
+    known = [one for one in reports if one.node_id in nodes]
+    full = [one for one in known if not can_promise(nodes[one.node_id].node, one.resource)]
+    found = [preempted_for(some, nodes.get(name), pauses=pauses) for name, some in by_node.items()]
+    preemptions = [one for one in found if one.reports and not full]
+    return Promotion(tuple(reports), tuple(preemptions), tuple(full), len(by_node))
+
+
+def starts_instead(report: ContainerReport, here: NodeSnapshot | None) -> ContainerReport | None:
+    """Who starts on the vcores of a container that is paused; None for nobody."""
+    if here is None or not report.resource.vcores:
+        return None
+    free = here.free + Resource(0, report.resource.vcores)
+    return next((one for one in here.queued if one.resource.fits_in(free)), None)
+
+
+def preempted_since(
+    before: Sequence[ContainerReport], after: Iterable[ContainerReport]
+) -> tuple[Preemption, Preemption]:
+    """Who has been paused, and who killed, to make room for promoted containers; ``after`` are those of ``disturbed``
+    as they are now.
+    """
+    was_paused = {one.container_id for one in before if one.state is ContainerState.PAUSED}
+    gave_way = [one for one in after if one.cause is not None and one.cause.kind is CauseKind.MAKE_ROOM]
+    done = [one for one in gave_way if one.state is ContainerState.DONE]
+    ended = [one for one in done if one.exit_status in PREEMPTION_STATUSES]
+    paused = [one for one in gave_way if one.state in _PAUSED and one.container_id not in was_paused]
+    killed = [one for one in gave_way if one.state is ContainerState.KILLING or one in ended]
+    return Preemption(tuple(paused), PAUSE), Preemption(tuple(killed), KILL)
+
+
+def disturbed(before: Sequence[ContainerReport], promoted: Sequence[str]) -> tuple[str, ...]:
+    """Whom promoting these may preempt: the other opportunistic containers on their nodes."""
+    nodes = {one.node_id for one in before if one.container_id in promoted}
+    return tuple(
+        one.container_id for one in before
+        if one.node_id in nodes
+        and one.container_id not in promoted
+        and one.execution_type is ExecutionType.OPPORTUNISTIC
+        and one.state in _DISTURBED
+    )  # fmt: skip

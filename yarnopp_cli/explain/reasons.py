@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from executor.causes import Cause, CauseKind
 from executor.records import ContainerState, ExecutionType, Resource
@@ -16,14 +17,31 @@ from ..records.explanation import CONTAINERS, MEMORY, VCORES, Reason, ReasonKind
 from ..records.reports import ContainerReport, NodeReport, NodeState
 from .snapshot import NodeSnapshot, holders_of, queue_limit, sum_of, unpromised
 
+Amounts = tuple[Resource, Resource, Resource]
 MOST_NAMED = 20
 """So many ids, at most, does a reason name."""
 _MIB = 1 << 20
 
 
-def ids_of(reports: Sequence[ContainerReport]) -> tuple[str, ...]:
-    """The first of their ids."""
+def _ids(reports: Sequence[ContainerReport]) -> tuple[str, ...]:
     return tuple(one.container_id for one in reports[:MOST_NAMED])
+
+
+def _of(size: Resource, name: str) -> int:
+    return size.memory if name == MEMORY else size.vcores
+
+
+def _about(
+    kind: ReasonKind, name: str, amounts: Amounts, holders: Sequence[ContainerReport] = (), **more: Any
+) -> Reason:
+    """A reason about vcores, or about memory, by what is needed, free, and there in all; ``holders`` have it."""
+    having = [one for one in holders if _of(one.resource, name)]
+    needs, free, total = (_of(size, name) for size in amounts)
+    return replace(Reason(kind, name, needs, free, total, _ids(having), holders_of(having)), **more)
+
+
+def _missing(needs: Resource, free: Resource) -> list[str]:
+    return [name for name in (VCORES, MEMORY) if _of(needs, name) > _of(free, name)]
 
 
 def why_waits(report: ContainerReport, here: NodeSnapshot | None) -> list[Reason]:
@@ -49,45 +67,33 @@ def why_queued(report: ContainerReport, here: NodeSnapshot, ahead: int) -> list[
     with its node."""
     if (never := never_here(report, here)) is not None:
         return [never]
-    reasons = shortages(report.resource, here, memory_of_paused=True)
+    reasons = _shortages(report.resource, here, [*here.running, *here.paused])
     if not reasons:
-        reasons = machine_busy(report.resource, here, report.execution_type)
+        reasons = _machine_busy(report.resource, here, report.execution_type)
     if ahead:
-        before = ids_of(here.queued[:ahead])
+        before = _ids(here.queued[:ahead])
         reasons.append(Reason(ReasonKind.BEHIND, CONTAINERS, 1, 0, len(here.queued), before, number=ahead))
     return [*reasons, *unusable(here.node)]
 
 
-def shortages(needs: Resource, here: NodeSnapshot, *, memory_of_paused: bool = False) -> list[Reason]:
-    """What is missing of vcores and of memory, and who has it; the oldest first."""
-    free, total, found = here.free, here.node.total, []
-    if needs.vcores > free.vcores:
-        having = [one for one in here.running if one.resource.vcores]
-        found.append(_short(VCORES, needs.vcores, free.vcores, total.vcores, having))
-    if needs.memory > free.memory:
-        every = [*here.running, *here.paused] if memory_of_paused else here.running
-        having = [one for one in every if one.resource.memory]
-        found.append(_short(MEMORY, needs.memory, free.memory, total.memory, having))
-    return found
+def _shortages(needs: Resource, here: NodeSnapshot, keep_memory: Sequence[ContainerReport]) -> list[Reason]:
+    """What is missing of vcores and of memory, and who has it: of memory those of ``keep_memory``."""
+    amounts = (needs, here.free, here.node.total)
+    having = {VCORES: here.running, MEMORY: keep_memory}
+    return [_about(ReasonKind.SHORT, name, amounts, having[name]) for name in _missing(needs, here.free)]
 
 
-def _short(resource: str, needs: int, free: int, total: int, having: Sequence[ContainerReport]) -> Reason:
-    return Reason(ReasonKind.SHORT, resource, needs, free, total, ids_of(having), holders_of(having))
-
-
-def lacking(kind: ReasonKind, needs: Resource, free: Resource, total: Resource) -> Reason:
+def lacking(kind: ReasonKind, needs: Resource, free: Resource, total: Resource, **more: Any) -> Reason:
     """A reason about the one of vcores and memory of which less is free than is needed; vcores where it is both."""
-    if needs.vcores > free.vcores:
-        return Reason(kind, VCORES, needs.vcores, free.vcores, total.vcores)
-    return Reason(kind, MEMORY, needs.memory, free.memory, total.memory)
+    return _about(kind, VCORES if needs.vcores > free.vcores else MEMORY, (needs, free, total), **more)
 
 
-def machine_busy(needs: Resource, here: NodeSnapshot, kind: ExecutionType) -> list[Reason]:
+def _machine_busy(needs: Resource, here: NodeSnapshot, kind: ExecutionType) -> list[Reason]:
     """That the machine needs what nobody has, where that is so."""
     left = here.free_for(kind)
     if needs.fits_in(left):
         return []
-    return [replace(lacking(ReasonKind.MACHINE_BUSY, needs, left, here.node.total), used=left)]
+    return [lacking(ReasonKind.MACHINE_BUSY, needs, left, here.node.total, used=left)]
 
 
 def why_paused(alike: Sequence[ContainerReport], here: NodeSnapshot) -> Reason:
@@ -113,25 +119,24 @@ def _reason_of(cause: Cause, report: ContainerReport, here: NodeSnapshot) -> Rea
             least, left = cause.limit // _MIB, cause.measured // _MIB
             return Reason(ReasonKind.MACHINE_MEMORY, MEMORY, least, left, total.memory)
         case CauseKind.LENT_MEMORY:
-            return Reason(ReasonKind.LENT_MEMORY, MEMORY, report.resource.memory, free.memory, total.memory)
+            return _about(ReasonKind.LENT_MEMORY, MEMORY, (report.resource, free, total))
         case CauseKind.LENT_CPU:
             kind = ReasonKind.LENT_CPU
         case _:
             kind = ReasonKind.MADE_ROOM
     having = [one for one in here.running if one.resource.vcores]
     holders = [one for one in having if one.execution_type is ExecutionType.GUARANTEED] or having
-    amounts = (needs.vcores, free.vcores, total.vcores)
-    return Reason(kind, VCORES, *amounts, ids_of(holders), holders_of(holders))
+    return _about(kind, VCORES, (needs, free, total), holders)
 
 
 def _since_resumed(report: ContainerReport, here: NodeSnapshot) -> Reason:
     """What one that may go on still waits for: who has its vcores, what the machine needs, who is before it."""
     needs = Resource(0, report.resource.vcores)
-    for found in (*shortages(needs, here), *machine_busy(needs, here, report.execution_type)):
+    for found in (*_shortages(needs, here, here.running), *_machine_busy(needs, here, report.execution_type)):
         return found
     ahead = [one for one in here.queued if one.execution_type is ExecutionType.GUARANTEED]
     if ahead:
-        return Reason(ReasonKind.BEHIND, by=ids_of(ahead), holders=holders_of(ahead))
+        return Reason(ReasonKind.BEHIND, by=_ids(ahead), holders=holders_of(ahead))
     return Reason(ReasonKind.NEXT)
 
 
@@ -141,13 +146,9 @@ def too_big(needs: Resource, nodes: Sequence[tuple[str, Resource]], kind: Reason
         (total for _, total in nodes),
         key=lambda one: (needs.memory <= one.memory, needs.vcores <= one.vcores, one),
     )
-    name, wanted, total = (
-        (MEMORY, needs.memory, largest.memory)
-        if needs.memory > largest.memory
-        else (VCORES, needs.vcores, largest.vcores)
-    )
+    name = MEMORY if needs.memory > largest.memory else VCORES
     ids = tuple(node_id for node_id, _ in nodes[:MOST_NAMED])
-    return Reason(kind, name, wanted, 0, total, ids, where=ids[0], size=needs, limit=largest)
+    return _about(kind, name, (needs, Resource(), largest), by=ids, where=ids[0], size=needs, limit=largest)
 
 
 def beside_master(needs: Resource, master: Resource, total: Resource, where: str) -> Reason | None:
@@ -156,13 +157,9 @@ def beside_master(needs: Resource, master: Resource, total: Resource, where: str
     left = (total - master).at_least_zero()
     if needs.fits_in(left) or not needs.fits_in(total):
         return None
-    name, wanted, free, of = (
-        (MEMORY, needs.memory, left.memory, total.memory)
-        if needs.memory > left.memory
-        else (VCORES, needs.vcores, left.vcores, total.vcores)
-    )
-    kind = ReasonKind.BESIDE_MASTER
-    return Reason(kind, name, wanted, free, of, where=where, size=needs, used=master, limit=total)
+    name = MEMORY if needs.memory > left.memory else VCORES
+    kind, amounts = ReasonKind.BESIDE_MASTER, (needs, left, total)
+    return _about(kind, name, amounts, where=where, size=needs, used=master, limit=total)
 
 
 def never_here(report: ContainerReport, here: NodeSnapshot) -> Reason | None:
@@ -191,26 +188,16 @@ def unusable(node: NodeReport) -> list[Reason]:
         return []
     silent = node.state is NodeState.RUNNING
     kind = ReasonKind.SILENT if silent else _STATES.get(node.state, ReasonKind.UNUSABLE)
-    about = {"where": node.node_id, "detail": node.health_report, "names": (node.state.value,)}
-    return [Reason(kind, by=(node.node_id,), **about)]  # type: ignore[arg-type]
+    told = (node.state.value,)
+    return [Reason(kind, by=(node.node_id,), where=node.node_id, detail=node.health_report, names=told)]
 
 
 def promised(
     needs: Resource, node_id: str, free: Resource, total: Resource, holders: Sequence[ContainerReport]
 ) -> list[Reason]:
     """Guaranteed containers have been promised what a guaranteed one needs of a node; nothing where they have not."""
-    found = []
-    for name, wanted, left, of in (
-        (VCORES, needs.vcores, free.vcores, total.vcores),
-        (MEMORY, needs.memory, free.memory, total.memory),
-    ):
-        if wanted > left:
-            having = [
-                one for one in holders if (one.resource.memory if name == MEMORY else one.resource.vcores)
-            ]
-            about = (ids_of(having), holders_of(having))
-            found.append(Reason(ReasonKind.PROMISED, name, wanted, left, of, *about, where=node_id))
-    return found
+    kind, amounts = ReasonKind.PROMISED, (needs, free, total)
+    return [_about(kind, name, amounts, holders, where=node_id) for name in _missing(needs, free)]
 
 
 def why_not_promised(report: ContainerReport, here: NodeSnapshot) -> list[Reason]:
@@ -229,8 +216,8 @@ def why_takes_nothing(here: NodeSnapshot) -> list[Reason]:
     if here.pressed:
         room = here.free_for(ExecutionType.OPPORTUNISTIC)
         short_of_vcores = Resource(0, room.vcores + 1) if node.opportunistic.lent_vcores < 0 else Resource()
-        busy = lacking(ReasonKind.MACHINE_BUSY, short_of_vcores, room, node.total)
-        found.append(replace(busy, needs=1, used=room))
+        busy = lacking(ReasonKind.MACHINE_BUSY, short_of_vcores, room, node.total, used=room)
+        found.append(replace(busy, needs=1))
     queued, limit = node.opportunistic.queued, queue_limit(node)
     if queued >= limit and here.queued:
         amounts = (1, max(0, limit - queued), limit)
@@ -239,5 +226,5 @@ def why_takes_nothing(here: NodeSnapshot) -> list[Reason]:
     if not left.vcores or not left.memory:
         holders = [one for one in here.running if one.execution_type is ExecutionType.GUARANTEED]
         name, total = (MEMORY, node.total.memory) if left.vcores else (VCORES, node.total.vcores)
-        found.append(Reason(ReasonKind.NODE_FULL, name, 1, 0, total, ids_of(holders), holders_of(holders)))
+        found.append(Reason(ReasonKind.NODE_FULL, name, 1, 0, total, _ids(holders), holders_of(holders)))
     return found

@@ -13,29 +13,20 @@ import select
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Protocol
 
 from executor.runner import MachineRunner
 
 from ..errors import ConnectionFailedError, YoppError
 from ..masters import messages as m
 from ..masters.jobmaster import JobMaster
+from ..records.client_protocol import KillApplicationRequest
 from ..records.reports import FinalApplicationStatus
 from ..rpc.blocking import Connection
 
 _LONGEST_WAIT = 60.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-_ANSWERS: dict[type, Callable[..., m.Event]] = {
-    m.Register: m.Registered,
-    m.Allocate: m.Allocated,
-    m.Finish: m.Unregistered,
-    m.Kill: m.Killed,
-    m.StartContainers: m.ContainersStarted,
-    m.StopContainers: m.ContainersStopped,
-    m.UpdateContainers: m.ContainersUpdated,
-}
 
 
 class Observer(Protocol):
@@ -194,9 +185,11 @@ class MasterLoop:
             self._lose(connection, error)
             return
         for call_id, answer in answers:
-            command = self._calls.pop((connection, call_id), None)
-            if command is not None:
-                self._runner.post(_event_of(command, answer))
+            call = self._calls.pop((connection, call_id), None)
+            if call is not None and isinstance(answer, YoppError):
+                self._runner.post(m.CallFailed(call, answer))
+            elif call is not None:
+                self._runner.post(m.Answered(call, answer))
 
     def _lose(self, connection: Connection, error: YoppError) -> None:
         """A connection has ended: every call over it has failed."""
@@ -235,38 +228,25 @@ class MasterLoop:
             case _:
                 self._call(command)
 
-    def _call(self, command: m.Call) -> None:
+    def _call(self, call: m.Call) -> None:
         connection: Connection | None = None
         try:
-            connection = self._connection_for(command)
-            self._calls[connection, connection.send(command.request)] = command
-        except ConnectionFailedError as error:
-            self._runner.post(m.CallFailed(command, error))
-            if connection is not None:
-                self._lose(connection, error)
+            connection = self._connection_for(call)
+            self._calls[connection, connection.send(call.request)] = call
         except YoppError as error:
-            self._runner.post(m.CallFailed(command, error))
+            self._runner.post(m.CallFailed(call, error))
+            if connection is not None and isinstance(error, ConnectionFailedError):
+                self._lose(connection, error)
 
-    def _connection_for(self, command: m.Call) -> Connection:
-        if isinstance(command, m.RMCommand):
-            if self._scheduler_address and not isinstance(command, m.Kill):
-                if self._scheduler is None:
-                    self._scheduler = Connection(self._scheduler_address, peer="the AMRMProxy")
-                return self._scheduler
-            if self.rm is None:
-                self.rm = Connection(self._rm_address)
-            return self.rm
-        address = command.node_address
-        if address not in self._nodes:
-            self._nodes[address] = Connection(address, peer=f"node {command.node_id}")
-        return self._nodes[address]
-
-
-def _event_of(command: m.Call, answer: Any) -> m.Event:
-    """The event in which a call ends."""
-    if isinstance(answer, YoppError):
-        return m.CallFailed(command, answer)
-    event = _ANSWERS[type(command)]
-    if isinstance(command, m.RMCommand):
-        return event(answer)
-    return event(command, answer)
+    def _connection_for(self, call: m.Call) -> Connection:
+        if isinstance(call, m.CallNode):
+            if call.node_address not in self._nodes:
+                self._nodes[call.node_address] = Connection(call.node_address, peer=f"node {call.node_id}")
+            return self._nodes[call.node_address]
+        if self._scheduler_address and not isinstance(call.request, KillApplicationRequest):
+            if self._scheduler is None:
+                self._scheduler = Connection(self._scheduler_address, peer="the AMRMProxy")
+            return self._scheduler
+        if self.rm is None:
+            self.rm = Connection(self._rm_address)
+        return self.rm

@@ -9,6 +9,7 @@ import json
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from executor.settings import ExecutorSettings, Property
@@ -47,22 +48,8 @@ TITLES: dict[type, str] = {
 
 _OF_JOBS = ("MS", "TIME")
 """The metavars of --timeout and the like that stop the job itself, not only its command."""
-COMMON_OPTIONS = frozenset(
-    {
-        "--conf",
-        "--define",
-        "--run-dir",
-        "--engine",
-        "--rm",
-        "--json",
-        "--output",
-        "--quiet",
-        "--verbose",
-        "--color",
-        "--no-progress",
-        "--timeout",
-        "--yes",
-    }
+_COMMON = re.compile(
+    "--(conf|define|run-dir|engine|rm|json|output|quiet|verbose|color|no-progress|timeout|yes)"
 )
 """Options that most commands have: described once."""
 
@@ -126,12 +113,7 @@ def _toml_lines(declared: Property, mark: str) -> list[str]:
 
 def command_page(root: Any) -> Page:
     """``yopp(1)``, from the command tree that ``typer.main.get_command`` gives."""
-    common: dict[str, str] = {}
-    commands: list[Block] = []
-    for name, command, context in walk(root, "yopp"):
-        if not hasattr(command, "commands"):
-            commands += _command_blocks(name, command, context, common)
-    options = tuple(Tagged(tag, (sentence,)) for tag, sentence in common.items())
+    commands, options = _described(root, "yopp")
     return _page(
         "yopp",
         "1",
@@ -142,7 +124,7 @@ def command_page(root: Any) -> Page:
                 Paragraph("`yopp` [`-h`] [`-V`]"),
             ),
             "DESCRIPTION": text.DESCRIPTION,
-            "COMMANDS": tuple(commands),
+            "COMMANDS": commands,
             "IDS": text.IDS,
             "COMMON OPTIONS": (Paragraph(text.COMMON), *options),
             "EXIT STATUS": (
@@ -160,15 +142,10 @@ def command_page(root: Any) -> Page:
 
 def single_page(command: Any, context: Any, name: str, summary: str) -> Page:
     """The page of one command ("yopp node") and of those below it, for ``yopp man COMMAND``."""
-    common: dict[str, str] = {}
-    blocks: list[Block] = []
-    for below, part, part_context in walk(command, name, context.parent):
-        if not hasattr(part, "commands"):
-            blocks += _command_blocks(below, part, part_context, common)
+    blocks, options = _described(command, name, context.parent)
     if not summary[:2].isupper():  # YARN's is not to become yARN's
         summary = summary[:1].lower() + summary[1:]
-    options = tuple(Tagged(tag, (sentence,)) for tag, sentence in common.items())
-    sections: dict[str, tuple[Block, ...]] = {"DESCRIPTION": tuple(blocks)}
+    sections = {"DESCRIPTION": blocks}
     if name == "yopp top":
         sections["KEYS"] = _keys()
     if options:
@@ -197,6 +174,16 @@ def walk(command: Any, name: str, parent: Any = None) -> Iterator[tuple[str, Any
             yield from walk(below, f"{name} {part}", context)
 
 
+def _described(command: Any, name: str, parent: Any = None) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
+    """The description of a command and of all below it, and the options that they have in common."""
+    common: dict[str, str] = {}
+    blocks: list[Block] = []
+    for below, one, context in walk(command, name, parent):
+        if not hasattr(one, "commands"):
+            blocks += _command_blocks(below, one, context, common)
+    return tuple(blocks), tuple(Tagged(tag, (sentence,)) for tag, sentence in common.items())
+
+
 def _page(name: str, section: str, summary: str, sections: Mapping[str, tuple[Block, ...]]) -> Page:
     return Page(
         name=name,
@@ -213,13 +200,14 @@ def _command_blocks(name: str, command: Any, context: Any, common: dict[str, str
     # Versions of typer differ in braces around what is required and brackets around choices; a page does not.
     pieces = [re.sub(r"^\{(.*)\}$", r"\1", piece) for piece in command.collect_usage_pieces(context)]
     blocks: list[Block] = [Subheading(" ".join([name, *pieces]))]
-    blocks += [Paragraph(paragraph) for paragraph in _paragraphs(command.help or "")]
+    paragraphs = [" ".join(part.split()) for part in (command.help or "").replace("\b", "").split("\n\n")]
+    blocks += [Paragraph(paragraph) for paragraph in paragraphs if paragraph]
     for parameter in command.params:
         record = parameter.get_help_record(context)
         if record is None:  # hidden
             continue
         tag, sentence = re.sub(r" \[(\w+(?:\|\w+)+)\]$", r" <\1>", record[0]), " ".join(record[1].split())
-        if COMMON_OPTIONS.intersection(parameter.opts) and parameter.metavar not in _OF_JOBS:
+        if any(map(_COMMON.fullmatch, parameter.opts)) and parameter.metavar not in _OF_JOBS:
             common.setdefault(tag, sentence)
         else:
             blocks.append(Tagged(tag, (sentence,)))
@@ -228,11 +216,6 @@ def _command_blocks(name: str, command: Any, context: Any, common: dict[str, str
     if examples:
         blocks += [Paragraph("Examples:"), Literal(examples)]
     return blocks
-
-
-def _paragraphs(help_text: str) -> list[str]:
-    """A help text's paragraphs, each in one line."""
-    return [" ".join(part.split()) for part in help_text.replace("\b", "").split("\n\n") if part.strip()]
 
 
 def _root() -> Any:
@@ -259,8 +242,8 @@ def named_page(name: str) -> Page:
     return single_page(command, context, f"yopp {name}", COMMANDS[name].summary)
 
 
-def _maker(name: str) -> Callable[[], str]:
-    return lambda: to_man(named_page(name))
+def _man_of(name: str) -> str:
+    return to_man(named_page(name))
 
 
 def root_help() -> str:
@@ -297,6 +280,6 @@ GENERATED: dict[str, Callable[[], str]] = {
     "man/yarn-site.toml.5": lambda: to_man(site_page()),
     "man/yopp.1": lambda: to_man(yopp_page()),
     "yarnopp_cli/cli/help.txt": root_help,
-    **{f"man/yopp-{entry.name}.1": _maker(entry.name) for entry in TABLE},
+    **{f"man/yopp-{entry.name}.1": partial(_man_of, entry.name) for entry in TABLE},
 }
 """The generated files of the source tree, and what makes each."""

@@ -165,13 +165,13 @@ class AMRMClient:
         self._lost_at: float | None = None
         self._told = False
 
-    def register(self) -> m.Register:
+    def register(self) -> m.CallRM:
         """Register, for the first time or again."""
         self.registered = False
         self._response_id = 0
-        return m.Register(RegisterApplicationMasterRequest(self._attempt_id, self._token))
+        return m.CallRM(RegisterApplicationMasterRequest(self._attempt_id, self._token))
 
-    def allocate(self, progress: float, summary: JobSummary) -> m.Allocate | None:
+    def allocate(self, progress: float, summary: JobSummary) -> m.CallRM | None:
         """The allocate call that is due: there is something to say, or none is waiting at the RM."""
         if not self.registered or self.retry_at is not None:
             return None
@@ -179,12 +179,12 @@ class AMRMClient:
             return None
         return self._allocate(progress, summary, self._heartbeat_ms)
 
-    def last_word(self, summary: JobSummary) -> m.Allocate:
+    def last_word(self, summary: JobSummary) -> m.CallRM:
         """An allocate call that is not to be held, so that the RM has the final counts."""
         done = summary.completed / summary.total if summary.total else 1.0
         return self._allocate(done, summary, 0)
 
-    def _allocate(self, progress: float, summary: JobSummary, wait_ms: int) -> m.Allocate:
+    def _allocate(self, progress: float, summary: JobSummary, wait_ms: int) -> m.CallRM:
         self.in_flight += 1
         request = AllocateRequest(
             attempt_id=self._attempt_id,
@@ -202,7 +202,7 @@ class AMRMClient:
         self.tasks.clear()
         self.releases.clear()
         self.updates.clear()
-        return m.Allocate(request)
+        return m.CallRM(request)
 
     def take_token(self, token: Token | None) -> None:
         """From now on this master speaks with an AMRMProxy, and this token is for it."""
@@ -235,18 +235,18 @@ class AMRMClient:
         self._told |= due
         return due
 
-    def finish(self, status: FinalApplicationStatus, diagnostics: str, summary: JobSummary) -> m.Finish:
+    def finish(self, status: FinalApplicationStatus, diagnostics: str, summary: JobSummary) -> m.CallRM:
         """Unregister with the job's final status."""
-        return m.Finish(
+        return m.CallRM(
             FinishApplicationMasterRequest(
                 self._attempt_id, self._token, status, diagnostics, summary=summary
             )
         )
 
-    def kill(self, reason: str) -> m.Kill:
+    def kill(self, reason: str) -> m.CallRM:
         """Have the RM end the application as KILLED: one whose master unregisters ends as FINISHED."""
         application_id = str(ApplicationAttemptId.parse(self._attempt_id).application_id)
-        return m.Kill(KillApplicationRequest(application_id, reason))
+        return m.CallRM(KillApplicationRequest(application_id, reason))
 
 
 _TYPES = {

@@ -22,9 +22,21 @@ from ..errors import (
     ShuttingDownError,
     YoppError,
 )
-from ..records.container_protocol import StopContainersRequest, UpdateContainersRequest
+from ..records.client_protocol import KillApplicationRequest
+from ..records.container_protocol import (
+    StartContainersRequest,
+    StartContainersResponse,
+    StopContainersRequest,
+    UpdateContainersRequest,
+    UpdateContainersResponse,
+)
 from ..records.jobs import JobSpec
-from ..records.master_protocol import AllocateResponse, RegisterApplicationMasterResponse
+from ..records.master_protocol import (
+    AllocateRequest,
+    AllocateResponse,
+    FinishApplicationMasterRequest,
+    RegisterApplicationMasterResponse,
+)
 from ..records.reports import FinalApplicationStatus
 from ..records.requests import Container, ContainerUpdateType, TaskAssignment, Token, UpdatedContainer
 from . import messages as m
@@ -91,24 +103,16 @@ class JobMaster:
                 if self.job.timeout_ms:
                     self._timeout_at = now + self.job.timeout_ms / 1000
                 self._out.append(self._rm.register())
-            case m.Registered():
-                self._on_registered(event.response, now)
-            case m.Allocated():
-                self._rm.in_flight -= 1
-                self._rm.heard()
-                self._on_allocated(event.response, now)
-            case m.ContainersStarted():
-                self._starts.reached(event.command.node_address)
-                for failed in event.response.failed:
+            case m.Answered(m.CallRM(), response):
+                self._on_rm_answered(response, now)
+            case m.Answered(m.CallNode(node_address=address), StartContainersResponse() as response):
+                self._starts.reached(address)
+                for failed in response.failed:
                     self._on_start_refused(failed.container_id, failed.message or failed.exception, now)
-            case m.ContainersUpdated():
-                self._on_updated(event)
-            case m.ContainersStopped():
-                pass
-            case m.Unregistered() | m.Killed():
-                self._end()
+            case m.Answered(m.CallNode(), UpdateContainersResponse() as response):
+                self._on_updated(response)
             case m.CallFailed():
-                self._on_call_failed(event, now)
+                self._on_call_failed(event.call, event.error, now)
             case m.StopRequested():
                 self._stop(event.reason, event.exit_code, event.final_status, now)
         return self._pump(now)
@@ -206,10 +210,21 @@ class JobMaster:
 
     # --- the RM's answers
 
-    def _on_registered(self, response: RegisterApplicationMasterResponse, now: float) -> None:
+    def _on_rm_answered(self, response: object, now: float) -> None:
+        match response:
+            case RegisterApplicationMasterResponse():
+                self._rm.heard()
+                self._on_registered(response)
+            case AllocateResponse():
+                self._rm.in_flight -= 1
+                self._rm.heard()
+                self._on_allocated(response, now)
+            case _:  # it knows of the end
+                self._end()
+
+    def _on_registered(self, response: RegisterApplicationMasterResponse) -> None:
         self._rm.registered = True
         self._rm.take_token(response.token)
-        self._rm.heard()
         # containers of an earlier attempt: which tasks they ran is unknown
         self._rm.releases += [
             container.id
@@ -297,7 +312,7 @@ class JobMaster:
         if updated.update_type is ContainerUpdateType.PROMOTE_EXECUTION_TYPE:
             self._promotions.add(container.id)
         self._out.append(
-            m.UpdateContainers(
+            m.CallNode(
                 container.node_id,
                 container.node_address,
                 UpdateContainersRequest((container.token,)),
@@ -305,15 +320,15 @@ class JobMaster:
             )
         )
 
-    def _on_updated(self, event: m.ContainersUpdated) -> None:
-        for container_id in event.response.updated:
+    def _on_updated(self, response: UpdateContainersResponse) -> None:
+        for container_id in response.updated:
             task = self._by_container.get(container_id)
             if container_id in self._promotions:
                 self._promotions.discard(container_id)
                 self.tally.promoted += 1
             if task is not None:
                 self._out.append(m.TaskChanged(task.report()))
-        for failed in event.response.failed:
+        for failed in response.failed:
             self._notice(f"{failed.container_id} could not be updated: {failed.message}")
 
     # --- ends of containers
@@ -417,24 +432,24 @@ class JobMaster:
 
     # --- what goes wrong
 
-    def _on_call_failed(self, event: m.CallFailed, now: float) -> None:
-        command, error = event.command, event.error
-        match command:
-            case m.StartContainers():
+    def _on_call_failed(self, call: m.Call, error: YoppError, now: float) -> None:
+        match call.request:
+            case StartContainersRequest():
+                assert isinstance(call, m.CallNode)
                 lost = isinstance(error, ConnectionFailedError)
-                if lost and self.stage is Stage.WORKING and self._starts.unreachable(command, now):
+                if lost and self.stage is Stage.WORKING and self._starts.unreachable(call, now):
                     return
-                for container_id in command.container_ids:
+                for container_id in call.container_ids:
                     self._on_start_refused(container_id, error.message, now)
-            case m.StopContainers():
+            case StopContainersRequest():
                 pass  # the RM ends them with the application
-            case m.UpdateContainers():
+            case UpdateContainersRequest():
                 self._notice(f"a container could not be updated: {error.message}")
-            case m.Finish() | m.Kill():
+            case FinishApplicationMasterRequest() | KillApplicationRequest():
                 self._notice(f"the ResourceManager could not be told of the job's end: {error.message}")
                 self._end()
-            case m.Register() | m.Allocate():
-                if isinstance(command, m.Allocate):
+            case _:
+                if isinstance(call.request, AllocateRequest):
                     self._rm.in_flight -= 1
                 self._on_rm_failed(error, now)
 
@@ -489,7 +504,7 @@ class JobMaster:
             elif task.state not in ENDED:
                 self._close(task, TaskState.KILLED)
         for (node_id, address), ids in nodes.items():
-            self._out.append(m.StopContainers(node_id, address, StopContainersRequest(tuple(ids))))
+            self._out.append(m.CallNode(node_id, address, StopContainersRequest(tuple(ids)), tuple(ids)))
 
     def _finish(self) -> None:
         if self._exit_code is None:

@@ -1,33 +1,28 @@
 """What a master is told (past tense) and what it wants done (imperative).
 
-Every command that calls a daemon ends in exactly one event: its answer, or ``CallFailed``. Calls to one node
-are to arrive there in the order of their commands.
+Every call of a daemon ends in exactly one event: ``Answered`` or ``CallFailed``. Calls of one node are to arrive there
+in the order of their commands.
 """
 
 from __future__ import annotations
 
 import enum
+from typing import Any
 
 from executor.light import dataclass
 from executor.records import ExecutionType
 
 from ..errors import YoppError
-from ..records.client_protocol import ApplicationResponse, KillApplicationRequest
+from ..records.client_protocol import KillApplicationRequest
 from ..records.container_protocol import (
     StartContainersRequest,
-    StartContainersResponse,
     StopContainersRequest,
-    StopContainersResponse,
     UpdateContainersRequest,
-    UpdateContainersResponse,
 )
 from ..records.master_protocol import (
     AllocateRequest,
-    AllocateResponse,
     FinishApplicationMasterRequest,
-    FinishApplicationMasterResponse,
     RegisterApplicationMasterRequest,
-    RegisterApplicationMasterResponse,
 )
 from ..records.reports import FinalApplicationStatus, JobSummary
 
@@ -82,60 +77,29 @@ class TaskReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Register:
-    """Call registerApplicationMaster; ends in ``Registered``."""
+class CallRM:
+    """Call the ResourceManager. A second allocate call may be sent while the first is held."""
 
-    request: RegisterApplicationMasterRequest
-
-
-@dataclass(frozen=True, slots=True)
-class Allocate:
-    """Call allocate; ends in ``Allocated``. A second one may be sent while the first is held."""
-
-    request: AllocateRequest
+    request: (
+        RegisterApplicationMasterRequest
+        | AllocateRequest
+        | FinishApplicationMasterRequest
+        | KillApplicationRequest
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
-    """Call finishApplicationMaster; ends in ``Unregistered``."""
-
-    request: FinishApplicationMasterRequest
-
-
-@dataclass(frozen=True, slots=True)
-class Kill:
-    """Call forceKillApplication: this application shall count as KILLED, not FINISHED; ends in ``Killed``."""
-
-    request: KillApplicationRequest
-
-
-@dataclass(frozen=True, slots=True)
-class StartContainers:
-    """Call startContainers of a node; ends in ``ContainersStarted``."""
+class CallNode:
+    """Call a NodeManager about these containers."""
 
     node_id: str
     node_address: str
-    request: StartContainersRequest
+    request: StartContainersRequest | StopContainersRequest | UpdateContainersRequest
     container_ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StopContainers:
-    """Call stopContainers of a node; ends in ``ContainersStopped``."""
-
-    node_id: str
-    node_address: str
-    request: StopContainersRequest
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateContainers:
-    """Call updateContainers of a node; ends in ``ContainersUpdated``."""
-
-    node_id: str
-    node_address: str
-    request: UpdateContainersRequest
-    container_ids: tuple[str, ...]
+Call = CallRM | CallNode
+"""Each ends in one event, ``Answered`` or ``CallFailed``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,15 +130,6 @@ class EndMaster:
     error: YoppError | None = None
 
 
-NodeCommand = StartContainers | StopContainers | UpdateContainers
-"""Calls to a NodeManager."""
-
-RMCommand = Register | Allocate | Finish | Kill
-"""Calls to the ResourceManager."""
-
-Call = RMCommand | NodeCommand
-"""Commands that end in an event."""
-
 Command = Call | TaskChanged | Notice | EndMaster
 """All that a master may want."""
 
@@ -188,62 +143,18 @@ class MasterStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
-    """The RM knows this master."""
+class Answered:
+    """A daemon's answer: the response that the call's request declares."""
 
-    response: RegisterApplicationMasterResponse
-
-
-@dataclass(frozen=True, slots=True)
-class Allocated:
-    """The RM's answer to one ``Allocate``."""
-
-    response: AllocateResponse
-
-
-@dataclass(frozen=True, slots=True)
-class Unregistered:
-    """The RM knows that this job has ended."""
-
-    response: FinishApplicationMasterResponse
-
-
-@dataclass(frozen=True, slots=True)
-class Killed:
-    """The RM has ended this application."""
-
-    response: ApplicationResponse
-
-
-@dataclass(frozen=True, slots=True)
-class ContainersStarted:
-    """A node's answer."""
-
-    command: StartContainers
-    response: StartContainersResponse
-
-
-@dataclass(frozen=True, slots=True)
-class ContainersStopped:
-    """A node's answer."""
-
-    command: StopContainers
-    response: StopContainersResponse
-
-
-@dataclass(frozen=True, slots=True)
-class ContainersUpdated:
-    """A node's answer."""
-
-    command: UpdateContainers
-    response: UpdateContainersResponse
+    call: Call
+    response: Any
 
 
 @dataclass(frozen=True, slots=True)
 class CallFailed:
     """A call was refused, or its daemon could not be reached (ConnectionFailedError)."""
 
-    command: Call
+    call: Call
     error: YoppError
 
 
@@ -256,16 +167,5 @@ class StopRequested:
     final_status: FinalApplicationStatus = FinalApplicationStatus.KILLED
 
 
-Event = (
-    MasterStarted
-    | Registered
-    | Allocated
-    | Unregistered
-    | Killed
-    | ContainersStarted
-    | ContainersStopped
-    | ContainersUpdated
-    | CallFailed
-    | StopRequested
-)
+Event = MasterStarted | Answered | CallFailed | StopRequested
 """All that a master is told."""

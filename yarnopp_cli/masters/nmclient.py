@@ -13,7 +13,7 @@ from ..records.container_protocol import StartContainerRequest, StartContainersR
 from ..records.jobs import PhaseSpec
 from ..records.reports import NodeReport, NodeState
 from ..records.requests import Container, ContainerLaunchContext
-from .messages import StartContainers
+from .messages import CallNode
 from .tasks import Task
 
 BATCH = 100
@@ -27,7 +27,7 @@ PATIENCE_SECONDS = 10.0
 
 @dataclass(slots=True)
 class _Retry:
-    command: StartContainers
+    call: CallNode
     due: float
     since: float
 
@@ -55,9 +55,9 @@ class Starts:
         """When a start is to be tried again."""
         return min((retry.due for retry in self._retries), default=None)
 
-    def take(self, now: float) -> list[StartContainers]:
+    def take(self, now: float) -> list[CallNode]:
         """The calls to be made now: one a node, or a few for very many containers."""
-        commands = [self._filtered(retry.command) for retry in self._retries if retry.due <= now]
+        calls = [self._filtered(retry.call) for retry in self._retries if retry.due <= now]
         self._retries = [retry for retry in self._retries if retry.due > now]
         by_node: dict[tuple[str, str], list[Task]] = {}
         for task in self._ready:
@@ -67,36 +67,37 @@ class Starts:
         self._ready.clear()
         for (node_id, address), tasks in by_node.items():
             size = max(1, min(BATCH, BATCH_BYTES // max(self._size_of(task) for task in tasks)))
-            commands += [
+            calls += [
                 _call(node_id, address, tasks[start : start + size]) for start in range(0, len(tasks), size)
             ]
-        return [command for command in commands if command.container_ids]
+        return [call for call in calls if call.container_ids]
 
     def reached(self, address: str) -> None:
         """A node answered: whatever was wrong with it before is over."""
         self._since.pop(address, None)
 
-    def unreachable(self, command: StartContainers, now: float) -> bool:
+    def unreachable(self, call: CallNode, now: float) -> bool:
         """A node could not be reached.
 
         True: it will be tried again. False: enough, its containers are given up.
         """
-        since = self._since.setdefault(command.node_address, now)
+        since = self._since.setdefault(call.node_address, now)
         if now - since >= PATIENCE_SECONDS:
-            del self._since[command.node_address]
+            del self._since[call.node_address]
             return False
-        self._retries.append(_Retry(command, now + RETRY_SECONDS, since))
+        self._retries.append(_Retry(call, now + RETRY_SECONDS, since))
         return True
 
-    def _filtered(self, command: StartContainers) -> StartContainers:
+    def _filtered(self, call: CallNode) -> CallNode:
+        assert isinstance(call.request, StartContainersRequest)
         pairs = [
             (container_id, request)
-            for container_id, request in zip(command.container_ids, command.request.containers, strict=True)
+            for container_id, request in zip(call.container_ids, call.request.containers, strict=True)
             if self._is_wanted(container_id)
         ]
-        return StartContainers(
-            command.node_id,
-            command.node_address,
+        return CallNode(
+            call.node_id,
+            call.node_address,
             StartContainersRequest(tuple(request for _, request in pairs)),
             tuple(container_id for container_id, _ in pairs),
         )
@@ -112,10 +113,10 @@ def _phase_size(phase: PhaseSpec) -> int:
     return 2000 + sum(len(text) + 6 for text in texts)
 
 
-def _call(node_id: str, address: str, tasks: list[Task]) -> StartContainers:
+def _call(node_id: str, address: str, tasks: list[Task]) -> CallNode:
     pairs = [(task.container, task) for task in tasks]
     requests = [StartContainerRequest(c.token, launch_context(task, c)) for c, task in pairs if c is not None]
-    return StartContainers(
+    return CallNode(
         node_id,
         address,
         StartContainersRequest(tuple(requests)),

@@ -1,70 +1,84 @@
-"""What happens to a NodeManager beyond its containers and its callers, and what it wants of its
-ResourceManager.
+"""What happens to a NodeManager beyond its containers and its callers, and what it wants of the world.
 
-Events in the past tense, commands in the imperative; frozen data without behaviour. The shell performs the
-commands on one connection, in order; the connection it has is the one that the last ConnectToResourceManager
-made.
+Events in the past tense, commands in the imperative; frozen data without behaviour. A node has one connection to the
+ResourceManager of its own, whose ``attempt_id`` is "", and one for each master that goes through its AMRMProxy, so that
+the RM sees a master come and go. The connection that an event or command speaks of is the one that the last
+ConnectUpstream with its ``attempt_id`` made; calls go out in the order of their commands.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from executor.light import dataclass
 
 from ..errors import YoppError
-from ..records.tracker_protocol import (
-    NodeHeartbeatRequest,
-    NodeHeartbeatResponse,
-    RegisterNodeManagerRequest,
-    RegisterNodeManagerResponse,
-    UnRegisterNodeManagerRequest,
-)
+from ..records.distributed_protocol import RegisterDistributedSchedulingAMResponse
+from ..records.requests import Token
+
+# -- connections to the ResourceManager ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceManagerConnected:
+class ConnectUpstream:
+    """Make a connection. Ends in UpstreamConnected or UpstreamLost."""
+
+    attempt_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallUpstream:
+    """Call the RM. Ends in UpstreamAnswered, UpstreamRefused or UpstreamLost."""
+
+    attempt_id: str
+    sequence: int
+    request: Any
+
+
+@dataclass(frozen=True, slots=True)
+class CloseUpstream:
+    """Close the connection; nothing more is heard of it."""
+
+    attempt_id: str
+
+
+UpstreamCommand = ConnectUpstream | CallUpstream | CloseUpstream
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamConnected:
     """The connection asked for is there."""
 
+    attempt_id: str = ""
+
 
 @dataclass(frozen=True, slots=True)
-class ResourceManagerLost:
+class UpstreamLost:
     """The connection could not be made, or has ended. Calls without an answer will have none."""
 
+    attempt_id: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class NodeRegistered:
-    """The answer to RegisterNode; ``response.action`` may still be SHUTDOWN."""
+class UpstreamAnswered:
+    """The response to a call."""
 
-    response: RegisterNodeManagerResponse
+    call: CallUpstream
+    response: Any
 
 
 @dataclass(frozen=True, slots=True)
-class NodeRegistrationRefused:
-    """RegisterNode was answered with an error."""
+class UpstreamRefused:
+    """A call was answered with an error."""
 
+    call: CallUpstream
     error: YoppError
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatAnswered:
-    """The answer to the SendHeartbeat of that ``sequence``."""
+UpstreamEvent = UpstreamConnected | UpstreamLost | UpstreamAnswered | UpstreamRefused
 
-    sequence: int
-    response: NodeHeartbeatResponse
-
-
-@dataclass(frozen=True, slots=True)
-class HeartbeatRefused:
-    """The SendHeartbeat of that ``sequence`` was answered with an error."""
-
-    sequence: int
-    error: YoppError
-
-
-@dataclass(frozen=True, slots=True)
-class NodeUnregistered:
-    """The RM knows that this node ends, or refused to hear it: either way there is nothing more to say."""
+# -- the daemon ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,50 +92,28 @@ class NodeStopRequested:
     keep_containers: bool = False
 
 
-NodeEvent = (
-    ResourceManagerConnected
-    | ResourceManagerLost
-    | NodeRegistered
-    | NodeRegistrationRefused
-    | HeartbeatAnswered
-    | HeartbeatRefused
-    | NodeUnregistered
-    | NodeStopRequested
-)
-"""What only a NodeManager is told, beside container events and calls."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectToResourceManager:
-    """Make a connection. Ends in ResourceManagerConnected or ResourceManagerLost."""
-
-
-@dataclass(frozen=True, slots=True)
-class RegisterNode:
-    """Call registerNodeManager. Ends in NodeRegistered, NodeRegistrationRefused or ResourceManagerLost."""
-
-    request: RegisterNodeManagerRequest
-
-
-@dataclass(frozen=True, slots=True)
-class SendHeartbeat:
-    """Call nodeHeartbeat. Ends in HeartbeatAnswered, HeartbeatRefused or ResourceManagerLost."""
-
-    sequence: int
-    request: NodeHeartbeatRequest
-
-
-@dataclass(frozen=True, slots=True)
-class UnregisterNode:
-    """Call unRegisterNodeManager. Ends in NodeUnregistered or ResourceManagerLost."""
-
-    request: UnRegisterNodeManagerRequest
-
-
 @dataclass(frozen=True, slots=True)
 class AnnounceReady:
     """Tell whoever started this daemon that it serves. Once in its life."""
 
 
-NodeCommand = ConnectToResourceManager | RegisterNode | SendHeartbeat | UnregisterNode | AnnounceReady
-"""What only a NodeManager asks for, beside the executor's commands and answers to calls."""
+@dataclass(frozen=True, slots=True)
+class StoredPipeline:
+    """What the next life of this node needs to go on: the RM's token and terms. ``epoch`` counts the lives."""
+
+    attempt_id: str
+    token: Token
+    terms: RegisterDistributedSchedulingAMResponse | None
+    registered: bool
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class StorePipelines:
+    """Write these down, in place of all that was written before."""
+
+    pipelines: tuple[StoredPipeline, ...]
+
+
+ProxyCommand = UpstreamCommand | StorePipelines
+"""What an AMRMProxy asks for, beside answers to calls."""

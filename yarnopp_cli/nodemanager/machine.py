@@ -31,7 +31,9 @@ from ..records import container_protocol as protocol
 from ..records import master_protocol
 from ..records.requests import ContainerLaunchContext
 from ..records.tracker_protocol import (
+    NodeHeartbeatRequest,
     NodeHeartbeatResponse,
+    RegisterNodeManagerRequest,
     RegisterNodeManagerResponse,
     UnRegisterNodeManagerRequest,
 )
@@ -39,38 +41,27 @@ from ..settings.declarations import NodeManagerSettings
 from .containers import NodeContainers
 from .events import (
     AnnounceReady,
-    ConnectToResourceManager,
-    HeartbeatAnswered,
-    HeartbeatRefused,
-    NodeCommand,
-    NodeEvent,
-    NodeRegistered,
-    NodeRegistrationRefused,
+    CallUpstream,
+    ConnectUpstream,
     NodeStopRequested,
-    NodeUnregistered,
-    RegisterNode,
-    ResourceManagerConnected,
-    ResourceManagerLost,
-    SendHeartbeat,
-    UnregisterNode,
-)
-from .link import LinkState, ResourceManagerLink
-from .proxy.amrmproxy import AMRMProxyService
-from .proxy.events import (
     ProxyCommand,
-    ProxyEvent,
     UpstreamAnswered,
     UpstreamConnected,
+    UpstreamEvent,
     UpstreamLost,
     UpstreamRefused,
 )
+from .link import LinkState, ResourceManagerLink
+from .proxy.amrmproxy import AMRMProxyService
 from .reports import NodeFacts, NodeReporter
 from .service import ContainerService, Grant, granted_by, spec_of
 
-Event = executor_events.Event | CallReceived | ConnectionLost | PagesServed | NodeEvent | ProxyEvent
+Event = (
+    executor_events.Event | CallReceived | ConnectionLost | PagesServed | UpstreamEvent | NodeStopRequested
+)
 """Everything a NodeManager may be told."""
 
-Command = executor_commands.Command | Reply | ReplyError | StopDaemon | NodeCommand | ProxyCommand
+Command = executor_commands.Command | Reply | ReplyError | StopDaemon | AnnounceReady | ProxyCommand
 """Everything a NodeManager may answer with."""
 
 HOLD_SECONDS: Final = 10.0
@@ -183,22 +174,14 @@ class NodeManager:
                 self._held = [held for held in self._held if held[1].connection_id != event.connection_id]
                 if self._proxy is not None:
                     self._commands += self._proxy.handle(event, now)
-            case ResourceManagerConnected():
+            case UpstreamConnected(""):
                 self._register()
-            case ResourceManagerLost():
+            case UpstreamLost(""):
                 self._on_resource_manager_lost()
-            case NodeRegistered():
-                self._on_registered(event.response)
-            case NodeRegistrationRefused():
-                self._on_registration_refused(event.error)
-            case HeartbeatAnswered():
-                if self._link.answered(event.sequence, event.response, now):
-                    self._on_heartbeat_response(event.response)
-            case HeartbeatRefused():
-                if self._link.is_registered:
-                    self._link.register_again(now)
-            case NodeUnregistered():
-                self._link.unregistered()
+            case UpstreamAnswered(CallUpstream("", sequence), response):
+                self._on_answered(sequence, response)
+            case UpstreamRefused(CallUpstream("", _, request), error):
+                self._on_refused(request, error)
             case NodeStopRequested():
                 self._on_stop_requested(event)
             case UpstreamConnected() | UpstreamLost() | UpstreamAnswered() | UpstreamRefused():
@@ -308,14 +291,33 @@ class NodeManager:
     def _connect(self) -> None:
         if self._ending is None:
             self._link.connecting(self._now)
-            self._commands.append(ConnectToResourceManager())
+            self._commands.append(ConnectUpstream())
 
     def _register(self) -> None:
         if self._ending is not None:
             return
         self._link.registering()
-        request = self._reporter.registration()
-        self._commands.append(RegisterNode(request))
+        self._commands.append(CallUpstream("", 0, self._reporter.registration()))
+
+    def _on_answered(self, sequence: int, response: object) -> None:
+        match response:
+            case RegisterNodeManagerResponse():
+                self._on_registered(response)
+            case NodeHeartbeatResponse():
+                if self._link.answered(sequence, response, self._now):
+                    self._on_heartbeat_response(response)
+            case _:
+                self._link.unregistered()
+
+    def _on_refused(self, request: object, error: YoppError) -> None:
+        match request:
+            case RegisterNodeManagerRequest():
+                self._on_registration_refused(error)
+            case NodeHeartbeatRequest():
+                if self._link.is_registered:
+                    self._link.register_again(self._now)
+            case _:
+                self._link.unregistered()  # refused or not: there is nothing more to say
 
     def _on_registered(self, response: RegisterNodeManagerResponse) -> None:
         if self._ending is not None or self._link.state is not LinkState.REGISTERING:
@@ -365,7 +367,7 @@ class NodeManager:
 
     def _heartbeat(self) -> None:
         request = self._reporter.heartbeat(self._link, self._now)
-        self._commands.append(SendHeartbeat(self._link.sent(self._now), request))
+        self._commands.append(CallUpstream("", self._link.sent(self._now), request))
 
     def _on_heartbeat_response(self, response: NodeHeartbeatResponse) -> None:
         if self._ending is not None:
@@ -509,7 +511,7 @@ class NodeManager:
         if not ending.keep:
             self._heartbeat()  # what ended, before the RM takes the rest for lost
         request = UnRegisterNodeManagerRequest(self.node_id, self._link.secret, ending.keep)
-        self._commands.append(UnregisterNode(request))
+        self._commands.append(CallUpstream("", 0, request))
         ending.unregistering = True
         ending.deadline = self._now + UNREGISTER_SECONDS
 

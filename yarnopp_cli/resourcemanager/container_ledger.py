@@ -7,7 +7,7 @@ history. It decides nothing.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Final
 
 from executor.causes import Cause, CauseKind
 from executor.records import (
@@ -20,13 +20,14 @@ from executor.records import (
 )
 
 from ..allocation.asks import Ask, AskKey
-from ..allocation.load_monitor import Claim
-from ..machine.tokens import CONTAINER_TOKEN, container_token
+from ..allocation.cluster_node import Claim
+from ..errors import InvalidIdError, InvalidTokenError
+from ..machine.tokens import CONTAINER_TOKEN, verify, with_token
 from ..records.ids import ContainerId
-from ..records.requests import Token
+from ..records.requests import Container
 from ..records.tracker_protocol import ContainerToUpdate
 from .context import Due, DueKind, RMContext
-from .entities import RMAppAttempt, RMContainer, RMNode
+from .entities import GONE, RMAppAttempt, RMContainer, RMNode
 from .lives import CONTAINERS, AttemptEvent, AttemptState, ContainerEvent, Phase
 from .metrics import PerSecond
 
@@ -57,6 +58,12 @@ _ENDED_BY_US = frozenset(
 )
 RELEASED = "Container released by application"
 EXPIRED = "Container expired since it was unused"
+REMOTE_ID_START: Final = (1 << 40) - 1
+"""The first number of a container allocated at a node; they go down, the RM's own go up from 1.
+
+YARN's are negative, and its printed ids keep 40 bits of them: the same numbers.
+"""
+_REMOTE_FROM: Final = 1 << 39
 LOST = "Container released on a *lost* node"
 ENDING_PATIENCE = 60.0
 """Seconds after which a container that its node was told to end is taken to have ended unreported."""
@@ -78,30 +85,89 @@ class ContainerLedger:
         execution_type: ExecutionType,
         claim: Claim | None = None,
     ) -> RMContainer:
-        """Allocate one container of ``ask`` on ``node``; its token is good until it expires unclaimed."""
+        """Allocate one container of ``ask`` on ``node``."""
         attempt.last_container += 1
-        submitted_ms, is_am = attempt.app.submitted_ms, ask is attempt.am_ask
-        asked_type = ask.request.execution_type_request.execution_type
-        return self._take(
-            self._new(
-                str(ContainerId(attempt.record, attempt.last_container)),
-                attempt,
-                node,
-                ask.resource,
-                execution_type,
-                ask.key,
-                asked_type=asked_type,
-                counted=asked_type is ExecutionType.OPPORTUNISTIC,
-                is_am=is_am,
-                strict=not ask.relax,
-                waiting_since_ms=max(ask.waiting_since_ms, submitted_ms) if ask.is_aged else 0,
-                eligible_ms=max(ask.waiting_since_ms if ask.is_aged else ask.asked_ms, submitted_ms),
-            ),
-            claim,
-            "for its application's master" if is_am else "",
+        submitted_at_ms, is_am = attempt.app.submitted_at_ms, ask is attempt.am_ask
+        container = RMContainer(
+            str(ContainerId(attempt.record, attempt.last_container)),
+            attempt,
+            node,
+            ask.resource,
+            execution_type,
+            ask.key,
+            asked_type=ask.execution_type,
+            counted=ask.execution_type is ExecutionType.OPPORTUNISTIC,
+            is_am=is_am,
+            strict=not ask.relax,
+            waiting_since_ms=max(ask.waiting_since_ms, submitted_at_ms) if ask.is_aged else 0,
+            eligible_at_ms=max(ask.waiting_since_ms if ask.is_aged else ask.asked_ms, submitted_at_ms),
         )
+        return self._take(container, claim, "for its application's master" if is_am else "")
 
-    def adopt(
+    # -- containers that nodes' DistributedSchedulers have allocated ("remotely allocated") ----------------------
+    #
+    # Two ways lead here. The scheduler reports what it has allocated; or the node where such a container arrived
+    # speaks of it first, since a start does not wait for a report (nor for an RM that is down). Whichever comes second
+    # finds it known.
+
+    def adopt_reported(self, attempt: RMAppAttempt, reported: Container) -> None:
+        """A DistributedScheduler says that it has allocated this for ``attempt``.
+
+        Raises InvalidTokenError unless it holds a token of this cluster for that very attempt.
+        """
+        payload = verify(self._rm.container_key, reported.token, CONTAINER_TOKEN, now_ms=0)
+        container_id = reported.id
+        if (
+            payload.get("container_id") != container_id
+            or payload.get("attempt_id") != attempt.id
+            or payload.get("execution_type") != ExecutionType.OPPORTUNISTIC.value
+            or not _is_remote(container_id, attempt)
+        ):
+            raise InvalidTokenError(
+                f"{container_id} was not allocated by a DistributedScheduler for {attempt.id}"
+            )
+        resource = Resource(int(payload["memory"]), int(payload["vcores"]))
+        ask_key = (reported.priority, reported.allocation_request_id, resource.memory, resource.vcores)
+        if (known := self._rm.find_container(container_id)) is not None:
+            known.ask_key = ask_key
+            return
+        node = self._rm.nodes.get(str(payload.get("node_id")))
+        if node is None or node.state in GONE:
+            attempt.completed.put(
+                container_id,
+                ContainerStatus(
+                    container_id,
+                    ContainerState.DONE,
+                    ExecutionType.OPPORTUNISTIC,
+                    resource,
+                    exit_status=int(ContainerExitStatus.ABORTED),
+                    diagnostics=LOST,
+                    cause=Cause(CauseKind.NODE_LOST),
+                    application_id=attempt.app.id,
+                    finished_at_ms=self._rm.now_ms,
+                ),
+            )
+            self._rm.news_for_master(attempt)
+            return
+        # What it will find at its node, as far as the RM knows.
+        claim = Claim.FREE if node.load.fits_free(resource) else Claim.QUEUE
+        self._adopt(container_id, attempt, node, resource, ask_key, claim)
+
+    def adopt_observed(self, node: RMNode, status: ContainerStatus) -> RMContainer | None:
+        """``node`` speaks of a container the RM has not heard of: take it in if a DistributedScheduler must have
+        allocated it for a living attempt. None if it belongs to nobody."""
+        if not self._rm.distributed or status.execution_type is not ExecutionType.OPPORTUNISTIC:
+            return None
+        app = self._rm.live.get(status.application_id)
+        if app is None or app.ended or app.attempt.state is not AttemptState.RUNNING:
+            return None
+        attempt, container_id = app.attempt, status.container_id
+        if not _is_remote(container_id, attempt) or self._rm.find_container(container_id) is not None:
+            return None
+        size = status.resource
+        return self._adopt(container_id, attempt, node, size, (0, 0, size.memory, size.vcores), None)
+
+    def _adopt(
         self,
         container_id: str,
         attempt: RMAppAttempt,
@@ -112,7 +178,7 @@ class ContainerLedger:
     ) -> RMContainer:
         """Take in an opportunistic container that a DistributedScheduler allocated on ``node``."""
         self._rm.metrics.adopted()
-        container = self._new(
+        container = RMContainer(
             container_id,
             attempt,
             node,
@@ -120,87 +186,56 @@ class ContainerLedger:
             ExecutionType.OPPORTUNISTIC,
             ask_key,
             counted=True,
-            eligible_ms=self._rm.now_ms,
+            eligible_at_ms=self._rm.now_ms,
         )
         return self._take(container, claim, "by its node's DistributedScheduler")
 
-    def _new(
-        self,
-        container_id: str,
-        attempt: RMAppAttempt,
-        node: RMNode,
-        resource: Resource,
-        execution_type: ExecutionType,
-        ask_key: AskKey,
-        **more: Any,
-    ) -> RMContainer:
-        """A container that answers an ask, with its token, which is good until it expires unclaimed."""
-        self._sequence += 1
-        container = RMContainer(
-            id=container_id,
-            app=attempt.app,
-            attempt=attempt,
-            node=node,
-            resource=resource,
-            execution_type=execution_type,
-            priority=ask_key[0],
-            allocation_request_id=ask_key[1],
-            token=_NO_TOKEN,
-            ask_key=ask_key,
-            allocated_ms=self._rm.now_ms,
-            sequence=self._sequence,
-            **more,
-        )
-        container.token = self.token_for(container)
-        return container
+    # -- what becomes of them ------------------------------------------------------------------------------------
 
     def _take(self, container: RMContainer, claim: Claim | None, why: str) -> RMContainer:
-        """Enter a new container into every book. Its node has to speak of it before it expires."""
+        """Enter a new container into every book. Its node has to speak of it before it expires; so long its token is
+        good.
+        """
         app, node = container.app, container.node
-        container_id, execution_type = container.id, container.execution_type
+        self._sequence += 1
+        container.sequence, container.allocated_at_ms = self._sequence, self._rm.now_ms
+        self._sign(container)
         self.assigned.count(self._rm.now)
-        self._rm.live_containers[container_id] = container
-        container.attempt.containers[container_id] = container
+        self._rm.live_containers[container.id] = container
+        container.attempt.containers[container.id] = container
         node.take(container)
         app.nodes.add(node.node_id)
         app.counts[Phase.ALLOCATED] += 1
         self._charge(container, 1)
-        if execution_type is ExecutionType.OPPORTUNISTIC and claim is not None:
-            node.load.claim(container_id, claim, container.resource)
+        if not container.is_guaranteed and claim is not None:
+            node.load.claim(container.id, claim, container.resource)
         self._rm.monitor.refresh(node.load)
         if not container.is_am:
-            app.count_granted(execution_type)
+            app.guaranteed_allocated_total += container.is_guaranteed
+            app.opportunistic_allocated_total += not container.is_guaranteed
         self._rm.history.allocated(
-            container_id,
-            app.id,
-            node.node_id,
-            execution_type,
+            container.subject,
+            container.execution_type,
             container.resource,
             why,
-            submitted_ms=app.submitted_ms,
-            eligible_ms=container.eligible_ms,
+            submitted_at_ms=app.submitted_at_ms,
+            eligible_at_ms=container.eligible_at_ms,
         )
-        self._rm.deadlines.set(
-            Due(DueKind.UNCLAIMED, container_id), self._rm.now + self._rm.allocation_expiry
-        )
+        expiry = self._rm.now + self._rm.allocation_expiry
+        self._rm.deadlines.set(Due(DueKind.UNCLAIMED, container.id), expiry)
         return container
 
-    def token_for(self, container: RMContainer) -> Token:
-        """The signed facts of a container, as its node is to enforce them."""
-        return container_token(
+    def _sign(self, container: RMContainer) -> None:
+        """Give a container a new token, with its facts as they are now."""
+        container.token = with_token(
             self._rm.container_key,
-            container_id=container.id,
-            node_id=container.node.node_id,
+            container.container(),
             attempt_id=container.attempt.id,
             application_id=container.app.id,
             user=container.app.user,
-            resource=container.resource,
-            execution_type=container.execution_type,
-            priority=container.priority,
-            version=container.version,
-            waiting_since_ms=container.waiting_since_ms,
             expires_ms=self._rm.ms(self._rm.now + self._rm.allocation_expiry),
-        )
+            waiting_since_ms=container.waiting_since_ms,
+        ).token
 
     def observe(self, container: RMContainer, status: ContainerStatus) -> None:
         """Its node speaks of a container that has not ended."""
@@ -208,7 +243,7 @@ class ContainerLedger:
             self._claimed(container)
             if container.delivers and status.version < container.version:
                 self.deliver_update(container)  # it was started by a token older than the update
-        self._rm.history.observed(container.app.id, container.node.node_id, container.status, status)
+        self._rm.history.observed(container.subject, container.status, status)
         container.status = status
         self._move(container, _TOLD[status.state])
         attempt = container.attempt
@@ -248,16 +283,16 @@ class ContainerLedger:
             # It began and ended between two heartbeats.
             seconds = (status.finished_at_ms - status.started_at_ms) / 1000
             app.add_seconds(container.resource, seconds)
-        self._rm.history.ended(app.id, node.node_id, container.status, status)
+        self._rm.history.ended(container.subject, container.status, status)
         container.status = status
-        container.finished_ms = self._rm.now_ms
+        container.finished_at_ms = self._rm.now_ms
         if (tasks := self._rm.task_books.get(app.id)) is not None:
             tasks.ended(container)
         self._move(container, _ended_as(container, status))
         if container.phase is Phase.PREEMPTED:
             ran = status.finished_at_ms - status.started_at_ms if status.started_at_ms > 0 else 0
             app.count_preempted(container, ran / 1000)
-            app.shed += status.was_shed
+            app.containers_shed += status.was_shed
         self._charge(container, -1)
         if container.counted:
             self._rm.metrics.ended()
@@ -332,11 +367,10 @@ class ContainerLedger:
 
     def retype(self, container: RMContainer, execution_type: ExecutionType, resource: Resource) -> None:
         """Give a container another type or size, one version up."""
-        app, node = container.app, container.node
-        was = (container.execution_type, container.resource)
-        self._rm.history.changed(container.id, app.id, node.node_id, was, (execution_type, resource))
-        if execution_type is ExecutionType.GUARANTEED and was[0] is not execution_type:
-            container.promoted_ms = self._rm.history.now_ms
+        app, node, was = container.app, container.node, container.execution_type
+        self._rm.history.changed(container.subject, was, execution_type, resource)
+        if execution_type is ExecutionType.GUARANTEED and was is not execution_type:
+            container.promoted_at_ms = self._rm.now_ms
             app.promoted_total += 1
         running = container.phase is Phase.RUNNING
         if running:
@@ -345,7 +379,7 @@ class ContainerLedger:
         node.give_back(container)
         container.execution_type, container.resource = execution_type, resource
         container.version += 1
-        container.token = self.token_for(container)
+        self._sign(container)
         self._charge(container, 1)
         node.take(container)
         if running:
@@ -356,14 +390,16 @@ class ContainerLedger:
     def deliver_update(self, container: RMContainer) -> None:
         """Tell its node what the container has become, instead of leaving that to its master."""
         container.delivers = True
-        update = ContainerToUpdate(
+        container.node.to_update.put(
             container.id,
-            container.version,
-            container.execution_type,
-            container.resource,
-            container.token,
+            ContainerToUpdate(
+                container.id,
+                container.version,
+                container.execution_type,
+                container.resource,
+                container.token,
+            ),
         )
-        container.node.to_update.put(container.id, update)
         self._rm.news_for_node(container.node)
 
     def _claimed(self, container: RMContainer) -> None:
@@ -384,18 +420,27 @@ class ContainerLedger:
     def _charge(self, container: RMContainer, sign: int) -> None:
         """What it has is its queue's and application's (1), or is theirs no more (-1)."""
         app, resource = container.app, container.resource
-        if container.execution_type is ExecutionType.GUARANTEED:
-            app.guaranteed = app.guaranteed + resource if sign > 0 else app.guaranteed - resource
+        if container.is_guaranteed:
+            app.guaranteed = app.guaranteed + resource * sign
             self._rm.scheduler.change_used(app, resource, sign, master=container.is_am)
         else:
             app.opportunistic_live += sign
             self._rm.shares.change(app, resource, sign)
 
 
-_NO_TOKEN = Token(CONTAINER_TOKEN, "{}", "")
-
-
 def _ended_as(container: RMContainer, status: ContainerStatus) -> ContainerEvent:
     if container.released or status.exit_status in _ON_REQUEST:
         return ContainerEvent.FINISHED
     return ContainerEvent.PREEMPTED if status.exit_status in PREEMPTION_STATUSES else ContainerEvent.FAILED
+
+
+def _is_remote(container_id: str, attempt: RMAppAttempt) -> bool:
+    """Whether that is the id of a container of ``attempt`` from the DistributedSchedulers' range."""
+    try:
+        parsed = ContainerId.parse(container_id)
+    except InvalidIdError:
+        return False
+    return (
+        parsed.application_attempt_id == attempt.record
+        and _REMOTE_FROM <= parsed.container_id <= REMOTE_ID_START
+    )

@@ -40,6 +40,7 @@ _ORDER = (
     ContainerUpdateType.DEMOTE_EXECUTION_TYPE,
     ContainerUpdateType.DECREASE_RESOURCE,
 )
+_GIVE_BACK = _ORDER[2:]
 _TARGETS = {
     ContainerUpdateType.PROMOTE_EXECUTION_TYPE: ExecutionType.GUARANTEED,
     ContainerUpdateType.DEMOTE_EXECUTION_TYPE: ExecutionType.OPPORTUNISTIC,
@@ -56,26 +57,16 @@ class ContainerUpdates:
 
     def request(self, attempt: RMAppAttempt, requests: Iterable[UpdateContainerRequest]) -> None:
         """Take the updates of one allocate call in: promotions, increases, demotions, decreases."""
-        accepted: list[tuple[UpdateContainerRequest, PendingUpdate]] = []
+        accepted: list[PendingUpdate] = []
         seen: set[str] = set()
         for request in requests:
-            reason = self._fault(attempt, request, seen)
-            seen.add(request.container_id)
-            if reason:
-                self._refuse(attempt, request, reason)
+            if fault := self._fault(attempt, request, seen):
+                self._refuse(attempt, request, fault)
             elif (update := self._update(attempt, request)) is not None:
-                accepted.append((request, update))
-        accepted.sort(key=lambda pair: _ORDER.index(pair[0].update_type))
-        for request, update in accepted:
-            if request.update_type in (
-                ContainerUpdateType.DEMOTE_EXECUTION_TYPE,
-                ContainerUpdateType.DECREASE_RESOURCE,
-            ):
-                attempt.updates.pop(request.container_id, None)
-                self._carry_out(update)
-            else:
-                attempt.updates[request.container_id] = update
-                self._rm.changes.guaranteed = True
+                accepted.append(update)
+            seen.add(request.container_id)
+        for update in sorted(accepted, key=lambda one: _ORDER.index(one.update_type)):
+            self._settle(update, update.update_type in _GIVE_BACK)
 
     def change(self, request: ChangeContainerRequest) -> ChangeContainerResponse:
         """A person's update: the same rules, an error instead of a refusal, and the RM delivers it.
@@ -95,51 +86,20 @@ class ContainerUpdates:
             wish = replace(wish, container_version=container.version)
         fault = self._fault(attempt, wish, set())
         update = None if fault else self._update(attempt, wish)
-        if not fault and update is not None and not self._node_has_room(update):
+        if update is not None and not _node_has_room(update):
             fault = RESOURCE_OUTSIDE_ALLOWED_RANGE
         if fault:
-            raise InvalidStateError(
-                f"{fault}: container {container.id} is not updated",
-                because=_explained(fault, container, wish),
-                hint=_advice(fault, container),
-            )
-        pending = False
+            because, hint = _explained(fault, container, wish)
+            text = f"{fault}: container {container.id} is not updated"
+            raise InvalidStateError(text, because=because, hint=hint)
+        done = update is None or self._may_be_made_now(update)
         if update is not None:
-            update = replace(update, by_person=True)
-            attempt.updates.pop(container.id, None)
-            if self._has_room(update):
-                self._carry_out(update)
-            else:
-                pending = True
-                attempt.updates[container.id] = update
-                self._rm.changes.guaranteed = True
+            self._settle(replace(update, by_person=True), done)
         return ChangeContainerResponse(
             container_report(container),
-            version=container.version + 1 if pending else container.version,
-            pending=pending,
+            version=container.version if done else container.version + 1,
+            pending=not done,
         )
-
-    def _has_room(self, update: PendingUpdate) -> bool:
-        """Whether an update may be made now. With the plain beat, only when its node has just spoken."""
-        node = update.container.node
-        gives_back = update.needs() == Resource()
-        spoke = self._rm.heartbeat_wait or node.node_id in self._rm.changes.beating
-        if gives_back or not node.usable:
-            return node.usable
-        refused = self._rm.scheduler.refuses(update.container.app, update.needs())
-        return spoke and node.fits_guaranteed(update.needs()) and not refused
-
-    def _node_has_room(self, update: PendingUpdate) -> bool:
-        """Whether an opportunistic container may grow so far now: nothing is preempted for it."""
-        container = update.container
-        if update.execution_type is ExecutionType.GUARANTEED or container.execution_type is not (
-            update.execution_type
-        ):
-            return True
-        growth = (update.resource - container.resource).at_least_zero()
-        if growth == Resource() or container.phase not in (Phase.RUNNING, Phase.PAUSED):
-            return True
-        return container.node.load.fits_free(growth)
 
     def grant(self, nodes: Iterable[RMNode] | None = None) -> None:
         """Carry out every pending update whose node has room now, the oldest of each attempt first.
@@ -148,15 +108,36 @@ class ContainerUpdates:
         """
         among = None if nodes is None else {node.node_id for node in nodes}
         for app in self._rm.live.values():
-            attempt = app.attempt
-            for update in list(attempt.updates.values()):
-                node = update.container.node
-                if among is not None and node.node_id not in among:
-                    continue
-                refused = self._rm.scheduler.refuses(app, update.needs())
-                if node.usable and node.fits_guaranteed(update.needs()) and not refused:
-                    del attempt.updates[update.container.id]
-                    self._carry_out(update)
+            for update in list(app.attempt.updates.values()):
+                looked_at = among is None or update.container.node.node_id in among
+                if looked_at and self._has_room(update):
+                    self._settle(update, at_once=True)
+
+    def _has_room(self, update: PendingUpdate) -> bool:
+        """Whether its node and its queue have room for an update."""
+        node, needs = update.container.node, update.needs()
+        if not node.usable or needs == Resource():
+            return node.usable
+        return node.fits_guaranteed(needs) and not self._rm.scheduler.refuses(update.container.app, needs)
+
+    def _may_be_made_now(self, update: PendingUpdate) -> bool:
+        """With the plain beat, what needs room is given only when its node has just spoken."""
+        spoke = self._rm.heartbeat_wait or update.container.node.node_id in self._rm.changes.beating
+        return self._has_room(update) and (spoke or update.needs() == Resource())
+
+    def _settle(self, update: PendingUpdate, at_once: bool) -> None:
+        """Carry an update out at once, or let it wait for room; it takes the place of an earlier one."""
+        container, attempt = update.container, update.container.attempt
+        if not at_once:
+            attempt.updates[container.id] = update
+            self._rm.changes.guaranteed = True
+            return
+        attempt.updates.pop(container.id, None)
+        self._ledger.retype(container, update.execution_type, update.resource)
+        attempt.updated.put(container.id, UpdatedContainer(update.update_type, container.container()))
+        self._rm.news_for_master(attempt)
+        if self._rm.settings.auto_update_containers or update.by_person:
+            self._ledger.deliver_update(container)
 
     def _fault(self, attempt: RMAppAttempt, request: UpdateContainerRequest, seen: set[str]) -> str:
         """YARN's word for what is wrong with a request, in YARN's order of checking; "" for nothing."""
@@ -167,24 +148,18 @@ class ContainerUpdates:
             return INCORRECT_CONTAINER_VERSION_ERROR
         if request.container_id in seen:
             return UPDATE_OUTSTANDING_ERROR
-        target = _TARGETS.get(request.update_type)
-        if target is not None:
+        if (target := _TARGETS.get(request.update_type)) is not None:
             if request.execution_type not in (None, target):
                 return INVALID_EXECUTION_TYPE
-            pending = attempt.updates.get(request.container_id)
-            if pending is not None and target is ExecutionType.GUARANTEED:
-                return UPDATE_OUTSTANDING_ERROR
-            return ""
-        settings = self._rm.settings
-        maximum = Resource(settings.maximum_allocation_mb, settings.maximum_allocation_vcores)
-        size = request.capability
-        if size is None or size.memory < 0 or size.vcores < 0 or not size.fits_in(maximum):
+            pending = request.container_id in attempt.updates
+            return UPDATE_OUTSTANDING_ERROR if pending and target is ExecutionType.GUARANTEED else ""
+        size, has = request.capability, container.resource
+        if size is None or size.at_least_zero() != size or not size.fits_in(self._rm.maximum_allocation):
             return RESOURCE_OUTSIDE_ALLOWED_RANGE
-        wanted, now_has = normalise(size, settings), container.resource
+        wanted = normalise(size, self._rm.settings)
         grows = request.update_type is ContainerUpdateType.INCREASE_RESOURCE
-        if not (now_has.fits_in(wanted) if grows else wanted.fits_in(now_has)):
-            return RESOURCE_OUTSIDE_ALLOWED_RANGE
-        return "" if wanted.fits_in(container.node.total) else RESOURCE_OUTSIDE_ALLOWED_RANGE
+        right_way = has.fits_in(wanted) if grows else wanted.fits_in(has)
+        return "" if right_way and wanted.fits_in(container.node.total) else RESOURCE_OUTSIDE_ALLOWED_RANGE
 
     def _update(self, attempt: RMAppAttempt, request: UpdateContainerRequest) -> PendingUpdate | None:
         """What a faultless request amounts to; None where the container is already so."""
@@ -197,54 +172,45 @@ class ContainerUpdates:
             return None
         return PendingUpdate(container, request.update_type, target, resource)
 
-    def _refuse(self, attempt: RMAppAttempt, request: UpdateContainerRequest, reason: str) -> None:
+    def _refuse(self, attempt: RMAppAttempt, request: UpdateContainerRequest, fault: str) -> None:
         container = attempt.containers.get(request.container_id)
         self._refused += 1
-        attempt.update_errors.put(
-            str(self._refused),
-            UpdateContainerError(reason, request, container.version if container else -1),
-        )
+        error = UpdateContainerError(fault, request, container.version if container else -1)
+        attempt.update_errors.put(str(self._refused), error)
         self._rm.news_for_master(attempt)
 
-    def _carry_out(self, update: PendingUpdate) -> None:
-        container = update.container
-        attempt = container.attempt
-        self._ledger.retype(container, update.execution_type, update.resource)
-        attempt.updated.put(container.id, UpdatedContainer(update.update_type, container.container()))
-        self._rm.news_for_master(attempt)
-        if self._rm.settings.auto_update_containers or update.by_person:
-            self._ledger.deliver_update(container)
+
+def _node_has_room(update: PendingUpdate) -> bool:
+    """Whether an opportunistic container may grow so far now: nothing is preempted for it."""
+    container = update.container
+    if update.execution_type is ExecutionType.GUARANTEED or container.is_guaranteed:
+        return True
+    growth = (update.resource - container.resource).at_least_zero()
+    if growth == Resource() or container.phase not in (Phase.RUNNING, Phase.PAUSED):
+        return True
+    return container.node.load.fits_free(growth)
 
 
-def _explained(fault: str, container: RMContainer, wish: UpdateContainerRequest) -> str:
-    """YARN's word for a refusal as a sentence for people."""
-    target = _TARGETS.get(wish.update_type)
+def _explained(fault: str, container: RMContainer, wish: UpdateContainerRequest) -> tuple[str, str]:
+    """Why a person's wish is refused, and what to type then."""
+    target, node = _TARGETS.get(wish.update_type), container.node
+    look = f"`yopp container status {container.id}` shows it as it is now"
     if container.is_am:
-        return "it is its application's master"
+        app = container.app.id
+        return (
+            "it is its application's master",
+            f"`yopp ps --app {app}` shows the containers that it looks after",
+        )
     if container.released:
-        return "it is being ended"
+        return "it is being ended", look
     if fault == INCORRECT_CONTAINER_VERSION_ERROR:
-        return f"it has version {container.version}, and not {wish.container_version}"
+        return f"it has version {container.version}, and not {wish.container_version}", look
     if fault == UPDATE_OUTSTANDING_ERROR:
-        return "an update of it is under way, and waits for room on its node"
+        because = "an update of it is under way, and waits for room on its node"
+        return because, f"`yopp explain {container.id}` says what it waits for"
     if fault == INVALID_EXECUTION_TYPE and target is not None:
         other = next(one for one in ExecutionType if one is not target)
-        return f"target should be {target.value} and original should be {other.value}"
-    return f"it has {container.resource} and its node {container.node.total}, of which {_free(container)} is free"
-
-
-def _advice(fault: str, container: RMContainer) -> str:
-    """What to type after a refusal."""
-    app = container.app.id
-    if container.is_am:
-        return f"`yopp ps --app {app}` shows the containers that it looks after"
-    if fault == RESOURCE_OUTSIDE_ALLOWED_RANGE:
-        return f"`yopp node status {container.node.node_id}` shows what is in use there"
-    if fault == UPDATE_OUTSTANDING_ERROR:
-        return f"`yopp explain {container.id}` says what it waits for"
-    return f"`yopp container status {container.id}` shows it as it is now"
-
-
-def _free(container: RMContainer) -> Resource:
-    load = container.node.load
-    return Resource(load.free_memory, load.free_vcores)
+        return f"target should be {target.value} and original should be {other.value}", look
+    free = Resource(node.load.free_memory, node.load.free_vcores)
+    because = f"it has {container.resource} and its node {node.total}, of which {free} is free"
+    return because, f"`yopp node status {node.node_id}` shows what is in use there"

@@ -13,13 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from executor.core.machine import Deadlines
-from executor.records import ExecutionType, Resource
+from executor.records import Resource
 
 from ..allocation.cluster_node import ClusterNode
-from ..allocation.load_comparators import comparator_of
 from ..allocation.load_monitor import NodeQueueLoadMonitor
 from ..allocation.opportunistic import OpportunisticContainerAllocator
-from ..allocation.rebalancing import LimitPolicy
 from ..errors import (
     ApplicationNotFoundError,
     ContainerNotFoundError,
@@ -222,18 +220,7 @@ class RMContext:
         self.scheduler = CapacityScheduler(QueueTree(queues, self.capacity), self._guaranteed_awaited)
         self.shares = OpportunisticShares(weights_of(self.capacity.user_weights)[0])
         self.metrics = OpportunisticSchedulerMetrics()
-        self.monitor = NodeQueueLoadMonitor(
-            nodes_used=settings.nodes_used,
-            sigma=settings.queue_limit_stdev,
-            min_queue_length=settings.min_queue_length,
-            max_queue_length=settings.max_queue_length,
-            min_queue_wait_ms=settings.min_queue_wait_time_ms,
-            max_queue_wait_ms=settings.max_queue_wait_time_ms,
-            comparator=comparator_of(settings.load_comparator),
-            limit_policy=LimitPolicy(settings.limit_policy),
-            rng=rng,
-            may_move=self._may_move,
-        )
+        self.monitor = NodeQueueLoadMonitor(settings, rng=rng, may_move=self._may_move)
         self.allocator = OpportunisticContainerAllocator[RMAppAttempt](
             self.monitor, max_per_call=settings.max_allocations_per_heartbeat
         )
@@ -300,7 +287,7 @@ class RMContext:
         if giver.labels != taker.labels:
             return False
         for container in self.nodes[giver.node_id].containers.values():
-            if container.phase is Phase.QUEUED and container.execution_type is ExecutionType.OPPORTUNISTIC:
+            if container.phase is Phase.QUEUED and not container.is_guaranteed:
                 blacklist = container.attempt.blacklist
                 if container.strict or taker.host in blacklist or taker.node_id in blacklist:
                     return False

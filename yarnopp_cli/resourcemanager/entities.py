@@ -50,6 +50,7 @@ from ..records.tracker_protocol import (
     NodeHeartbeatResponse,
     RegisterNodeManagerRequest,
 )
+from .event_history import Subject
 from .lives import (
     APPLICATIONS,
     ATTEMPTS,
@@ -70,6 +71,7 @@ GONE = frozenset({NodeState.LOST, NodeState.SHUTDOWN})
 DRAINED = frozenset({NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED})
 _LISTENING = frozenset({AttemptState.ALLOCATED, AttemptState.LAUNCHED, AttemptState.RUNNING})
 _IDLE = ResourceUtilization()
+_NO_TOKEN = Token("", "", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,13 @@ class Listener:
         """The number of an answer without news: that of the last answer that it has."""
         return max(held.response_id, self.sent_here)
 
+    def connect(self, connection_id: int) -> None:
+        """It speaks over this connection; what was sent over another may be lost."""
+        if connection_id != self.connection_id:
+            self.send_again()
+            self.sent_here = 0
+        self.connection_id = connection_id
+
     def send_again(self) -> None:
         """Everything that was sent and not acknowledged may be lost."""
         for box in self.mailboxes():
@@ -132,7 +141,7 @@ class Listener:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class RMNode(Listener):
-    """One registered node. ``load`` is its opportunistic side, ``used`` what guaranteed containers have of it.
+    """One registered node. ``load`` is what schedulers know of it.
 
     ``state_since``: when it came into its state, in seconds, monotonic. ``unregistered`` nodes will not come back by
     themselves. ``resized``: its size is the RM's word, and no longer its own.
@@ -144,11 +153,9 @@ class RMNode(Listener):
     secret: str = ""
     state: NodeState = NodeState.NEW
     state_since: float = 0.0
-    connected: bool = True
     unregistered: bool = False
     shutdown_told: bool = False
     resized: bool = False
-    used: Resource = field(default_factory=Resource)
     guaranteed_containers: int = 0
     containers: dict[str, RMContainer] = field(default_factory=dict)
     node_utilization: ResourceUtilization = _IDLE
@@ -175,33 +182,40 @@ class RMNode(Listener):
         return self.load.total
 
     @property
+    def used(self) -> Resource:
+        """What guaranteed containers have of it."""
+        return self.load.guaranteed
+
+    @property
+    def connected(self) -> bool:
+        """Whether it can be reached."""
+        return self.connection_id >= 0
+
+    @property
     def usable(self) -> bool:
         """Whether containers may be allocated here now."""
         return self.connected and self.state is NodeState.RUNNING
 
     def fits_guaranteed(self, resource: Resource) -> bool:
         """Whether a guaranteed container fits beside the guaranteed ones."""
-        total, used = self.load.total, self.used
-        return used.memory + resource.memory <= total.memory and used.vcores + resource.vcores <= total.vcores
+        return (self.used + resource).fits_in(self.total)
 
     def take(self, container: RMContainer) -> None:
         """A container was allocated here."""
         self.containers[container.id] = container
-        if container.execution_type is ExecutionType.GUARANTEED:
-            self.change_used(container.resource, 1)
+        if container.is_guaranteed:
+            self._change_used(container.resource, 1)
 
     def give_back(self, container: RMContainer) -> None:
         """A container of this node has ended."""
         del self.containers[container.id]
-        if container.execution_type is ExecutionType.GUARANTEED:
-            self.change_used(container.resource, -1)
+        if container.is_guaranteed:
+            self._change_used(container.resource, -1)
         self.load.release_claim(container.id)
 
-    def change_used(self, resource: Resource, sign: int) -> None:
-        """Guaranteed containers take (1) or give back (-1) ``resource``."""
-        self.used = self.used + resource if sign > 0 else self.used - resource
+    def _change_used(self, resource: Resource, sign: int) -> None:
         self.guaranteed_containers += sign
-        self.load.guaranteed = self.used
+        self.load.guaranteed = self.load.guaranteed + resource * sign
         self.load.recompute()
 
     def mailboxes(self) -> tuple[Mailbox[Any], ...]:
@@ -213,21 +227,17 @@ class RMNode(Listener):
         # That nobody waits for room any more can wait.
         return (self.guaranteed_awaited and not self.awaited_told) or Listener.has_news(self)
 
-    def connect(self, connection_id: int) -> None:
-        """The node speaks over this connection; what was sent over another may be lost."""
-        if connection_id != self.connection_id or not self.connected:
-            self.send_again()
-            self.sent_here = 0
-            self.awaited_told = False
-        self.connection_id = connection_id
-        self.connected = True
+    def send_again(self) -> None:
+        """Everything that was sent and not acknowledged may be lost."""
+        Listener.send_again(self)
+        self.awaited_told = False
 
     def register_again(self, request: RegisterNodeManagerRequest) -> None:
         """A new life of its process, or a resync of the same one: the numbers of the answers begin anew."""
         self.registration, load = request, self.load
         load.rack, load.labels, load.total = request.rack, request.labels, request.resource
         load.status = request.opportunistic
-        self.connected, self.unregistered, self.shutdown_told, self.resized = True, False, False, False
+        self.unregistered = self.shutdown_told = self.resized = False
         self.response_id = self.sent_here = 0
         self.awaited_told = False
         for box in self.mailboxes():
@@ -281,30 +291,27 @@ def new_node(request: RegisterNodeManagerRequest) -> RMNode:
 
 @dataclass(slots=True, eq=False)
 class RMContainer:
-    """One container. ``allocated_ms`` is when it was allocated, ``sequence`` the order of allocation;
+    """One container. ``allocated_at_ms`` is when it was allocated, ``sequence`` the order of allocation;
     ``status`` is what its node said last.
 
-    ``ask_key`` is the ask it answered, ``asked_type`` that ask's type, ``counted`` whether the metrics of
+    ``ask_key`` is the ask that it answers, ``asked_type`` that ask's type, ``counted`` whether the metrics of
     opportunistic containers know it. ``released`` ones are ended at their master's wish; ``preempted_for`` is why the
     RM has taken one from its application, ``preempted_as`` the exit status of that; ``ended_for`` is why it has told
-    the node to end one. ``delivers``: the RM itself tells
-    the node what it has become. ``waiting_since_ms``: when its work began to wait, as another container. ``strict``:
-    the ask named the only places that will do. ``acquired``: its master has been given it. ``preemptions`` counts how
-    often it had to make room, paused or killed. ``eligible_ms``: when it was asked for, or its work first was.
+    the node to end one. ``delivers``: the RM itself tells the node what it has become. ``waiting_since_ms``: when its
+    work began to wait, as another container. ``strict``: the ask named the only places that will do. ``acquired``: its
+    master has been given it. ``preemptions`` counts how often it had to make room, paused or killed.
+    ``eligible_at_ms``: when it was asked for, or its work first was.
     """
 
     id: str
-    app: RMApp
     attempt: RMAppAttempt
     node: RMNode
     resource: Resource
     execution_type: ExecutionType
-    priority: int
-    allocation_request_id: int
-    token: Token
     ask_key: AskKey
-    allocated_ms: int
-    sequence: int
+    token: Token = _NO_TOKEN
+    allocated_at_ms: int = 0
+    sequence: int = 0
     is_am: bool = False
     version: int = 0
     phase: Phase = Phase.ALLOCATED
@@ -317,14 +324,34 @@ class RMContainer:
     ended_for: Cause | None = None
     delivers: bool = False
     started_told: bool = False
-    finished_ms: int = 0
+    finished_at_ms: int = 0
     waiting_since_ms: int = 0
     strict: bool = False
     acquired: bool = False
-    promoted_ms: int = 0
+    promoted_at_ms: int = 0
     preemptions: int = 0
-    eligible_ms: int = 0
+    eligible_at_ms: int = 0
     story: list[StoryEntry] = field(default_factory=list)
+
+    @property
+    def app(self) -> RMApp:
+        """Whose it is."""
+        return self.attempt.app
+
+    @property
+    def is_guaranteed(self) -> bool:
+        """Whether it is guaranteed now."""
+        return self.execution_type is ExecutionType.GUARANTEED
+
+    @property
+    def priority(self) -> int:
+        """That of the ask it answered."""
+        return self.ask_key[0]
+
+    @property
+    def subject(self) -> Subject:
+        """Whom events of it are about."""
+        return Subject(self.node.node_id, self.app.id, self.id)
 
     def move(self, event: ContainerEvent, now: float) -> None:
         """Take a transition, and count it with its application. Raises InvalidTransitionError: a bug."""
@@ -351,7 +378,7 @@ class RMContainer:
             token=self.token,
             priority=self.priority,
             execution_type=self.execution_type,
-            allocation_request_id=self.allocation_request_id,
+            allocation_request_id=self.ask_key[1],
             version=self.version,
             node_http_address=registration.http_address,
         )
@@ -371,7 +398,7 @@ class PendingUpdate:
         """What its node must have free beyond what guaranteed containers have of it."""
         if self.execution_type is ExecutionType.OPPORTUNISTIC:
             return Resource()
-        if self.container.execution_type is ExecutionType.OPPORTUNISTIC:
+        if not self.container.is_guaranteed:
             return self.resource
         return (self.resource - self.container.resource).at_least_zero()
 
@@ -395,8 +422,8 @@ class RMAppAttempt(Listener):
     since_call: int = 0
     last_container: int = 0
     diagnostics: str = ""
-    started_ms: int = 0
-    finished_ms: int = 0
+    started_at_ms: int = 0
+    finished_at_ms: int = 0
     blacklist: set[str] = field(default_factory=set)
     guaranteed_asks: AskTable = field(default_factory=AskTable)
     opportunistic_asks: AskTable = field(default_factory=AskTable)
@@ -437,6 +464,21 @@ class RMAppAttempt(Listener):
         """How many containers it still wants."""
         return self.guaranteed_asks.outstanding + self.opportunistic_asks.outstanding
 
+    @property
+    def am_container_id(self) -> str:
+        """The container of its master, "" for none."""
+        return self.am_container.id if self.am_container else ""
+
+    @property
+    def am_node_id(self) -> str:
+        """The node of its master, "" for none."""
+        return self.am_container.node.node_id if self.am_container else ""
+
+    @property
+    def am_http_address(self) -> str:
+        """The address of the pages of its master's node, "" for none."""
+        return self.am_container.node.registration.http_address if self.am_container else ""
+
     def asks(self, execution_type: ExecutionType) -> AskTable:
         """Its outstanding asks of one type."""
         return self.tables[execution_type is ExecutionType.OPPORTUNISTIC]
@@ -466,7 +508,7 @@ class RMApp:
     ``leaf`` is its queue. ``opportunistic_held`` is what its live opportunistic containers come to, of
     which there are ``opportunistic_live``. ``nodes`` are those that ever had a container of it.
     ``failures`` counts the attempts that failed by their own fault. ``finishing`` is true while its master
-    has unregistered and its master's container has not ended yet. ``proxy_url`` leads to its page.
+    has unregistered and its master's container has not ended yet. ``tracking_url`` leads to its page.
     """
 
     id: str
@@ -475,19 +517,18 @@ class RMApp:
     user: str
     log_directory: str
     max_attempts: int
-    submitted_ms: int
+    submitted_at_ms: int
     leaf: LeafQueue[RMAppAttempt]
     state: YarnApplicationState = YarnApplicationState.NEW
     final_status: FinalApplicationStatus = FinalApplicationStatus.UNDEFINED
     attempts: list[RMAppAttempt] = field(default_factory=list)
     failures: int = 0
     finishing: bool = False
-    started_ms: int = 0
-    finished_ms: int = 0
+    started_at_ms: int = 0
+    finished_at_ms: int = 0
     progress: float = 0.0
     diagnostics: str = ""
     tracking_url: str = ""
-    proxy_url: str = ""
     summary: JobSummary | None = None
     nodes: set[str] = field(default_factory=set)
     counts: dict[Phase, int] = field(default_factory=lambda: dict.fromkeys(Phase, 0))
@@ -496,15 +537,15 @@ class RMApp:
     opportunistic_held: Resource = field(default_factory=Resource)
     opportunistic_live: int = 0
     running: Resource = field(default_factory=Resource)
-    opportunistic_total: int = 0
-    guaranteed_total: int = 0
+    opportunistic_allocated_total: int = 0
+    guaranteed_allocated_total: int = 0
     promoted_total: int = 0
     memory_seconds: float = 0.0
     vcore_seconds: float = 0.0
     counted_until: float = 0.0
     preempted: Resource = field(default_factory=Resource)
     preempted_masters: int = 0
-    shed: int = 0
+    containers_shed: int = 0
     preempted_memory_seconds: float = 0.0
     preempted_vcore_seconds: float = 0.0
     story: list[StoryEntry] = field(default_factory=list)
@@ -532,20 +573,12 @@ class RMApp:
         """The live containers of all its attempts."""
         return (container for attempt in self.attempts for container in attempt.containers.values())
 
-    def count_granted(self, execution_type: ExecutionType) -> None:
-        """One more container was allocated to its master."""
-        if execution_type is ExecutionType.OPPORTUNISTIC:
-            self.opportunistic_total += 1
-        else:
-            self.guaranteed_total += 1
-
     def change_running(self, container: RMContainer, now: float, sign: int) -> None:
         """A container began (1) or ceased (-1) to run; what ran until now is added to the seconds."""
         self.accrue(now)
-        size = container.resource if sign > 0 else Resource() - container.resource
-        self.running = self.running + size
-        if container.execution_type is ExecutionType.OPPORTUNISTIC:
-            self.opportunistic_running = self.opportunistic_running + size
+        self.running = self.running + container.resource * sign
+        if not container.is_guaranteed:
+            self.opportunistic_running = self.opportunistic_running + container.resource * sign
 
     def accrue(self, now: float) -> None:
         """Add what has been running since last time to the memory and vcore seconds."""

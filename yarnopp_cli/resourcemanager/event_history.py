@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Any, NamedTuple
 
 from executor.causes import Cause
 from executor.records import ContainerExitStatus, ContainerState, ContainerStatus, ExecutionType, Resource
@@ -22,6 +23,14 @@ _ENDS = {
     ContainerExitStatus.ABORTED: EventKind.CONTAINER_ABORTED,
 }
 _STOPPED = (ContainerState.PAUSED, ContainerState.RESUMING)
+
+
+class Subject(NamedTuple):
+    """Whom an event of a container is about."""
+
+    node: str
+    app: str
+    container: str
 
 
 class EventHistory:
@@ -65,10 +74,7 @@ class EventHistory:
         )
         self._ring.append(event)
         if app:
-            found = self._by_application.get(app)
-            if found is None:
-                found = self._by_application[app] = deque()
-            found.append(event)
+            self._by_application.setdefault(app, deque()).append(event)
         if len(self._ring) > self._size:
             self._forget(self._ring.popleft())
 
@@ -79,129 +85,87 @@ class EventHistory:
             if not events:
                 del self._by_application[event.app]
 
+    def _tell(self, subject: Subject, kind: EventKind, **more: Any) -> None:
+        self.add(kind, node=subject.node, app=subject.app, container=subject.container, **more)
+
     def allocated(
         self,
-        container: str,
-        app: str,
-        node: str,
+        subject: Subject,
         execution_type: ExecutionType,
         resource: Resource,
-        why: str,
+        why: str = "",
         *,
-        submitted_ms: int = 0,
-        eligible_ms: int = 0,
+        submitted_at_ms: int = 0,
+        eligible_at_ms: int = 0,
     ) -> None:
         """A container was granted; ``why`` says by whom where that is not the RM's own scheduler. Its application was
         submitted, and it was asked for, at these times.
         """
-        self.add(
-            EventKind.CONTAINER_ALLOCATED,
-            node=node,
-            app=app,
-            container=container,
-            why=why,
-            words={"executionType": execution_type.value},
-            numbers={
-                "memoryMB": resource.memory,
-                "vcores": resource.vcores,
-                "submittedAt": submitted_ms,
-                "eligibleAt": eligible_ms,
-            },
-        )
+        numbers = {"memoryMB": resource.memory, "vcores": resource.vcores}
+        numbers |= {"submittedAt": submitted_at_ms, "eligibleAt": eligible_at_ms}
+        words = {"executionType": execution_type.value}
+        self._tell(subject, EventKind.CONTAINER_ALLOCATED, why=why, words=words, numbers=numbers)
 
-    def observed(self, app: str, node: str, before: ContainerStatus | None, status: ContainerStatus) -> None:
+    def acquired(self, subject: Subject) -> None:
+        """Its master has been given a container."""
+        self._tell(subject, EventKind.CONTAINER_ACQUIRED)
+
+    def observed(self, subject: Subject, before: ContainerStatus | None, status: ContainerStatus) -> None:
         """Its node says what has become of a container that has not ended."""
-        state, container = status.state, status.container_id
-        known = before.state if before is not None else None
+        state, known = status.state, before.state if before is not None else None
         if known is state:
             return
         if state is ContainerState.SCHEDULED:
-            self.add(
-                EventKind.CONTAINER_QUEUED,
-                node=node,
-                app=app,
-                container=container,
-                numbers={"at": status.queued_at_ms, "position": status.position},
-            )
+            numbers = {"at": status.queued_at_ms, "position": status.position}
+            self._tell(subject, EventKind.CONTAINER_QUEUED, numbers=numbers)
+        elif state is ContainerState.RUNNING and known in _STOPPED:
+            self._tell(subject, EventKind.CONTAINER_RESUMED)
         elif state is ContainerState.RUNNING:
-            if known in _STOPPED:
-                self.add(EventKind.CONTAINER_RESUMED, node=node, app=app, container=container)
-            elif before is None or not before.started_at_ms:
-                self._started(app, node, status)
+            self._started(subject, before, status)
         elif state is ContainerState.PAUSED and known is not ContainerState.RESUMING:
-            if before is None or not before.started_at_ms:
-                self._started(app, node, status)
-            self.add(
-                EventKind.CONTAINER_PAUSED,
-                node=node,
-                app=app,
-                container=container,
-                why=_line(status.diagnostics),
-                numbers={"at": status.paused_at_ms},
-                cause=status.cause,
-            )
+            self._started(subject, before, status)
+            why, numbers = _line(status.diagnostics), {"at": status.paused_at_ms}
+            self._tell(subject, EventKind.CONTAINER_PAUSED, why=why, numbers=numbers, cause=status.cause)
 
-    def ended(self, app: str, node: str, before: ContainerStatus | None, status: ContainerStatus) -> None:
+    def ended(self, subject: Subject, before: ContainerStatus | None, status: ContainerStatus) -> None:
         """A container has ended, whatever the reason."""
-        if status.started_at_ms and (before is None or not before.started_at_ms):
-            self._started(app, node, status)
+        if status.started_at_ms:
+            self._started(subject, before, status)
         numbers = {"exitStatus": status.exit_status, "at": status.finished_at_ms}
         if status.exit_code is not None:
             numbers["exitCode"] = status.exit_code
         if status.started_at_ms:
-            usage = status.usage
             numbers["ranMs"] = max(0, status.finished_at_ms - status.started_at_ms - status.stood_ms)
             if status.stood_ms:
                 numbers["pausedMs"] = status.stood_ms
-            numbers["cpuMs"] = round(usage.cpu_seconds * 1000)
-            numbers["peakMB"] = usage.memory_peak_bytes >> 20
+            numbers["cpuMs"] = round(status.usage.cpu_seconds * 1000)
+            numbers["peakMB"] = status.usage.memory_peak_bytes >> 20
         kind = EventKind.CONTAINER_COMPLETED
         if status.exit_status < 0:
             kind = _ENDS.get(ContainerExitStatus(status.exit_status), kind)
         if kind is EventKind.CONTAINER_SHED and not status.was_shed:
             kind = EventKind.CONTAINER_PREEMPTED
-        self.add(
-            kind,
-            node=node,
-            app=app,
-            container=status.container_id,
-            why=_line(status.diagnostics),
-            numbers=numbers,
-            cause=status.cause,
-        )
+        self._tell(subject, kind, why=_line(status.diagnostics), numbers=numbers, cause=status.cause)
 
-    def _started(self, app: str, node: str, status: ContainerStatus) -> None:
+    def _started(self, subject: Subject, before: ContainerStatus | None, status: ContainerStatus) -> None:
+        """It has started, unless that was known ``before``."""
+        if before is not None and before.started_at_ms:
+            return
         waited = status.started_at_ms - status.queued_at_ms if status.queued_at_ms else 0
-        self.add(
-            EventKind.CONTAINER_STARTED,
-            node=node,
-            app=app,
-            container=status.container_id,
-            words={"executionType": status.execution_type.value},
-            numbers={"at": status.started_at_ms, "waitedMs": max(0, waited), "pid": status.pid},
-        )
+        numbers = {"at": status.started_at_ms, "waitedMs": max(0, waited), "pid": status.pid}
+        words = {"executionType": status.execution_type.value}
+        self._tell(subject, EventKind.CONTAINER_STARTED, words=words, numbers=numbers)
 
     def changed(
-        self,
-        container: str,
-        app: str,
-        node: str,
-        before: tuple[ExecutionType, Resource],
-        after: tuple[ExecutionType, Resource],
+        self, subject: Subject, was: ExecutionType, execution_type: ExecutionType, resource: Resource
     ) -> None:
         """A container has another type or size."""
         kind = EventKind.CONTAINER_RESIZED
-        if before[0] is not after[0]:
-            promoted = after[0] is ExecutionType.GUARANTEED
+        if was is not execution_type:
+            promoted = execution_type is ExecutionType.GUARANTEED
             kind = EventKind.CONTAINER_PROMOTED if promoted else EventKind.CONTAINER_DEMOTED
-        self.add(
-            kind,
-            node=node,
-            app=app,
-            container=container,
-            words={"executionType": after[0].value},
-            numbers={"memoryMB": after[1].memory, "vcores": after[1].vcores},
-        )
+        numbers = {"memoryMB": resource.memory, "vcores": resource.vcores}
+        self._tell(subject, kind, words={"executionType": execution_type.value}, numbers=numbers)
 
     # -- what is asked ---------------------------------------------------------------------------------------
 

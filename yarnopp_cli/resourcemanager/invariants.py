@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from executor.records import ExecutionType, Resource
+from executor.records import Resource
 
-from ..allocation.load_monitor import Claim
+from ..allocation.cluster_node import Claim
 from ..machine.mailbox import Mailbox
 from ..records.reports import NodeState
 from .context import Due, DueKind, RMContext
@@ -71,7 +71,7 @@ def _check_queues(context: RMContext) -> None:
             assert queue.guaranteed == total_of(child.guaranteed for child in queue.children)
     held: dict[str, Resource] = {}
     for container in context.live_containers.values():
-        if container.execution_type is ExecutionType.OPPORTUNISTIC:
+        if not container.is_guaranteed:
             user = container.app.user
             held[user] = held.get(user, Resource()) + container.resource
     assert context.shares.by_user == {user: what for user, what in held.items() if what != Resource()}
@@ -93,14 +93,9 @@ def _check_containers(context: RMContext) -> None:
 
 
 def _check_node(context: RMContext, node: RMNode) -> None:
-    guaranteed = [
-        container
-        for container in node.containers.values()
-        if container.execution_type is ExecutionType.GUARANTEED
-    ]
+    guaranteed = [container for container in node.containers.values() if container.is_guaranteed]
     assert node.used == total_of(container.resource for container in guaranteed)
     assert node.guaranteed_containers == len(guaranteed)
-    assert node.load.guaranteed == node.used
     if node.state in GONE:
         assert not node.containers and node.held is None and not node.connected
     assert (node.node_id in context.monitor) == (node.usable and context.monitor.knows(node.load)), (
@@ -115,7 +110,7 @@ def _check_node(context: RMContext, node: RMNode) -> None:
     load = node.load
     for container_id in load.claims:
         container = node.containers[container_id]
-        assert container.status is None and container.execution_type is ExecutionType.OPPORTUNISTIC
+        assert container.status is None and not container.is_guaranteed
     free = [resource for claim, resource in load.claims.values() if claim is Claim.FREE]
     assert (load.claimed_memory, load.claimed_vcores) == (total_of(free).memory, total_of(free).vcores)
     assert load.claimed_queue == len(load.claims) - len(free)
@@ -139,7 +134,7 @@ def _check_application(context: RMContext, app: RMApp) -> None:
     for attempt in app.attempts:
         for container in attempt.containers.values():
             counts[container.phase] += 1
-            if container.execution_type is ExecutionType.GUARANTEED:
+            if container.is_guaranteed:
                 guaranteed = guaranteed + container.resource
             if container.phase is Phase.RUNNING:
                 running = running + container.resource

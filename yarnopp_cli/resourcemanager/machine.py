@@ -26,7 +26,6 @@ from .container_updates import ContainerUpdates
 from .context import Command, DueKind, RMContext
 from .invariants import check_invariants
 from .lifetime import Lifetime
-from .remotely_allocated import RemotelyAllocated
 from .scheduler.preemption import PreemptionMonitor
 from .services.admin_service import AdminService
 from .services.application_master_service import ApplicationMasterService
@@ -52,9 +51,8 @@ class ResourceManager:
         updates = ContainerUpdates(context, ledger)
         self._allocation = ContainerAllocation(context, ledger, manager, updates)
         self._preemption = preemption = PreemptionMonitor(context, ledger)
-        remote = RemotelyAllocated(context, ledger)
-        self._tracker = tracking = ResourceTrackerService(context, ledger, remote)
-        self._masters = masters = ApplicationMasterService(context, ledger, manager, updates, remote)
+        self._tracker = tracking = ResourceTrackerService(context, ledger)
+        self._masters = masters = ApplicationMasterService(context, ledger, manager, updates)
         self._queues = queues = QueueService(context, read_queues)
         self._clients = clients = ClientRMService(context, ledger, manager, queues)
         self._history = HistoryService(context)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import ConnectionFailedError, YoppError, reason_of
 from ..records.methods import Request
-from .codec import Codec
+from .codec import decode_answer, encode_call
 from .wire import MAX_LINE_BYTES, CallId, Lines, WireError
 
 Answered = Callable[[Any, YoppError | None], None]
@@ -21,8 +21,7 @@ Answered = Callable[[Any, YoppError | None], None]
 class RpcClient(asyncio.Protocol):
     """One connection. ``lost`` is called once, with the reason, when it has ended and nobody closed it."""
 
-    def __init__(self, codec: Codec, lost: Callable[[str], None]) -> None:
-        self._codec = codec
+    def __init__(self, lost: Callable[[str], None]) -> None:
         self._lost = lost
         self._transport: asyncio.Transport | None = None
         self._lines = Lines()
@@ -33,15 +32,20 @@ class RpcClient(asyncio.Protocol):
         self._closed = False
 
     @classmethod
-    async def connect(cls, path: str, codec: Codec, lost: Callable[[str], None]) -> RpcClient:
+    async def connect(cls, path: str, lost: Callable[[str], None]) -> RpcClient:
         """Connect to a Unix socket. Raises ConnectionFailedError."""
         loop = asyncio.get_running_loop()
         try:
-            _, client = await loop.create_unix_connection(lambda: cls(codec, lost), path)
+            _, client = await loop.create_unix_connection(lambda: cls(lost), path)
         except OSError as error:
             reason = reason_of(error)
             raise ConnectionFailedError(f"cannot reach {path}", because=reason) from None
         return client
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the connection has ended, by whomever."""
+        return self._transport is None
 
     def call(self, request: Request[Any], answered: Answered) -> None:
         """Make a call; ``answered`` is called exactly once, never before this returns."""
@@ -51,7 +55,7 @@ class RpcClient(asyncio.Protocol):
             return
         number = self._next_id
         self._next_id += 1
-        line = self._codec.encode_call(number, request)
+        line = encode_call(number, request)
         self._calls[number] = type(request)
         self._callbacks[number] = answered
         self._transport.write(line)
@@ -90,7 +94,7 @@ class RpcClient(asyncio.Protocol):
 
     def _line(self, line: bytes) -> None:
         try:
-            answer = self._codec.decode_answer(line, self._calls)
+            answer = decode_answer(line, self._calls)
         except WireError as error:
             # The other end speaks something else; what it meant by it cannot be known.
             self._fail(error.message)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -33,6 +34,8 @@ _MANY_DIGITS = re.compile(rb"\d{19}")
 _INT64 = range(-(2**63), 2**63)
 _ERRORS = (msgspec.MsgspecError, ValueError, RecursionError)
 
+Line = bytes | bytearray | memoryview
+
 
 class _Call(msgspec.Struct):
     id: int | str | None = None
@@ -46,111 +49,94 @@ class _Answer(msgspec.Struct):
     error: dict[str, Any] | None = None
 
 
-class Codec:
-    """Encodes and decodes the calls of one table of methods. Decoders are made when first needed."""
-
-    def __init__(self, methods: Methods) -> None:
-        self._methods = methods
-        self._call = msgspec.json.Decoder(_Call)
-        self._answer = msgspec.json.Decoder(_Answer)
-        self._encoder = msgspec.json.Encoder()
-        self._requests: dict[str, msgspec.json.Decoder[Any]] = {}
-        self._responses: dict[type[Request[Any]], msgspec.json.Decoder[Any]] = {}
-
-    def decode_call(self, line: bytes | bytearray | memoryview) -> tuple[CallId, Request[Any]]:
-        """The id and the request of one line. Raises WireError with JSON-RPC's code."""
-        try:
-            call = self._call.decode(line)
-        except msgspec.ValidationError as error:
-            raise WireError(INVALID_REQUEST, f"not a JSON-RPC request: {error}", _legible_id(line)) from None
-        except _ERRORS as error:
-            raise WireError(PARSE_ERROR, f"not JSON: {error}") from None
-        if call.id is None:
-            raise WireError(INVALID_REQUEST, "a request needs an id: notifications are not supported")
-        if not call.method:
-            raise WireError(INVALID_REQUEST, "a request needs a method", call.id)
-        decoder = self._requests.get(call.method) or self._request_decoder(call.method, call.id)
-        try:
-            request = decoder.decode(call.params)
-            if _MANY_DIGITS.search(call.params):
-                _refuse_huge_integers(request, "$.params")
-        except _ERRORS as error:
-            message = str(error).replace("`$.", "`$.params.").replace("`$[", "`$.params[")
-            raise WireError(INVALID_PARAMS, f"{call.method}: {message}", call.id) from None
-        return call.id, request
-
-    def encode_call(self, call_id: int, request: Request[Any]) -> bytes:
-        """One line that makes a call."""
-        return b'{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}\n' % (
-            call_id,
-            request.METHOD.encode(),
-            self._encode(request),
-        )
-
-    def encode_response(self, call_id: CallId, response: Any) -> bytes:
-        """One line that answers a call."""
-        return b'{"jsonrpc":"2.0","id":%s,"result":%s}\n' % (_encode_id(call_id), self._encode(response))
-
-    def encode_error(self, call_id: CallId, error: YoppError) -> bytes:
-        """One line that refuses a call, with all that a YoppError says."""
-        return b'{"jsonrpc":"2.0","id":%s,"error":%s}\n' % (
-            _encode_id(call_id),
-            self._encode(error_object(error)),
-        )
-
-    def encode_wire_error(self, error: WireError) -> bytes:
-        """One line that says what was wrong with a line."""
-        body = {
-            "code": error.code,
-            "message": error.message,
-            "data": {"type": "UsageError", "exception": UsageError.exception, "exit": UsageError.exit_code},
-        }
-        return b'{"jsonrpc":"2.0","id":%s,"error":%s}\n' % (_encode_id(error.call_id), self._encode(body))
-
-    def decode_answer(self, line: bytes | bytearray | memoryview, calls: Calls) -> Answer:
-        """One line from a server; ``calls`` are those that have no answer yet.
-
-        Raises WireError if it is no answer.
-        """
-        try:
-            answer = self._answer.decode(line)
-        except _ERRORS as error:
-            raise WireError(PARSE_ERROR, f"not a JSON-RPC response: {error}") from None
-        if answer.error is not None:
-            return Answer(answer.id, None, error_of(answer.error))
-        request = calls.get(answer.id)
-        if request is None:
-            raise WireError(INVALID_REQUEST, f"an answer to call {answer.id!r}, which was never made")
-        decoder = self._responses.get(request)
-        if decoder is None:
-            decoder = self._responses[request] = msgspec.json.Decoder(response_of(request))
-        try:
-            return Answer(answer.id, decoder.decode(answer.result), None)
-        except _ERRORS as error:
-            raise WireError(INVALID_PARAMS, f"the answer to {request.METHOD}: {error}", answer.id) from None
-
-    def _request_decoder(self, method: str, call_id: CallId) -> msgspec.json.Decoder[Any]:
-        kind = self._methods.get(method)
-        if kind is None:
-            raise WireError(METHOD_NOT_FOUND, f"there is no method {method[:100]!r} here", call_id)
-        decoder = self._requests[method] = msgspec.json.Decoder(kind)
-        return decoder
-
-    def _encode(self, value: Any) -> bytes:
-        try:
-            return self._encoder.encode(value)
-        except UnicodeEncodeError:
-            # Text that came from a file system or a process may hold bytes that were never UTF-8; a lone
-            # surrogate has no place on the wire, so people see U+FFFD or "?" in its stead.
-            text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
-            return text.encode("utf-8", "replace")
+_encoder = msgspec.json.Encoder()
 
 
-def _encode_id(call_id: CallId) -> bytes:
-    return msgspec.json.encode(call_id)
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
 
 
-def _legible_id(line: bytes | bytearray | memoryview) -> CallId:
+def decode_call(line: Line, methods: Methods) -> tuple[CallId, Request[Any]]:
+    """The id and the request of one line. Raises WireError with JSON-RPC's code."""
+    try:
+        call: _Call = _decoder(_Call).decode(line)
+    except msgspec.ValidationError as error:
+        raise WireError(INVALID_REQUEST, f"not a JSON-RPC request: {error}", _legible_id(line)) from None
+    except _ERRORS as error:
+        raise WireError(PARSE_ERROR, f"not JSON: {error}") from None
+    if call.id is None:
+        raise WireError(INVALID_REQUEST, "a request needs an id: notifications are not supported")
+    if not call.method:
+        raise WireError(INVALID_REQUEST, "a request needs a method", call.id)
+    kind: Any = methods.get(call.method)
+    if kind is None:
+        raise WireError(METHOD_NOT_FOUND, f"there is no method {call.method[:100]!r} here", call.id)
+    try:
+        request = _decoder(kind).decode(call.params)
+        if _MANY_DIGITS.search(call.params):
+            _refuse_huge_integers(request, "$.params")
+    except _ERRORS as error:
+        message = str(error).replace("`$.", "`$.params.").replace("`$[", "`$.params[")
+        raise WireError(INVALID_PARAMS, f"{call.method}: {message}", call.id) from None
+    return call.id, request
+
+
+def decode_answer(line: Line, calls: Calls) -> Answer:
+    """One line from a server; ``calls`` are those that have no answer yet. Raises WireError if it is no answer."""
+    try:
+        answer: _Answer = _decoder(_Answer).decode(line)
+    except _ERRORS as error:
+        raise WireError(PARSE_ERROR, f"not a JSON-RPC response: {error}") from None
+    if answer.error is not None:
+        return Answer(answer.id, None, error_of(answer.error))
+    request = calls.get(answer.id)
+    if request is None:
+        raise WireError(INVALID_REQUEST, f"an answer to call {answer.id!r}, which was never made")
+    kind: Any = response_of(request)
+    try:
+        return Answer(answer.id, _decoder(kind).decode(answer.result), None)
+    except _ERRORS as error:
+        raise WireError(INVALID_PARAMS, f"the answer to {request.METHOD}: {error}", answer.id) from None
+
+
+def encode_call(call_id: int, request: Request[Any]) -> bytes:
+    """One line that makes a call."""
+    method = request.METHOD.encode()
+    return b'{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}\n' % (call_id, method, _encode(request))
+
+
+def encode_response(call_id: CallId, response: Any) -> bytes:
+    """One line that answers a call."""
+    return b'{"jsonrpc":"2.0","id":%s,"result":%s}\n' % (_encode(call_id), _encode(response))
+
+
+def encode_error(call_id: CallId, error: YoppError) -> bytes:
+    """One line that refuses a call, with all that a YoppError says."""
+    return b'{"jsonrpc":"2.0","id":%s,"error":%s}\n' % (_encode(call_id), _encode(error_object(error)))
+
+
+def encode_wire_error(error: WireError) -> bytes:
+    """One line that says what was wrong with a line."""
+    body = {
+        "code": error.code,
+        "message": error.message,
+        "data": {"type": "UsageError", "exception": UsageError.exception, "exit": UsageError.exit_code},
+    }
+    return b'{"jsonrpc":"2.0","id":%s,"error":%s}\n' % (_encode(error.call_id), _encode(body))
+
+
+def _encode(value: Any) -> bytes:
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        # Text that came from a file system or a process may hold bytes that were never UTF-8; a lone
+        # surrogate has no place on the wire, so people see U+FFFD or "?" in its stead.
+        text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
+        return text.encode("utf-8", "replace")
+
+
+def _legible_id(line: Line) -> CallId:
     """The id of a request that is JSON but no proper request, so that its caller learns which one it was."""
     try:
         raw = msgspec.json.decode(line)

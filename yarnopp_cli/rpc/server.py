@@ -22,7 +22,7 @@ from typing import Final
 from ..errors import RemoteError, YoppError, reason_of
 from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
 from ..records.methods import Methods
-from .codec import Codec
+from .codec import decode_call, encode_error, encode_response, encode_wire_error
 from .tcp import TcpCaller, any_address, loopback_address
 from .wire import INVALID_REQUEST, MAX_LINE_BYTES, CallId, Lines, WireError
 
@@ -54,7 +54,7 @@ class RpcServer:
         max_line_bytes: int = MAX_LINE_BYTES,
         numbers_from: int = 1,
     ) -> None:
-        self.codec = Codec(methods)
+        self._methods = methods
         self.post = post
         self.max_line_bytes = max_line_bytes
         self._calls: dict[int, tuple[_Connection, CallId]] = {}
@@ -111,9 +111,9 @@ class RpcServer:
         connection, call_id = found
         connection.unanswered.discard(command.call_id)
         if isinstance(command, Reply):
-            connection.write(self.codec.encode_response(call_id, command.response))
+            connection.write(encode_response(call_id, command.response))
         else:
-            connection.write(self.codec.encode_error(call_id, command.error))
+            connection.write(encode_error(call_id, command.error))
 
     @property
     def unanswered(self) -> int:
@@ -171,13 +171,13 @@ class RpcServer:
 
     def _received(self, connection: _Connection, line: bytes) -> None:
         try:
-            call_id, request = self.codec.decode_call(line)
+            call_id, request = decode_call(line, self._methods)
         except WireError as error:
-            connection.write(self.codec.encode_wire_error(error))
+            connection.write(encode_wire_error(error))
             return
         if len(connection.unanswered) >= MAX_UNANSWERED:
             refusal = RemoteError("too many calls at once", because=f"{MAX_UNANSWERED} wait for an answer")
-            connection.write(self.codec.encode_error(call_id, refusal))
+            connection.write(encode_error(call_id, refusal))
             return
         number = self._next_call
         self._next_call += 1
@@ -239,7 +239,7 @@ class _Connection(asyncio.Protocol):
             "this daemon serves its own user only",
             because=f"it runs as {user_name(os.geteuid())}, and {you}",
         )
-        self.write(self._server.codec.encode_error(None, error))
+        self.write(encode_error(None, error))
         self.flush()
         self.close()
         return False
@@ -255,7 +255,7 @@ class _Connection(asyncio.Protocol):
                 self._server._received(self, line)
         if self._lines.too_long:
             message = f"a line is longer than {self._server.max_line_bytes} bytes"
-            self.write(self._server.codec.encode_wire_error(WireError(INVALID_REQUEST, message)))
+            self.write(encode_wire_error(WireError(INVALID_REQUEST, message)))
             self._lines.clear()
             self.flush()
             self.close()

@@ -14,8 +14,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from yarnopp_cli.settings.toml import Outlined, outline, read_toml
-from yarnopp_cli.settings.values import Value
+from .toml import Outlined, outline, read_toml
+from .values import Value
 
 _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 

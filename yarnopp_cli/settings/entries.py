@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from executor.light import dataclass
-from yarnopp_cli.errors import ConfigurationError
+
+from ..errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from yarnopp_cli.errors import ConfigurationError
-from yarnopp_cli.settings.entries import Reading
-from yarnopp_cli.settings.suggest import printable_path
+from ..errors import ConfigurationError
+from .entries import Reading
+from .suggest import printable_path
 
 LARGEST_FILE = 4 * 1024 * 1024
 """Bytes. A site file has a few thousand; what is larger is another file, or a device."""
@@ -89,7 +89,7 @@ def read_file(path: str, text: str | None = None) -> Reading:
     except ConfigurationError as error:
         return Reading(error)
     if path.endswith(".xml") or (not path.endswith(".toml") and content.lstrip()[:1] == b"<"):
-        from yarnopp_cli.settings.xml import read_xml
+        from .xml import read_xml
 
         return read_xml(content, path)
     try:
@@ -103,7 +103,7 @@ def read_file(path: str, text: str | None = None) -> Reading:
             hint="save the file as UTF-8",
         )
         return Reading(problem)
-    from yarnopp_cli.settings.toml import read_toml  # a daemon has no TOML to read: tomli costs it 10 ms
+    from .toml import read_toml  # a daemon has no TOML to read: tomli costs it 10 ms
 
     return read_toml(text, path)
 

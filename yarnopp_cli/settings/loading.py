@@ -13,22 +13,16 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from executor.light import dataclass
 from executor.settings import Property
-from yarnopp_cli.errors import ConfigurationError, InvalidPropertyError, UnknownPropertyError
-from yarnopp_cli.settings.entries import Entry
-from yarnopp_cli.settings.files import chosen_files, home_of, read_file, user_of
-from yarnopp_cli.settings.queues import QUEUE_PREFIX
-from yarnopp_cli.settings.refused import REFUSED
-from yarnopp_cli.settings.registry import (
-    DIRECTORIES,
-    FALLBACKS,
-    PROPERTIES,
-    PROPERTIES_OF,
-    STATE_DIR_VARIABLE,
-    declared,
-)
-from yarnopp_cli.settings.rules import DEFAULT, OF_ANOTHER_CLUSTER, Values, contradictions, doubts
-from yarnopp_cli.settings.suggest import nearest, printable, printable_path
-from yarnopp_cli.settings.values import (
+
+from ..errors import ConfigurationError, InvalidPropertyError, UnknownPropertyError
+from .entries import Entry
+from .files import chosen_files, home_of, read_file, user_of
+from .queues import QUEUE_PREFIX
+from .refused import REFUSED
+from .registry import DIRECTORIES, FALLBACKS, PROPERTIES, PROPERTIES_OF, STATE_DIR_VARIABLE, declared
+from .rules import DEFAULT, OF_ANOTHER_CLUSTER, Values, contradictions, doubts
+from .suggest import nearest, printable, printable_path
+from .values import (
     ExpansionError,
     Refused,
     Value,
@@ -41,7 +35,7 @@ from yarnopp_cli.settings.values import (
 )
 
 if TYPE_CHECKING:
-    from yarnopp_cli.settings.queues import QueueSettings
+    from .queues import QueueSettings
 
 COMMAND_LINE = "-D"
 """The origin of what the command line gives."""
@@ -119,7 +113,7 @@ class Configuration:
 
     def queues(self) -> QueueSettings:
         """The queues of guaranteed containers."""
-        from yarnopp_cli.settings.queue_properties import queue_tree
+        from .queue_properties import queue_tree
 
         return queue_tree(self._values)[0]
 
@@ -257,7 +251,7 @@ def unknown_property(name: str, origin: str = "") -> UnknownPropertyError:
         )
     near, because = nearest(name, PROPERTIES), "no property has that name"
     if name.startswith(QUEUE_PREFIX):
-        from yarnopp_cli.settings.queue_properties import nearest_name, why_unsupported
+        from .queue_properties import nearest_name, why_unsupported
 
         near = nearest_name(name) or near
         if (reason := why_unsupported(name)) is not None:

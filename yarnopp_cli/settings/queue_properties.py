@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from executor.settings import Property, properties_of
-from yarnopp_cli.settings.queues import DEFAULT_QUEUE, DEFAULT_QUEUES, QUEUE_PREFIX, ROOT, QueueSettings
-from yarnopp_cli.settings.suggest import nearest, printable
+
+from .queues import DEFAULT_QUEUE, DEFAULT_QUEUES, QUEUE_PREFIX, ROOT, QueueSettings
+from .suggest import nearest, printable
 
 _SUM_TOLERANCE = 0.01
 
@@ -58,7 +59,8 @@ UNSUPPORTED: dict[str, str] = {
 }
 """YARN's keys that mean nothing here, and why."""
 
-_PATH = re.compile(r"root(?:\.[A-Za-z0-9_-]+)*", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+_PATH = re.compile(rf"{ROOT}(?:\.{_NAME.pattern})*", re.ASCII)
 
 
 class Problem(NamedTuple):
@@ -117,129 +119,117 @@ def queue_tree(values: Mapping[str, Any]) -> tuple[QueueSettings, list[Problem]]
     for name, value in values.items():
         if (parts := split(name)) is not None:
             given.setdefault(parts[0], {})[parts[1]] = value
-    problems: list[Problem] = []
     if not given:
-        return DEFAULT_QUEUES, problems
-    root = _queue(ROOT, ROOT, given, problems, stopped=False, spared=False)
+        return DEFAULT_QUEUES, []
+    tree = _Tree(given)
+    root = tree.queue(ROOT, ROOT, stopped=False, spared=False)
     known = [queue.path for queue in root]
     for path in given.keys() - set(known):
-        key = next(iter(given[path]))
         near = nearest(path, known)
-        problems.append(
-            Problem(
-                f"{QUEUE_PREFIX}{path}.{key}",
-                f"there is no queue {path}",
-                f"{QUEUE_PREFIX}{path.rpartition('.')[0]}.queues does not name it",
-                f"did you mean {near}?" if near else f"the queues are {', '.join(known)}",
-            )
+        tree.wrong(
+            path,
+            next(iter(given[path])),
+            f"there is no queue {path}",
+            f"{QUEUE_PREFIX}{path.rpartition('.')[0]}.queues does not name it",
+            f"did you mean {near}?" if near else f"the queues are {', '.join(known)}",
         )
-    return (DEFAULT_QUEUES if problems else root), problems
+    return (DEFAULT_QUEUES if tree.problems else root), tree.problems
 
 
-def _queue(
-    path: str,
-    name: str,
-    given: Mapping[str, Mapping[str, Any]],
-    problems: list[Problem],
-    *,
-    stopped: bool,
-    spared: bool,
-) -> QueueSettings:
-    mine = given.get(path, {})
+class _Tree:
+    """Queues in the making: what each path is ``given``, by key, and what is wrong with it."""
 
-    def value(key: str) -> Any:
-        return mine.get(key, KEYS[key].default)
+    def __init__(self, given: Mapping[str, Mapping[str, Any]]) -> None:
+        self.given = given
+        self.problems: list[Problem] = []
 
-    default_children = DEFAULT_QUEUE if path == ROOT and "queues" not in mine else ""
-    names = [word.strip() for word in (value("queues") or default_children).split(",") if word.strip()]
-    stopped = stopped or value("state") == "STOPPED"
-    spared = spared or value("disable_preemption")
-    for child in names:
-        if not re.fullmatch(r"[A-Za-z0-9_-]+", child, re.ASCII) or names.count(child) > 1:
-            problems.append(
-                Problem(
-                    f"{QUEUE_PREFIX}{path}.queues",
-                    f'"{printable(child)}" cannot be a queue\'s name'
-                    if names.count(child) == 1
-                    else f"it names {printable(child)} twice",
-                    "a name has letters, digits, - and _, and occurs once below its parent",
-                )
-            )
-    names = [child for child in dict.fromkeys(names) if re.fullmatch(r"[A-Za-z0-9_-]+", child, re.ASCII)]
-    children = tuple(
-        _queue(f"{path}.{child}", child, given, problems, stopped=stopped, spared=spared) for child in names
-    )
-    if children:
-        _check_children(path, children, given, problems)
-    maximum = value("maximum-capacity")
-    capacity = 100.0 if path == ROOT else value("capacity")
-    maximum = 100.0 if maximum < 0 or path == ROOT else maximum
-    if capacity > maximum:
-        problems.append(
-            Problem(
-                f"{QUEUE_PREFIX}{path}.maximum-capacity",
+    def wrong(self, path: str, key: str, message: str, because: str, hint: str = "") -> None:
+        """Note what is wrong with one property of a queue."""
+        self.problems.append(Problem(f"{QUEUE_PREFIX}{path}.{key}", message, because, hint))
+
+    def queue(self, path: str, name: str, *, stopped: bool, spared: bool) -> QueueSettings:
+        """The queue of that path, with those below it; ``stopped`` and ``spared`` from preemption as its parent is."""
+        mine = self.given.get(path, {})
+        values = {key: mine.get(key, declared.default) for key, declared in KEYS.items()}
+        if path == ROOT and "queues" not in mine:
+            values["queues"] = DEFAULT_QUEUE
+        stopped = stopped or values["state"] == "STOPPED"
+        spared = spared or values["disable_preemption"]
+        children = tuple(
+            self.queue(f"{path}.{child}", child, stopped=stopped, spared=spared)
+            for child in self._names(path, values["queues"])
+        )
+        if children:
+            self._check_children(path, children)
+        maximum = values["maximum-capacity"]
+        capacity = 100.0 if path == ROOT else values["capacity"]
+        maximum = 100.0 if maximum < 0 or path == ROOT else maximum
+        if capacity > maximum:
+            self.wrong(
+                path,
+                "maximum-capacity",
                 f"the maximum-capacity of {path} is less than its capacity",
                 f"{maximum:g} is less than {capacity:g}",
                 "raise the first or lower the second",
             )
-        )
-    settings = {declared.attribute: value(key) for key, declared in KEYS.items()} | {
-        "capacity": capacity,
-        "maximum_capacity": maximum,
-        "children": children,
-        "state": "STOPPED" if stopped else "RUNNING",
-        "submitters": _acl(path, "acl_submit_applications", mine, problems),
-        "administrators": _acl(path, "acl_administer_queue", mine, problems),
-        "disable_preemption": spared,
-    }
-    return QueueSettings(name=name, path=path, **settings)
+        settings = {declared.attribute: values[key] for key, declared in KEYS.items()} | {
+            "capacity": capacity,
+            "maximum_capacity": maximum,
+            "children": children,
+            "state": "STOPPED" if stopped else "RUNNING",
+            "submitters": self._acl(path, "acl_submit_applications"),
+            "administrators": self._acl(path, "acl_administer_queue"),
+            "disable_preemption": spared,
+        }
+        return QueueSettings(name=name, path=path, **settings)
 
+    def _names(self, path: str, text: str) -> list[str]:
+        """The names in a list of queues that can be used."""
+        names = [word.strip() for word in text.split(",") if word.strip()]
+        for child in names:
+            if not _NAME.fullmatch(child) or names.count(child) > 1:
+                twice = f"it names {printable(child)} twice"
+                self.wrong(
+                    path,
+                    "queues",
+                    f'"{printable(child)}" cannot be a queue\'s name' if names.count(child) == 1 else twice,
+                    "a name has letters, digits, - and _, and occurs once below its parent",
+                )
+        return [child for child in dict.fromkeys(names) if _NAME.fullmatch(child)]
 
-def _check_children(
-    path: str,
-    children: tuple[QueueSettings, ...],
-    given: Mapping[str, Mapping[str, Any]],
-    problems: list[Problem],
-) -> None:
-    """The capacities below one parent are all there (a single one may be left out) and sum to 100."""
-    without = [child for child in children if "capacity" not in given.get(child.path, {})]
-    if without and len(children) > 1:
-        first = without[0].path
-        problems.append(
-            Problem(
-                f"{QUEUE_PREFIX}{path}.queues",
-                f"the queue {first} has no capacity",
+    def _check_children(self, path: str, children: tuple[QueueSettings, ...]) -> None:
+        """The capacities below one parent are all there (a single one may be left out) and sum to 100."""
+        without = [child.path for child in children if "capacity" not in self.given.get(child.path, {})]
+        total = sum(child.capacity for child in children)
+        if without and len(children) > 1:
+            self.wrong(
+                path,
+                "queues",
+                f"the queue {without[0]} has no capacity",
                 "each of several queues below one parent needs one",
-                f"set {QUEUE_PREFIX}{first}.capacity",
+                f"set {QUEUE_PREFIX}{without[0]}.capacity",
             )
-        )
-        return
-    total = sum(child.capacity for child in children)
-    if abs(total - 100) > _SUM_TOLERANCE:
-        shown = " + ".join(f"{child.capacity:g} ({child.name})" for child in children)
-        problems.append(
-            Problem(
-                f"{QUEUE_PREFIX}{children[-1].path}.capacity",
+        elif abs(total - 100) > _SUM_TOLERANCE:
+            self.wrong(
+                children[-1].path,
+                "capacity",
                 f"the capacities of the queues below {path} sum to {total:g} instead of 100",
-                shown,
+                " + ".join(f"{child.capacity:g} ({child.name})" for child in children),
                 "they are percentages of their parent",
             )
-        )
 
-
-def _acl(path: str, key: str, mine: Mapping[str, Any], problems: list[Problem]) -> frozenset[str] | None:
-    """YARN's form: users with commas, a blank, groups with commas; "*" is everybody (None)."""
-    text = mine.get(key, "*" if path == ROOT else "").strip()
-    if text == "*":
-        return None
-    users, _, groups = text.partition(" ")
-    if groups.strip():
-        problems.append(
-            Problem(
-                f"{QUEUE_PREFIX}{path}.{key}",
+    def _acl(self, path: str, key: str) -> frozenset[str] | None:
+        """YARN's form: users with commas, a blank, groups with commas; "*" is everybody (None)."""
+        text = self.given.get(path, {}).get(key, "*" if path == ROOT else "").strip()
+        if text == "*":
+            return None
+        users, _, groups = text.partition(" ")
+        if groups.strip():
+            self.wrong(
+                path,
+                key,
                 f"{key} of {path} names groups: {printable(groups.strip())}",
                 "names after a blank are groups, and only users are supported",
                 "name the users, with commas and without blanks",
             )
-        )
-    return frozenset(user for user in users.split(",") if user)
+        return frozenset(user for user in users.split(",") if user)

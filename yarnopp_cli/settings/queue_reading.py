@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from yarnopp_cli.errors import EXIT_CONFIGURATION, RemoteError
-from yarnopp_cli.settings.queue_properties import queue_tree
-from yarnopp_cli.settings.queues import QUEUE_PREFIX, CapacitySchedulerSettings, QueueSettings, mappings_of
-from yarnopp_cli.settings.registry import PROPERTIES, PROPERTIES_OF, declared
-from yarnopp_cli.settings.values import Refused, from_text
+from ..errors import EXIT_CONFIGURATION, RemoteError
+from .queue_properties import queue_tree
+from .queues import QUEUE_PREFIX, CapacitySchedulerSettings, QueueSettings, mappings_of
+from .registry import PROPERTIES, PROPERTIES_OF, declared
+from .values import Refused, from_text
 
 
 def read_queues(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from executor.settings import ExecutorSettings, Property, properties_of
-from yarnopp_cli.settings.declarations import (
+
+from .declarations import (
     ApplicationSettings,
     EngineSettings,
     HardwareSettings,
@@ -11,7 +12,7 @@ from yarnopp_cli.settings.declarations import (
     ResourceManagerSettings,
     WebSettings,
 )
-from yarnopp_cli.settings.queues import QUEUE_PREFIX, CapacitySchedulerSettings
+from .queues import QUEUE_PREFIX, CapacitySchedulerSettings
 
 SETTINGS: tuple[type, ...] = (
     ResourceManagerSettings,
@@ -38,7 +39,7 @@ def declared(name: str) -> Property | None:
     """The declaration of a property, be it one of a queue; None if nobody declared it."""
     if (found := PROPERTIES.get(name)) is not None or not name.startswith(QUEUE_PREFIX):
         return found
-    from yarnopp_cli.settings.queue_properties import property_of  # which few configurations need
+    from .queue_properties import property_of  # which few configurations need
 
     return property_of(name)
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from executor.light import dataclass
-from yarnopp_cli.errors import ConfigurationError, InvalidPropertyError
-from yarnopp_cli.settings.declarations import by_port
-from yarnopp_cli.settings.queues import QUEUE_PREFIX, mappings_of, weights_of
-from yarnopp_cli.settings.suggest import printable
-from yarnopp_cli.settings.values import Value, to_text
+
+from ..errors import ConfigurationError, InvalidPropertyError
+from .declarations import by_port
+from .queues import QUEUE_PREFIX, mappings_of, weights_of
+from .suggest import printable
+from .values import Value, to_text
 
 DEFAULT = "default"
 """The origin of a value that nobody gave."""
@@ -177,7 +178,7 @@ def _queues(values: Values) -> list[ConfigurationError]:
         if values.given(name) and (fault := reader(str(values.values[name]))[1]):
             found.append(_error(values, f"{name} cannot be read", name, hint=printable(fault)))
     if any(name.startswith(QUEUE_PREFIX + "root.") for name in values.values):
-        from yarnopp_cli.settings.queue_properties import queue_tree
+        from .queue_properties import queue_tree
 
         for problem in queue_tree(values.values)[1]:
             where = f"{values.origins[problem.name]}: " if values.given(problem.name) else ""

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import tomli
 
-from yarnopp_cli.errors import ConfigurationError
-from yarnopp_cli.settings.entries import Entry, Reading
-from yarnopp_cli.settings.suggest import printable_path
+from ..errors import ConfigurationError
+from .entries import Entry, Reading
+from .suggest import printable_path
 
 _PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)\s*$")
 
@@ -95,10 +95,11 @@ def _syntax_error(error: Exception, text: str, shown: str) -> ConfigurationError
 # -- where keys and values stand ----------------------------------------------------------------------
 
 _PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
-_KEY = re.compile(rf"{_PART}(?:[ \t]*\.[ \t]*{_PART})*")
+_KEY = rf"{_PART}(?:[ \t]*\.[ \t]*{_PART})*"
 _PARTS = re.compile(_PART)
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
-_EQUALS = re.compile(r"[ \t]*=")
+_STATEMENT = re.compile(rf"\[(?:[ \t]*\[)?[ \t]*({_KEY})[^\n]*|({_KEY})[ \t]*=[ \t]*")
+"""The line of a section's header, or a key up to its value."""
 _TOKEN = re.compile(
     r'"""(?:[^\\]|\\.)*?"{3,5}'
     r"|'''.*?'{3,5}"
@@ -135,36 +136,18 @@ def outline(text: str) -> Iterator[Outlined]:
     position, line, counted = 0, 1, 0
     while True:
         blank = _BLANK.match(text, position)
-        position = blank.end() if blank else position
-        line += text.count("\n", counted, position)
-        counted = position
-        brackets = 0
-        while position < len(text) and text[position] in "[ \t" and brackets < 2:
-            brackets += text[position] == "["
-            position += 1
-        key = _KEY.match(text, _skip_blanks(text, position) if brackets else position)
-        if key is None:
+        found = _STATEMENT.match(text, blank.end() if blank else position)
+        if found is None:
             return
-        parts = _parts(key.group())
-        if brackets:
-            section = parts
-            end = text.find("\n", key.end())
-            position = len(text) if end < 0 else end
-            begins = ends = position
+        line += text.count("\n", counted, found.start())
+        counted, begins = found.start(), found.end()
+        if found[1]:
+            name = section = _parts(found[1])
+            ends = position = begins
         else:
-            parts = section + parts
-            equals = _EQUALS.match(text, key.end())
-            if equals is None:
-                return
-            begins = _skip_blanks(text, equals.end())
+            name = section + _parts(found[2])
             ends, position = _end_of_value(text, begins)
-        yield Outlined(".".join(parts), line, bool(brackets), begins, ends)
-
-
-def _skip_blanks(text: str, position: int) -> int:
-    while position < len(text) and text[position] in " \t":
-        position += 1
-    return position
+        yield Outlined(".".join(name), line, bool(found[1]), begins, ends)
 
 
 def _parts(key: str) -> tuple[str, ...]:

@@ -16,8 +16,9 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from executor.settings import Property
-from yarnopp_cli.settings.registry import ADDRESSES, CGROUP_PATHS, DIRECTORIES, OPTIONAL_ADDRESSES
-from yarnopp_cli.settings.suggest import printable
+
+from .registry import ADDRESSES, CGROUP_PATHS, DIRECTORIES, OPTIONAL_ADDRESSES
+from .suggest import printable
 
 Value: TypeAlias = int | float | bool | str
 

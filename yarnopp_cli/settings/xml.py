@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from xml.parsers import expat
 
-from yarnopp_cli.errors import ConfigurationError
-from yarnopp_cli.settings.entries import Entry, Reading
-from yarnopp_cli.settings.suggest import printable_path
+from ..errors import ConfigurationError
+from .entries import Entry, Reading
+from .suggest import printable_path
 
 _FIELDS = ("name", "value", "final")
 

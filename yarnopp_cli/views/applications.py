@@ -87,25 +87,13 @@ _MORE: tuple[Column[ApplicationReport], ...] = (
 """What pages and ``yopp top`` show beside ``columns``."""
 
 PAGE: tuple[tuple[str, str], ...] = (
-    ("ID", "id"),
-    ("User", "user"),
-    ("Name", "name"),
-    ("Application Type", "type"),
-    ("Application Tags", "tags"),
-    ("Queue", "queue"),
-    ("Application Priority", "priority"),
-    ("StartTime", "submitted"),
-    ("LaunchTime", "started"),
-    ("FinishTime", "finished"),
-    ("State", "state"),
-    ("FinalStatus", "final"),
-    ("Running Containers", "running"),
-    ("Queued Containers", "queued"),
-    ("Paused Containers", "paused"),
-    ("Allocated CPU VCores", "vcores"),
-    ("Allocated Memory MB", "memoryMB"),
+    ("ID", "id"), ("User", "user"), ("Name", "name"), ("Application Type", "type"),
+    ("Application Tags", "tags"), ("Queue", "queue"), ("Application Priority", "priority"),
+    ("StartTime", "submitted"), ("LaunchTime", "started"), ("FinishTime", "finished"), ("State", "state"),
+    ("FinalStatus", "final"), ("Running Containers", "running"), ("Queued Containers", "queued"),
+    ("Paused Containers", "paused"), ("Allocated CPU VCores", "vcores"), ("Allocated Memory MB", "memoryMB"),
     ("Progress", "progress"),
-)
+)  # fmt: skip
 """YARN's page of applications, what means something on one host, with the queued and the paused beside the running:
 titles, and the columns they are of."""
 
@@ -181,7 +169,9 @@ def _resource_info(app: ApplicationReport) -> dict[str, Any] | None:
 
 def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
     """One AppInfo."""
-    usage = app.usage
+    usage, summary = app.usage, app.summary
+    counted = summary and {key: getattr(summary, field) for field, key in SUMMARY.items()}
+    preempted = (usage.preempted_memory_seconds, usage.preempted_vcore_seconds)
     return {
         "id": app.application_id,
         "user": app.user,
@@ -219,11 +209,9 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
         "preemptedResourceVCores": usage.preempted.vcores,
         "numNonAMContainerPreempted": app.containers_preempted - usage.preempted_masters,
         "numAMContainerPreempted": usage.preempted_masters,
-        "preemptedMemorySeconds": usage.preempted_memory_seconds,
-        "preemptedVcoreSeconds": usage.preempted_vcore_seconds,
-        "preemptedResourceSecondsMap": entries_document(
-            usage.preempted_memory_seconds, usage.preempted_vcore_seconds
-        ),
+        "preemptedMemorySeconds": preempted[0],
+        "preemptedVcoreSeconds": preempted[1],
+        "preemptedResourceSecondsMap": entries_document(*preempted),
         "resourceRequests": [_request(one) for one in usage.requests],
         "logAggregationStatus": "DISABLED",
         "unmanagedApplication": app.unmanaged,
@@ -240,9 +228,7 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
                 "promoted": app.promoted_total,
             },
             "guaranteed": {"allocated": app.guaranteed_allocated_total},
-            "summary": {key: getattr(app.summary, field) for field, key in SUMMARY.items()}
-            if app.summary is not None
-            else None,
+            "summary": counted,
             "command": app.command_line,
             "currentAttempt": app.current_attempt_id,
             "attempts": app.attempts,
@@ -272,6 +258,8 @@ def _number(identifier: str, place: int) -> int:
 
 def fields(app: ApplicationReport, now_ms: int) -> list[tuple[str, str]]:
     """What ``app status`` prints, in YARN's order and words, and what YARN does not say after it."""
+    memory, cpu = app.memory_seconds, app.vcore_seconds
+    guaranteed, opportunistic = app.guaranteed_allocated_total, app.opportunistic_allocated_total
     lines = [
         ("Application-Id", app.application_id),
         ("Application-Name", app.name),
@@ -288,15 +276,9 @@ def fields(app: ApplicationReport, now_ms: int) -> list[tuple[str, str]]:
         ("Exit", or_dash(exit_code(app))),
         ("Tracking-URL", _tracking_url(app) or "N/A"),
         ("AM Host", app.am_node_id or ("runs in its client" if app.unmanaged else "N/A")),
-        (
-            "Aggregate Resource Allocation",
-            f"{app.memory_seconds} MB-seconds, {app.vcore_seconds} vcore-seconds",
-        ),
+        ("Aggregate Resource Allocation", f"{memory} MB-seconds, {cpu} vcore-seconds"),
         ("Containers", counts_text(app)),
-        (
-            "Allocated",
-            f"{app.guaranteed_allocated_total} guaranteed, {app.opportunistic_allocated_total} opportunistic",
-        ),
+        ("Allocated", f"{guaranteed} guaranteed, {opportunistic} opportunistic"),
     ]
     if app.summary is not None and app.summary.completed:
         lines.append(("Ran", summary_text(app.summary)))

@@ -106,14 +106,15 @@ class Column(Generic[T]):
     value: Callable[[T], Any]
     shown: Callable[[T], str] | None = None
     kind: Kind = WORD
-    numeric: bool = False
     flexible: bool = False
     wide: bool = False
     spare: int = 0
     ours: bool = False
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "numeric", self.numeric or self.kind.numeric)
+    @property
+    def numeric(self) -> bool:
+        """Whether it stands at the right."""
+        return self.kind.numeric
 
     def cell(self, row: T) -> str:
         """The text in a table and in tsv; empty for no value."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..records.history import EventKind, HistoryEvent
-from . import causes
-from .columns import Column
+from .cluster import cause_document
+from .columns import NUMBER, TIME, Column
 from .text import harmless, span, timestamp, vcores
 
 _TIMES = frozenset({"at", "submittedAt", "eligibleAt"})
@@ -24,7 +24,7 @@ def document(event: HistoryEvent) -> dict[str, Any]:
         "app": event.app,
         "container": event.container,
         "why": event.why,
-        "cause": causes.document(event.cause),
+        "cause": cause_document(event.cause),
         "data": {**event.words, **event.numbers},
     }
 
@@ -58,8 +58,8 @@ def details(event: HistoryEvent) -> str:
 
 
 COLUMNS: tuple[Column[HistoryEvent], ...] = (
-    Column("seq", "SEQ", lambda event: event.seq, numeric=True),
-    Column("t", "TIME", lambda event: event.t, lambda event: timestamp(event.t)),
+    Column("seq", "SEQ", lambda event: event.seq, kind=NUMBER),
+    Column("t", "TIME", lambda event: event.t, kind=TIME),
     Column("kind", "KIND", lambda event: event.kind.value),
     Column("subject", "SUBJECT", subject),
     Column("details", "DETAILS", details, flexible=True),

@@ -71,7 +71,6 @@ class LocalCalls:
 async def call_daemon(address: str, request: Request[ResponseT], timeout: float = 5.0) -> ResponseT:
     """One call of another daemon of this host, over its Unix socket. Raises YoppError."""
     from ..rpc.client import RpcClient
-    from ..rpc.codec import Codec
 
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -83,7 +82,7 @@ async def call_daemon(address: str, request: Request[ResponseT], timeout: float 
         else:
             future.set_result(response)
 
-    client = await RpcClient.connect(address.removeprefix("unix:"), Codec({}), _ignore)
+    client = await RpcClient.connect(address.removeprefix("unix:"), _ignore)
     try:
         client.call(request, answered)
         return cast(ResponseT, await asyncio.wait_for(future, timeout))

@@ -1,38 +1,49 @@
-"""What every way of holding containers offers, and the parts they share: making and removing groups, killing.
+"""What every way of holding containers offers, what v1 and v2 share, and how groups are made, removed and killed.
 
-Methods that may wait (``kill``, ``remove``) are for a worker thread; the others answer in well under a
-millisecond.
+Methods that may wait (``freeze``, ``reclaim``, ``kill``, ``remove``) are for a worker thread; the others answer in well
+under a millisecond.
 """
 
 from __future__ import annotations
 
 import abc
+import contextlib
 import errno
 import logging
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from ...errors import CgroupError, CgroupUnavailableError
+from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError
 from ...records import CgroupLimits, ContainerUsage
-from ..procfs import Traces, send
+from ..procfs import Traces, send, wait_until
+from .files import UnifiedFiles, at, figures, group_processes
 from .weights import GroupWeights
 
 LOG = logging.getLogger(__name__)
 
 KILL_DEADLINE_SECONDS = 10.0
-"""How long to go on killing what will not die: only processes in uninterruptible sleep take long."""
+"""How long to go on killing processes that do not die: only those in uninterruptible sleep take long."""
+
+UNIFIED = "unified"
+"""The name of the v2 mount among the controllers."""
+
+FREEZE_SECONDS = 1.8
+"""How long a group may take to freeze: its processes do it themselves, once each is given a processor, and those with
+the least weight wait for that. Before Linux 6.6 a greater weight helps only those that start to wait later. Less than
+``PAUSE_PATIENCE``, for which a pause is waited for."""
+
+MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class CgroupReport:
     """What this host offers, for people: ``mode`` is v1, v2, hybrid or none.
 
-    ``controllers`` are those in use, ``locations`` where the containers' groups are made (controller ->
-    directory), ``weaker`` one sentence for each thing that works less well than it could, ``hints`` what
-    to type for it.
+    ``controllers`` are those in use, ``locations`` where the containers' groups are made (controller -> directory),
+    ``weaker`` one sentence for each thing that works less well than it could, ``hints`` what to type for it.
     """
 
     mode: str
@@ -49,119 +60,262 @@ class CgroupReport:
 
 
 class CgroupDriver(abc.ABC):
-    """Groups of containers on one host, by container id."""
+    """Groups of containers on one host, by container id. What is not abstract does nothing, as without cgroups."""
 
     mode = "none"
     enforces_memory = False
-    """Whether the kernel holds containers to their memory; where not, somebody has to look (``monitor.py``).
-    """
+    """Whether the kernel limits the memory of containers; otherwise measurements have to (``monitor.py``)."""
     can_freeze = False
     delete_delay_seconds = 0.02
     """The longest pause between two attempts to remove a group."""
     hierarchy = ""
-    """Which groups above the node's are yopp's, too: from the last that this path names down."""
+    """The last part of this path names the first group above the node's that is yopp's."""
 
     @abc.abstractmethod
     def describe(self) -> CgroupReport:
-        """What is in use and what is weaker than it could be."""
+        """What is in use, and what is weaker than it could be."""
 
-    @abc.abstractmethod
-    def create_parent(self, limits: CgroupLimits | None = None) -> None:
+    def create_parent(self, limits: CgroupLimits | None = None) -> None:  # noqa: B027
         """Make the group that holds this node's containers; ``limits`` bind all of them together.
 
-        Raises CgroupError where the kernel does not allow it any more.
+        Raises CgroupError if the kernel refuses.
         """
 
     @abc.abstractmethod
     def create(self, container_id: str, limits: CgroupLimits | None) -> tuple[str, ...]:
-        """Make a container's group with its limits; the ``cgroup.procs`` files its first process has to join.
+        """Make a container's group with its limits; the files that its first process has to join.
 
-        Making it again only writes the limits again; without ``limits`` none are written. CgroupError where the
+        Making it again only writes the limits again; without ``limits`` none are written. Raises CgroupError if the
         kernel refuses.
         """
 
     def started(self, container_id: str, traces: Traces) -> None:  # noqa: B027
-        """By what the container's processes are known where there is no cgroup for them."""
+        """How the container's processes are recognised where it has no cgroup."""
 
-    @abc.abstractmethod
-    def set_limits(self, container_id: str, limits: CgroupLimits) -> None:
-        """Change the limits of a live container. CgroupWriteError where the kernel refuses."""
+    def set_limits(self, container_id: str, limits: CgroupLimits) -> None:  # noqa: B027
+        """Change the limits of a live container. Raises CgroupWriteError if the kernel refuses."""
 
     @abc.abstractmethod
     def processes(self, container_id: str) -> list[int]:
-        """Its processes, orphans included, its parent (the shim) not."""
+        """Its processes, orphans included, without their parent (the shim)."""
 
     @abc.abstractmethod
     def usage(self, container_id: str, now: float) -> ContainerUsage:
-        """What it has used up to now; zeros where it has no group."""
+        """What it has used up to now; zeros if it has no group."""
 
     def cpu_seconds(self, hierarchy: str) -> float | None:
-        """The CPU time of all that ever ran below this group, other nodes' containers included; None where
-        nobody counts it."""
+        """The CPU time of all that ever ran below this group, other nodes' containers included; None if unknown."""
         return None
 
     def freeze(self, container_id: str) -> None:
-        """Hold all its processes where they are. CgroupUnavailableError where this host has no freezer."""
+        """Stop all its processes where they are. Raises CgroupUnavailableError if this host has no freezer."""
         raise CgroupUnavailableError(
             "this host has no freezer to pause containers with", hint="pause by SIGSTOP"
         )
 
     def thaw(self, container_id: str) -> None:  # noqa: B027
-        """Let them go on. Does nothing to what is not frozen."""
+        """Let them continue. Does nothing if they are not frozen."""
 
     def frozen(self, container_id: str) -> bool:
         """Whether its group is frozen."""
         return False
 
     def reclaim(self, container_id: str) -> int | None:
-        """Take back what memory its standing processes can do without, and hold it to the rest.
+        """Take back the memory that its stopped processes can do without, and limit it to the rest.
 
-        The bytes that it is held to now, until ``set_limits``; None where nothing can hold it. May take a
-        while: for a worker thread. CgroupError where the kernel refuses.
+        Returns that limit in bytes, which holds until ``set_limits``; None if memory cannot be limited. Raises
+        CgroupError if the kernel refuses.
         """
         return None
 
     @abc.abstractmethod
     def kill(self, container_id: str) -> None:
-        """SIGKILL every process of it, until none is left. Waits; CgroupError if some will not die."""
+        """SIGKILL every process of it, until none is left. Raises CgroupError if some do not die."""
 
     @abc.abstractmethod
     def remove(self, container_id: str, wait_seconds: float = 0.0) -> bool:
-        """Remove its group, trying for so long where the kernel is still busy with it; whether it is gone."""
+        """Remove its group, trying for so long while the kernel is busy with it; whether it is gone."""
 
-    @abc.abstractmethod
-    def remove_parent(self) -> None:
+    def remove_parent(self) -> None:  # noqa: B027
         """Remove this node's group, and the groups above it that nobody uses any more."""
 
     def weights(self) -> GroupWeights | None:
-        """The weights of this node's group and those above it that are yopp's; None where there are none."""
+        """The weights of this node's group and of those above it that are yopp's; None if there are none."""
         return None
 
-    @abc.abstractmethod
     def stale_groups(self) -> list[str]:
         """The ids of all containers that have a group under this node's."""
+        return []
 
-    @abc.abstractmethod
     def path(self, container_id: str) -> str:
-        """Where its group is, for people."""
+        """The directory of its group, for people; empty if it has none."""
+        return ""
 
     @property
     def bases(self) -> dict[str, str]:
-        """Controller -> the directory below which this node's group is made; to be found again after a
-        restart.
-        """
+        """Controller -> the directory below which this node's group is made; to find it again after a restart."""
         return {}
 
 
+class GroupDriver(CgroupDriver):
+    """What v1 and v2 share: a container has one group below each of ``bases`` (controller -> directory).
+
+    Freezing and killing go by the v2 mount, which even a host with v1 controllers may have beside them.
+    """
+
+    def __init__(
+        self,
+        bases: dict[str, str],
+        relative: str,
+        *,
+        weaker: tuple[str, ...] = (),
+        hints: tuple[str, ...] = (),
+    ) -> None:
+        self._bases = dict(bases)
+        self._relative = relative.strip("/")
+        self._weaker = weaker
+        self._hints = hints
+        # Put together once: they are needed dozens of times for each container. On many distributions cpu and cpuacct
+        # are one mount: one directory, one join.
+        self._parents = {name: os.path.join(base, self._relative) for name, base in bases.items()}
+        self._unique_bases = tuple(dict.fromkeys(bases.values()))
+        self._unique_parents = tuple(dict.fromkeys(self._parents.values()))
+
+    @property
+    def bases(self) -> dict[str, str]:
+        """Controller -> the directory below which this node's group is made."""
+        return dict(self._bases)
+
+    def _group(self, controller: str, container_id: str) -> str:
+        return f"{self._parents[controller]}/{container_id}"
+
+    def _groups(self, container_id: str) -> tuple[str, ...]:
+        return tuple(f"{parent}/{container_id}" for parent in self._unique_parents)
+
+    def _unified(self, container_id: str) -> UnifiedFiles:
+        return at(self._group(UNIFIED, container_id), UnifiedFiles)
+
+    @abc.abstractmethod
+    def _prepare_parent(self) -> None:
+        """Have this node's group, which exists, take containers."""
+
+    @abc.abstractmethod
+    def _write_limits(self, group: Callable[[str], str], limits: CgroupLimits) -> None:
+        """Write all limits; ``group`` is the directory of the group for each controller."""
+
+    def _join_file(self, group: str) -> str:
+        return "cgroup.procs"
+
+    def describe(self) -> CgroupReport:
+        """The controllers in use."""
+        return CgroupReport(self.mode, tuple(self._bases), dict(self._parents), self._weaker, self._hints)
+
+    def create_parent(self, limits: CgroupLimits | None = None) -> None:
+        """Make this node's group below each base."""
+        with _making():
+            for base in self._unique_bases:
+                make_group(base, self._relative)
+        self._prepare_parent()
+        if limits is not None:
+            self._write_limits(self._parents.__getitem__, limits)
+
+    def create(self, container_id: str, limits: CgroupLimits | None) -> tuple[str, ...]:
+        """Make its group below each base; one file to join for each."""
+        groups = self._groups(check_name(container_id))
+        with _making():
+            for group in groups:
+                try:
+                    os.mkdir(group)
+                except FileExistsError:
+                    continue
+                except FileNotFoundError:
+                    self.create_parent()
+                    os.mkdir(group)
+        if limits is not None:
+            self.set_limits(container_id, limits)
+        return tuple(os.path.join(group, self._join_file(group)) for group in groups)
+
+    def set_limits(self, container_id: str, limits: CgroupLimits) -> None:
+        """Write all limits that the controllers in use know."""
+        self._write_limits(lambda controller: self._group(controller, container_id), limits)
+
+    def processes(self, container_id: str) -> list[int]:
+        """The union over all its groups: while it starts, a process is in some of them only."""
+        found: dict[int, None] = {}
+        for group in self._groups(container_id):
+            found.update(dict.fromkeys(group_processes(group)))
+        return list(found)
+
+    def freeze(self, container_id: str) -> None:
+        """Returns once the kernel says that all processes stand still."""
+        self._freeze(container_id, FREEZE_SECONDS)
+
+    def _freeze(self, container_id: str, seconds: float) -> None:
+        files = self._unified(container_id)
+        files.freeze = True
+        if not wait_until(lambda: self.frozen(container_id), seconds):
+            files.freeze = False
+            raise CgroupError(
+                f"{container_id} does not freeze", because="a process of it is blocked in the kernel"
+            )
+
+    def thaw(self, container_id: str) -> None:
+        """By ``cgroup.freeze``."""
+        with contextlib.suppress(CgroupWriteError):
+            self._unified(container_id).freeze = False
+
+    def frozen(self, container_id: str) -> bool:
+        """Whether ``cgroup.events`` says so."""
+        return figures(self._unified(container_id), "events").get("frozen") == 1
+
+    def kill(self, container_id: str) -> None:
+        """By ``cgroup.kill``, which came with Linux 5.14; on older kernels round after round."""
+        with contextlib.suppress(CgroupWriteError):
+            self._unified(container_id).kill = True
+        kill_until_empty(container_id, lambda: self.processes(container_id))
+
+    def remove(self, container_id: str, wait_seconds: float = 0.0) -> bool:
+        """Remove all its groups, and what is below them."""
+        return remove_groups(self._groups(check_name(container_id)), wait_seconds, self.delete_delay_seconds)
+
+    def remove_parent(self) -> None:
+        """Remove this node's group below each base, and empty levels above it."""
+        for base in self._unique_bases:
+            remove_upwards(base, self._relative)
+
+    def stale_groups(self) -> list[str]:
+        """Containers that have a group below any base."""
+        names: dict[str, None] = {}
+        for parent in self._unique_parents:
+            with contextlib.suppress(FileNotFoundError):
+                names.update(
+                    (entry.name, None) for entry in os.scandir(parent) if entry.is_dir(follow_symlinks=False)
+                )
+        return list(names)
+
+
+def rounded_up(used: int) -> int:
+    """What a paused container is limited to that uses that many bytes: whole MiB, and one to spare."""
+    return (-(-used // MIB) + 1) * MIB
+
+
+@contextlib.contextmanager
+def _making() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise CgroupError(f"cannot make {error.filename}", because=error.strerror or str(error)) from error
+
+
 def check_name(name: str) -> str:
-    """``name`` as one component of a path; CgroupError for what could lead elsewhere."""
+    """``name`` as one component of a path. Raises CgroupError if it could lead elsewhere."""
     if not name or name in (".", "..") or "/" in name or "\0" in name:
         raise CgroupError(f"{name!r} cannot name a cgroup")
     return name
 
 
 def make_group(base: str, relative: str) -> str:
-    """Make ``base/relative`` level by level; another node may be removing empty levels at the same time."""
+    """Make ``base/relative`` level by level, while another node may be removing empty levels."""
     path = os.path.join(base, relative)
     for attempt in range(20):
         level = base
@@ -180,7 +334,7 @@ def make_group(base: str, relative: str) -> str:
 
 
 def remove_group(path: str) -> bool:
-    """Remove a group and the groups below it; False while the kernel (or a process) holds it."""
+    """Remove a group and the groups below it; False while the kernel, or a process, holds it."""
     try:
         os.rmdir(path)
         return True
@@ -208,23 +362,18 @@ def remove_group(path: str) -> bool:
 
 def remove_groups(paths: tuple[str, ...], wait_seconds: float, longest_pause: float = 0.02) -> bool:
     """Remove several groups, trying for ``wait_seconds``: the kernel needs a moment after the last exit."""
-    deadline = time.monotonic() + wait_seconds
-    pause = 0.001
-    while True:
-        removed = [remove_group(path) for path in paths]
-        if all(removed):
-            return True
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(pause)
-        pause = min(longest_pause, pause * 2)
+
+    def removed() -> bool:
+        return not [path for path in paths if not remove_group(path)]
+
+    return wait_until(removed, wait_seconds, 0.001, longest_pause)
 
 
 def remove_upwards(base: str, relative: str) -> None:
     """Remove the empty groups from ``base/relative`` up to, not including, ``base``.
 
-    A level that another node uses is not empty, and one that an administrator made is in a directory that is
-    not ours to write: both stay.
+    A level that another node uses is not empty, and one that an administrator made is in a directory that we may not
+    write: both stay.
     """
     remaining = relative
     while remaining:
@@ -247,16 +396,12 @@ def kill_until_empty(
 ) -> None:
     """SIGKILL what ``processes`` lists until it lists nothing.
 
-    ``before`` stops the group from forking (the freezer), ``after`` lets it go again: under v1 the kernel
-    delivers SIGKILL to a frozen process only once it is thawed, so it is kill first, then thaw.
-    CgroupError at the deadline.
+    ``before`` keeps the group from forking (the freezer), ``after`` lets it continue: under v1 the kernel delivers
+    SIGKILL to a frozen process only once it is thawed, so it is killed first, then thawed. Raises CgroupError at the
+    deadline.
     """
     deadline = time.monotonic() + deadline_seconds
-    pause = 0.0005
-    while True:
-        found = processes()
-        if not found:
-            return
+    while found := processes():
         if before is not None:
             before()
             found = processes()
@@ -264,12 +409,10 @@ def kill_until_empty(
             send(pid, signal.SIGKILL)
         if after is not None:
             after()
-        round_end = min(deadline, time.monotonic() + 0.1)
-        while (found := processes()) and time.monotonic() < round_end:
-            time.sleep(pause)
-            pause = min(0.01, pause * 2)
-        if found and time.monotonic() >= deadline:
-            raise CgroupError(
-                f"{len(found)} processes of {name} do not die",
-                because=f"SIGKILL was sent for {deadline_seconds:g} s; first of them: {found[0]}",
-            )
+        if wait_until(lambda: not processes(), 0.1) or time.monotonic() < deadline:
+            continue
+        left = processes()
+        raise CgroupError(
+            f"{len(left)} processes of {name} do not die",
+            because=f"SIGKILL was sent for {deadline_seconds:g} s; the first of them: {left[:1]}",
+        )

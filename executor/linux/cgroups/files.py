@@ -1,14 +1,17 @@
-"""Kernel files of cgroups as attributes: cgroupspy's descriptors, and our own for what it has not.
+"""Where cgroup file systems are mounted, and their kernel files as attributes.
 
-A group is ``at(path, UnifiedFiles)``; its files read and write like attributes. Nothing here decides what
-is written, walks a hierarchy or knows of containers. Sources: Documentation/admin-guide/cgroup-v1 and
-cgroup-v2.rst.
+A group is ``at(path, UnifiedFiles)``; its files are read and written like attributes, by cgroupspy's descriptors and
+our own for what it lacks. Nothing here decides what is written, or knows containers. ``/proc`` and the mount points
+are arguments, so that tests can describe any host. Sources: Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst,
+proc(5).
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from cgroupspy.controllers import Controller, CpuAcctController, CpuController, MemoryController
@@ -17,11 +20,73 @@ from cgroupspy.nodes import Node
 
 from ...errors import CgroupWriteError
 
+V1_CONTROLLERS = ("cpu", "cpuacct", "memory", "pids", "freezer")
+"""The v1 hierarchies that are used here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One cgroup mount. ``root`` is the part of the hierarchy that it shows (``/`` unless inside a container)."""
+
+    point: str
+    root: str
+    version: int
+    controllers: tuple[str, ...]
+    read_only: bool
+
+    def directory_of(self, path: str) -> str | None:
+        """The directory of the cgroup ``path`` of this hierarchy, None if the mount does not show it."""
+        relative = os.path.relpath(path, self.root)
+        if relative == ".":
+            return self.point
+        if relative.startswith(".."):
+            return None
+        return os.path.join(self.point, relative)
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
+
+
+def read_mounts(proc: str, root: str) -> tuple[Mount, ...]:
+    """The cgroup mounts at or below ``root``, as /proc/self/mountinfo lists them (proc(5))."""
+    mounts = []
+    with open(os.path.join(proc, "self", "mountinfo"), encoding="utf-8", errors="surrogateescape") as lines:
+        for line in lines:
+            before, _, after = line.partition(" - ")
+            fields, tail = before.split(), after.split()
+            if len(fields) < 6 or len(tail) < 1 or tail[0] not in ("cgroup", "cgroup2"):
+                continue
+            point = _unescape(fields[4])
+            if point != root and not point.startswith(root.rstrip("/") + "/"):
+                continue
+            options = tail[2].split(",") if len(tail) > 2 else []
+            mounts.append(
+                Mount(
+                    point=point,
+                    root=_unescape(fields[3]),
+                    version=2 if tail[0] == "cgroup2" else 1,
+                    controllers=tuple(name for name in options if name in V1_CONTROLLERS),
+                    read_only="ro" in fields[5].split(","),
+                )
+            )
+    return tuple(mounts)
+
+
+def read_own_paths(proc: str) -> dict[str, str]:
+    """The cgroups of this process: v1 controller -> path, ``""`` -> path in the unified hierarchy."""
+    paths: dict[str, str] = {}
+    with open(os.path.join(proc, "self", "cgroup"), encoding="utf-8", errors="surrogateescape") as lines:
+        for line in lines:
+            _, _, rest = line.rstrip("\n").partition(":")
+            controllers, _, path = rest.partition(":")
+            for name in controllers.split(","):
+                paths[name] = path
+    return paths
+
 
 class KernelFiles(Controller):  # type: ignore[misc]
-    """The files that every group has, read with one system call each (a tenth of the cost of a Python text
-    file).
-    """
+    """The files that every group has, read with one system call each (a tenth of the cost of a Python text file)."""
 
     procs: Any = MultiLineIntegerFile("cgroup.procs")
 
@@ -38,7 +103,7 @@ class KernelFiles(Controller):  # type: ignore[misc]
         return text.decode("ascii", "replace").strip()
 
     def set_property(self, filename: bytes, value: object) -> None:
-        """Write one value in one write, as the kernel wants it. CgroupWriteError where it is refused."""
+        """Write one value in one write, as the kernel requires. CgroupWriteError if it is refused."""
         path = os.fsdecode(self.filepath(filename))
         try:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
@@ -49,11 +114,8 @@ class KernelFiles(Controller):  # type: ignore[misc]
         except OSError as error:
             because = error.strerror or str(error)
             if not os.path.exists(path):
-                because = (
-                    "this kernel has no such file"
-                    if os.path.isdir(os.path.dirname(path))
-                    else "no such group"
-                )
+                exists = os.path.isdir(os.path.dirname(path))
+                because = "this kernel has no such file" if exists else "no such group"
             raise CgroupWriteError(f"cannot write {value!r} to {path}", because=because) from error
 
     def has(self, filename: str) -> bool:
@@ -62,14 +124,14 @@ class KernelFiles(Controller):  # type: ignore[misc]
 
 
 class LimitFile(IntegerFile):  # type: ignore[misc]
-    """An integer, or the word ``max`` for no limit, which reads and is written as None."""
+    """An integer, or None for no limit, which is the word ``max``."""
 
     def sanitize_get(self, value: str) -> int | None:
-        """The value of what the file says."""
+        """The value of the text."""
         return None if value == "max" else int(value)
 
     def sanitize_set(self, value: int | None) -> str:
-        """What to write for a value."""
+        """The text of a value."""
         return "max" if value is None else str(int(value))
 
 
@@ -77,25 +139,25 @@ class BandwidthFile(BaseFileInterface):  # type: ignore[misc]
     """v2's ``cpu.max``: (quota or None, period), both in microseconds."""
 
     def sanitize_get(self, value: str) -> tuple[int | None, int]:
-        """The value of what the file says."""
+        """The value of the text."""
         quota, _, period = value.partition(" ")
         return (None if quota == "max" else int(quota), int(period or 100_000))
 
     def sanitize_set(self, value: tuple[int | None, int]) -> str:
-        """What to write for a value."""
+        """The text of a value."""
         quota, period = value
         return f"{'max' if quota is None else int(quota)} {int(period)}"
 
 
 class WordsFile(BaseFileInterface):  # type: ignore[misc]
-    """Words on one line, as ``cgroup.controllers`` has them."""
+    """Words on one line, as in ``cgroup.controllers``."""
 
     def sanitize_get(self, value: str) -> tuple[str, ...]:
-        """The value of what the file says."""
+        """The value of the text."""
         return tuple(value.split())
 
     def sanitize_set(self, value: tuple[str, ...]) -> str:
-        """What to write for a value."""
+        """The text of a value."""
         return " ".join(value)
 
 
@@ -128,7 +190,7 @@ class FreezerFiles(KernelFiles):
 
 
 class UnifiedFiles(KernelFiles):
-    """v2: all controllers in one group. On a hybrid host only the files that need no controller are there."""
+    """v2: all controllers in one group. On a hybrid host only the files that need no controller exist."""
 
     controllers: Any = WordsFile("cgroup.controllers", readonly=True)
     subtree_control: Any = WordsFile("cgroup.subtree_control")
@@ -153,12 +215,12 @@ Files = TypeVar("Files", bound=KernelFiles)
 
 
 def at(path: str, kind: type[Files]) -> Files:
-    """The files of the group at ``path``, which need not exist yet."""
+    """The files of the group at ``path``, which may not exist yet."""
     return kind(Node(os.fsencode(path)))
 
 
 def group_processes(path: str) -> list[int]:
-    """The processes in the group at ``path`` and in groups made below it; none where it does not exist."""
+    """The processes in the group at ``path`` and in the groups below it; none if it does not exist."""
     try:
         # A zero is a process outside our pid namespace, out of reach.
         found: list[int] = [pid for pid in at(path, KernelFiles).procs if pid > 0]
@@ -176,7 +238,7 @@ def group_processes(path: str) -> list[int]:
 
 
 def number(files: KernelFiles, attribute: str) -> int:
-    """An integer file, or 0 where the group or the file is not there."""
+    """An integer file, or 0 if the group or the file does not exist."""
     try:
         value: Any = getattr(files, attribute)
     except OSError:
@@ -185,7 +247,7 @@ def number(files: KernelFiles, attribute: str) -> int:
 
 
 def figures(files: KernelFiles, attribute: str) -> dict[str, int]:
-    """A file of ``name value`` lines, or {} where the group or the file is not there."""
+    """A file of ``name value`` lines, or {} if the group or the file does not exist."""
     try:
         value: dict[str, int] = getattr(files, attribute)
     except (OSError, ValueError):

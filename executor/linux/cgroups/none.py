@@ -1,12 +1,11 @@
-"""No cgroups: sessions and descendants take the signals, figures come from psutil and /proc.
+"""No cgroups: signals go to sessions and descendants, figures come from psutil and /proc.
 
-Weaker than cgroups in three ways: memory is looked at, not held; processors are not divided; a process
-that leaves its session *and* clears its environment escapes.
+Weaker than cgroups in three ways: memory is measured, not limited; processors are not divided; a process that leaves
+its session *and* clears its environment escapes.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import replace
 
@@ -19,16 +18,14 @@ WEAKER = (
     "processors are not shared out by weight, and no CPU quota is possible",
     "a process that leaves its session and clears its environment is not found when its container ends",
 )
-"""What has to be told wherever this driver is used."""
+"""What users are told where this driver is used."""
 
 SCAN_AGE_SECONDS = 0.2
-"""One table of processes serves all containers of a monitoring pass; it is not used for signals."""
+"""How long a table of processes serves the containers of a monitoring pass; it is not used for signals."""
 
 
 class NoCgroups(CgroupDriver):
-    """Containers known by the session that their shim leads."""
-
-    mode = "none"
+    """Containers are recognised by the session that their shim leads."""
 
     def __init__(self, *, reasons: tuple[str, ...] = (), hints: tuple[str, ...] = ()) -> None:
         self._reasons = reasons
@@ -38,14 +35,10 @@ class NoCgroups(CgroupDriver):
         self._gone: dict[str, dict[int, float]] = {}
         self._table: dict[int, ProcessStat] = {}
         self._table_at = -1.0
-        self._ticks = os.sysconf("SC_CLK_TCK")
 
     def describe(self) -> CgroupReport:
         """No cgroups, why not, and what that costs."""
         return CgroupReport(mode="none", weaker=self._reasons + WEAKER, hints=self._hints)
-
-    def create_parent(self, limits: CgroupLimits | None = None) -> None:
-        """Nothing to make."""
 
     def create(self, container_id: str, limits: CgroupLimits | None) -> tuple[str, ...]:
         """Nothing to make, and nothing to join."""
@@ -53,11 +46,8 @@ class NoCgroups(CgroupDriver):
         return ()
 
     def started(self, container_id: str, traces: Traces) -> None:
-        """Remember by what to find its processes."""
+        """Remember how to find its processes."""
         self._traces[container_id] = traces
-
-    def set_limits(self, container_id: str, limits: CgroupLimits) -> None:
-        """There is nothing that could hold a container to them."""
 
     def processes(self, container_id: str) -> list[int]:
         """Its session, descendants and marked orphans, by a look at all processes."""
@@ -70,7 +60,7 @@ class NoCgroups(CgroupDriver):
         return [] if traces is None else members_of(traces, table, orphans=orphans)
 
     def usage(self, container_id: str, now: float) -> ContainerUsage:
-        """Sums over its processes, from psutil; the dead count with their last reading."""
+        """Sums over its processes, from psutil; those that ended count with their last reading."""
         import psutil
 
         if time.monotonic() - self._table_at > SCAN_AGE_SECONDS:
@@ -79,7 +69,6 @@ class NoCgroups(CgroupDriver):
         members = self._members(container_id, self._table, orphans=False)
         if not members:
             return replace(before, memory_bytes=0, processes=0, sampled_at=now)
-        # What dead processes used is kept: their last reading stays in the sum.
         seconds = self._gone.setdefault(container_id, {})
         memory = 0
         for member in members:
@@ -110,14 +99,3 @@ class NoCgroups(CgroupDriver):
         for known in (self._traces, self._last, self._gone):
             known.pop(container_id, None)
         return True
-
-    def remove_parent(self) -> None:
-        """Nothing was made."""
-
-    def stale_groups(self) -> list[str]:
-        """None: nothing of an earlier life can be seen here."""
-        return []
-
-    def path(self, container_id: str) -> str:
-        """Nowhere."""
-        return ""

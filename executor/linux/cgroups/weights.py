@@ -1,12 +1,13 @@
-"""Writes the weights of a node's group and of those above it, up to the hierarchy's own.
+"""Writes the weights of a node's group and of the groups above it, up to the hierarchy's own.
 
 Several nodes and clusters share the upper groups, and nobody is in charge of them: whoever has changed its own weight
-makes each group above the sum of its children, as their files say. Who writes looks again afterwards, so that of two
-who do it at the same time the last leaves what is true.
+makes each group above the sum of its children, as their files say. Whoever writes checks again afterwards, so that of
+two who do it at the same time the last leaves the right value.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 
@@ -17,13 +18,13 @@ from .files import KernelFiles, at
 LOG = logging.getLogger(__name__)
 
 ATTEMPTS = 5
-"""How often a sum is made again because it changed meanwhile; what is wrong then is put right the next time."""
+"""How often a sum that changed meanwhile is made again; what is wrong then is corrected the next time."""
 
 
 class GroupWeights:
-    """``groups`` are the node's own, then those above it; ``file`` is the weight's in each of them.
+    """``groups`` are the node's own, then those above it; ``file`` is the name of the weight's file in each of them.
 
-    Whatever the kernel refuses stays as it is, and is told once: a weight is no reason to run nothing.
+    What the kernel refuses stays as it is, and is logged once: containers run without it.
     """
 
     def __init__(self, groups: tuple[str, ...], file: str, scale: WeightScale) -> None:
@@ -38,8 +39,10 @@ class GroupWeights:
         return self._groups
 
     def set(self, vcores: int) -> None:
-        """Give the node's group the weight of so many guaranteed vcores, and those above it theirs. Nothing is
-        written that is so already."""
+        """Give the node's group the weight of so many guaranteed vcores, and those above it theirs.
+
+        Only what differs is written.
+        """
         self._settle(self._groups[0], self._scale.of_vcores(vcores))
         self.correct_above()
 
@@ -72,7 +75,7 @@ class GroupWeights:
         return [weight for name in names if (weight := self._weight(name)) is not None]
 
     def _weight(self, group: str) -> int | None:
-        """None where there is no such group (any more), or it has no weight."""
+        """None if there is no such group (any more), or it has no weight."""
         try:
             return int(at(group, KernelFiles).get_property(self._file))
         except (OSError, ValueError):
@@ -82,8 +85,47 @@ class GroupWeights:
 def weighed_groups(base: str, relative: str, hierarchy: str) -> tuple[str, ...]:
     """The groups from ``base/relative`` up to the one that ``hierarchy`` names, which is yopp's first one.
 
-    What stands above it, in ``hierarchy`` itself (``/system/hadoop-yarn``) or in ``base``, is others', too.
+    Groups above it, in ``hierarchy`` itself (``/system/hadoop-yarn``) or in ``base``, belong to others, too.
     """
     above = max(len([part for part in hierarchy.split("/") if part]) - 1, 0)
     parts = [part for part in relative.split("/") if part]
     return tuple("/".join([base, *parts[:depth]]) for depth in range(len(parts), above, -1))
+
+
+class NodeWeight:
+    """Keeps the weights as the last ``set`` wants them; does nothing before the first, or where the host has none.
+
+    Writing takes a fraction of a millisecond, which must not be part of a container's start: it is done when the loop
+    comes round.
+    """
+
+    def __init__(self, weights: GroupWeights | None, loop: asyncio.AbstractEventLoop) -> None:
+        self._weights = weights
+        self._loop = loop
+        self._vcores: int | None = None
+        self._soon: asyncio.Handle | None = None
+
+    def set(self, vcores: int) -> None:
+        """From now on guaranteed containers have so many vcores together."""
+        self._vcores = vcores
+        if self._soon is None:
+            self._soon = self._loop.call_soon(self.check)
+
+    def check(self) -> None:
+        """Write what is not as it should be: another node may have disappeared, or have written at the same time."""
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
+        if self._weights is not None and self._vcores is not None:
+            self._weights.set(self._vcores)
+
+    def finish(self) -> None:
+        """Write what is still to be written, and nothing after it."""
+        if self._soon is not None:
+            self.check()
+
+    def removed(self) -> None:
+        """This node's group is gone: those above it weigh less now, if they still exist."""
+        if self._weights is not None and self._vcores is not None:
+            self._weights.correct_above()
+        self._vcores = None

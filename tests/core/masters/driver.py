@@ -12,17 +12,23 @@ from executor.records import ContainerState, ContainerStatus, ExecutionType, Res
 from yarnopp_cli.errors import ConnectionFailedError
 from yarnopp_cli.masters import messages as m
 from yarnopp_cli.masters.jobmaster import JobMaster
-from yarnopp_cli.records.client_protocol import ApplicationResponse
+from yarnopp_cli.records.client_protocol import ApplicationResponse, KillApplicationRequest
 from yarnopp_cli.records.container_protocol import (
     FailedContainer,
+    StartContainersRequest,
     StartContainersResponse,
+    StopContainersRequest,
     StopContainersResponse,
+    UpdateContainersRequest,
     UpdateContainersResponse,
 )
 from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, TaskSpec
 from yarnopp_cli.records.master_protocol import (
+    AllocateRequest,
     AllocateResponse,
+    FinishApplicationMasterRequest,
     FinishApplicationMasterResponse,
+    RegisterApplicationMasterRequest,
     RegisterApplicationMasterResponse,
 )
 from yarnopp_cli.records.reports import ApplicationReport, FinalApplicationStatus, YarnApplicationState
@@ -43,8 +49,8 @@ def tasks(count: int, kind: ExecutionType = ExecutionType.OPPORTUNISTIC) -> tupl
     return tuple(TaskSpec(number, SIZE, kind) for number in range(1, count + 1))
 
 
-def registered() -> m.Registered:
-    return m.Registered(RegisterApplicationMasterResponse(Resource(1, 0), SIZE, SIZE, "default", True))
+def registered() -> m.Answered:
+    return rm_answered(RegisterApplicationMasterResponse(Resource(1, 0), SIZE, SIZE, "default", True))
 
 
 def container(number: int, request: ResourceRequest, **changes: object) -> Container:
@@ -79,7 +85,15 @@ def ended(
 
 
 def only(kind: type, commands: list[m.Command]) -> list:
-    return [command for command in commands if isinstance(command, kind)]
+    """The commands of this kind, or the calls with requests of it."""
+    return [
+        one for one in commands if isinstance(one, kind) or isinstance(getattr(one, "request", None), kind)
+    ]
+
+
+def rm_answered(response: object) -> m.Answered:
+    """An answer of the RM, to whatever call it was."""
+    return m.Answered(m.CallRM(AllocateRequest(ATTEMPT, TOKEN)), response)
 
 
 @dataclass
@@ -104,9 +118,9 @@ class World:
     released: set[str] = field(default_factory=set)
     response_id: int = 0
     news: deque[AllocateResponse] = field(default_factory=deque)
-    held: list[m.Allocate] = field(default_factory=list)
+    held: list[m.CallRM] = field(default_factory=list)
     inbox: deque[m.Event] = field(default_factory=deque)
-    finish: m.Finish | None = None
+    finish: m.CallRM | None = None
     end: m.EndMaster | None = None
     _number: int = 1
     _completed: list[ContainerStatus] = field(default_factory=list)
@@ -153,9 +167,9 @@ class World:
         if not self.held or not (self.news or self._completed or self._started or self.rng.random() < 0.05):
             return
         call = self.held.pop(0)
-        self.inbox.append(m.Allocated(self._respond(call)))
+        self.inbox.append(rm_answered(self._respond(call)))
 
-    def _respond(self, call: m.Allocate) -> AllocateResponse:
+    def _respond(self, call: m.CallRM) -> AllocateResponse:
         allocated = tuple(c for item in self.news for c in item.allocated)
         response = AllocateResponse(
             self.response_id + 1, allocated, tuple(self._completed), tuple(self._started),
@@ -182,35 +196,33 @@ class World:
                     self.end = command
                 case m.TaskChanged() | m.Notice():
                     pass
-                case m.Register():
+                case m.CallRM(request=RegisterApplicationMasterRequest()):
                     self.inbox.append(registered())
-                case m.Allocate():
+                case m.CallRM(request=AllocateRequest()):
                     self._on_allocate(command)
-                case m.Finish():
+                case m.CallRM(request=FinishApplicationMasterRequest()):
                     self.finish = command
                     self.asked.clear()  # the end of an application withdraws what it asked
-                    self.inbox.append(m.Unregistered(FinishApplicationMasterResponse(True)))
-                case m.Kill():
+                    self.inbox.append(rm_answered(FinishApplicationMasterResponse(True)))
+                case m.CallRM(request=KillApplicationRequest()):
                     self.asked.clear()
                     report = ApplicationReport(
                         "", "", "", "", "", YarnApplicationState.KILLED, FinalApplicationStatus.KILLED
                     )
-                    self.inbox.append(m.Killed(ApplicationResponse(report)))
-                case m.StartContainers():
+                    self.inbox.append(rm_answered(ApplicationResponse(report)))
+                case m.CallNode(request=StartContainersRequest()):
                     self._on_start(command)
-                case m.StopContainers():
+                case m.CallNode(request=StopContainersRequest()):
                     for container_id in command.request.container_ids:
                         if container_id in self.live:
                             self._complete(container_id, -105, Cause(CauseKind.MASTER))
                     self.inbox.append(
-                        m.ContainersStopped(command, StopContainersResponse(command.request.container_ids))
+                        m.Answered(command, StopContainersResponse(command.request.container_ids))
                     )
-                case m.UpdateContainers():
-                    self.inbox.append(
-                        m.ContainersUpdated(command, UpdateContainersResponse(command.container_ids))
-                    )
+                case m.CallNode(request=UpdateContainersRequest()):
+                    self.inbox.append(m.Answered(command, UpdateContainersResponse(command.container_ids)))
 
-    def _on_allocate(self, command: m.Allocate) -> None:
+    def _on_allocate(self, command: m.CallRM) -> None:
         lost = self.rng.random() < self.loses
         if lost and self.rng.random() < 0.5:
             self.inbox.append(m.CallFailed(command, ConnectionFailedError("lost")))
@@ -228,10 +240,10 @@ class World:
             return
         # a newer call of the same master lets the older one be answered at once, with no news
         for older in self.held:
-            self.inbox.append(m.Allocated(AllocateResponse(older.request.response_id)))
+            self.inbox.append(rm_answered(AllocateResponse(older.request.response_id)))
         self.held = [command]
 
-    def _on_start(self, command: m.StartContainers) -> None:
+    def _on_start(self, command: m.CallNode) -> None:
         if self.rng.random() < self.loses:
             if self.rng.random() < 0.5:
                 self.live.update(set(command.container_ids) - set(self.launched) - self.released)
@@ -244,9 +256,7 @@ class World:
             else:
                 started.append(container_id)
         self.live.update(set(started) - set(self.launched) - self.released)
-        self.inbox.append(
-            m.ContainersStarted(command, StartContainersResponse(tuple(started), tuple(failed)))
-        )
+        self.inbox.append(m.Answered(command, StartContainersResponse(tuple(started), tuple(failed))))
 
 
 def _less(request: ResourceRequest) -> ResourceRequest:

@@ -17,18 +17,28 @@ from yarnopp_cli.masters import messages as m
 from yarnopp_cli.masters.amrmclient import PATIENCE_SECONDS
 from yarnopp_cli.masters.jobmaster import JobMaster
 from yarnopp_cli.masters.messages import TaskState
+from yarnopp_cli.records.client_protocol import KillApplicationRequest
 from yarnopp_cli.records.container_protocol import (
     FailedContainer,
+    StartContainersRequest,
     StartContainersResponse,
+    StopContainersRequest,
     StopContainersResponse,
+    UpdateContainersRequest,
     UpdateContainersResponse,
 )
 from yarnopp_cli.records.jobs import JobSpec, PhaseSpec
-from yarnopp_cli.records.master_protocol import AllocateResponse, FinishApplicationMasterResponse
+from yarnopp_cli.records.master_protocol import (
+    AllocateRequest,
+    AllocateResponse,
+    FinishApplicationMasterRequest,
+    FinishApplicationMasterResponse,
+    RegisterApplicationMasterRequest,
+)
 from yarnopp_cli.records.reports import FinalApplicationStatus, NodeReport, NodeState
 from yarnopp_cli.records.requests import ContainerUpdateType, ResourceRequest, UpdatedContainer
 
-from .driver import ATTEMPT, TOKEN, container, ended, job, only, registered, tasks
+from .driver import ATTEMPT, TOKEN, container, ended, job, only, registered, rm_answered, tasks
 
 FULL = Cause(CauseKind.QUEUE_FULL)
 
@@ -41,7 +51,7 @@ class Script:
         self.now = now
         self._response = 0
         self._number = 1
-        assert only(m.Register, self.tell(m.MasterStarted()))
+        assert only(RegisterApplicationMasterRequest, self.tell(m.MasterStarted()))
         self.first = self.tell(registered())
 
     def tell(self, event: m.Event) -> list[m.Command]:
@@ -58,7 +68,7 @@ class Script:
     def news(self, **fields: object) -> list[m.Command]:
         """An allocate answer with these fields."""
         self._response += 1
-        return self.tell(m.Allocated(AllocateResponse(self._response, **fields)))  # type: ignore[arg-type]
+        return self.tell(rm_answered(AllocateResponse(self._response, **fields)))  # type: ignore[arg-type]
 
     def grant(self, asks: list[ResourceRequest]) -> tuple[list[str], list[m.Command]]:
         """Give all of these; the container ids, and what the master does with them."""
@@ -71,25 +81,25 @@ class Script:
 
 
 def asks_of(commands: list[m.Command]) -> list[ResourceRequest]:
-    return [ask for command in only(m.Allocate, commands) for ask in command.request.asks]
+    return [ask for command in only(AllocateRequest, commands) for ask in command.request.asks]
 
 
 def begin(spec: JobSpec) -> tuple[Script, list[str]]:
     """A job whose first asks have been granted and started."""
     script = Script(spec)
     ids, commands = script.grant(asks_of(script.first))
-    for start in only(m.StartContainers, commands):
-        script.tell(m.ContainersStarted(start, StartContainersResponse(start.container_ids)))
+    for start in only(StartContainersRequest, commands):
+        script.tell(m.Answered(start, StartContainersResponse(start.container_ids)))
     return script, ids
 
 
-def finish_of(commands: list[m.Command]) -> m.Finish:
-    (finish,) = only(m.Finish, commands)
+def finish_of(commands: list[m.Command]) -> m.CallRM:
+    (finish,) = only(FinishApplicationMasterRequest, commands)
     return finish
 
 
 def end_of(script: Script) -> m.EndMaster:
-    (end,) = only(m.EndMaster, script.tell(m.Unregistered(FinishApplicationMasterResponse(True))))
+    (end,) = only(m.EndMaster, script.tell(rm_answered(FinishApplicationMasterResponse(True))))
     assert script.master.next_deadline() is None
     return end
 
@@ -108,7 +118,7 @@ def test_what_is_granted_is_started_in_one_call_a_node() -> None:
     (ask,) = asks_of(script.first)
     here, there = container(2, ask), container(3, ask, node_id="host:45455", node_address="unix:/other")
     commands = script.news(allocated=(here, there))
-    starts = only(m.StartContainers, commands)
+    starts = only(StartContainersRequest, commands)
     assert [(start.node_address, start.container_ids) for start in starts] == [
         ("unix:/nm", (here.id,)),
         ("unix:/other", (there.id,)),
@@ -126,8 +136,8 @@ def test_the_wait_for_a_grant_counts_as_the_wait_at_a_node_does() -> None:
     late = Script(job(1), now=10.0)
     late.now = 13.0
     (one,), commands = late.grant(asks_of(late.first))
-    (start,) = only(m.StartContainers, commands)
-    late.tell(m.ContainersStarted(start, StartContainersResponse((one,))))
+    (start,) = only(StartContainersRequest, commands)
+    late.tell(m.Answered(start, StartContainersResponse((one,))))
     late.news(completed=(ended(one, 0, wait_ms=700),))
     summary = late.master.tally.summary()
     assert (summary.awaited, summary.queued, summary.waited) == (1, 1, 1)
@@ -137,18 +147,16 @@ def test_the_wait_for_a_grant_counts_as_the_wait_at_a_node_does() -> None:
 def test_one_allocate_call_is_always_waiting_and_a_second_one_only_with_something_to_say() -> None:
     script = Script(job(2))
     ids, commands = script.grant(asks_of(script.first))
-    assert len(only(m.Allocate, commands)) == 1
-    (start,) = only(m.StartContainers, commands)
-    assert not only(m.Allocate, script.tell(m.ContainersStarted(start, StartContainersResponse(tuple(ids)))))
-    again = script.tell(
-        m.ContainersStarted(start, StartContainersResponse((), (FailedContainer(ids[0], "X", "no"),)))
-    )
-    assert [command.request.releases for command in only(m.Allocate, again)] == [(ids[0],)]
+    assert len(only(AllocateRequest, commands)) == 1
+    (start,) = only(StartContainersRequest, commands)
+    assert not only(AllocateRequest, script.tell(m.Answered(start, StartContainersResponse(tuple(ids)))))
+    again = script.tell(m.Answered(start, StartContainersResponse((), (FailedContainer(ids[0], "X", "no"),))))
+    assert [command.request.releases for command in only(AllocateRequest, again)] == [(ids[0],)]
 
 
 def test_all_ended_with_zero_is_success() -> None:
     script, ids = begin(job(2))
-    assert not only(m.Finish, script.news(completed=(ended(ids[0], 0),)))
+    assert not only(FinishApplicationMasterRequest, script.news(completed=(ended(ids[0], 0),)))
     finish = finish_of(script.news(completed=(ended(ids[1], 0, wait_ms=700),)))
     assert finish.request.final_status is FinalApplicationStatus.SUCCEEDED
     end = end_of(script)
@@ -263,7 +271,7 @@ def test_a_failed_map_is_tried_again_guaranteed_but_a_preempted_one_as_it_was() 
 def test_fail_fast_stops_the_rest_and_fails_the_job() -> None:
     script, ids = begin(job(3, fail_fast=True))
     commands = script.news(completed=(ended(ids[0], 9, "Exit code 9"),))
-    (stop,) = only(m.StopContainers, commands)
+    (stop,) = only(StopContainersRequest, commands)
     assert set(stop.request.container_ids) == set(ids[1:])
     finish = finish_of(script.news(completed=tuple(ended(i, -105) for i in ids[1:])))
     assert finish.request.final_status is FinalApplicationStatus.FAILED
@@ -277,7 +285,7 @@ def test_the_next_phase_starts_when_the_first_has_ended() -> None:
     assert not asks_of(script.news(completed=(ended(ids[0], 0),)))
     commands = script.news(completed=(ended(ids[1], 0),))
     _, commands = script.grant(asks_of(commands))
-    (start,) = only(m.StartContainers, commands)
+    (start,) = only(StartContainersRequest, commands)
     assert start.request.containers[0].launch_context.command == ("r",)
 
 
@@ -287,7 +295,7 @@ def test_numbers_by_allocation_count_every_container() -> None:
     ids, more = script.grant(asks_of(script.news(completed=(ended(ids[0], 1),))))
     numbers = [
         request.launch_context.environment["YARN_SHELL_ID"]
-        for start in only(m.StartContainers, commands + more)
+        for start in only(StartContainersRequest, commands + more)
         for request in start.request.containers
     ]
     assert numbers == ["1", "2", "3"]
@@ -297,9 +305,11 @@ def test_a_repeated_answer_changes_nothing() -> None:
     script = Script(job(2))
     (ask,) = asks_of(script.first)
     grant = container(2, ask)
-    assert only(m.StartContainers, script.news(allocated=(grant,)))
+    assert only(StartContainersRequest, script.news(allocated=(grant,)))
     repeated = script.news(allocated=(grant,))
-    assert not only(m.StartContainers, repeated) and not only(m.Allocate, repeated)[0].request.releases
+    assert (
+        not only(StartContainersRequest, repeated) and not only(AllocateRequest, repeated)[0].request.releases
+    )
     script.news(completed=(ended(grant.id, 0),))
     script.news(completed=(ended(grant.id, 0),))
     assert script.master.tally.counts[TaskState.SUCCEEDED] == 1
@@ -309,9 +319,9 @@ def test_what_nobody_asked_for_is_given_back() -> None:
     script = Script(job(1))
     (ask,) = asks_of(script.first)
     commands = script.news(allocated=(container(2, ask), container(3, ask)))
-    (allocate,) = only(m.Allocate, commands)
+    (allocate,) = only(AllocateRequest, commands)
     assert allocate.request.releases == ("container_1_0001_01_000003",)
-    (start,) = only(m.StartContainers, commands)
+    (start,) = only(StartContainersRequest, commands)
     assert start.container_ids == ("container_1_0001_01_000002",)
 
 
@@ -321,15 +331,15 @@ def test_stop_ends_what_lives_withdraws_what_is_asked_and_says_killed() -> None:
     grant = container(2, ask)
     script.news(allocated=(grant,), started=(grant.id,))
     commands = script.tell(m.StopRequested("interrupted", 130))
-    assert [stop.request.container_ids for stop in only(m.StopContainers, commands)] == [(grant.id,)]
+    assert [stop.request.container_ids for stop in only(StopContainersRequest, commands)] == [(grant.id,)]
     assert [(ask.allocation_request_id, ask.num_containers) for ask in asks_of(commands)] == [(1, 0)]
     late = script.news(allocated=(container(3, ask),))
-    assert only(m.Allocate, late)[0].request.releases == ("container_1_0001_01_000003",)
+    assert only(AllocateRequest, late)[0].request.releases == ("container_1_0001_01_000003",)
     commands = script.news(completed=(ended(grant.id, -105, exit_code=143),))
-    (last,) = only(m.Allocate, commands)
+    (last,) = only(AllocateRequest, commands)
     assert last.request.summary is not None and last.request.summary.exit_code == 130
     assert last.request.progress == 0.0, "what was stopped is not done"
-    (kill,) = only(m.Kill, commands)
+    (kill,) = only(KillApplicationRequest, commands)
     assert (kill.request.application_id, kill.request.diagnostics) == ("application_1_0001", "interrupted")
     end = end_of(script)
     assert (end.exit_code, end.final_status) == (130, FinalApplicationStatus.KILLED)
@@ -337,11 +347,11 @@ def test_stop_ends_what_lives_withdraws_what_is_asked_and_says_killed() -> None:
 
 def test_stop_does_not_wait_for_ever() -> None:
     script, _ids = begin(job(1))
-    (stop,) = only(m.StopContainers, script.tell(m.StopRequested("interrupted", 130)))
-    script.tell(m.ContainersStopped(stop, StopContainersResponse((), ())))
-    assert not only(m.Kill, script.at(4.9))
+    (stop,) = only(StopContainersRequest, script.tell(m.StopRequested("interrupted", 130)))
+    script.tell(m.Answered(stop, StopContainersResponse((), ())))
+    assert not only(KillApplicationRequest, script.at(4.9))
     assert script.master.next_deadline() == 5.0
-    assert only(m.Kill, script.at(5.0))
+    assert only(KillApplicationRequest, script.at(5.0))
     assert end_of(script).exit_code == 130
 
 
@@ -349,13 +359,13 @@ def test_stop_before_the_rm_has_answered_takes_leave_at_once() -> None:
     master = JobMaster(job(1), ATTEMPT, TOKEN)
     master.handle(m.MasterStarted(), 0.0)
     commands = master.handle(m.StopRequested("interrupted", 130), 0.1)
-    assert only(m.Kill, commands) and not only(m.Allocate, commands)
+    assert only(KillApplicationRequest, commands) and not only(AllocateRequest, commands)
 
 
 def test_the_time_limit_ends_the_job_with_124() -> None:
     script, ids = begin(JobSpec("job", "YARN", job(1).phases, timeout_ms=2000))
     assert script.master.next_deadline() == 2.0
-    assert only(m.StopContainers, script.at(2.0))
+    assert only(StopContainersRequest, script.at(2.0))
     script.news(completed=(ended(ids[0], -105, exit_code=143),))
     end = end_of(script)
     assert end.exit_code == 124 and "2 s" in end.diagnostics
@@ -363,7 +373,7 @@ def test_the_time_limit_ends_the_job_with_124() -> None:
 
 def test_a_refused_ask_is_the_jobs_error() -> None:
     script = Script(job(1))
-    (allocate,) = only(m.Allocate, script.first)
+    (allocate,) = only(AllocateRequest, script.first)
     commands = script.tell(
         m.CallFailed(allocate, InvalidResourceRequestError("too large", because="1024 MB"))
     )
@@ -376,8 +386,8 @@ def test_a_lost_rm_is_tried_again_with_all_that_is_outstanding() -> None:
     script = Script(job(3))
     (ask,) = asks_of(script.first)
     _ids, _ = script.grant([ResourceRequest(1, ask.capability, allocation_request_id=1)])
-    (held,) = only(m.Allocate, script.first)
-    assert not only(m.Allocate, script.tell(m.CallFailed(held, ConnectionFailedError("lost"))))
+    (held,) = only(AllocateRequest, script.first)
+    assert not only(AllocateRequest, script.tell(m.CallFailed(held, ConnectionFailedError("lost"))))
     due = script.master.next_deadline()
     assert due is not None
     (ask,) = asks_of(script.at(due))
@@ -386,28 +396,28 @@ def test_a_lost_rm_is_tried_again_with_all_that_is_outstanding() -> None:
 
 def test_an_rm_that_stays_away_is_given_up() -> None:
     script, _ids = begin(job(1))
-    (held,) = only(m.Allocate, script.first)
+    (held,) = only(AllocateRequest, script.first)
     event = m.CallFailed(held, ConnectionFailedError("lost the connection"))
     said = only(m.Notice, script.tell(event))
     assert not said, "a moment's absence is nobody's business"
     while script.now < PATIENCE_SECONDS:
         due = script.master.next_deadline()
         assert due is not None
-        for allocate in only(m.Allocate, script.at(due)):
+        for allocate in only(AllocateRequest, script.at(due)):
             failed = m.CallFailed(allocate, ConnectionFailedError("lost the connection"))
             said += only(m.Notice, script.tell(failed))
     assert [notice.text for notice in said] == [
         "lost the connection: trying again for 20 s (`yopp up` starts what is missing)"
     ]
     commands = script.at(script.now + 5.1)
-    (finish,) = only(m.Finish, commands)
+    (finish,) = only(FinishApplicationMasterRequest, commands)
     (end,) = only(m.EndMaster, script.tell(m.CallFailed(finish, ConnectionFailedError("lost"))))
     assert end.exit_code == 69 and end.error is not None
 
 
 def test_who_is_not_known_any_more_ends_at_once() -> None:
     script, _ = begin(job(1))
-    (held,) = only(m.Allocate, script.first)
+    (held,) = only(AllocateRequest, script.first)
     (end,) = only(m.EndMaster, script.tell(m.CallFailed(held, ApplicationNotFoundError("no such app"))))
     assert end.exit_code == 66 and end.error is not None
     script, _ = begin(job(1))
@@ -418,8 +428,8 @@ def test_who_is_not_known_any_more_ends_at_once() -> None:
 def test_a_restarted_rm_is_told_everything_again() -> None:
     script = Script(job(2))
     _ids, _ = script.grant([ResourceRequest(1, asks_of(script.first)[0].capability, allocation_request_id=1)])
-    assert only(m.Register, script.news(command="AM_RESYNC"))
-    (allocate,) = only(m.Allocate, script.tell(registered()))
+    assert only(RegisterApplicationMasterRequest, script.news(command="AM_RESYNC"))
+    (allocate,) = only(AllocateRequest, script.tell(registered()))
     assert allocate.request.response_id == 0
     assert [ask.num_containers for ask in allocate.request.asks] == [1]
 
@@ -427,21 +437,21 @@ def test_a_restarted_rm_is_told_everything_again() -> None:
 def test_a_node_that_is_away_is_tried_again_and_then_given_up() -> None:
     script = Script(job(1))
     ids, commands = script.grant(asks_of(script.first))
-    (start,) = only(m.StartContainers, commands)
+    (start,) = only(StartContainersRequest, commands)
     starts = 0
     while script.now < 15:
         commands = script.tell(m.CallFailed(start, ConnectionFailedError("no node")))
         due = script.master.next_deadline()
         assert due is not None
         later = script.at(due)
-        if not only(m.StartContainers, later):
+        if not only(StartContainersRequest, later):
             break
-        (start,) = only(m.StartContainers, later)
+        (start,) = only(StartContainersRequest, later)
         assert start.container_ids == tuple(ids)
         starts += 1
     assert starts > 20
     assert script.now == pytest.approx(10.2, abs=0.5)
-    released = [i for a in only(m.Allocate, commands) for i in a.request.releases]
+    released = [i for a in only(AllocateRequest, commands) for i in a.request.releases]
     assert released == ids
     assert [ask.num_containers for ask in asks_of(later)] == [1]
 
@@ -450,9 +460,9 @@ def test_a_node_that_refuses_a_start_three_times_fails_the_task_with_125() -> No
     script = Script(job(1))
     ids, commands = script.grant(asks_of(script.first))
     for _ in range(3):
-        (start,) = only(m.StartContainers, commands)
+        (start,) = only(StartContainersRequest, commands)
         failed = FailedContainer(ids[0], "InvalidToken", "the token has expired")
-        commands = script.tell(m.ContainersStarted(start, StartContainersResponse((), (failed,))))
+        commands = script.tell(m.Answered(start, StartContainersResponse((), (failed,))))
         if due := script.master.next_deadline():
             ids, commands = script.grant(asks_of(script.at(due)))
     end = end_of(script)
@@ -462,19 +472,19 @@ def test_a_node_that_refuses_a_start_three_times_fails_the_task_with_125() -> No
 def test_promotion_is_asked_for_once_running_and_brought_to_the_node() -> None:
     script, ids = begin(job(1, promote=True))
     script.news(queued=(ids[0],))
-    (allocate,) = only(m.Allocate, script.news(started=(ids[0],)))
+    (allocate,) = only(AllocateRequest, script.news(started=(ids[0],)))
     (update,) = allocate.request.updates
     assert update.update_type is ContainerUpdateType.PROMOTE_EXECUTION_TYPE
     assert (update.container_id, update.container_version) == (ids[0], 0)
-    assert not only(m.Allocate, script.news(started=(ids[0],)))[0].request.updates
+    assert not only(AllocateRequest, script.news(started=(ids[0],)))[0].request.updates
     changed = container(
         2, ResourceRequest(1, allocate.request.asks[0].capability if allocate.request.asks else tasks(1)[0].resource),
         id=ids[0], version=1, execution_type=ExecutionType.GUARANTEED,
     )  # fmt: skip
     granted = UpdatedContainer(ContainerUpdateType.PROMOTE_EXECUTION_TYPE, changed)
-    (call,) = only(m.UpdateContainers, script.news(updated=(granted,)))
+    (call,) = only(UpdateContainersRequest, script.news(updated=(granted,)))
     assert call.request.tokens == (changed.token,)
-    script.tell(m.ContainersUpdated(call, UpdateContainersResponse((ids[0],))))
+    script.tell(m.Answered(call, UpdateContainersResponse((ids[0],))))
     script.news(completed=(ended(ids[0], 0),))
     end = end_of(script)
     assert (end.summary.promoted, end.summary.guaranteed, end.summary.opportunistic) == (1, 1, 0)

@@ -8,20 +8,22 @@ from pathlib import Path
 import pytest
 
 from executor.errors import CgroupError, CgroupUnavailableError, CgroupWriteError
-from executor.linux.capacity import host_limits
 from executor.linux.cgroups import NoCgroups, V1Driver, V2Driver, discover
 from executor.linux.cgroups.files import (
     CpuFiles,
     KernelFiles,
     MemoryFiles,
+    Mount,
     PidsFiles,
     UnifiedFiles,
     at,
     figures,
     group_processes,
     number,
+    read_mounts,
+    read_own_paths,
 )
-from executor.linux.cgroups.mounts import Mount, read_mounts, read_own_paths
+from executor.linux.host import host_limits
 from executor.records import CgroupLimits
 from executor.settings import ExecutorSettings
 

@@ -22,8 +22,7 @@ from executor.core.commands import CleanUpContainer, KillContainer, PauseContain
 from executor.core.events import ContainerExited, ContainerPaused
 from executor.errors import CgroupError
 from executor.linux.cgroups import CgroupDriver, V2Driver, discover
-from executor.linux.cgroups.files import UnifiedFiles, at
-from executor.linux.cgroups.mounts import read_mounts
+from executor.linux.cgroups.files import UnifiedFiles, at, read_mounts
 from executor.records import CgroupLimits
 from executor.settings import ExecutorSettings
 

@@ -26,10 +26,9 @@ from executor.core.events import (
 )
 from executor.core.scheduler import ContainerScheduler
 from executor.driver import Driver
-from executor.linux.adoption import is_shim
 from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.container_executor import LinuxContainerExecutor
-from executor.linux.shim import read_exit_file
+from executor.linux.shim import is_shim, read_exit_file
 from executor.records import CgroupLimits, ContainerRecord, ContainerState, ContainerStatus
 from executor.settings import ExecutorSettings
 

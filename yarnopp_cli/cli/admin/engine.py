@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from ...client.choice import (
@@ -27,25 +26,17 @@ from ..frame.options import Conf, EngineName, Rm, argument
 from ..frame.output import Printer
 from ..frame.session import Context, Session
 
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    name: str
-    used: bool
-    why: str
-    where: str
-
-    def document(self) -> dict[str, Any]:
-        """It as JSON."""
-        return {"name": self.name, "used": self.used, "origin": self.why or None, "where": self.where}
-
-
-_COLUMNS: tuple[Column[_Row], ...] = (
-    Column("engine", "ENGINE", lambda row: row.name),
-    Column("used", "USED", lambda row: "yes" if row.used else "no"),
-    Column("origin", "BECAUSE OF", lambda row: row.why or "-", flexible=True),
-    Column("where", "WHERE", lambda row: row.where or "-", flexible=True),
+_COLUMNS: tuple[Column[dict[str, Any]], ...] = (
+    Column("engine", "ENGINE", lambda row: row["name"]),
+    Column("used", "USED", lambda row: "yes" if row["used"] else "no"),
+    Column("origin", "BECAUSE OF", lambda row: row["origin"] or "-", flexible=True),
+    Column("where", "WHERE", lambda row: row["where"] or "-", flexible=True),
 )
+_OPPORTUNISTIC = {
+    True: "nodes queue or run some, so they are scheduled",
+    None: "not told: nodes report them, and have none now; whether they are on, YARN's REST API does not say",
+    False: "its nodes do not report any: Hadoop before 3.0, or another product",
+}
 
 
 def _chosen(session: Session) -> Chosen:
@@ -60,20 +51,30 @@ def list_engines(session: Session) -> None:
     remote = chosen
     if chosen.name != YARN:
         remote = choose(YARN, None, conf=context.conf, define=context.define, environ=os.environ)
-    places = {
-        LOCAL: session.run_dir.path,
-        YARN: ",".join(remote.addresses),
-    }
+    places = {LOCAL: session.run_dir.path, YARN: ",".join(remote.addresses)}
     rows = [
-        _Row(name, name == chosen.name, chosen.origin if name == chosen.name else "", places[name])
+        {
+            "name": name,
+            "used": name == chosen.name,
+            "origin": chosen.origin if name == chosen.name else None,
+            "where": places[name],
+        }
         for name in NAMES
     ]
     session.printer.listing(
         rows,
         _COLUMNS,
-        documents=lambda every: {"engines": [one.document() for one in every]},
-        document=_Row.document,
-        identity=lambda row: row.name,
+        documents=lambda every: {"engines": every},
+        document=lambda row: row,
+        identity=lambda row: str(row["name"]),
+    )
+
+
+def _none_named(hint: str) -> UsageError:
+    return UsageError(
+        "no ResourceManager is named",
+        because="yarn works through the REST API of a cluster's ResourceManager",
+        hint=hint,
     )
 
 
@@ -84,11 +85,7 @@ def test(session: Session) -> int:
     if chosen.name == LOCAL:
         return _test_local(session, chosen)
     if not chosen.addresses:
-        raise UsageError(
-            "no ResourceManager is named",
-            because="yarn works through the REST API of a cluster's ResourceManager",
-            hint="--rm http://rm:8088, or YOPP_RM",
-        )
+        raise _none_named("--rm http://rm:8088, or YOPP_RM")
     answers, problems = [], []
     for address in chosen.addresses:
         try:
@@ -98,38 +95,29 @@ def test(session: Session) -> int:
     if not answers:
         raise problems[0][1]
     opportunistic = _opportunistic(chosen, printer)
+    failed = [
+        {"address": address, "error": problem.message, "because": problem.because}
+        for address, problem in problems
+    ]
+    document = {
+        "engine": YARN,
+        "origin": chosen.origin,
+        "resourceManagers": answers,
+        "unreachable": failed,
+        "opportunistic": opportunistic,
+    }
+    told = [_line(one) for one in answers] + [f"opportunistic containers: {_OPPORTUNISTIC[opportunistic]}"]
+    printer.answer(document, "\n".join(told))
+    for address, problem in problems if printer.for_people else ():
+        printer.warn(f"{address}: {problem.message}: {problem.because}")
     active = any(one["haState"] in ("ACTIVE", "") for one in answers)
-    if printer.is_json:
-        failed = [
-            {"address": address, "error": problem.message, "because": problem.because}
-            for address, problem in problems
-        ]
-        document = {
-            "engine": YARN,
-            "origin": chosen.origin,
-            "resourceManagers": answers,
-            "unreachable": failed,
-            "opportunistic": opportunistic,
-        }
-        printer.document(document)
-    elif not printer.quiet:
-        for one in answers:
-            since = f", since {timestamp(one['startedOn'])}" if one["startedOn"] else ""
-            printer.text(
-                f"{one['address']}: {one['state']}, {one['haState'] or 'no high availability'}, "
-                f"{one['version'] or 'of unknown version'}{since}"
-            )
-        printer.text(f"opportunistic containers: {_OPPORTUNISTIC[opportunistic]}")
-        for address, problem in problems:
-            printer.warn(f"{address}: {problem.message}: {problem.because}")
     return 0 if active else EXIT_UNREACHABLE
 
 
-_OPPORTUNISTIC = {
-    True: "nodes queue or run some, so they are scheduled",
-    None: "not told: nodes report them, and have none now; whether they are on, YARN's REST API does not say",
-    False: "its nodes do not report any: Hadoop before 3.0, or another product",
-}
+def _line(one: dict[str, Any]) -> str:
+    since = f", since {timestamp(one['startedOn'])}" if one["startedOn"] else ""
+    high = one["haState"] or "no high availability"
+    return f"{one['address']}: {one['state']}, {high}, {one['version'] or 'of unknown version'}{since}"
 
 
 def _ask(address: str, printer: Printer) -> dict[str, Any]:
@@ -164,21 +152,18 @@ def _opportunistic(chosen: Chosen, printer: Printer) -> bool | None:
 
 
 def _test_local(session: Session, chosen: Chosen) -> int:
-    info, printer = session.client.cluster_info(), session.printer
-    if printer.is_json:
-        document = {
-            "engine": LOCAL,
-            "origin": chosen.origin,
-            "runDir": session.run_dir.path,
-            "version": info.version,
-            "opportunistic": info.opportunistic_enabled,
-        }
-        printer.document(document)
-    elif not printer.quiet:
-        enabled = "on" if info.opportunistic_enabled else "off"
-        printer.text(
-            f"{session.run_dir.path}: yopp {info.version}, {info.nodes_running} nodes; opportunistic: {enabled}"
-        )
+    info, place = session.client.cluster_info(), session.run_dir.path
+    document = {
+        "engine": LOCAL,
+        "origin": chosen.origin,
+        "runDir": place,
+        "version": info.version,
+        "opportunistic": info.opportunistic_enabled,
+    }
+    enabled = "on" if info.opportunistic_enabled else "off"
+    session.printer.answer(
+        document, f"{place}: yopp {info.version}, {info.nodes_running} nodes; opportunistic: {enabled}"
+    )
     return 0
 
 
@@ -207,19 +192,15 @@ def use(
         )
     before = choose(YARN, None, conf=conf, define=None, environ={**os.environ, RM_VARIABLE: ""})
     if name is EngineName.yarn and not (named or before.addresses):
-        raise UsageError(
-            "no ResourceManager is named",
-            because="yarn works through the REST API of a cluster's ResourceManager",
-            hint="yopp engine use yarn --rm http://rm:8088",
-        )
+        raise _none_named("yopp engine use yarn --rm http://rm:8088")
     wanted = {NAME_PROPERTY: name.value}
     if named:
         wanted[ADDRESSES_PROPERTY] = ",".join(named)
     _, path = change(printer, Context.of(conf=conf), wanted, dry_run=False)
-    if printer.is_json:
-        printer.document({"engine": name.value, "where": list(named or before.addresses), "file": path})
-    else:
-        printer.text(f"{path}: {', '.join(f'{key} = {value}' for key, value in wanted.items())}")
+    printer.answer(
+        {"engine": name.value, "where": list(named or before.addresses), "file": path},
+        f"{path}: {', '.join(f'{key} = {value}' for key, value in wanted.items())}",
+    )
     for variable in (ENGINE_VARIABLE, RM_VARIABLE):
         if overriding := os.environ.get(variable):
             printer.warn(f"{variable} is {overriding}, and goes before it")

@@ -10,6 +10,7 @@ from ...cluster.processes import process_figures
 from ...errors import ConnectionFailedError, UsageError
 from ...records import container_protocol as nm
 from ...records.reports import NodeReport, NodeState
+from ...records.scheduler_protocol import GetSchedulerFiguresRequest
 from ...views.rest.metrics import Bean, Figure, of_cluster, of_node, prometheus, query_beans
 from ..frame.command import command
 from ..frame.naming import nodes
@@ -68,7 +69,7 @@ def _of_cluster(client: LocalClient) -> _Found:
         info,
         client.applications(),
         client.nodes(),
-        client.scheduler_figures(),
+        client.ask(GetSchedulerFiguresRequest()),
         busy_percent(info.pid),
         process_figures(info.pid),
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from executor.records import Resource
 
 from ...errors import EXIT_CONFIGURATION, UsageError, YoppError, reason_of
-from ...records.admin_protocol import QueueProperty
+from ...records.admin_protocol import QueueProperty, RefreshQueuesRequest
 from ...records.reports import NodeReport, NodeState
 from ...views import queues as queue_view
 from ..frame.command import Needs, command
@@ -150,7 +150,7 @@ def refresh_queues(session: Session, dry_run: DryRun = False) -> None:
     printer = session.printer
     found = session.configuration if session.context.conf else _as_started(session)
     properties = [QueueProperty(name, *rest) for name, rest in found.of_scheduler().items()]
-    answer = session.client.refresh_queues(properties, dry_run=dry_run)
+    answer = session.client.ask(RefreshQueuesRequest(tuple(properties), dry_run))
     if not printer.for_people:
         changes = {"added": answer.added, "removed": answer.removed, "changed": answer.changed}
         told = {name: list(paths) for name, paths in changes.items()} | ({"dryRun": True} if dry_run else {})
@@ -196,11 +196,7 @@ def _as_started(session: Session) -> Configuration:
 @command("rmadmin service-state", "yopp rmadmin service-state", "yopp rmadmin -getServiceState --json")
 def service_state(session: Session) -> None:
     """Print `active` if the ResourceManager answers; else exit code 69. There is no standby one."""
-    printer = session.printer
     info = session.client.cluster_info()
-    if printer.is_json:
-        printer.document({"serviceState": {"state": "active", "address": info.address, "pid": info.pid}})
-    elif printer.form == "tsv":
-        printer.separated(("state", "address", "pid"), [("active", info.address, str(info.pid))])
-    else:
-        printer.text("active")
+    state = {"state": "active", "address": info.address, "pid": info.pid}
+    row = [str(value) for value in state.values()]
+    session.printer.answer({"serviceState": state}, "active", ids=["active"], table=(list(state), [row]))

@@ -43,6 +43,20 @@ def agree(
         raise typer.Exit(EXIT_FAILURE)
 
 
+def polled(look: Callable[[float], T], enough: Callable[[T], bool], seconds: float | None) -> T:
+    """What ``look`` finds, again and again and ever more slowly, until that is ``enough`` or the time has passed; it
+    is told the seconds that are left."""
+    deadline = time.monotonic() + (float("inf") if seconds is None else seconds)
+    pause = _SHORTEST_PAUSE
+    while True:
+        found = look(max(0.0, deadline - time.monotonic()))
+        left = deadline - time.monotonic()
+        if enough(found) or left <= 0:
+            return found
+        time.sleep(min(pause, left))
+        pause = min(pause * 1.5, _LONGEST_PAUSE)
+
+
 def awaited(
     noun: Noun[T],
     look: Callable[[float], Sequence[T]],
@@ -53,25 +67,17 @@ def awaited(
     because: Callable[[str], str] = lambda _: "the time that was given to it has passed",
     hint: str = "",
 ) -> Sequence[T]:
-    """What ``look`` finds, again and again and ever more slowly, until all of it is ``done``; it is told the seconds
-    that are left. Raises YoppError (exit 124) for what did not ``what`` in time, with ``because`` of the first."""
-    deadline = time.monotonic() + (float("inf") if seconds is None else seconds)
-    pause = _SHORTEST_PAUSE
-    while True:
-        found = look(max(0.0, deadline - time.monotonic()))
-        waiting = [noun.identity(one) for one in found if not done(one)]
-        if not waiting:
-            return found
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise YoppError(
-                f"{', '.join(waiting)} did not {what} within {seconds:g} s",
-                because=because(waiting[0]),
-                hint=hint or f"look at it with `yopp {noun.singular} status`; --timeout waits longer",
-                exit_code=EXIT_TIMEOUT,
-            )
-        time.sleep(min(pause, left))
-        pause = min(pause * 1.5, _LONGEST_PAUSE)
+    """As ``polled``, until all that ``look`` finds is ``done``. Raises YoppError (exit 124) for what did not ``what``
+    in time, with ``because`` of the first."""
+    found = polled(look, lambda every: all(map(done, every)), seconds)
+    if waiting := [noun.identity(one) for one in found if not done(one)]:
+        raise YoppError(
+            f"{', '.join(waiting)} did not {what} within {seconds:g} s",
+            because=because(waiting[0]),
+            hint=hint or f"look at it with `yopp {noun.singular} status`; --timeout waits longer",
+            exit_code=EXIT_TIMEOUT,
+        )
+    return found
 
 
 def tell(

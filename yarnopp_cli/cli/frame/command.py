@@ -14,7 +14,10 @@ import copy
 import enum
 import inspect
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
@@ -22,6 +25,7 @@ import typer
 
 from executor.light import dataclass
 
+from ...errors import EXIT_TIMEOUT, YoppError
 from .options import (
     NEWEST,
     Color,
@@ -50,7 +54,6 @@ from .options import (
 )
 from .output import FORMS, Printer
 from .session import Context, Session
-from .timeout import bounded
 
 if TYPE_CHECKING:
     from ...client.choice import Choice as EngineChoice
@@ -198,7 +201,7 @@ def _run(
     choice = None
     states: tuple[str, ...] = ()
     if one.lists is not None:
-        from .listing import chosen, words_of
+        from .session import chosen, words_of
 
         states = words_of(values.get("state"), one.lists.states, "--state")
         picked = {name: values[name] for name in ("columns", "sort", "limit")}
@@ -341,3 +344,47 @@ def group(name: str, summary: str) -> Any:
 
 def _nothing() -> None:
     """Stand for a group's callback."""
+
+
+# -- --timeout of a command that does not bound itself ------------------------------------------------------------
+
+
+class TimedOutError(YoppError):
+    """What ``--timeout`` allows has passed."""
+
+    exit_code = EXIT_TIMEOUT
+
+
+def bounded(context: Any, option: Any, seconds: Any) -> Any:
+    """Have this command end with 124 after so many seconds."""
+    if seconds is not None and not context.resilient_parsing:
+        _arm(float(seconds))
+    return seconds
+
+
+def _arm(seconds: float) -> None:
+    def ring(number: int, frame: object) -> None:
+        raise TimedOutError(
+            f"not done within {seconds:g} s",
+            because="that is the time that --timeout (or YOPP_TIMEOUT) gives it",
+            hint="a longer --timeout waits longer",
+        )
+
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6))
+
+
+@contextmanager
+def alarm_kept() -> Iterator[None]:
+    """Leave the alarm of this process as it was, whatever a command sets within."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler, (remaining, interval) = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGALRM) is not handler:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, handler if handler is not None else signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, remaining, interval)

@@ -16,6 +16,7 @@ from executor.light import dataclass
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 """Click's context settings of every command."""
 
+LEAST_INTERVAL = 0.1
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)(ms|s|m|h|d)?)", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -49,38 +50,14 @@ def argument(metavar: str, help: str, **settings: Any) -> Any:
     return typer.Argument(metavar=metavar, help=help, **settings)
 
 
-class Format(enum.StrEnum):
-    """The formats of ``-o``."""
-
-    table = "table"
-    wide = "wide"
-    json = "json"
-    jsonl = "jsonl"
-    tsv = "tsv"
-    name = "name"
-
-
-class ExitRule(enum.StrEnum):
-    """The values of ``--exit-code``."""
-
-    highest = "highest"
-    first = "first"
-    any = "any"
-
-
-class EngineName(enum.StrEnum):
-    """The values of ``--engine``."""
-
-    local = "local"
-    yarn = "yarn"
-
-
-class ColorMode(enum.StrEnum):
-    """The values of ``--color``."""
-
-    auto = "auto"
-    always = "always"
-    never = "never"
+Format = enum.StrEnum("Format", "table wide json jsonl tsv name")
+"""The formats of ``-o``."""
+ExitRule = enum.StrEnum("ExitRule", "highest first any")
+"""The values of ``--exit-code``."""
+EngineName = enum.StrEnum("EngineName", "local yarn")
+"""The values of ``--engine``."""
+ColorMode = enum.StrEnum("ColorMode", "auto always never")
+"""The values of ``--color``."""
 
 
 def duration(text: str) -> float:
@@ -94,6 +71,14 @@ def duration(text: str) -> float:
     seconds = sum(float(part[1]) * _UNITS[part[2] or ""] for part in parts)
     if not math.isfinite(seconds) or seconds > 1e9:
         raise typer.BadParameter(f"{text!r} is longer than anybody can wait")
+    return seconds
+
+
+def interval(text: str) -> float:
+    """As ``duration``, for what is done again and again: at least 0.1 s."""
+    seconds = duration(text)
+    if seconds < LEAST_INTERVAL:
+        raise typer.BadParameter(f"{seconds:g} s is too short: it must be at least {LEAST_INTERVAL} s")
     return seconds
 
 
@@ -192,7 +177,7 @@ DryRun = Annotated[bool, option("--dry-run", "Say what would happen, and change 
 NoWait = Annotated[bool, option("--no-wait", "Return at once, not when it has happened.")]
 Watch = Annotated[
     float | None,
-    option("-w, --watch SECS", "Print again every SECS seconds, in place on a terminal.", parser=duration),
+    option("-w, --watch SECS", "Print again every SECS seconds, in place on a terminal.", parser=interval),
 ]
 State = Annotated[str | None, option("--state S,…", "Only in these states.")]
 Sort = Annotated[str | None, option("--sort COL[,-COL]", "Sort by columns; - means descending.")]

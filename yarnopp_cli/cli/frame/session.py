@@ -12,6 +12,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...cluster.rundir import RunDir
+from ...errors import UsageError
+from ...views.columns import Column, Noun, choose, default_columns, find, sort
+from ...views.text import timestamp
 from .output import Printer, is_terminal_out
 
 if TYPE_CHECKING:
@@ -20,8 +23,6 @@ if TYPE_CHECKING:
     from ...client.protocol import Client
     from ...client.yarn import YarnClient
     from ...settings.loading import Configuration
-    from ...views.columns import Column, Noun
-    from .listing import Choice
 
 T = TypeVar("T")
 
@@ -101,6 +102,17 @@ class Context:
             return LocalClient(self.run_dir.rm_socket)
         printer.note(f"run directory {self.run_dir.path}")
         return LocalClient(self.run_dir.rm_socket, trace=printer.note, trace_messages=printer.verbose > 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The values of ``--columns``, ``--sort`` and ``--limit``. ``newest``: the limit leaves the last ones of a list
+    that is not sorted."""
+
+    columns: str | None = None
+    sort: str | None = None
+    limit: int | None = None
+    newest: bool = False
 
 
 class Session:
@@ -198,7 +210,6 @@ class Session:
 
     def repeat(self, once: Callable[[], None]) -> None:
         """Run ``once``; with ``--watch`` again and again until Ctrl-C."""
-        from .listing import repeat
 
         def anew() -> None:
             self.now_ms = now_ms()
@@ -219,8 +230,6 @@ class Session:
         """Print a list in the form and with the columns chosen. ``document`` stands in for the noun's own; a YARN
         cluster's are as it told them, and JSON of a whole answer its very bytes. In jsonl, chosen columns are one flat
         object a row, with their values by their keys."""
-        from ...views.columns import choose, default_columns, sort
-
         one = document or (lambda row: noun.document(row, self.now_ms))
         choice, columns = self.choice, self._columns(noun, rows)
         if self.yarn is not None:
@@ -281,8 +290,6 @@ class Session:
 
     def _columns(self, noun: Noun[T], rows: Sequence[T]) -> Sequence[Column[T]]:
         """Those whose values the cluster tells: what only yopp tells would be zeros that nobody measured."""
-        from .listing import chosen
-
         columns = noun.columns(self.now_ms)
         if self.yarn is None or self.yarn.is_ours(rows):
             return columns
@@ -307,3 +314,83 @@ def print_raw(printer: Printer, body: bytes) -> None:
 def now_ms() -> int:
     """The time of day, in epoch milliseconds."""
     return time.time_ns() // 1_000_000
+
+
+# -- lists ------------------------------------------------------------------------------------------
+
+
+def chosen(
+    printer: Printer,
+    among: Sequence[Column[Any]],
+    *,
+    columns: str | None = None,
+    sort: str | None = None,
+    limit: int | None = None,
+    newest: bool = False,
+) -> Choice:
+    """The choice of a command line, checked before anything is asked. Raises UsageError for columns that there are
+    not, and for ``--columns`` with a form that has none."""
+    if columns is not None and (printer.form == "json" or printer.ids_only):
+        what = "YARN's own document" if printer.form == "json" else "the ids alone"
+        raise UsageError(
+            f"--columns and {'-q' if printer.quiet else f'-o {printer.form}'} exclude each other",
+            because=f"{'-q' if printer.quiet else f'-o {printer.form}'} is {what}",
+            hint="-o jsonl and -o tsv have columns",
+        )
+    try:
+        if columns is not None and not choose(among, columns):
+            raise KeyError(columns)
+        for key in (sort or "").split(","):
+            if key.strip():
+                find(among, key.strip().removeprefix("-"))
+    except KeyError as error:
+        raise UsageError(
+            f"there is no column {error.args[0]!r}",
+            because="--columns and --sort take the names of columns",
+            hint="choose from " + ", ".join(one.key for one in among),
+        ) from None
+    return Choice(columns, sort, limit, newest)
+
+
+def empty_text(things: str, choice: Choice, *, narrowed: bool, live_only: bool = False) -> str:
+    """What is said where no row is left: there are none only where neither filters nor the limit are why."""
+    if choice.limit == 0:
+        return f"no {things} shown: --limit is 0"
+    live = " live" if live_only else ""
+    more = " (-a shows ended ones)" if live_only else ""
+    return f"no{live} {things} match{more}" if narrowed else f"no {things}{live}{more}"
+
+
+def repeat(printer: Printer, seconds: float | None, once: Callable[[], None]) -> None:
+    """Run ``once``; with ``seconds``, again and again until Ctrl-C: in place on a terminal, else with the time before
+    each table."""
+    if seconds is None:
+        once()
+        return
+    told = printer.for_people
+    in_place = is_terminal_out() and not printer.is_json
+    if in_place:
+        printer.clear_screen()
+    while True:
+        now = timestamp(time.time_ns() // 1_000_000)
+        if in_place:
+            with printer.frame(f"{now}, every {seconds:g} s (Ctrl-C ends)" if told else ""):
+                once()
+        else:
+            if told:
+                printer.text(now)
+            once()
+        time.sleep(seconds)
+
+
+def words_of(text: str | None, allowed: Sequence[str], option: str) -> tuple[str, ...]:
+    """The upper-case words of a comma list, each one of ``allowed``. Raises UsageError naming the option."""
+    wanted = tuple(word.strip().upper() for word in (text or "").split(",") if word.strip())
+    for word in wanted:
+        if word not in allowed:
+            raise UsageError(
+                f"{option} has no {word}",
+                because="no such state is known",
+                hint="choose from " + ", ".join(allowed),
+            )
+    return wanted

@@ -7,7 +7,6 @@ there is none.
 
 from __future__ import annotations
 
-import itertools
 import os
 from typing import Any
 
@@ -16,6 +15,7 @@ import typer
 from executor.light import dataclass
 
 from ...errors import YoppError
+from ..frame.argv import given
 from ..frame.command import Needs, command
 from ..frame.options import Live, Words
 from ..frame.output import WORDS, Printer
@@ -210,7 +210,7 @@ def _ids(wanted: Live, before: list[str]) -> list[str]:
     try:
         if _is_remote(before):
             return []  # this host's ids would be wrong there, and a cluster elsewhere is too far for a TAB
-        context = Context.of(run_dir=_run_dir(before))
+        context = Context.of(run_dir=next(iter(given(before, "--run-dir")), None))
         if not os.path.exists(context.run_dir.rm_socket):
             return []
         with context.client() as client:
@@ -235,14 +235,6 @@ def _is_remote(before: list[str]) -> bool:
     """Whether the command line means a YARN cluster. Raises YoppError for one that makes no sense."""
     from ...client.choice import LOCAL, choose
 
-    named = next((after for word, after in itertools.pairwise(before) if word == "--engine"), None)
-    named = next((word[9:] for word in before if word.startswith("--engine=")), named)
-    rm = ["rm"] if any(word == "--rm" or word.startswith("--rm=") for word in before) else None
-    return choose(named, rm, conf=None, define=None, environ=os.environ).name != LOCAL
-
-
-def _run_dir(before: list[str]) -> str | None:
-    for word, following in itertools.pairwise(before):
-        if word == "--run-dir":
-            return following
-    return next((word.partition("=")[2] for word in before if word.startswith("--run-dir=")), None)
+    named, rm = given(before, "--engine"), given(before, "--rm")
+    engine = named[0] if named else None
+    return choose(engine, rm or None, conf=None, define=None, environ=os.environ).name != LOCAL

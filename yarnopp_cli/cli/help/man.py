@@ -8,11 +8,9 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ...errors import EXIT_NO_SUCH, YoppError
 from ..frame.command import Needs, command
-from ..frame.options import Words
+from ..frame.options import Words, argument
 from ..frame.output import WORDS, Printer, is_terminal
 from ..frame.paging import paged
 from ..frame.session import Session
@@ -37,9 +35,9 @@ def man(
     session: Session,
     page: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[COMMAND]...",
-            help="A command, or one of a group's (container pause), or yarn-site.toml for the properties.",
+        argument(
+            "[COMMAND]...",
+            "A command, or one of a group's (container pause), or yarn-site.toml for the properties.",
         ),
         Words(lambda: [*COMMANDS, "yarn-site.toml"]),
     ] = None,

@@ -9,7 +9,7 @@ from executor.records import Resource
 from ...errors import EXIT_FAILURE, ConnectionFailedError
 from ...explain.forecast import Forecast, forecast
 from ...jobs.progress import kinds_text
-from ...views.explain import forecasts as view
+from ...views.explain import consequences as view
 
 if TYPE_CHECKING:
     from ...records.jobs import JobSpec
@@ -40,8 +40,8 @@ def tell(session: Session, job: JobSpec, master: Resource | None = None) -> int:
     except ConnectionFailedError:
         pass  # a cluster would be started for it
     if printer.is_json:
-        printer.document({"dryRun": view.document(job, found)})
+        printer.document({"dryRun": view.job_document(job, found)})
     else:
-        printer.text("\n".join(view.lines(job, kinds_text(job), found)))
+        printer.text("\n".join(view.job_lines(job, kinds_text(job), found)))
         printer.note("nothing was changed")
     return EXIT_FAILURE if found is not None and (found.refused or found.impossible) else 0

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import time
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ...errors import UsageError, YoppError
 from ...jobs.logfiles import STREAMS, Stream, open_plain, plain_status, streams_of
-from ...views.columns import Column
+from ...views.columns import NUMBER, Column
 from ...views.text import harmless, timestamp
 from ..frame.command import command
 from ..frame.naming import words
@@ -18,6 +19,9 @@ from ..frame.options import HERE_ONLY, JobIds, moment, option
 from ..frame.output import Printer, is_terminal_out, json_line, paint
 from ..frame.session import Session
 from .logtarget import Target, find
+
+if TYPE_CHECKING:
+    from ...client.yarn import YarnClient
 
 _POLL_SECONDS = 0.05
 _BATCH = 1000
@@ -32,7 +36,7 @@ class Style:
 
     names: tuple[str, ...]
     chosen: bool
-    prefix: bool | None
+    prefix: bool
     timestamps: bool
     tail: int | None
     since_ms: int
@@ -90,21 +94,9 @@ def logs(
             hint="--tail N -f",
         )
     names = tuple(name for name, wanted in zip(STREAMS, (stdout, stderr), strict=True) if wanted) or STREAMS
-    style = Style(
-        names,
-        stdout or stderr,
-        False if no_prefix else None,
-        timestamps,
-        tail,
-        since or 0,
-    )
+    style = Style(names, stdout or stderr, not no_prefix, timestamps, tail, since or 0)
     if session.yarn is not None:
-        from .yarn_logs import print_logs
-
-        only = names if style.chosen else ()
-        print_logs(
-            session.yarn, printer, words(ids), only=only, masters=masters, tail=tail, prefix=not no_prefix
-        )
+        _print_fetched(session.yarn, printer, words(ids), style, masters)
         return 0
     target = find(session, words(ids), masters_only=masters)
     if out is not None:
@@ -120,6 +112,74 @@ def logs(
     return target.code if exit_code else 0
 
 
+def _print_fetched(
+    yarn: YarnClient, printer: Printer, named: list[str], style: Style, masters_only: bool
+) -> None:
+    from .yarn_logs import fetched
+
+    lines, only, shown = _LinePrinter(printer, style), style.names if style.chosen else (), False
+    found = fetched(yarn, printer.note, named, only=only, masters_only=masters_only, tail=style.tail)
+    for stream, mark in found:
+        lines.print(stream, mark, ended=True)
+        shown = True
+    if not shown:
+        printer.note(
+            "nothing was written, or it has been aggregated: `yarn logs -applicationId ID` has it then"
+        )
+
+
+class _LinePrinter:
+    """Prints what is new of streams: lines with what stands before each, or their very bytes."""
+
+    def __init__(self, printer: Printer, style: Style) -> None:
+        self._printer = printer
+        self._style = style
+        if printer.form == "tsv":
+            printer.separated(("id", "stream", "t", "line"))
+
+    def print(self, stream: Stream, mark: str, *, ended: bool) -> bool:
+        """Print what is new of one; whether there was anything. ``mark`` is its container's number, "" where it speaks
+        alone."""
+        plain = self._printer.for_people or self._printer.quiet
+        mark = mark if self._style.prefix else ""
+        moved = False
+        if plain and not (mark or self._style.timestamps or is_terminal_out()):
+            for block in stream.read():
+                self._printer.raw(block)
+                moved = True
+            return moved
+        lines = (self._line(stream, line, mark) for line in stream.lines(ended=ended))
+        while batch := b"".join(itertools.islice(lines, _BATCH)):
+            self._printer.raw(batch)
+            moved = True
+        return moved
+
+    def _line(self, stream: Stream, line: bytes, mark: str) -> bytes:
+        """One line as it is printed: a JSON object, or the text after what stands before it."""
+        text = line.decode("utf-8", "backslashreplace")
+        container, name, at = stream.container_id, stream.name, stream.changed_ms()
+        if self._printer.is_json:
+            return json_line({"id": container, "stream": name, "t": at or None, "line": text})
+        if self._printer.form == "tsv":
+            row = (container, name, timestamp(at), harmless(text))
+            return "\t".join(row).encode("utf-8", "backslashreplace") + b"\n"
+        before = b""
+        if self._style.timestamps:
+            before += _clock(at).encode() + b" "
+        if mark:
+            style = _PREFIX_STYLES[int(mark) % len(_PREFIX_STYLES)] if mark != "am" else "dim"
+            before += paint(f"[{mark}]", style, self._printer.color_out).encode() + b" "
+        if is_terminal_out():  # control sequences of a container are not for this terminal
+            line = harmless(text, keep="\t").encode("utf-8", "backslashreplace")
+        return before + line + b"\n"
+
+
+def _clock(epoch_ms: int) -> str:
+    """Local time with its zone, ISO 8601, to the millisecond."""
+    local = time.localtime(epoch_ms / 1000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', local)}.{epoch_ms % 1000:03d}{time.strftime('%z', local)}"
+
+
 class _Reader:
     """Prints the streams of a target, once or as they grow."""
 
@@ -127,15 +187,13 @@ class _Reader:
         self._printer = printer
         self._target = target
         self._style = style
+        self._lines = _LinePrinter(printer, style)
         self._streams: dict[tuple[str, str], Stream] = {}
-        self._numbers: dict[str, str] = {}
         self._told_waiting = False
         self._printed = False
 
     def run(self, *, follow: bool) -> None:
         """Print all there is; with ``follow``, go on until everything has ended."""
-        if self._printer.form == "tsv":
-            self._printer.separated(("id", "stream", "t", "line"))
         directories, ended = self._target.look()
         alone = self._is_alone(directories, follow=follow)
         self._open(directories, first=True)
@@ -172,10 +230,6 @@ class _Reader:
         ]
         return len(written) <= 1
 
-    def _is_beside(self, stream: Stream) -> bool:
-        """Whether it is a master's, who speaks beside the one container that is all of its job."""
-        return stream.container_id in self._target.masters and len({one for one, _ in self._streams}) > 1
-
     def _names(self, container_id: str) -> tuple[str, ...]:
         """Which streams of a container are shown."""
         if container_id in self._target.reticent and not self._style.chosen:
@@ -195,8 +249,6 @@ class _Reader:
                 elif self._style.tail is not None and first:
                     stream.skip_to_tail(self._style.tail)
                 self._streams[key] = stream
-                number = "am" if container_id in self._target.masters else container_id.rpartition("_")[2]
-                self._numbers.setdefault(container_id, number.lstrip("0"))
 
     def _say_waiting(self, looks: int) -> None:
         """What is not there yet, once; of what is asked for only where it was not granted by the second look."""
@@ -214,91 +266,39 @@ class _Reader:
 
     def _print(self, alone: bool, *, ended: bool) -> bool:
         """Print what is new of every stream; whether there was anything."""
-        plain = self._printer.for_people or self._printer.quiet
-        raw = alone and plain and not self._style.timestamps and not is_terminal_out()
+        several = len({container_id for container_id, _ in self._streams}) > 1
         moved = False
         for stream in self._streams.values():
-            lone = alone and not self._is_beside(stream)
-            if raw and lone:
-                for block in stream.read():
-                    self._printer.raw(block)
-                    moved = True
-                continue
-            lines: list[bytes] = []
-            for line in stream.lines(ended=ended):
-                lines.append(self._line(stream, line, lone))
-                moved = True
-                if len(lines) >= _BATCH:
-                    self._printer.raw(b"".join(lines))
-                    lines.clear()
-            if lines:
-                self._printer.raw(b"".join(lines))
+            # A master speaks beside the one container that is all of its job.
+            is_master = stream.container_id in self._target.masters
+            number = "am" if is_master else stream.container_id.rpartition("_")[2].lstrip("0")
+            mark = number if not alone or (is_master and several) else ""
+            moved = self._lines.print(stream, mark, ended=ended) or moved
         self._printed = self._printed or moved
         return moved
-
-    def _line(self, stream: Stream, line: bytes, alone: bool) -> bytes:
-        """One line as it is printed: a JSON object, or the text after what stands before it."""
-        if self._printer.is_json:
-            text = line.decode("utf-8", "backslashreplace")
-            return json_line(
-                {"id": stream.container_id, "stream": stream.name, "t": _moment(stream), "line": text}
-            )
-        if self._printer.form == "tsv":
-            text = harmless(line.decode("utf-8", "backslashreplace"))
-            row = (stream.container_id, stream.name, timestamp(_moment(stream)), text)
-            return "\t".join(row).encode("utf-8", "backslashreplace") + b"\n"
-        before = b""
-        if self._style.timestamps:
-            before += _clock(_moment(stream)).encode() + b" "
-        if self._style.prefix is not False and not alone:
-            number = self._numbers[stream.container_id]
-            style = _PREFIX_STYLES[int(number) % len(_PREFIX_STYLES)] if number != "am" else "dim"
-            before += paint(f"[{number}]", style, self._printer.color_out).encode() + b" "
-        if is_terminal_out():  # control sequences of a container are not for this terminal
-            line = harmless(line.decode("utf-8", "backslashreplace"), keep="\t").encode(
-                "utf-8", "backslashreplace"
-            )
-        return before + line + b"\n"
-
-
-def _moment(stream: Stream) -> int:
-    """When the stream was last written to, which is about now while it is followed; in epoch milliseconds."""
-    return stream.changed_ms() or time.time_ns() // 1_000_000
-
-
-def _clock(epoch_ms: int) -> str:
-    """Local time with its zone, ISO 8601, to the millisecond."""
-    local = time.localtime(epoch_ms / 1000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', local)}.{epoch_ms % 1000:03d}{time.strftime('%z', local)}"
 
 
 def _copy(printer: Printer, target: Target, out: str, names: tuple[str, ...]) -> None:
     """Copy the files to ``out``/<container>/<stream>. Raises YoppError where that cannot be written."""
-    directories, _ = target.look()
     copied = 0
-    for container_id, directory in directories.items():
-        for name in names:
-            source = os.path.join(directory, name)
-            if plain_status(source) is None:
+    for one in files_of(target, names):
+        place = os.path.join(out, one.container)
+        try:
+            os.makedirs(place, exist_ok=True)
+            if (descriptor := open_plain(one.path)) is None:
                 continue
-            place = os.path.join(out, container_id)
-            try:
-                os.makedirs(place, exist_ok=True)
-                if (descriptor := open_plain(source)) is None:
-                    continue
-                with os.fdopen(descriptor, "rb") as read, open(os.path.join(place, name), "wb") as written:
-                    shutil.copyfileobj(read, written)
-            except OSError as error:
-                raise YoppError(
-                    f"cannot copy to {place}",
-                    because=str(error.strerror),
-                    hint="name a directory you can write",
-                ) from None
-            copied += 1
-    if not copied:
-        printer.note("nothing was copied: there is no output yet")
-        return
-    printer.note(f"{copied} files copied to {out}")
+            with os.fdopen(descriptor, "rb") as read, open(os.path.join(place, one.name), "wb") as written:
+                shutil.copyfileobj(read, written)
+        except OSError as error:
+            raise YoppError(
+                f"cannot copy to {place}",
+                because=str(error.strerror),
+                hint="name a directory you can write",
+            ) from None
+        copied += 1
+    printer.note(
+        f"{copied} files copied to {out}" if copied else "nothing was copied: there is no output yet"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +315,7 @@ class LogFile:
 COLUMNS: tuple[Column[LogFile], ...] = (
     Column("container", "CONTAINER", lambda one: one.container),
     Column("file", "LOG FILE", lambda one: one.name),
-    Column("size", "SIZE", lambda one: one.size, numeric=True),
+    Column("size", "SIZE", lambda one: one.size, kind=NUMBER),
     Column("written", "LAST WRITTEN", lambda one: one.written_ms, lambda one: timestamp(one.written_ms)),
     Column("path", "PATH", lambda one: one.path, flexible=True),
 )
@@ -326,10 +326,9 @@ def files_of(target: Target, names: tuple[str, ...]) -> list[LogFile]:
     directories, _ = target.look()
     found = []
     for container, directory in directories.items():
-        for name in STREAMS:
+        for name in names:
             path = os.path.join(directory, name)
-            status = plain_status(path)
-            if status is not None and name in names:
+            if (status := plain_status(path)) is not None:
                 found.append(LogFile(container, name, path, status.st_size, status.st_mtime_ns // 1_000_000))
     return found
 

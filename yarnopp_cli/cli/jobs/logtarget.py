@@ -138,27 +138,24 @@ def _on_disk(log_dir: str, named: Sequence[str], error: YoppError, masters_only:
         raise error
     target = Target(masters_only=masters_only)
     every = {one: app for app in known for one in containers_on_disk(os.path.join(log_dir, app))}
+
+    def missing(kind: type[YoppError], what: str, word: str, listing: str) -> YoppError:
+        return kind(
+            f"no {what} {word}",
+            because=f"there is no output of it in {log_dir}",
+            hint=f"`yopp {listing} -a` shows those this cluster knows",
+            sought=word,
+        )
+
     for word in named:
         if is_container(word):
-            one = container(every, word)
-            if one not in every:
-                raise ContainerNotFoundError(
-                    f"no container {word}",
-                    because=f"there is no output of it in {log_dir}",
-                    hint="`yopp ps -a` shows those this cluster knows",
-                    sought=word,
-                )
+            if (one := container(every, word)) not in every:
+                raise missing(ContainerNotFoundError, "container", word, "ps")
             target.container_ids.append(one)
             target.directories[one] = os.path.join(log_dir, every[one], one)
-            continue
-        app = application(known, word)
-        if app not in known:
-            raise ApplicationNotFoundError(
-                f"no application {word}",
-                because=f"there is no output of it in {log_dir}",
-                hint="`yopp app list -a` shows those this cluster knows",
-                sought=word,
-            )
-        target.application_ids.append(app)
-        target.directories[app] = os.path.join(log_dir, app)
+        else:
+            if (app := application(known, word)) not in known:
+                raise missing(ApplicationNotFoundError, "application", word, "app list")
+            target.application_ids.append(app)
+            target.directories[app] = os.path.join(log_dir, app)
     return target

@@ -8,6 +8,7 @@ import time
 from ...client.shell import body
 from ...client.yarn import YarnClient, polls
 from ...errors import EXIT_INTERRUPTED, EXIT_TIMEOUT, YoppError
+from ...records.client_protocol import KillApplicationRequest, UpdateApplicationTimeoutsRequest
 from ...records.jobs import JobSpec
 from ...records.reports import FINAL_STATES, ApplicationReport
 from ...records.requests import ApplicationSubmissionContext
@@ -59,7 +60,8 @@ class YarnJobs:
         application_id = client.submit(lambda given: body(job, submission, given, debug=debug))
         if detach:
             if timeout is not None:
-                client.limit_lifetime(application_id, round((time.time() + timeout) * 1000))
+                until = round((time.time() + timeout) * 1000)
+                client.change(UpdateApplicationTimeoutsRequest(application_id, until))
             if printer.is_json:
                 _print(client, printer, client.application(application_id))
             else:
@@ -78,22 +80,19 @@ class YarnJobs:
 def _see_through(client: YarnClient, printer: Printer, application_id: str, timeout: float | None) -> int:
     """Wait for an application's end, and show it; Ctrl-C ends the application."""
     begin = time.monotonic()
-    teller = _Teller(printer)
-
-    until = None if timeout is None else begin + timeout
+    told = ""
     try:
-        for _ in polls(until):
+        for _ in polls(None if timeout is None else begin + timeout):
             report = client.application(application_id)
-            teller.tell(report)
             if report.state in FINAL_STATES:
                 break
+            told = _tell_progress(printer, report, told)
     except KeyboardInterrupt:
         return _interrupted(client, printer, application_id)
     finally:
         printer.status_line("")
     if report.state not in FINAL_STATES:
-        client.kill_application(application_id)
-        client.wait_for_applications([application_id], wait=KILL_SECONDS)
+        _kill(client, application_id)
         raise YoppError(
             f"{application_id} did not end within {timeout:g} s, and was killed",
             because=f"it was {report.state.value}",
@@ -106,13 +105,25 @@ def _see_through(client: YarnClient, printer: Printer, application_id: str, time
     elif printer.quiet:
         printer.text(application_id)
     else:
-        elapsed = time.monotonic() - begin
-        printer.note(
-            f"done in {elapsed:.1f} s: {report.state.value} {report.final_status.value}, exit {code}"
-        )
+        elapsed, final = time.monotonic() - begin, report.final_status.value
+        printer.note(f"done in {elapsed:.1f} s: {report.state.value} {final}, exit {code}")
         if code and report.diagnostics:
             printer.note(" ".join(report.diagnostics.split()))
     return code
+
+
+def _tell_progress(printer: Printer, report: ApplicationReport, told: str) -> str:
+    """Progress on stderr: a line that changes at a terminal, a line for each change of state elsewhere; the state.
+    ``told`` is that of which it was told last."""
+    state = report.state.value
+    text = f"{report.application_id} {state}"
+    if state == "RUNNING":
+        text += f", {report.containers_running} containers, {100 * report.progress:.0f}%"
+    if printer.progress:
+        printer.status_line(text)
+    elif state != told:
+        printer.note(text)
+    return state
 
 
 def _print(client: YarnClient, printer: Printer, report: ApplicationReport) -> None:
@@ -122,33 +133,17 @@ def _print(client: YarnClient, printer: Printer, report: ApplicationReport) -> N
     print_raw(printer, body)
 
 
+def _kill(client: YarnClient, application_id: str) -> None:
+    client.change(KillApplicationRequest(application_id))
+    client.wait_for_applications([application_id], wait=KILL_SECONDS)
+
+
 def _interrupted(client: YarnClient, printer: Printer, application_id: str) -> int:
     """Ctrl-C: the application ends, too; a second one leaves it to itself."""
     try:
         printer.status_line("")
         printer.note(f"ending {application_id}; Ctrl-C again leaves it running")
-        client.kill_application(application_id)
-        client.wait_for_applications([application_id], wait=KILL_SECONDS)
+        _kill(client, application_id)
     except KeyboardInterrupt:
         printer.note(f"left: `yopp app status {application_id}` says how it gets on")
     return EXIT_INTERRUPTED
-
-
-class _Teller:
-    """Progress on stderr: a line that changes at a terminal, a line for each change of state elsewhere."""
-
-    def __init__(self, printer: Printer) -> None:
-        self._printer = printer
-        self._state = ""
-
-    def tell(self, report: ApplicationReport) -> None:
-        """Tell of an application as it is now."""
-        state = report.state.value
-        text = f"{report.application_id} {state}"
-        if state == "RUNNING":
-            text += f", {report.containers_running} containers, {100 * report.progress:.0f}%"
-        if self._printer.progress:
-            self._printer.status_line(text)
-        elif state != self._state and report.state not in FINAL_STATES:
-            self._printer.note(text)
-        self._state = state

@@ -24,6 +24,7 @@ from ...records.requests import ApplicationSubmissionContext, ContainerLaunchCon
 from ...rpc.blocking import Connection
 from ...rpc.plain import encode
 from ...settings.declarations import ResourceManagerSettings
+from ..frame.actions import polled
 from ..frame.output import Printer
 from ..frame.session import Session
 from .console import EXIT_READER_GONE, JobConsole, Shown
@@ -182,21 +183,19 @@ def killed_at_once(rm_socket: str, application_id: str) -> YoppError:
 
     Where the RM does not answer in KILL_SECONDS the client leaves all the same: the RM ends what has lost its client.
     """
-    shows = f"`yopp app status {application_id}` and `yopp logs {application_id}` show how it ended"
+    what, because = f"killed {application_id}", "interrupted twice"
     request = KillApplicationRequest(application_id, "interrupted twice by Ctrl-C")
     try:
         with Connection(rm_socket, timeout=KILL_SECONDS) as connection:
             connection.call(request, timeout=KILL_SECONDS)
     except YoppError as problem:
+        what = f"left {application_id}: the cluster ends what is left of it"
         because = f"interrupted twice, and {problem.message}"
-        return YoppError(
-            f"left {application_id}: the cluster ends what is left of it",
-            because=because,
-            hint=shows,
-            exit_code=EXIT_INTERRUPTED,
-        )
     return YoppError(
-        f"killed {application_id}", because="interrupted twice", hint=shows, exit_code=EXIT_INTERRUPTED
+        what,
+        because=because,
+        hint=f"`yopp app status {application_id}` and `yopp logs {application_id}` show how it ended",
+        exit_code=EXIT_INTERRUPTED,
     )
 
 
@@ -260,15 +259,14 @@ def _never(client: JobClient, application_id: str, report: ApplicationReport | N
 
 def _as_it_begins(client: JobClient, application_id: str) -> ApplicationReport | None:
     """A detached job when its master and first containers are at work, or when BEGIN_SECONDS have passed."""
-    deadline = time.monotonic() + BEGIN_SECONDS
-    while True:
-        report = client.report(application_id)
-        if report is None or report.state in FINAL_STATES or time.monotonic() >= deadline:
-            return report
+
+    def begun(report: ApplicationReport | None) -> bool:
+        if report is None or report.state in FINAL_STATES:
+            return True
         # The master's own container is one of those that run.
-        if report.containers_running + report.containers_queued + report.containers_done > 1:
-            return report
-        time.sleep(0.02)
+        return report.containers_running + report.containers_queued + report.containers_done > 1
+
+    return polled(lambda _: client.report(application_id), begun, BEGIN_SECONDS)
 
 
 def final_document(outcome: Outcome, extra: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from executor.records import ContainerState
 
 from ...errors import EXIT_TIMEOUT, UsageError, YoppError
+from ...records.client_protocol import KillApplicationRequest
 from ...records.reports import FINAL_STATES, ApplicationReport, ContainerReport, YarnApplicationState
 from ...views import applications as app_view
 from ...views import containers as container_view
+from ..frame.actions import polled
 from ..frame.command import command
 from ..frame.naming import applications, containers, is_container, words
 from ..frame.options import ExitCode, ExitRule, JobIds, Timeout, Words, option
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 HOLD_SECONDS = 30.0
 """How long one call lets the ResourceManager hold its answer."""
 OUT_OF_TIME = "Killed by `yopp wait --kill`: it had not ended when the time of --timeout had passed."
-_SLOWEST_POLL = 0.25
 _APP_ORDER = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
 _CONTAINER_ORDER = ("ALLOCATED", "QUEUED", "LAUNCHING", "RUNNING")
 _ENDS = ("DONE", "FINISHED", "FAILED", "KILLED")
@@ -72,9 +72,8 @@ def wait(
             because="it kills those that have not ended by then",
             hint="`yopp wait last --timeout 5m --kill`, or `yopp app kill last` now",
         )
-    printer = session.printer
+    printer, client = session.printer, session.cluster
     target = target_of(state)
-    client = session.cluster
     named = words(ids)
     of_containers = [one for one in named if is_container(one)]
     if session.yarn is not None and of_containers:
@@ -84,22 +83,30 @@ def wait(
             hint="wait for its application",
         )
     of_applications = [one for one in named if one not in of_containers]
-    some_apps = applications(client, of_applications) if of_applications else []
-    some_containers = containers(client, of_containers) if of_containers else []
-    waiting = _Waiting(session, some_apps, some_containers, any_of_them, target)
-    seen = waiting.until(None if timeout is None else time.monotonic() + timeout)
+    apps = applications(client, of_applications) if of_applications else []
+    some = containers(client, of_containers) if of_containers else []
+    for one in apps:
+        client.application(one)  # what the cluster does not know is an error now, and not at the end
+
+    def look(left: float) -> list[Seen]:
+        hold = 0.0 if some else min(left, HOLD_SECONDS)
+        seen = [_container(client.container(one), target) for one in some]
+        return (_applications(client, apps, target, any_of_them, hold) if apps else []) + seen
+
+    enough = any if any_of_them else all
+    seen = polled(look, lambda every: enough(one.reached for one in every), timeout)
     missing = [one for one in seen if not one.reached]
     done = [one for one in seen if one.reached]
-    in_vain = bool(missing) and not (any_of_them and done)
-    if kill and in_vain:
-        waiting.kill([one.id for one in missing])
     if not seen:
         printer.note("nothing is running: there is nothing to wait for")
-    if in_vain:
+    if missing and not (any_of_them and done):
+        if kill:
+            _kill(session, [one.id for one in missing])
         if not printer.for_people and not printer.quiet:  # how far they have come is an answer, too
             print_seen(printer, seen, EXIT_TIMEOUT)
         raise YoppError(
-            f"{', '.join(one.id for one in missing)} did not {_until(target)} within {timeout:g} s",
+            f"{', '.join(one.id for one in missing)} did not {f'reach {target}' if target else 'end'} "
+            f"within {timeout:g} s",
             because=", ".join(f"{one.id} is {one.state}" for one in missing),
             hint="killed, as --kill says: `yopp logs` shows how far it came"
             if kill
@@ -109,10 +116,6 @@ def wait(
     code = code_of(done, target, exit_code)
     print_seen(printer, seen, code)
     return code
-
-
-def _until(target: str) -> str:
-    return f"reach {target}" if target else "end"
 
 
 def target_of(state: str | None) -> str:
@@ -145,134 +148,72 @@ def code_of(done: list[Seen], target: str, rule: ExitRule) -> int:
     return min(failed)[1] if rule is ExitRule.first else max(code for _, code in failed)
 
 
-class _Waiting:
-    """The wait for some applications (the RM holds the answer) and containers (their state is asked for)."""
-
-    def __init__(
-        self,
-        session: Session,
-        app_ids: list[str],
-        container_ids: list[str],
-        any_of_them: bool,
-        target: str,
-    ) -> None:
-        self._session = session
-        self._client: Client = session.cluster
-        self._apps = app_ids
-        self._containers = container_ids
-        self._any = any_of_them
-        self._target = target
-
-    def until(self, deadline: float | None) -> list[Seen]:
-        """What is waited for, once it is reached or the time has passed. Raises ApplicationNotFoundError."""
-        for one in self._apps:
-            self._client.application(one)
-        pause = 0.01
-        while True:
-            remaining = HOLD_SECONDS if deadline is None else max(0.0, deadline - time.monotonic())
-            hold = 0.0 if self._containers else min(remaining, HOLD_SECONDS)
-            seen = [
-                *self._see_apps(hold),
-                *(self._container(self._client.container(one)) for one in self._containers),
-            ]
-            if any(one.reached for one in seen) if self._any else all(one.reached for one in seen):
-                return seen
-            if deadline is not None and time.monotonic() >= deadline:
-                return seen
-            if self._containers:
-                time.sleep(min(pause, remaining))
-                pause = min(pause * 1.5, _SLOWEST_POLL)
-
-    def kill(self, named: list[str]) -> None:
-        """End those; what has ended meanwhile is left as it is."""
-        for one in named:
-            if one in self._apps:
-                self._client.kill_application(one, OUT_OF_TIME)
-            else:
-                client = self._session.client
-                client.stop_container(client.container(one), OUT_OF_TIME)
-
-    def _see_apps(self, hold: float) -> list[Seen]:
-        if not self._apps:
-            return []
-        states: tuple[YarnApplicationState, ...] = ()
-        if self._target in _APP_ORDER:
-            states = (YarnApplicationState(self._target),)
-        elif self._target in _ORDER:  # a container's word: an application with containers runs
-            states = (YarnApplicationState.RUNNING,)
-        response = self._client.wait_for_applications(
-            self._apps, states=states, any_of_them=self._any, wait=hold
-        )
-        by_id = {report.application_id: report for report in response.applications}
-        return [self._app(by_id[one], states) for one in self._apps if one in by_id]
-
-    def _app(self, report: ApplicationReport, states: tuple[YarnApplicationState, ...]) -> Seen:
-        ended = report.state in FINAL_STATES
-        reached = ended
-        if states and not ended:
-            reached = _APP_ORDER.index(report.state.value) >= _APP_ORDER.index(states[0].value)
-        return Seen(
-            report.application_id,
-            report.state.value,
-            report.final_status.value,
-            app_view.exit_code(report),
-            reached,
-            " ".join(report.diagnostics.split()) if ended else "",
-            report.finished_at_ms,
-        )
-
-    def _container(self, report: ContainerReport) -> Seen:
-        ended = report.state is ContainerState.DONE
-        shown = container_view.shown_state(report)
-        reached = ended
-        if self._target in _ORDER and not ended:
-            target = self._target if self._target in _CONTAINER_ORDER else "ALLOCATED"
-            place = _CONTAINER_ORDER.index(shown) if shown in _CONTAINER_ORDER else len(_CONTAINER_ORDER)
-            reached = place >= _CONTAINER_ORDER.index(target)
-        code = container_view.shell_code(report)
-        return Seen(
-            report.container_id,
-            shown,
-            "" if code is None else _final(code),
-            code,
-            reached,
-            "",
-            report.finished_at_ms,
-        )
+def _kill(session: Session, named: list[str]) -> None:
+    """End those; what has ended meanwhile is left as it is."""
+    for one in named:
+        if is_container(one):
+            session.client.stop_container(session.client.container(one), OUT_OF_TIME)
+        else:
+            session.cluster.change(KillApplicationRequest(one, OUT_OF_TIME))
 
 
-def _final(code: int) -> str:
-    return "SUCCEEDED" if code == 0 else "FAILED"
+def _applications(
+    client: Client, named: list[str], target: str, any_of_them: bool, hold: float
+) -> list[Seen]:
+    states: tuple[YarnApplicationState, ...] = ()
+    if target in _ORDER:  # a container's word: an application with containers runs
+        states = (YarnApplicationState(target if target in _APP_ORDER else "RUNNING"),)
+    response = client.wait_for_applications(named, states=states, any_of_them=any_of_them, wait=hold)
+    by_id = {report.application_id: report for report in response.applications}
+    return [_application(by_id[one], states) for one in named if one in by_id]
+
+
+def _application(report: ApplicationReport, states: tuple[YarnApplicationState, ...]) -> Seen:
+    ended = report.state in FINAL_STATES
+    reached = ended
+    if states and not ended:
+        reached = _APP_ORDER.index(report.state.value) >= _APP_ORDER.index(states[0].value)
+    return Seen(
+        report.application_id,
+        report.state.value,
+        report.final_status.value,
+        app_view.exit_code(report),
+        reached,
+        " ".join(report.diagnostics.split()) if ended else "",
+        report.finished_at_ms,
+    )
+
+
+def _container(report: ContainerReport, target: str) -> Seen:
+    ended = report.state is ContainerState.DONE
+    shown = container_view.shown_state(report)
+    reached = ended
+    if target in _ORDER and not ended:
+        wanted = target if target in _CONTAINER_ORDER else "ALLOCATED"
+        place = _CONTAINER_ORDER.index(shown) if shown in _CONTAINER_ORDER else len(_CONTAINER_ORDER)
+        reached = place >= _CONTAINER_ORDER.index(wanted)
+    code = container_view.shell_code(report)
+    final = "" if code is None else "FAILED" if code else "SUCCEEDED"
+    return Seen(report.container_id, shown, final, code, reached, "", report.finished_at_ms)
 
 
 def print_seen(printer: Printer, seen: list[Seen], code: int) -> None:
     """Print how each of those waited for ended, or how far it got."""
-    documents: list[dict[str, Any]] = [
-        {"id": one.id, "state": one.state, "finalStatus": one.final or "UNDEFINED", "exit": one.code}
-        for one in seen
-    ]
-    if printer.is_json:
-        printer.document({"wait": documents, "exit": code})
-        return
+    keys = ("id", "state", "finalStatus", "exit")
+    rows = [(one.id, one.state, one.final or "UNDEFINED", one.code) for one in seen]
     if printer.quiet:
         return
-    if printer.form == "name":
-        printer.ids(one.id for one in seen if one.reached)
-        return
-    if printer.form == "tsv":
-        printer.separated(
-            ("id", "state", "finalStatus", "exit"),
-            ([str("-" if value is None else value) for value in one.values()] for one in documents),
-        )
-        return
-    for one in seen:
-        told = f"{one.id} {one.state}"
-        if one.code is not None:
-            told += (
-                f" {one.final}, exit {one.code}"
-                if one.final and one.final != one.state
-                else f", exit {one.code}"
-            )
-        printer.text(told)
+    printer.answer(
+        {"wait": [dict(zip(keys, row, strict=True)) for row in rows], "exit": code},
+        "\n".join(_line(one) for one in seen),
+        ids=[one.id for one in seen if one.reached],
+        table=(keys, [["-" if value is None else str(value) for value in row] for row in rows]),
+    )
+    for one in seen if printer.for_people else ():
         if one.code and one.why:
             printer.note(f"{one.id}: {one.why}")
+
+
+def _line(one: Seen) -> str:
+    final = f" {one.final}" if one.code is not None and one.final != one.state else ""
+    return f"{one.id} {one.state}{final}" + (f", exit {one.code}" if one.code is not None else "")

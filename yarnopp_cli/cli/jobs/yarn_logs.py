@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...client.yarn import LOG_BYTES
 from ...errors import EXIT_NO_SUCH, YoppError
+from ...jobs.logfiles import STREAMS, Stream
 from ...records.reports import NodeReport
-from ...views.text import harmless
 from ..frame.naming import applications, containers, is_container
-from ..frame.output import Printer, is_terminal_out
 
 if TYPE_CHECKING:
     from ...client.yarn import YarnClient
@@ -18,74 +17,71 @@ if TYPE_CHECKING:
 _MASTERS_FILES = ("AppMaster.stdout", "AppMaster.stderr")
 
 
-def print_logs(
+class _Fetched(Stream):
+    """A file of a container as its node told it, of which nothing more comes."""
+
+    def __init__(self, container_id: str, name: str, data: bytes, tail: int | None) -> None:
+        super().__init__(container_id, name, "")
+        lines = data.splitlines(keepends=True)
+        self._data = data if tail is None else b"".join(lines[max(0, len(lines) - tail) :])
+
+    def read(self) -> Iterator[bytes]:
+        """All of it, once."""
+        if self._data:
+            yield self._data
+        self._data = b""
+
+
+def fetched(
     yarn: YarnClient,
-    printer: Printer,
+    note: Callable[[str], None],
     named: Sequence[str],
     *,
     only: Sequence[str],
-    masters: bool,
+    masters_only: bool,
     tail: int | None,
-    prefix: bool,
-) -> None:
-    """Print the output of the containers and applications named: of the streams ``only``, or of both."""
-    targets = _targets(yarn, named, masters_only=masters)
-    prefixed = len(targets) > 1 and prefix
-    shown = 0
-    for node, container_id in targets:
+) -> Iterator[tuple[Stream, str]]:
+    """The output of the containers and applications named, of the streams ``only``, or of both; each with the number of
+    its container, "" where there is one alone. ``note`` is told of what is left out."""
+    targets = _targets(yarn, named, masters_only)
+    for container_id, node in targets.items():
         for name in yarn.log_files(node, container_id):
             short = name.rpartition(".")[2] if name in _MASTERS_FILES else name
-            if (only or not masters) and short not in (only or ("stdout", "stderr")):
+            if (only or not masters_only) and short not in (only or STREAMS):
                 continue  # prelaunch.out, directory.info, …: of interest where somebody asks for the master's
-            if name in _MASTERS_FILES and not (only or masters):
+            if name in _MASTERS_FILES and not (only or masters_only):
                 continue
             data = yarn.log(node, container_id, name)
             if len(data) >= LOG_BYTES:
-                printer.note(f"{container_id} {name}: only its last {LOG_BYTES >> 20} MB")
-            shown += 1
-            _print(printer, container_id, name, data, tail, prefixed)
-    if not shown and not printer.quiet:
-        printer.note(
-            "nothing was written, or it has been aggregated: `yarn logs -applicationId ID` has it then"
-        )
+                note(f"{container_id} {name}: only its last {LOG_BYTES >> 20} MB")
+            number = container_id.rpartition("_")[2].lstrip("0") if len(targets) > 1 else ""
+            yield _Fetched(container_id, name, data, tail), number
 
 
-def _print(
-    printer: Printer, container_id: str, name: str, data: bytes, tail: int | None, prefixed: bool
-) -> None:
-    lines = data.splitlines(keepends=True)
-    if tail is not None:
-        lines = lines[max(0, len(lines) - tail) :]
-    mark = f"{int(container_id.rpartition('_')[2])}: " if prefixed else ""
-    if not (printer.is_json or mark or is_terminal_out()):
-        printer.raw(b"".join(lines))
-        return
-    for line in lines:
-        text = line.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
-        if printer.is_json:
-            printer.stream_line({"id": container_id, "stream": name, "t": None, "line": text})
-        else:
-            printer.text(mark + harmless(text, keep="\t"))
-
-
-def _targets(yarn: YarnClient, named: Sequence[str], *, masters_only: bool) -> list[tuple[NodeReport, str]]:
+def _targets(yarn: YarnClient, named: Sequence[str], masters_only: bool) -> dict[str, NodeReport]:
     """The containers whose output is wanted, with their nodes."""
     by_id = {one.node_id: one for one in yarn.nodes()}
-    found: list[tuple[NodeReport, str]] = []
+    found: dict[str, NodeReport] = {}
     for word in named:
         if is_container(word):
-            found += [(yarn.node_of(one), one) for one in containers(yarn, [word])]
+            found |= {one: yarn.node_of(one) for one in containers(yarn, [word])}
             continue
         for one in applications(yarn, [word]):
-            found += _of_application(yarn, one, by_id, masters_only)
-    return list(dict.fromkeys(found))
+            places = _places(yarn, one, masters_only)
+            if not any(node_id in by_id for node_id in places.values()):
+                raise YoppError(
+                    f"no node knows containers of {one}",
+                    because="the ResourceManager forgets them when their application has ended",
+                    hint=f"aggregated logs: `yarn logs -applicationId {one}`",
+                    exit_code=EXIT_NO_SUCH,
+                )
+            found |= {key: by_id[node_id] for key, node_id in sorted(places.items()) if node_id in by_id}
+    return found
 
 
-def _of_application(
-    yarn: YarnClient, identifier: str, by_id: Mapping[str, NodeReport], masters_only: bool
-) -> list[tuple[NodeReport, str]]:
-    """An application's containers with their nodes; its masters too where there is nothing else."""
-    attempts = yarn.attempts(identifier)
+def _places(yarn: YarnClient, application_id: str, masters_only: bool) -> dict[str, str]:
+    """An application's containers and the ids of their nodes; its masters where there is nothing else."""
+    attempts = yarn.attempts(application_id)
     masters = {one.am_container_id: one.am_node_id for one in attempts if one.am_container_id}
     others = {
         one.container_id: one.node_id
@@ -93,12 +89,4 @@ def _of_application(
         for one in yarn.attempt_containers(attempt)
         if one.container_id not in masters
     }
-    places = others or masters
-    if not any(node_id in by_id for node_id in places.values()):
-        raise YoppError(
-            f"no node knows containers of {identifier}",
-            because="the ResourceManager forgets them when their application has ended",
-            hint=f"aggregated logs: `yarn logs -applicationId {identifier}`",
-            exit_code=EXIT_NO_SUCH,
-        )
-    return [(by_id[node_id], key) for key, node_id in sorted(places.items()) if node_id in by_id]
+    return others or masters

@@ -6,12 +6,10 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from ...errors import EXIT_CONFIGURATION, YoppError
 from ..frame import output as out
 from ..frame.command import Needs, command
-from ..frame.options import Words
+from ..frame.options import Words, argument, option
 from ..frame.session import Session
 
 if TYPE_CHECKING:
@@ -27,20 +25,17 @@ def property_names() -> list[str]:
     return list(PROPERTIES)
 
 
-Key = Annotated[str, typer.Argument(metavar="KEY", help="The name of one property."), Words(property_names)]
+Key = Annotated[str, argument("KEY", "The name of one property."), Words(property_names)]
 Keys = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[KEY]...",
-        help="Names, the beginning of several (yarn.scheduler), or a word in them (queue).",
-    ),
+    argument("[KEY]...", "Names, the beginning of several (yarn.scheduler), or a word in them (queue)."),
     Words(property_names),
 ]
-Origin = Annotated[bool, typer.Option("--origin", help="Show where each value is from.")]
-All = Annotated[bool, typer.Option("-a", "--all", help="Show the properties that nobody set, too.")]
+Origin = Annotated[bool, option("--origin", "Show where each value is from.")]
+All = Annotated[bool, option("-a, --all", "Show the properties that nobody set, too.")]
 Files = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[FILE]...", help="Check each of these alone, instead of what yopp would read."),
+    argument("[FILE]...", "Check each of these alone, instead of what yopp would read."),
 ]
 
 

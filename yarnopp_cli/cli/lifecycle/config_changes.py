@@ -11,11 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from ...errors import ConfigurationError, InvalidPropertyError, UsageError, YoppError, reason_of
 from ..frame.command import Needs, command
-from ..frame.options import SETTINGS, DryRun
+from ..frame.options import SETTINGS, DryRun, argument
 from ..frame.output import Printer
 from ..frame.session import Context, Session
 from .config import Key, document
@@ -38,7 +36,7 @@ SITE = "yarn-site.toml"
 def set_(
     session: Session,
     key: Key,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="Its new value.")],
+    value: Annotated[str, argument("VALUE", "Its new value.")],
     dry_run: DryRun = False,
 ) -> None:
     """Set a property in your configuration file, or in the one that --conf names; the rest of it stays as it is.
@@ -87,9 +85,7 @@ def set_(
 )
 def import_(
     session: Session,
-    files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="yarn-site.xml and other Hadoop site files.")
-    ],
+    files: Annotated[list[str], argument("FILE...", "yarn-site.xml and other Hadoop site files.")],
     dry_run: DryRun = False,
 ) -> None:
     """Take the properties of a Hadoop site file into your configuration file, and say of each whether it was taken.

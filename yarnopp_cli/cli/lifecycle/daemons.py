@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from ...errors import EXIT_NOT_RUNNING, NodeNotFoundError, UsageError
 from ...records.reports import NodeState
 from ..frame.command import Needs, command
-from ..frame.options import DryRun, Live, NoWait, Timeout
+from ..frame.options import DryRun, Live, NoWait, Timeout, argument
 from ..frame.output import WORDS
 from ..frame.session import Session
 from ..looking import node as node_commands
@@ -19,14 +17,12 @@ from .up import Memory, Vcores
 
 Node = Annotated[
     str | None,
-    typer.Argument(metavar="[NODE]", help="Its port or its id in `yopp node list`. [default: the only one]"),
+    argument("[NODE]", "Its port or its id in `yopp node list`. [default: the only one]"),
     Live(("node",)),
 ]
 NewNode = Annotated[
     str | None,
-    typer.Argument(
-        metavar="[NODE]", help="Its port or its id in `yopp node list`. [default: all that are missing]"
-    ),
+    argument("[NODE]", "Its port or its id in `yopp node list`. [default: all that are missing]"),
     Live(("node",)),
 ]
 _DRAINED = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ..frame.command import Needs, command
+from ..frame.options import option
 from ..frame.output import Printer
 from ..frame.session import Session
 from .up import Ports, with_ports
@@ -19,9 +18,7 @@ CHECK_KEYS = ("name", "status", "found", "why", "fix")
 
 Fix = Annotated[
     bool,
-    typer.Option(
-        "--fix", help="Remove what dead daemons of this run directory left, and end its containers."
-    ),
+    option("--fix", "Remove what dead daemons of this run directory left, and end its containers."),
 ]
 
 

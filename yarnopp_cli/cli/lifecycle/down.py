@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from ...errors import EXIT_FAILURE, YoppError
 from ...views.text import number_of
 from ..frame.command import Needs, command
-from ..frame.options import Timeout
+from ..frame.options import Timeout, option
 from ..frame.session import Session
 
 KeepContainers = Annotated[
     bool,
-    typer.Option(
+    option(
         "--keep-containers",
-        help="Leave containers running. The next `yopp up` starts a ResourceManager that does not know them, "
+        "Leave containers running. The next `yopp up` starts a ResourceManager that does not know them, "
         "and ends them; so does `yopp down`.",
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Kill daemons that do not end when they are asked to.")]
+Force = Annotated[bool, option("--force", "Kill daemons that do not end when they are asked to.")]
 
 ANSWER_SECONDS = 3.0
 """How long the ResourceManager has to say what would be lost."""

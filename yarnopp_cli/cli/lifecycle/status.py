@@ -118,9 +118,7 @@ def node_line(seen: ClusterStatus, node: NodeStatus) -> str:
     """One node in words."""
     if node.daemon is None:
         return f"{node.node_id} is not running"
-    from ...cluster.inspection import node_state
-
-    state = node_state(node)
+    state = node.state
     words = {
         "DISCONNECTED": "has not reached the ResourceManager since "
         + timestamp(node.own.rm_lost_at_ms if node.own is not None else 0),

@@ -7,12 +7,10 @@ import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
-import typer
-
 from ...errors import EXIT_INTERRUPTED, InvalidStateError, UsageError, YoppError, reason_of
 from ...views.text import number_of
 from ..frame.command import Needs, command
-from ..frame.options import Timeout, size_mb
+from ..frame.options import Timeout, option, size_mb
 from ..frame.output import Printer, flush
 from ..frame.session import Context, Session
 from .status import tell
@@ -23,29 +21,23 @@ if TYPE_CHECKING:
 
 Nodes = Annotated[
     int | None,
-    typer.Option("--nodes", metavar="N", help="How many NodeManagers share this machine. [default: 1]"),
+    option("--nodes N", "How many NodeManagers share this machine. [default: 1]"),
 ]
 Memory = Annotated[
     int | None,
-    typer.Option(
-        "--memory",
-        metavar="MB",
-        parser=size_mb,
-        help="Memory of each node: 4096, 4G. [default: all there is]",
-    ),
+    option("--memory MB", "Memory of each node: 4096, 4G. [default: all there is]", parser=size_mb),
 ]
 Vcores = Annotated[
     int | None,
-    typer.Option("--vcores", metavar="V", help="Vcores of each node. [default: the cores, divided]"),
+    option("--vcores V", "Vcores of each node. [default: the cores, divided]"),
 ]
 Ports = Annotated[
     str | None,
-    typer.Option(
-        "--ports",
-        metavar="auto",
+    option(
+        "--ports auto",
+        "auto: serve the REST API and the pages on free ports, and print which. [env: YOPP_PORTS]",
         envvar="YOPP_PORTS",
         show_envvar=False,
-        help="auto: serve the REST API and the pages on free ports, and print which. [env: YOPP_PORTS]",
     ),
 ]
 AUTO_PORTS = (
@@ -64,10 +56,10 @@ def up(
     vcores: Vcores = None,
     ports: Ports = None,
     foreground: Annotated[
-        bool, typer.Option("--foreground", help="Stay, and end the cluster with Ctrl-C or SIGTERM.")
+        bool, option("--foreground", "Stay, and end the cluster with Ctrl-C or SIGTERM.")
     ] = False,
     no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="Return at once; `yopp status` says when it is ready.")
+        bool, option("--no-wait", "Return at once; `yopp status` says when it is ready.")
     ] = False,
     timeout: Timeout = None,
 ) -> int:

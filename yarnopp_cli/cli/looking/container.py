@@ -23,10 +23,9 @@ from ..frame.filters import (
     applications_with,
     node_id,
 )
-from ..frame.listing import empty_text
 from ..frame.naming import application, containers, of_application
 from ..frame.options import ContainerIds, OfApplication, Words, option
-from ..frame.session import Session
+from ..frame.session import Session, empty_text
 from .container_details import InFull, show_details
 
 if TYPE_CHECKING:

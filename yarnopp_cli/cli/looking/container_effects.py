@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ContainerNotFoundError
-from ...explain.effects import PAUSE, Preemption, disturbed, preempted_since
+from ...explain.forecast import PAUSE, Preemption, disturbed, preempted_since
 from ...explain.reasons import why_not_promised
 from ...explain.snapshot import Picture, is_waiting
 from ...records.client_protocol import GetContainersRequest
@@ -17,6 +17,7 @@ from ...views import containers as view
 from ...views.explain import consequences
 from ...views.explain.reasons import text
 from ...views.text import span
+from ..frame.actions import polled
 
 if TYPE_CHECKING:
     from ...client.local import LocalClient
@@ -92,12 +93,11 @@ def aftermath(
     client: LocalClient, before: Sequence[ContainerReport], promoted: Sequence[str], *, wait: bool
 ) -> Aftermath:
     """What promoting these containers did, ``before`` being all that lived. ``wait``: they are given a moment first."""
-    deadline = time.monotonic() + (SETTLE_SECONDS if wait else 0.0)
-    while True:
-        waiting = [one for one in map(client.container, promoted) if is_waiting(one)]
-        if not waiting or time.monotonic() >= deadline:
-            break
-        time.sleep(0.02)
+    waiting = polled(
+        lambda _: [one for one in map(client.container, promoted) if is_waiting(one)],
+        lambda those: not those,
+        SETTLE_SECONDS if wait else 0.0,
+    )
     found = Aftermath()
     if others := disturbed(before, promoted):
         after = client.containers(GetContainersRequest(container_ids=others, finished=True))

@@ -26,28 +26,26 @@ def explain(session: Session, ids: AnyIds) -> None:
     """
     client, printer = session.client, session.printer
     found = [_explain(client, word) for word in spread(client, words(ids))]
-    if printer.ids_only:
-        printer.ids(one.id for one in found)
-    elif printer.form == "tsv":
-        printer.separated(
-            ("id", "state", "satisfiable", "reasons", "estimatedStart"),
-            (
-                (
-                    one.id,
-                    one.state,
-                    str(one.satisfiable).lower(),
-                    ",".join(reason.code.value for reason in one.reasons),
-                    timestamp(one.estimated_start_ms),
-                )
-                for one in found
-            ),
-        )
-    else:
+    if printer.is_json:
         for one in found:
-            if printer.is_json:
-                printer.document({"explain": view.document(one)})
-            else:
-                printer.text("\n".join(view.lines(one)))
+            printer.document({"explain": view.document(one)})
+        return
+    rows = [
+        (
+            one.id,
+            one.state,
+            str(one.satisfiable).lower(),
+            ",".join(reason.code.value for reason in one.reasons),
+            timestamp(one.estimated_start_ms),
+        )
+        for one in found
+    ]
+    printer.answer(
+        None,
+        "\n".join(line for one in found for line in view.lines(one)),
+        ids=[one.id for one in found],
+        table=(("id", "state", "satisfiable", "reasons", "estimatedStart"), rows),
+    )
 
 
 def _explain(client: LocalClient, word: str) -> Explanation:

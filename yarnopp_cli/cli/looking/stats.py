@@ -6,21 +6,18 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from ...errors import UsageError
 from ...records.client_protocol import GetContainersRequest
 from ...records.reports import ContainerReport, NodeReport, NodeState
 from ...views import stats as view
 from ...views.containers import is_live, shown_state
 from ..frame.command import command
 from ..frame.naming import applications, containers, is_container, nodes, spread, words
-from ..frame.options import Live, argument, duration, option
+from ..frame.options import Live, argument, interval, option
 from ..frame.output import Printer, is_terminal_out
 from ..frame.session import Session
 
 if TYPE_CHECKING:
     from ...client.local import LocalClient
-
-LEAST_DELAY = 0.1
 
 
 @command("stats", "yopp stats", "yopp stats -n 10 -d 5 --json last")
@@ -32,17 +29,13 @@ def stats(
         Live(("app", "container", "node")),
     ] = None,
     count: Annotated[int, option("-n, --count N", "How many samples; 0 until Ctrl-C.", min=0)] = 1,
-    delay: Annotated[float, option("-d, --delay DUR", "The time between them.", parser=duration)] = 1.0,
+    delay: Annotated[float, option("-d, --delay DUR", "The time between them.", parser=interval)] = 1.0,
 ) -> None:
     """Print measured CPU and memory of nodes and live containers beside what they were allocated.
 
     CPU is in percent of one core, between two measurements of the node. With --json one object a line and node.
     For what has ended, the last figures are shown: mean CPU and peak memory.
     """
-    if delay < LEAST_DELAY:
-        raise UsageError(
-            f"--delay must be at least {LEAST_DELAY} s", because=f"it is {delay:g} s", hint="-d 1"
-        )
     sampler = _Sampler(session.client, _chosen(session.client, ids))
     sampler.sample()  # rates need two
     taken = 0

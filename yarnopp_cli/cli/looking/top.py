@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from ...errors import UsageError
 from ..frame.command import command
-from ..frame.options import duration, option
+from ..frame.options import interval as shortest_interval
+from ..frame.options import option
 from ..frame.output import WORDS, Printer, is_terminal
 from ..frame.session import Session
 
 if TYPE_CHECKING:
     from ...tui.source import Source
-
-_SHORTEST = 0.1
 
 
 @command("top", "yopp top --readonly", "yopp top --batch -n 3 -d 5", forms=WORDS)
@@ -37,7 +36,7 @@ def top(
         option(
             "-d, --interval DUR",
             "The time between two looks. [default: 1s]",
-            parser=duration,
+            parser=shortest_interval,
             show_default=False,
         ),
     ] = 1.0,
@@ -50,10 +49,6 @@ def top(
     terminal, with --batch or with --json it prints frames and ends. It keeps running while the cluster is away.
     docs/top.md has a picture of every screen.
     """
-    if interval < _SHORTEST:
-        raise UsageError(
-            f"--interval must be at least {_SHORTEST} s", because=f"it is {interval:g} s", hint="-d 1"
-        )
     printer, place = session.printer, session.run_dir
     from ...client.local import LocalClient
     from ...tui.source import Source
@@ -97,7 +92,7 @@ def _readonly(wanted: bool | None, run_dir: str) -> bool:
 
 def _frames(printer: Printer, source: Source, count: int, interval: float, rows: int | None) -> None:
     """Print frames. Rates need two looks, so there is one before the first frame."""
-    from ...views.top import frame
+    from ...views.top import lines as frame
     from ...views.top.sampling import History
 
     history = History()
@@ -109,10 +104,10 @@ def _frames(printer: Printer, source: Source, count: int, interval: float, rows:
         picture = source.picture(finished=False)
         history.add(picture)
         if printer.is_json:
-            shown = frame.document(picture, history)
+            shown = frame.frame_document(picture, history)
             printer.document(shown) if count == 1 and printer.form == "json" else printer.stream_line(shown)
         else:
-            told = frame.lines(picture, history, rows)
+            told = frame.frame_lines(picture, history, rows)
             printer.text("\n".join(["", *told] if number else told))
 
 

@@ -71,7 +71,7 @@ def kernel(examined: Examined) -> Iterator[Check]:
 
 def machine(examined: Examined) -> Iterator[Check]:
     """What a cluster may use of this machine, and the size of a node on it."""
-    from executor.linux.capacity import host_limits
+    from executor.linux.host import host_limits
 
     limits = host_limits()
     memory = limits.memory_bytes >> 20

@@ -26,16 +26,16 @@ from ...records.master_protocol import (
 )
 from ...records.requests import ContainerLaunchContext, Token
 from ...settings.declarations import NodeManagerSettings, ResourceManagerSettings
-from .distributed_scheduler import DistributedScheduler, NodeDirectory
-from .events import (
-    ProxyEvent,
+from ..events import (
     StoredPipeline,
     StorePipelines,
     UpstreamAnswered,
     UpstreamConnected,
+    UpstreamEvent,
     UpstreamLost,
     UpstreamRefused,
 )
+from .distributed_scheduler import DistributedScheduler, NodeDirectory
 from .interceptors import AttemptFacts, InterceptorFactory, RequestInterceptor
 from .pipeline import Command, Pipeline, not_initialized
 
@@ -45,7 +45,7 @@ MasterRequest = RegisterApplicationMasterRequest | AllocateRequest | FinishAppli
 
 
 class AMRMProxyService:
-    """The machine: ``Machine[CallReceived | ConnectionLost | ProxyEvent, Reply | ReplyError | ProxyCommand]``.
+    """The machine: ``Machine[CallReceived | ConnectionLost | UpstreamEvent, Reply | ReplyError | ProxyCommand]``.
 
     ``interceptors`` make the chain of each attempt, the last of them passing on to the RM.
     ``key`` signs the tokens given to masters. ``address``
@@ -86,7 +86,7 @@ class AMRMProxyService:
 
     # -- the machine -----------------------------------------------------------------------------------
 
-    def handle(self, event: CallReceived | ConnectionLost | ProxyEvent, now: float) -> list[Command]:
+    def handle(self, event: CallReceived | ConnectionLost | UpstreamEvent, now: float) -> list[Command]:
         """Take one event; answer with commands, in the order in which they are to be performed."""
         match event:
             case CallReceived():
@@ -104,11 +104,9 @@ class AMRMProxyService:
             case UpstreamLost():
                 if (found := self._pipelines.get(event.attempt_id)) is not None:
                     found.lost(now)
-            case UpstreamAnswered():
-                self._on_answered(event, now)
-            case UpstreamRefused():
-                if (found := self._pipelines.get(event.attempt_id)) is not None:
-                    found.refused(event.sequence, event.error, now)
+            case UpstreamAnswered() | UpstreamRefused():
+                if (found := self._pipelines.get(event.call.attempt_id)) is not None:
+                    self._on_heard(found, event, now)
         return self._finish()
 
     def next_deadline(self) -> float | None:
@@ -196,12 +194,12 @@ class AMRMProxyService:
                 raise not_initialized(application_id)
         found.call(call, now)
 
-    def _on_answered(self, event: UpstreamAnswered, now: float) -> None:
-        pipeline = self._pipelines.get(event.attempt_id)
-        if pipeline is None:
-            return
+    def _on_heard(self, pipeline: Pipeline, event: UpstreamAnswered | UpstreamRefused, now: float) -> None:
         was_registered = pipeline.registered
-        pipeline.answered(event.sequence, event.response, now)
+        if isinstance(event, UpstreamAnswered):
+            pipeline.answered(event.call.sequence, event.response, now)
+        else:
+            pipeline.refused(event.call.sequence, event.error, now)
         if pipeline.registered and not was_registered:
             self._store()
 

@@ -36,8 +36,8 @@ from ...records.master_protocol import (
     RegisterApplicationMasterResponse,
 )
 from ...records.requests import ResourceRequest, Token, UpdateContainerRequest
+from ..events import CallUpstream, CloseUpstream, ConnectUpstream, ProxyCommand
 from .distributed_scheduler import DistributedScheduler, NodeDirectory
-from .events import CallUpstream, CloseUpstream, ConnectUpstream, ProxyCommand
 from .interceptors import NotYet, RequestInterceptor
 
 PATIENCE: Final = 5.0

@@ -59,7 +59,7 @@ class CapacityScheduler:
 
     def change_used(self, app: RMApp, resource: Resource, sign: int, *, master: bool) -> None:
         """A guaranteed container of ``app`` takes (1) or gives back (-1) ``resource``, somewhere."""
-        self.used = self.used + resource if sign > 0 else self.used - resource
+        self.used = self.used + resource * sign
         app.leaf.charge(app.user, resource, sign, master=master)
 
     def refuses(self, app: RMApp, need: Resource, *, master: bool = False, active: int | None = None) -> str:
@@ -116,17 +116,17 @@ class _Round:
     def serve(self, grant: Grant) -> None:
         turns = Turns(self._scheduler.queues)
         while (turn := turns.next()) is not None:
-            attempt, ask = turn.attempt, next(iter(turn.group.values()))
+            attempt, ask = turn.attempt, turn.ask
             master = ask is attempt.am_ask
             refused = self._scheduler.refuses(attempt.app, ask.resource, master=master, active=turn.active)
             self.limited = self.limited or refused in (QUEUE_CAPACITY, USER_LIMIT)
             if refused == QUEUE_CAPACITY:
                 self.starving = True
-                turns.limited(turn, ask, MAX_OVERTAKES)
+                turns.limited(turn, MAX_OVERTAKES)
             elif refused:
-                turns.pass_over()
+                turn.pass_over()
             elif (choice := self._choose(ask, attempt.blacklist)) is None:
-                turns.pass_over()
+                turn.pass_over()
                 self._pass(ask, attempt.blacklist)
             else:
                 turns.served(turn)

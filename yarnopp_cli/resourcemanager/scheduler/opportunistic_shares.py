@@ -13,7 +13,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from executor.records import ContainerState, ExecutionType, Resource
+from executor.records import ContainerState, Resource
 
 from ...allocation.asks import Ask, could_serve
 from ..entities import RMApp, RMAppAttempt, RMContainer
@@ -38,9 +38,8 @@ class OpportunisticShares:
 
     def change(self, app: RMApp, resource: Resource, sign: int) -> None:
         """An opportunistic container of ``app`` takes (1) or gives back (-1) ``resource``."""
-        change = resource if sign > 0 else _NOTHING - resource
-        app.opportunistic_held = app.opportunistic_held + change
-        self.give(app.user, change)
+        app.opportunistic_held = app.opportunistic_held + resource * sign
+        self.give(app.user, resource * sign)
 
     def give(self, user: str, change: Resource) -> None:
         """A user holds so much more, or less."""
@@ -163,7 +162,7 @@ class QueueShedder:
     def _is_queued(self, container: RMContainer) -> bool:
         return (
             container.phase is Phase.QUEUED
-            and container.execution_type is ExecutionType.OPPORTUNISTIC
+            and not container.is_guaranteed
             and container.status is not None
             and container.status.state is ContainerState.SCHEDULED
             and container.id not in self._shed

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from executor.causes import Cause, CauseKind
-from executor.records import ExecutionType, Resource
+from executor.records import Resource
 
 from ...allocation.asks import Ask, could_serve
 from ..container_ledger import ContainerLedger
@@ -147,7 +147,7 @@ class _Simulation:
         """Take a node in: what is free there once all that is ending has ended, and who stays."""
         free, staying = node.total - node.used, []
         for container in node.containers.values():
-            if container.execution_type is not ExecutionType.GUARANTEED:
+            if not container.is_guaranteed:
                 continue
             if Due(DueKind.UNENDED, container.id) in self._rm.deadlines:
                 free = free + container.resource

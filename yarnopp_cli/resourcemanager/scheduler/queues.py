@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from executor.records import Resource
@@ -91,19 +91,6 @@ class Queue:
     waits for. ``stopped`` ones take no applications.
     """
 
-    __slots__ = (
-        "children",
-        "guaranteed",
-        "maximum",
-        "maximum_share",
-        "owed",
-        "parent",
-        "settings",
-        "share",
-        "stopped",
-        "used",
-    )
-
     def __init__(self, settings: QueueSettings, parent: Queue | None) -> None:
         self.settings = settings
         self.parent = parent
@@ -169,8 +156,6 @@ class LeafQueue(Queue, Generic[AttemptT]):
     is what people call it: its own name where only one queue has it, else its path.
     """
 
-    __slots__ = ("_am_percent", "attempts", "is_fair", "label", "masters", "masters_used", "users")
-
     def __init__(
         self, settings: QueueSettings, parent: Queue | None, scheduler: CapacitySchedulerSettings
     ) -> None:
@@ -199,12 +184,10 @@ class LeafQueue(Queue, Generic[AttemptT]):
 
     def charge(self, user: str, resource: Resource, sign: int, *, master: bool) -> None:
         """A guaranteed container takes (1) or gives back (-1) ``resource``."""
-        change = resource if sign > 0 else _NOTHING - resource
+        change = resource * sign
         for queue in self.line():
             queue.used = queue.used + change
-        use = self.users.get(user)
-        if use is None:
-            use = self.users[user] = UserUse()
+        use = self.users.setdefault(user, UserUse())
         use.used = use.used + change
         if master:
             use.masters += sign
@@ -273,11 +256,7 @@ class LeafQueue(Queue, Generic[AttemptT]):
     def waiting(self) -> list[AttemptT]:
         """Attempts with outstanding guaranteed asks, by priority (a larger number first), then submission."""
         asking = [attempt for attempt in self.attempts.values() if attempt.guaranteed_asks.outstanding]
-        return sorted(asking, key=_by_submission)
-
-
-def _by_submission(attempt: QueuedAttempt) -> tuple[int, int]:
-    return (-attempt.app.context.priority, attempt.app.number)
+        return sorted(asking, key=lambda one: (-one.app.context.priority, one.app.number))
 
 
 class QueueTree(Generic[AttemptT]):
@@ -319,42 +298,27 @@ class QueueTree(Generic[AttemptT]):
         named = [queue for queue in self.by_path.values() if queue.settings.name == name]
         return named[0] if len(named) == 1 else None
 
-    def wanting(self) -> bool:
-        """Whether anybody waits for guaranteed containers."""
-        return any(
-            attempt.guaranteed_asks.outstanding
-            for leaf in self.leaves.values()
-            for attempt in leaf.attempts.values()
-        )
 
-
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Turn(Generic[AttemptT]):
-    """One attempt's asks of one shape, which are next. ``active`` users wait in its queue."""
+    """An attempt whose turn it is, with those of its asks that have not been passed over, those of one shape together.
 
-    leaf: LeafQueue[AttemptT]
-    attempt: AttemptT
-    group: Group
-    active: int
-
-
-@dataclass(slots=True)
-class _Entry(Generic[AttemptT]):
-    attempt: AttemptT
-    groups: deque[Group]
-
-
-@dataclass(slots=True)
-class _Waiting(Generic[AttemptT]):
-    """A leaf's attempts that have not been passed over with all their asks yet, in order of submission.
-
-    ``passed`` are asks that the queue's own limit keeps waiting.
+    ``active`` users wait in its queue.
     """
 
     leaf: LeafQueue[AttemptT]
-    entries: list[_Entry[AttemptT]]
+    attempt: AttemptT
+    groups: deque[Group]
     active: int
-    passed: list[Ask] = field(default_factory=list)
+
+    @property
+    def ask(self) -> Ask:
+        """The one that is next."""
+        return next(iter(self.groups[0].values()))
+
+    def pass_over(self) -> None:
+        """Asks like the next one cannot be served in this round."""
+        self.groups.popleft()
 
 
 class Turns(Generic[AttemptT]):
@@ -366,74 +330,69 @@ class Turns(Generic[AttemptT]):
 
     def __init__(self, tree: QueueTree[AttemptT]) -> None:
         self._tree = tree
-        self._waiting: dict[str, _Waiting[AttemptT]] = {}
+        #: attempts that have not been passed over with all their asks yet, in order of submission, by queue
+        self._waiting: dict[str, list[Turn[AttemptT]]] = {}
+        #: asks that their queue's own limit keeps waiting, by queue
+        self._limited: dict[str, list[Ask]] = {}
         for leaf in tree.leaves.values():
-            entries = [_Entry(one, deque(one.guaranteed_asks.groups())) for one in leaf.waiting()]
-            if not entries:
-                leaf.owed = False
+            if attempts := leaf.waiting():
+                active = leaf.active_users()
+                self._waiting[leaf.path] = [
+                    Turn(leaf, one, deque(one.guaranteed_asks.groups()), active) for one in attempts
+                ]
             else:
-                self._waiting[leaf.path] = _Waiting(leaf, entries, leaf.active_users())
+                leaf.owed = False
         for queue in reversed(tree.by_path.values()):
             if queue.children:
                 queue.owed = any(child.owed for child in queue.children)
-        self._current: _Entry[AttemptT] | None = None
 
     def next(self) -> Turn[AttemptT] | None:
         """Whose turn it is; None when all were served or passed over."""
-        while (waiting := self._pick(self._tree.root)) is not None:
-            entry = self._first(waiting)
-            while entry.groups and not entry.groups[0]:
-                entry.groups.popleft()
-            if entry.groups:
-                self._current = entry
-                return Turn(waiting.leaf, entry.attempt, entry.groups[0], waiting.active)
-            waiting.entries.remove(entry)
-            if not waiting.entries:
-                del self._waiting[waiting.leaf.path]
+        while (turns := self._pick(self._tree.root)) is not None:
+            turn = self._first(turns)
+            while turn.groups and not turn.groups[0]:
+                turn.groups.popleft()
+            if turn.groups:
+                return turn
+            turns.remove(turn)
+            if not turns:
+                del self._waiting[turn.leaf.path]
         return None
 
-    def pass_over(self) -> None:
-        """What ``next`` gave last cannot be served in this round."""
-        if self._current is not None:
-            self._current.groups.popleft()
-
-    def limited(self, turn: Turn[AttemptT], ask: Ask, patience: int) -> None:
+    def limited(self, turn: Turn[AttemptT], patience: int) -> None:
         """Its queue is full for it. Once ``patience`` later asks were served before it, its queue waits for it."""
-        self.pass_over()
+        ask = turn.ask
+        turn.pass_over()
         if ask.overtaken >= patience:
-            self._waiting.pop(turn.leaf.path, None)
-        elif (waiting := self._waiting.get(turn.leaf.path)) is not None:
-            waiting.passed.append(ask)
+            del self._waiting[turn.leaf.path]
+        else:
+            self._limited.setdefault(turn.leaf.path, []).append(ask)
 
     def served(self, turn: Turn[AttemptT]) -> None:
         """One of its asks was served: it overtook those that the queue's limit keeps waiting."""
-        if (waiting := self._waiting.get(turn.leaf.path)) is not None:
-            for ask in waiting.passed:
-                ask.overtaken += 1
+        for ask in self._limited.get(turn.leaf.path, ()):
+            ask.overtaken += 1
 
-    def _pick(self, queue: Queue) -> _Waiting[AttemptT] | None:
+    def _pick(self, queue: Queue) -> list[Turn[AttemptT]] | None:
         if not queue.children:
             return self._waiting.get(queue.path)
-        found = [(child, waiting) for child in queue.children if (waiting := self._pick(child)) is not None]
+        found = [(child, turns) for child in queue.children if (turns := self._pick(child)) is not None]
         if len(found) < 2:
             return found[0][1] if found else None
         return min(found, key=lambda pair: self._standing(*pair))[1]
 
-    def _standing(self, queue: Queue, waiting: _Waiting[AttemptT]) -> tuple[bool, bool, float]:
-        entry = self._first(waiting)
-        need = next((next(iter(group.values())).resource for group in entry.groups if group), _NOTHING)
+    def _standing(self, queue: Queue, turns: list[Turn[AttemptT]]) -> tuple[bool, bool, float]:
+        groups = self._first(turns).groups
+        need = next((next(iter(group.values())).resource for group in groups if group), _NOTHING)
         within = (queue.used + need).fits_in(queue.guaranteed)
         return (not within, not queue.owed, queue.usage(self._tree.total))
 
-    def _first(self, waiting: _Waiting[AttemptT]) -> _Entry[AttemptT]:
-        if not waiting.leaf.is_fair or len(waiting.entries) == 1:
-            return waiting.entries[0]
-        total = self._tree.total
-        return min(
-            waiting.entries,
-            key=lambda entry: (
-                -entry.attempt.app.context.priority,
-                dominant_share(entry.attempt.app.guaranteed, total),
-                entry.attempt.app.number,
-            ),
-        )
+    def _first(self, turns: list[Turn[AttemptT]]) -> Turn[AttemptT]:
+        if not turns[0].leaf.is_fair or len(turns) == 1:
+            return turns[0]
+
+        def standing(turn: Turn[AttemptT]) -> tuple[int, float, int]:
+            app = turn.attempt.app
+            return (-app.context.priority, dominant_share(app.guaranteed, self._tree.total), app.number)
+
+        return min(turns, key=standing)

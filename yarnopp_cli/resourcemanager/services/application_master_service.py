@@ -25,29 +25,16 @@ from ...errors import (
 )
 from ...machine.calls import CallReceived
 from ...machine.tokens import AMRM_TOKEN, verify
-from ...records.distributed_protocol import (
-    DistributedSchedulingAllocateRequest,
-    RegisterDistributedSchedulingAMRequest,
-    RegisterDistributedSchedulingAMResponse,
-)
-from ...records.history import EventKind
+from ...records import distributed_protocol as distributed
+from ...records import master_protocol as master
 from ...records.ids import ApplicationAttemptId
-from ...records.master_protocol import (
-    AllocateRequest,
-    AllocateResponse,
-    FinishApplicationMasterRequest,
-    FinishApplicationMasterResponse,
-    RegisterApplicationMasterRequest,
-    RegisterApplicationMasterResponse,
-)
 from ...records.requests import ANY, Container, ResourceRequest, Token
 from ..app_manager import AM_SHUTDOWN, RMAppManager
-from ..container_ledger import RELEASED, ContainerLedger
+from ..container_ledger import RELEASED, REMOTE_ID_START, ContainerLedger
 from ..container_updates import ContainerUpdates
 from ..context import Due, DueKind, RMContext
 from ..entities import HeldCall, RMAppAttempt
 from ..lives import AttemptState, Phase
-from ..remotely_allocated import REMOTE_ID_START, RemotelyAllocated
 
 
 class ApplicationMasterService:
@@ -59,21 +46,17 @@ class ApplicationMasterService:
         ledger: ContainerLedger,
         manager: RMAppManager,
         updates: ContainerUpdates,
-        remote: RemotelyAllocated,
     ) -> None:
         self._rm = context
         self._ledger = ledger
-        self._remote = remote
         self._manager = manager
         self._updates = updates
 
+    # -- registration ----------------------------------------------------------------------------------------
+
     def register(
-        self,
-        call: CallReceived,
-        request: RegisterApplicationMasterRequest,
-        *,
-        distributed: bool = False,
-    ) -> None:
+        self, call: CallReceived, request: master.RegisterApplicationMasterRequest
+    ) -> master.RegisterApplicationMasterResponse:
         """The master of an attempt is there."""
         attempt = self._attempt(request.attempt_id, request.token)
         if attempt.state is AttemptState.RUNNING:
@@ -84,45 +67,33 @@ class ApplicationMasterService:
             )
         self._spoke(attempt, call.connection_id)
         self._manager.registered(attempt)
-        settings, scheduler = self._rm.settings, self._rm.scheduler
-        response = RegisterApplicationMasterResponse(
-            minimum=Resource(settings.minimum_allocation_mb, settings.minimum_allocation_vcores),
-            maximum=Resource(settings.maximum_allocation_mb, settings.maximum_allocation_vcores),
-            largest_node=scheduler.largest,
+        return master.RegisterApplicationMasterResponse(
+            minimum=self._rm.minimum_allocation,
+            maximum=self._rm.maximum_allocation,
+            largest_node=self._rm.scheduler.largest,
             queue=attempt.app.leaf.label,
-            opportunistic_enabled=settings.opportunistic_enabled,
+            opportunistic_enabled=self._rm.settings.opportunistic_enabled,
             containers_from_previous_attempts=tuple(
                 container.container() for container in attempt.containers.values() if not container.is_am
             ),
         )
-        if not distributed:
-            self._rm.reply(call.call_id, response)
-            return
-        self._rm.reply(
-            call.call_id,
-            RegisterDistributedSchedulingAMResponse(
-                response,
-                minimum=response.minimum,
-                maximum=response.maximum,
-                increment=response.minimum,
-                container_token_expiry_ms=settings.allocation_expiry_interval_ms,
-                container_id_start=REMOTE_ID_START,
-                user=attempt.app.user,
-                nodes_for_scheduling=self._rm.nodes_for_scheduling(),
-            ),
-        )
 
     def register_distributed(
-        self, call: CallReceived, request: RegisterDistributedSchedulingAMRequest
-    ) -> None:
+        self, call: CallReceived, request: distributed.RegisterDistributedSchedulingAMRequest
+    ) -> distributed.RegisterDistributedSchedulingAMResponse:
         """The same by way of its node's DistributedScheduler."""
         self._check_distributed()
-        self.register(call, request.request, distributed=True)
-
-    def allocate_distributed(self, call: CallReceived, request: DistributedSchedulingAllocateRequest) -> None:
-        """An allocate call by way of a DistributedScheduler, with what that has allocated itself."""
-        self._check_distributed()
-        self.allocate(call, request.request, remote=request.allocated_containers)
+        response = self.register(call, request.request)
+        return distributed.RegisterDistributedSchedulingAMResponse(
+            response,
+            minimum=response.minimum,
+            maximum=response.maximum,
+            increment=response.minimum,
+            container_token_expiry_ms=self._rm.settings.allocation_expiry_interval_ms,
+            container_id_start=REMOTE_ID_START,
+            user=self._attempt(request.request.attempt_id, request.request.token).app.user,
+            nodes_for_scheduling=self._rm.nodes_for_scheduling(),
+        )
 
     def _check_distributed(self) -> None:
         if not self._rm.distributed:
@@ -131,10 +102,32 @@ class ApplicationMasterService:
                 because="yarn.nodemanager.distributed-scheduling.enabled is false at the ResourceManager",
             )
 
+    def finish(
+        self, request: master.FinishApplicationMasterRequest
+    ) -> master.FinishApplicationMasterResponse:
+        """The job has ended. Saying so again does no harm."""
+        attempt = self._attempt(request.attempt_id, request.token)
+        if not attempt.app.ended:
+            if attempt.state is not AttemptState.RUNNING:
+                raise InvalidStateError(
+                    f"the master of {attempt.id} is not registered", because=f"it is {attempt.state.value}"
+                )
+            self._manager.unregistered(attempt, request)
+        return master.FinishApplicationMasterResponse(is_unregistered=True)
+
+    # -- allocation ------------------------------------------------------------------------------------------
+
+    def allocate_distributed(
+        self, call: CallReceived, request: distributed.DistributedSchedulingAllocateRequest
+    ) -> None:
+        """An allocate call by way of a DistributedScheduler, with what that has allocated itself."""
+        self._check_distributed()
+        self.allocate(call, request.request, remote=request.allocated_containers)
+
     def allocate(
         self,
         call: CallReceived,
-        request: AllocateRequest,
+        request: master.AllocateRequest,
         *,
         remote: tuple[Container, ...] | None = None,
     ) -> None:
@@ -143,22 +136,23 @@ class ApplicationMasterService:
         ``remote`` are containers that its node's DistributedScheduler allocated; None where it has none.
         """
         attempt = self._attempt(request.attempt_id, request.token)
+        app = attempt.app
         held = HeldCall(call.call_id, request.response_id, remote is not None)
         self._supersede(attempt)
         if attempt.ended or attempt.state is AttemptState.FINISHING:
-            self._rm.reply_to_master(held, AllocateResponse(attempt.response_id, command=AM_SHUTDOWN))
+            response = master.AllocateResponse(attempt.response_id, command=AM_SHUTDOWN)
+            self._rm.reply_to_master(held, response)
             return
         if attempt.state is not AttemptState.RUNNING:
-            raise InvalidStateError(f"the master of {attempt.app.id} has not registered yet")
+            raise InvalidStateError(f"the master of {app.id} has not registered yet")
         self._spoke(attempt, call.connection_id)
         for box in attempt.mailboxes():
             box.acknowledge(request.response_id)
         for container in remote or ():
-            self._remote.adopt_reported(attempt, container)
+            self._ledger.adopt_reported(attempt, container)
         if attempt.refusal is not None:
             refusal, attempt.refusal = attempt.refusal, None
             raise refusal
-        app = attempt.app
         if label := app.context.node_label_expression:
             request = replace(request, asks=tuple(_labelled(ask, label) for ask in request.asks))
         sizes = self._check(request, attempt)
@@ -184,21 +178,11 @@ class ApplicationMasterService:
         attempt.held = held
         if request.wait_ms > 0:
             wait_ms = min(request.wait_ms, self._rm.settings.am_expiry_interval_ms)
-            self._rm.deadlines.set(Due(DueKind.HELD_ALLOCATE, attempt.id), self._rm.now + wait_ms / 1000)
+            due = Due(DueKind.HELD_ALLOCATE, attempt.id)
+            self._rm.deadlines.set(due, self._rm.now + wait_ms / 1000)
         else:
             attempt.answer_due = True
         self._rm.news_for_master(attempt)
-
-    def finish(self, request: FinishApplicationMasterRequest) -> FinishApplicationMasterResponse:
-        """The job has ended. Saying so again does no harm."""
-        attempt = self._attempt(request.attempt_id, request.token)
-        if not attempt.app.ended:
-            if attempt.state is not AttemptState.RUNNING:
-                raise InvalidStateError(
-                    f"the master of {attempt.id} is not registered", because=f"it is {attempt.state.value}"
-                )
-            self._manager.unregistered(attempt, request)
-        return FinishApplicationMasterResponse(is_unregistered=True)
 
     # -- liveness --------------------------------------------------------------------------------------------
 
@@ -223,10 +207,9 @@ class ApplicationMasterService:
 
     def expired(self, attempt_id: str) -> None:
         """A master's liveness deadline has come: it has failed if it has really been silent so long."""
-        app = self._rm.live.get(str(ApplicationAttemptId.parse(attempt_id).application_id))
-        if app is None or app.attempt.id != attempt_id or not app.attempt.awaits_master:
+        attempt = self._current(attempt_id)
+        if attempt is None or not attempt.awaits_master:
             return
-        attempt = app.attempt
         interval = self._rm.settings.am_expiry_interval_ms / 1000
         due = (self._rm.now if attempt.held else attempt.last_contact) + interval
         if due > self._rm.now:
@@ -242,21 +225,15 @@ class ApplicationMasterService:
         if held is None or not (attempt.answer_due or attempt.has_news()):
             return
         number = attempt.next_number()
-        scheduler, history = self._rm.scheduler, self._rm.history
         allocated = attempt.allocated.take(number)
         attempt.paused_told = attempt.app.counts[Phase.PAUSED]
         for granted, _ in allocated:
             if not granted.acquired:
                 granted.acquired = True
-                history.add(
-                    EventKind.CONTAINER_ACQUIRED,
-                    node=granted.node.node_id,
-                    app=attempt.app.id,
-                    container=granted.id,
-                )
+                self._rm.history.acquired(granted.subject)
         self._rm.reply_to_master(
             held,
-            AllocateResponse(
+            master.AllocateResponse(
                 number,
                 allocated=tuple(container for _, container in allocated),
                 completed=attempt.completed.take(number),
@@ -266,50 +243,50 @@ class ApplicationMasterService:
                 update_errors=attempt.update_errors.take(number),
                 preempting=attempt.preempting.take(number),
                 updated_nodes=attempt.updated_nodes.take(number),
-                paused=attempt.app.counts[Phase.PAUSED],
-                available=scheduler.available(),
-                num_nodes=len(scheduler.nodes),
+                paused=attempt.paused_told,
+                available=self._rm.scheduler.available(),
+                num_nodes=len(self._rm.scheduler.nodes),
             ),
         )
         self._forget_held(attempt)
 
     def hold_is_over(self, attempt_id: str) -> None:
         """The time for which an allocate call may be held has passed."""
-        app = self._rm.live.get(str(ApplicationAttemptId.parse(attempt_id).application_id))
-        if app is not None and app.attempt.id == attempt_id:
-            app.attempt.answer_due = True
-            self.answer(app.attempt)
+        if (attempt := self._current(attempt_id)) is not None:
+            attempt.answer_due = True
+            self.answer(attempt)
 
     def _supersede(self, attempt: RMAppAttempt) -> None:
         """Answer the held call without news: its number is that of the last answer the master has."""
         if attempt.held is not None:
-            number = attempt.last_number(attempt.held)
-            self._rm.reply_to_master(attempt.held, AllocateResponse(number))
+            response = master.AllocateResponse(attempt.last_number(attempt.held))
+            self._rm.reply_to_master(attempt.held, response)
             self._forget_held(attempt)
 
     def _forget_held(self, attempt: RMAppAttempt) -> None:
         """No call of this master waits any more; while one did it counted as alive."""
         if attempt.held is not None:
-            attempt.last_contact = max(attempt.last_contact, self._rm.now)
+            attempt.last_contact = self._rm.now
         attempt.held = None
         attempt.answer_due = False
         self._rm.deadlines.clear(Due(DueKind.HELD_ALLOCATE, attempt.id))
 
     # -- asks ------------------------------------------------------------------------------------------------
 
-    def _check(self, request: AllocateRequest, attempt: RMAppAttempt) -> list[Resource]:
+    def _check(self, request: master.AllocateRequest, attempt: RMAppAttempt) -> list[Resource]:
         """The normalised size of each ask. Raises what is wrong with any of them."""
-        node_sizes = self._rm.scheduler.node_sizes.keys()
+        scheduler = self._rm.scheduler
+        node_sizes = scheduler.node_sizes.keys()
         sizes = [check_request(ask, self._rm.settings, node_sizes) for ask in request.asks]
-        places = [node.load for node in self._rm.scheduler.nodes.values()]
         for label in {ask.node_label_expression for ask in request.asks if ask.num_containers > 0}:
-            check_label(label, places)
+            check_label(label, scheduler.places())
         strict = {key_of(ask) for ask in request.asks if not ask.relax_locality}
         for ask, size in zip(request.asks, sizes, strict=True):
-            wanted = ask.execution_type_request.execution_type
-            if wanted is ExecutionType.GUARANTEED and ask.num_containers > 0:
+            if ask.num_containers <= 0:
+                continue
+            if ask.execution_type_request.execution_type is ExecutionType.GUARANTEED:
                 attempt.app.leaf.check_size(size)
-            if ask.resource_name != ANY and ask.num_containers > 0 and key_of(ask) in strict:
+            if ask.resource_name != ANY and key_of(ask) in strict:
                 self._check_place([ask.resource_name], size)
         return sizes
 
@@ -367,8 +344,7 @@ class ApplicationMasterService:
         ask = group[0]
         try:
             check_size(ask.resource, self._rm.settings, self._rm.scheduler.node_sizes.keys())
-            places = (node.load for node in self._rm.scheduler.nodes.values())
-            check_label(ask.request.node_label_expression, places)
+            check_label(ask.request.node_label_expression, self._rm.scheduler.places())
             if table is attempt.guaranteed_asks:
                 attempt.app.leaf.check_size(ask.resource)
             if not ask.relax and ask.locations:
@@ -421,17 +397,18 @@ class ApplicationMasterService:
         if payload.get("attempt_id") != attempt_id:
             raise InvalidTokenError(f"this AMRMToken does not speak for {attempt_id}")
         app = self._rm.applications.get(str(application_id))
-        if app is not None:
-            for attempt in reversed(app.attempts):
-                if attempt.id == attempt_id:
-                    return attempt
+        for attempt in app.attempts if app is not None else ():
+            if attempt.id == attempt_id:
+                return attempt
         raise ApplicationNotFoundError(f"Application attempt {attempt_id} doesn't exist in the RM")
 
+    def _current(self, attempt_id: str) -> RMAppAttempt | None:
+        """The attempt, if it is the last one of a living application."""
+        app = self._rm.live.get(str(ApplicationAttemptId.parse(attempt_id).application_id))
+        return app.attempt if app is not None and app.attempt.id == attempt_id else None
+
     def _spoke(self, attempt: RMAppAttempt, connection_id: int) -> None:
-        if attempt.connection_id != connection_id:
-            attempt.send_again()
-            attempt.connection_id = connection_id
-            attempt.sent_here = 0
+        attempt.connect(connection_id)
         self._rm.deadlines.clear(Due(DueKind.CLIENT_GONE, attempt.app.id))
         self._manager.expect_master(attempt)
 

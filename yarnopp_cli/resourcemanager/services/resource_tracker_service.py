@@ -25,7 +25,6 @@ from ..container_ledger import LOST, ContainerLedger
 from ..context import Due, DueKind, RMContext
 from ..entities import DRAINED, GONE, HeldCall, RMNode, new_node
 from ..lives import NodeEvent
-from ..remotely_allocated import RemotelyAllocated
 
 NORMAL, RESYNC, SHUTDOWN = "NORMAL", "RESYNC", "SHUTDOWN"
 SILENT_INTERVALS = 3
@@ -35,10 +34,9 @@ SILENT_INTERVALS = 3
 class ResourceTrackerService:
     """``keep_containers`` is what nodes are told about their containers when the cluster ends."""
 
-    def __init__(self, context: RMContext, ledger: ContainerLedger, remote: RemotelyAllocated) -> None:
+    def __init__(self, context: RMContext, ledger: ContainerLedger) -> None:
         self._rm = context
         self._ledger = ledger
-        self._remote = remote
         self._sorted_at = -math.inf
         self._registrations = 0
         self.keep_containers = False
@@ -174,7 +172,7 @@ class ResourceTrackerService:
 
     def _take(self, node: RMNode, status: ContainerStatus) -> bool:
         """One container's news; False if it belongs to nobody."""
-        container = node.containers.get(status.container_id) or self._remote.adopt_observed(node, status)
+        container = node.containers.get(status.container_id) or self._ledger.adopt_observed(node, status)
         if container is None:
             return False
         if status.state is ContainerState.DONE:
@@ -320,7 +318,7 @@ class ResourceTrackerService:
     def connection_lost(self, connection_id: int) -> None:
         """The node of this connection cannot be reached until it comes again; it has not expired yet."""
         for node in self._rm.nodes.values():
-            if node.connected and node.connection_id == connection_id:
+            if node.connection_id == connection_id:
                 self._note(node, EventKind.NODE_SILENT, "its connection was lost")
                 self._disconnect(node)
 
@@ -337,7 +335,7 @@ class ResourceTrackerService:
             self._remove(node, NodeEvent.EXPIRED)
 
     def _disconnect(self, node: RMNode) -> None:
-        node.connected = False
+        node.connection_id = -1
         self._forget_held(node)
         self._rm.monitor.remove(node.node_id)
         self._rm.changes.awaited = True

@@ -18,27 +18,22 @@ from ...records.scheduler_protocol import (
 )
 from .reasons import text
 
-GROUPS = ("DIAGNOSTIC",)
 ACTIONS = ("refresh", "get")
-ACCEPTED, SKIPPED, REJECTED = "ACCEPTED", "SKIPPED", "REJECTED"
+ACCEPTED, SKIPPED = "ACCEPTED", "SKIPPED"
 
 
 def _nodes(nodes: Sequence[NodeActivity], *, grouped: bool) -> list[dict[str, Any]]:
     """A node each, or with ``grouped`` a line for all that say the same."""
-    told = [
-        (ACCEPTED, "there is room: it is others' turn")
-        if one.reason is None
-        else (SKIPPED, text(replace(one.reason, where="this node")))
-        for one in nodes
-    ]
-    if not grouped:
-        return [
-            {"nodeId": one.node_id, "allocationState": state, "diagnostic": why}
-            for one, (state, why) in zip(nodes, told, strict=True)
-        ]
     groups: dict[tuple[str, str], list[str]] = {}
-    for one, why in zip(nodes, told, strict=True):
-        groups.setdefault(why, []).append(one.node_id)
+    every = []
+    for one in nodes:
+        state, why = ACCEPTED, "there is room: it is others' turn"
+        if one.reason is not None:
+            state, why = SKIPPED, text(replace(one.reason, where="this node"))
+        every.append({"nodeId": one.node_id, "allocationState": state, "diagnostic": why})
+        groups.setdefault((state, why), []).append(one.node_id)
+    if not grouped:
+        return every
     return [
         {"allocationState": state, "diagnostic": why, "count": len(names), "nodeIds": names}
         for (state, why), names in groups.items()
@@ -56,6 +51,10 @@ def _request(one: RequestActivity, *, grouped: bool) -> dict[str, Any]:
     }
 
 
+def _skipped(**names: Any) -> dict[str, Any]:
+    return {**names, "allocationState": SKIPPED, "diagnostic": "", "children": []}
+
+
 def cluster(answer: GetActivitiesResponse, node_id: str, date: str, *, grouped: bool) -> dict[str, Any]:
     """YARN's answer to ``GET …/scheduler/activities``: the tree of queues, their waiting applications, their asks."""
     waiting = [app for app in answer.applications if app.requests]
@@ -63,23 +62,18 @@ def cluster(answer: GetActivitiesResponse, node_id: str, date: str, *, grouped: 
     found |= {"timestamp": answer.at_ms, "dateTime": date}
     if not waiting:
         return {"activities": {**found, "diagnostic": "nothing is asked for", "allocations": []}}
-    root: dict[str, Any] = {"name": "root", "allocationState": SKIPPED, "diagnostic": "", "children": []}
+    root = _skipped(name="root")
     for app in waiting:
         at = root
         for name in app.queues[1:]:
             below = next((one for one in at["children"] if one["name"] == name), None)
             if below is None:
-                below = {"name": name, "allocationState": SKIPPED, "diagnostic": "", "children": []}
+                below = _skipped(name=name)
                 at["children"].append(below)
             at = below
+        asks = [_request(one, grouped=grouped) for one in app.requests]
         at["children"].append(
-            {
-                "name": app.application_id,
-                "appPriority": app.priority,
-                "allocationState": SKIPPED,
-                "diagnostic": "",
-                "children": [_request(one, grouped=grouped) for one in app.requests],
-            }
+            _skipped(name=app.application_id, appPriority=app.priority) | {"children": asks}
         )
     allocation = {"partition": "", "updatedContainerId": "", "finalAllocationState": SKIPPED, "root": root}
     return {"activities": {**found, "allocations": [allocation]}}

@@ -1,19 +1,23 @@
-"""What an action on containers, applications or nodes will cause, in words, before it is done. Pure."""
+"""What an action on containers, applications or nodes will cause, and what would become of a job, in words. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from executor.records import ContainerState
 
-from ...explain.effects import Promotion, promotion, starts_instead
+from ...explain.forecast import Forecast, Place, Promotion, promotion, starts_instead
 from ...explain.snapshot import Picture, is_waiting
-from ...records.ids import dotted
+from ...records.explanation import Reason, ReasonCode
+from ...records.ids import dotted, short_id, suffix
+from ...records.jobs import JobSpec
 from ...records.reports import ApplicationReport, ContainerReport, NodeReport
 from ..applications import counts_text
 from ..containers import shown_state, time_ms
-from ..text import megabytes, short_span, vcores
-from .words import are, listed, short_id, suffix
+from ..text import are, listed, megabytes, short_span, vcores
+from .reasons import text
 
 _NAMED = 3
 _USE_PAUSE = "yarn.nodemanager.opportunistic-containers-use-pause-for-preemption"
@@ -74,22 +78,20 @@ def promote(reports: Sequence[ContainerReport], picture: Picture) -> str:
 def promote_effect(found: Promotion) -> str:
     """What follows when opportunistic containers become guaranteed: who is preempted, or what they wait for."""
     one = len(found.reports) == 1
-    effect = [
-        f"Guaranteed, {'it is' if one else 'they are'} never preempted for other containers of this node."
-    ]
+    who = "it is" if one else "they are"
+    effect = [f"Guaranteed, {who} never preempted for other containers of this node."]
     for each in found.preemptions:
         node = "its node" if one else "their node" if found.nodes == 1 else "a node of theirs"
-        effect.append(
-            f"To make room, {node} will {each.how} {_names([it.container_id for it in each.reports])}."
-        )
+        names = _names([it.container_id for it in each.reports])
+        effect.append(f"To make room, {node} will {each.how} {names}.")
     if found.unpromised and one:
         effect.append("Its node has promised all it has: the promotion waits until a guaranteed one ends.")
     elif found.unpromised:
         number = len(found.unpromised)
         effect.append(f"For {number} there is no room to promise: they wait until guaranteed ones end.")
     elif not found.preemptions and any(is_waiting(report) for report in found.reports):
-        who = "It starts" if one else "Those that wait start"
-        effect.append(f"{who} before all opportunistic ones, as soon as there is room.")
+        starts = "It starts" if one else "Those that wait start"
+        effect.append(f"{starts} before all opportunistic ones, as soon as there is room.")
     elif not found.preemptions:
         effect.append(f"{'It runs' if one else 'They run'} already: nobody has to give way.")
     return " ".join(effect)
@@ -137,3 +139,82 @@ def kill_applications(reports: Sequence[ApplicationReport]) -> str:
         return f"{question}\nAll its containers end ({counts_text(one)}), and their work is lost."
     named = listed([short_id(one.application_id) for one in reports[:_NAMED]], len(reports) - _NAMED)
     return f"Kill {len(reports)} applications: {named}?\nAll their containers end, and their work is lost."
+
+
+_REFUSED = "opportunistic containers are switched off on this cluster"
+
+
+def job_document(job: JobSpec, found: Forecast | None) -> dict[str, Any]:
+    """The object of ``--dry-run --json``; ``found`` None where a cluster would be started for the job."""
+    running, forecast = found is not None, found or Forecast()
+    return {
+        "name": job.name,
+        "type": job.application_type,
+        "phases": [
+            {"name": phase.name, "tasks": len(phase.tasks), "command": list(phase.command)}
+            for phase in job.phases
+        ],
+        "cluster": "running" if running else "would be started",
+        "refused": _REFUSED if forecast.refused else "",
+        "nodes": [
+            {
+                "node": one.node_id,
+                "starts": one.starts,
+                "preempting": one.preempting,
+                "queued": one.queued,
+                "ahead": one.ahead,
+                "reasons": [reason.code.value for reason in one.reasons],
+            }
+            for one in forecast.places
+        ],
+        "waiting": forecast.waiting,
+        "held": forecast.held,
+        "heldReasons": [reason.code.value for reason in forecast.unusable],
+        "impossible": forecast.impossible,
+        "later": forecast.later,
+    }
+
+
+def job_lines(job: JobSpec, kinds: str, found: Forecast | None) -> Iterable[str]:
+    """What would become of a job, for people; ``kinds`` are its tasks by type, in words."""
+    first = job.phases[0]
+    sizes = sorted({task.resource for task in first.tasks})
+    size = " or ".join(f"{one.memory} MB, {vcores(one.vcores)}" for one in sizes)
+    yield f"{job.name}: {kinds}, of {size}"
+    if first.command:
+        yield f"  command: {shlex.join(first.command)}"
+    if found is None:
+        yield "  no cluster is running: one would be started for it, and end with it"
+        return
+    if found.refused:
+        yield f"  would be refused: {_REFUSED}"
+        return
+    for one in found.places:
+        yield f"  {one.node_id}: {_at(one)}"
+        yield from (f"    {text(reason)}" for reason in one.reasons)
+    if found.waiting > found.held:
+        yield f"  {found.waiting - found.held} would wait for a node with room"
+    if found.held:
+        yield f"  {found.held} would wait: {_held(found.unusable)}"
+    if found.impossible:
+        nowhere = "no node is large enough, or none is where they must go"
+        yield f"  {found.impossible} could never run: {text(found.because) if found.because else nowhere}"
+    if found.later:
+        yield f"  {found.later} more when these have ended"
+
+
+def _held(reasons: Sequence[Reason]) -> str:
+    """Why nodes take nothing new, and what makes those that are drained take it again."""
+    told = "; ".join(text(reason) for reason in reasons[:3])
+    drained = [name for one in reasons if one.code is ReasonCode.NODE_DRAINING for name in one.by]
+    return f"{told} (`yopp node resume {drained[0]}`)" if drained else told
+
+
+def _at(place: Place) -> str:
+    parts = [f"{place.starts} would start at once"] if place.starts else []
+    if place.preempting:
+        parts[0] += f" ({place.preempting} of them take room from opportunistic containers)"
+    if place.queued:
+        behind = f", behind {place.ahead} there" if place.ahead else ""
+        parts.append(f"{place.queued} would queue{behind}")
+    return ", ".join(parts) or "none"

@@ -22,14 +22,12 @@ from ...records.explanation import (
     Unknown,
     UnknownStart,
 )
+from ...records.ids import short
 from ...records.reports import NodeReport, NodeState
-from ..text import number_of, vcores
-from .reasons import text
-from .words import about, amount, are, by_type, lacks, listed, names, oldest, ordinal, sentence, short
+from ..text import about, are, listed, number_of, ordinal, sentence, vcores
+from .reasons import amount, by_type, lacks, names, oldest, text
 
-_ABOUT_NODE = (
-    ReasonCode.NODE_DRAINING, ReasonCode.NODE_UNUSABLE, ReasonCode.NODE_LOST, ReasonCode.PRESSURE,
-)  # fmt: skip
+_ABOUT_NODE = (ReasonCode.NODE_DRAINING, ReasonCode.NODE_UNUSABLE, ReasonCode.NODE_LOST, ReasonCode.PRESSURE)
 _SHORTAGES = (ReasonCode.NO_VCORES, ReasonCode.NO_MEMORY)
 
 
@@ -92,9 +90,7 @@ _ACTIONS = {
     Act.DOCTOR: ("doctor", "says what stands in the way on this host"),
     Act.EXPLAIN_FIRST: ("explain {target}", "says more of the first that queues"),
     Act.RESUME_CONTAINER: ("container resume {target}", "lets it go on as soon as there is room"),
-    Act.PROMOTE_QUEUED: (
-        "container promote {target}", "starts it now, as a guaranteed one: before all opportunistic ones",
-    ),
+    Act.PROMOTE_QUEUED: ("container promote {target}", "starts it now, guaranteed: before all opportunistic ones"),
     Act.PROMOTE_PAUSED: ("container promote {target}", "lets it go on before all opportunistic ones"),
     Act.PROMOTE_UNDER_PRESSURE: ("container promote {target}", "lets it go on: guaranteed ones do not give way"),
     Act.KILL_QUEUED: ("container kill {target}", "takes it out of the queue; nothing of it ran"),
@@ -188,9 +184,8 @@ def _waited(found: Explanation, who: str) -> str:
     """Both numbers; "" where neither is known. Nobody asks for a master but the submission itself."""
     told, one = [], found.container
     if found.waited_since_eligible_ms >= 0 and not (one is not None and one.is_am):
-        told.append(
-            f"{about(found.waited_since_eligible_ms)} since it was eligible (asked for by its master)"
-        )
+        eligible = about(found.waited_since_eligible_ms)
+        told.append(f"{eligible} since it was eligible (asked for by its master)")
     if found.waited_since_submit_ms >= 0:
         told.append(f"{about(found.waited_since_submit_ms)} since its application was submitted")
     return f"{who} {', '.join(told)}" if told else ""
@@ -367,10 +362,10 @@ def _begins(start: Start, of: str = "", verb: str = "starts", may: str = "start"
 
 def _later(start: Start, of: str) -> str:
     """What may make it later: those that have outlived their time; "" for none."""
+    if not start.outlived:
+        return ""
     go = are(len(start.outlived), "goes", "go")
-    return (
-        f", later if {names(start.outlived, of)}, which {_outlived(start)}, {go} on" if start.outlived else ""
-    )
+    return f", later if {names(start.outlived, of)}, which {_outlived(start)}, {go} on"
 
 
 def _outlived(start: Start) -> str:

@@ -87,9 +87,7 @@ class JobView:
         by_task: dict[tuple[bool, int], list[TaskAttempt]] = {}
         for one in report.attempts:
             by_task.setdefault((one.is_reduce, one.index), []).append(one)
-        succeeded = {
-            task for task, tried in by_task.items() if any(one.exit_status == 0 for one in tried)
-        }  # fmt: skip
+        succeeded = {(one.is_reduce, one.index) for one in report.attempts if one.exit_status == 0}
         self._maps_are_done = sum(not is_reduce for is_reduce, _ in succeeded) == report.job.maps
         planned = [(False, index) for index in range(report.job.maps)]
         planned += [(True, index) for index in range(report.job.reduces)]

@@ -135,11 +135,8 @@ def sparkline(values: Sequence[float], cells: int, highest: float) -> str:
     """
     shown = list(values)[-cells:] if cells > 0 else []
     top = len(LEVELS) - 1
-    drawn = "".join(
-        LEVELS[min(top, max(0, round(top * value / highest)))] if highest > 0 else LEVELS[0]
-        for value in shown
-    )
-    return drawn.rjust(max(0, cells))
+    levels = [round(top * value / highest) if highest > 0 else 0 for value in shown]
+    return "".join(LEVELS[min(top, max(0, level))] for level in levels).rjust(max(0, cells))
 
 
 def shares(counts: Sequence[int], cells: int) -> list[int]:
@@ -150,24 +147,16 @@ def shares(counts: Sequence[int], cells: int) -> list[int]:
     if total <= 0 or cells <= 0:
         return [0] * len(counts)
     exact = [cells * count / total for count in counts]
-    given = [int(share) for share in exact]
-    for index, count in enumerate(counts):
-        if count > 0 and given[index] == 0:
-            given[index] = 1
-    while sum(given) > cells:
-        # taken from a part with more than one cell, if there is any
-        widest = max(
-            range(len(given)), key=lambda index: (given[index] > 1, given[index] - exact[index], given[index])
-        )
-        given[widest] -= 1
+    given = [max(int(share), count > 0) for share, count in zip(exact, counts, strict=True)]
+    places = range(len(counts))
+    while sum(given) > cells:  # taken from a part with more than one cell, if there is any
+        given[max(places, key=lambda one: (given[one] > 1, given[one] - exact[one], given[one]))] -= 1
     while sum(given) < cells:
-        short = max(range(len(given)), key=lambda index: exact[index] - given[index])
-        given[short] += 1
+        given[max(places, key=lambda one: exact[one] - given[one])] += 1
     return given
 
 
 def bar(counts: Sequence[int], characters: str, cells: int) -> str:
     """One bar: each of ``counts`` drawn with the character of its place, in proportion."""
-    return "".join(
-        character * width for character, width in zip(characters, shares(counts, cells), strict=True)
-    )
+    drawn = zip(characters, shares(counts, cells), strict=True)
+    return "".join(character * width for character, width in drawn)

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from executor.records import ContainerState, ExecutionType
 
 from ...explain.snapshot import Picture, is_waiting
 from ...records.history import EventKind, HistoryEvent
-from ...records.ids import dotted
+from ...records.ids import dotted, suffix
 from ...records.reports import FINAL_STATES, ApplicationReport, ContainerReport, NodeReport, NodeState
 from .. import applications, containers, nodes
 from ..columns import ACCENT, BAD, DIM, GOOD, MEGABYTES, STRONG, WARN, Cell, Column, TopColumn, state_cell
 from ..containers import is_live, shown_state, since_ms
 from ..events import details, subject
 from ..explain.reasons import why
-from ..explain.words import suffix
 from ..text import short_megabytes, short_span, timestamp, width
 from .sampling import History, bar, sparkline
 
@@ -174,6 +173,9 @@ def application_columns(
     def drawn_bar(app: ApplicationReport) -> Cell:
         return Cell(bar([number for number, _ in counted(app)], BAR, bar_cells), ACCENT)
 
+    def counts(app: ApplicationReport) -> Cell:
+        return counts_cell(app, counts_width)
+
     return (
         of["id"].top("App", id_width, cell=lambda app: Cell(suffix(app.application_id), STRONG)),
         of["name"].top("Name", name_width),
@@ -182,9 +184,7 @@ def application_columns(
         of["progress"].top("Done%", cell=lambda app: Cell(f"{100 * app.progress:.0f}")),
         of["elapsed"].top("Time"),
         TopColumn("bar", "Containers", bar_cells, drawn_bar, _total),
-        TopColumn(
-            "counts", "", counts_width, lambda app: counts_cell(app, counts_width), _total, flexible=True
-        ),
+        TopColumn("counts", "", counts_width, counts, _total, flexible=True),
     )
 
 
@@ -212,8 +212,7 @@ _BESIDE_REASON = 44
 """Cells of the Queue screen's columns whose width never changes, of the gaps, the gutter and a scrollbar."""
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(NamedTuple):
     """One container's measured use beside what it was given: percent of its quota, -1 for not known."""
 
     cpu_percent: float
@@ -223,8 +222,7 @@ class Measured:
 def quota_cores(report: ContainerReport, picture: Picture) -> float:
     """Of how many of the machine's cores a container's CPU is a part: its vcores', or one vcore's if it has none."""
     node = picture.node(report.node_id)
-    known = node is not None and node.total.vcores > 0
-    each = picture.host.cores / node.total.vcores if node is not None and known else 1.0
+    each = picture.host.cores / node.total.vcores if node is not None and node.total.vcores > 0 else 1.0
     return max(1, report.resource.vcores) * each
 
 
