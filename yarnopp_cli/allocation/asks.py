@@ -7,7 +7,6 @@ execution type.
 
 from __future__ import annotations
 
-import bisect
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
@@ -88,9 +87,7 @@ class AskTable:
     def __init__(self) -> None:
         self._asks: dict[AskKey, Ask] = {}
         self._groups: dict[_Shape, OrderedDict[AskKey, Ask]] = {}
-        self._order: list[tuple[int, bool, int, _Shape]] = []
         self._shapes: dict[AskKey, _Shape] = {}
-        self._sequence = 0
         self.outstanding = 0
 
     def __len__(self) -> int:
@@ -147,13 +144,12 @@ class AskTable:
 
     def groups(self) -> list[OrderedDict[AskKey, Ask]]:
         """Asks of equal shape together, in order of service. A group shrinks as its asks are taken."""
-        return [self._groups[entry[-1]] for entry in self._order]
+        return [self._groups[shape] for shape in sorted(self._groups, key=lambda shape: shape[:2])]
 
     def clear(self) -> None:
         """Nothing is wanted any more."""
         self._asks.clear()
         self._groups.clear()
-        self._order.clear()
         self._shapes.clear()
         self.outstanding = 0
 
@@ -175,14 +171,8 @@ class AskTable:
             del group[key], self._shapes[key], self._asks[key]
             if not group:
                 del self._groups[old]
-                self._order = [entry for entry in self._order if entry[-1] != old]
         if new is not None:
-            if new not in self._groups:
-                self._groups[new] = OrderedDict()
-                self._sequence += 1
-                entry = (key[0], not ask.is_aged, self._sequence, new)
-                bisect.insort(self._order, entry, key=lambda entry: entry[:3])
-            self._groups[new][key] = ask
+            self._groups.setdefault(new, OrderedDict())[key] = ask
             self._shapes[key] = new
             self._asks[key] = ask
 

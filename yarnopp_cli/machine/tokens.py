@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import hmac
 import json
+from dataclasses import replace
 from typing import Any
 
-from executor.records import ExecutionType, Resource
-
 from ..errors import InvalidTokenError
-from ..records.requests import Token
+from ..records.requests import Container, Token
 
 CONTAINER_TOKEN = "ContainerToken"
 """Kind of the tokens that let a node start a container (YARN's ``ContainerTokenIdentifier.KIND``)."""
@@ -45,41 +44,36 @@ def sign(key: bytes, kind: str, payload: dict[str, Any]) -> Token:
     return Token(kind, identifier, _password(key, kind, identifier))
 
 
-def container_token(
+def with_token(
     key: bytes,
+    container: Container,
     *,
-    container_id: str,
-    node_id: str,
     attempt_id: str,
     application_id: str,
     user: str,
-    resource: Resource,
-    execution_type: ExecutionType,
-    priority: int,
     expires_ms: int,
-    version: int = 0,
     waiting_since_ms: int = 0,
-) -> Token:
-    """The facts of a container as its node is to enforce them (``ContainerTokenIdentifier``).
+) -> Container:
+    """A container with its token: its facts as its node is to enforce them (``ContainerTokenIdentifier``).
 
     ``waiting_since_ms`` is when its work began to wait, where that was as another container; 0 otherwise.
     """
     payload = {
-        "container_id": container_id,
-        "node_id": node_id,
+        "container_id": container.id,
+        "node_id": container.node_id,
         "application_id": application_id,
         "attempt_id": attempt_id,
         "user": user,
-        "memory": resource.memory,
-        "vcores": resource.vcores,
-        "execution_type": execution_type.value,
-        "priority": priority,
-        "version": version,
+        "memory": container.resource.memory,
+        "vcores": container.resource.vcores,
+        "execution_type": container.execution_type.value,
+        "priority": container.priority,
+        "version": container.version,
         "expires_ms": expires_ms,
     }
     if waiting_since_ms:
         payload["waiting_since_ms"] = waiting_since_ms
-    return sign(key, CONTAINER_TOKEN, payload)
+    return replace(container, token=sign(key, CONTAINER_TOKEN, payload))
 
 
 def verify(key: bytes, token: Token, kind: str, *, now_ms: int) -> dict[str, Any]:

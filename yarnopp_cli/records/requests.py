@@ -60,7 +60,7 @@ class Container:
     node_id: str
     node_address: str
     resource: Resource
-    token: Token
+    token: Token = Token("", "", "")
     priority: int = 0
     execution_type: ExecutionType = ExecutionType.GUARANTEED
     allocation_request_id: int = 0

@@ -65,10 +65,10 @@ class RMAppManager:
             user=user,
             log_directory=f"{self._rm.identity.log_dir}/{app_id}",
             max_attempts=min(submission.max_attempts, limit) if submission.max_attempts > 0 else limit,
-            submitted_ms=self._rm.now_ms,
+            submitted_at_ms=self._rm.now_ms,
             leaf=leaf,
             counted_until=self._rm.now,
-            proxy_url=self._rm.proxy_url(app_id),
+            tracking_url=self._rm.proxy_url(app_id),
         )
         if submission.map_reduce is not None:
             self._rm.task_books[app_id] = TaskBook(submission.map_reduce)
@@ -95,7 +95,7 @@ class RMAppManager:
             token=sign(self._rm.am_key, AMRM_TOKEN, {"attempt_id": attempt_id}),
             connection_id=connection_id,
             last_contact=self._rm.now,
-            started_ms=self._rm.now_ms,
+            started_at_ms=self._rm.now_ms,
         )
         app.attempts.append(attempt)
         app.leaf.attempts[attempt_id] = attempt
@@ -147,8 +147,8 @@ class RMAppManager:
         self._rm.move(attempt, AttemptEvent.REGISTERED)
         self._rm.move(app, AppEvent.ATTEMPT_REGISTERED)
         self._rm.history.add(EventKind.APPLICATION_RUNNING, app=app.id, words={"attempt": attempt.id})
-        if not app.started_ms:
-            app.started_ms = self._rm.now_ms
+        if not app.started_at_ms:
+            app.started_at_ms = self._rm.now_ms
 
     # -- ends ------------------------------------------------------------------------------------------------
 
@@ -156,17 +156,20 @@ class RMAppManager:
         """Its master says that the job has ended."""
         app = attempt.app
         self._leave(attempt, AttemptEvent.UNREGISTERED, request.diagnostics)
-        app.tracking_url = request.tracking_url
         if request.summary is not None:
             app.summary = request.summary
         self._end(app, AppEvent.ATTEMPT_UNREGISTERED, request.final_status, request.diagnostics)
 
     def kill(self, app: RMApp, diagnostics: str) -> None:
         """Somebody wants it ended. Does nothing to one that has ended."""
-        if app.ended:
-            return
-        self._leave(app.attempt, AttemptEvent.KILL, diagnostics)
-        self._end(app, AppEvent.KILL, FinalApplicationStatus.KILLED, diagnostics)
+        if not app.ended:
+            self._leave(app.attempt, AttemptEvent.KILL, diagnostics)
+            self._end(app, AppEvent.KILL, FinalApplicationStatus.KILLED, diagnostics)
+
+    def refuse(self, app: RMApp, diagnostics: str) -> None:
+        """Its master can never run: another attempt would fare no better."""
+        self._leave(app.attempt, AttemptEvent.FAIL, diagnostics)
+        self._end(app, AppEvent.ATTEMPT_FAILED, FinalApplicationStatus.FAILED, diagnostics)
 
     def fail_attempt(self, attempt: RMAppAttempt, diagnostics: str, *, counted: bool = True) -> None:
         """An attempt has failed; ``counted`` if it is the master's own fault.
@@ -175,69 +178,64 @@ class RMAppManager:
         """
         app = attempt.app
         self._leave(attempt, AttemptEvent.FAIL, diagnostics)
-        if counted:
-            app.failures += 1
+        app.failures += counted
         if app.unmanaged or app.failures >= app.max_attempts:
+            told = diagnostics
             if not app.unmanaged:
                 times = "once" if app.failures == 1 else f"{app.failures} times"
-                diagnostics = f"Application {app.id} failed {times} due to {diagnostics}"
-            self._end(app, AppEvent.ATTEMPT_FAILED, FinalApplicationStatus.FAILED, diagnostics)
-            return
+                told = f"Application {app.id} failed {times} due to {diagnostics}"
+            self._end(app, AppEvent.ATTEMPT_FAILED, FinalApplicationStatus.FAILED, told)
+        else:
+            self._retry(attempt)
+
+    def _retry(self, attempt: RMAppAttempt) -> None:
+        """Another attempt follows, which takes over what is to be kept."""
+        app, kept = attempt.app, attempt.app.context.keep_containers_across_attempts
         self._silence(attempt)
         self._rm.move(app, AppEvent.ATTEMPT_RETRIED)
         following = self._start_attempt(app)
         for container in list(attempt.containers.values()):
-            if container.is_am or not app.context.keep_containers_across_attempts:
+            if container.is_am or not kept:
                 self._end_container(container)
             else:
                 del attempt.containers[container.id]
                 container.attempt = following
                 following.containers[container.id] = container
-        if app.context.keep_containers_across_attempts:
-            for status in attempt.completed.items():
-                following.completed.put(status.container_id, status)
+        for status in attempt.completed.items() if kept else ():
+            following.completed.put(status.container_id, status)
         attempt.forget_news()
-
-    def refuse(self, app: RMApp, diagnostics: str) -> None:
-        """Its master can never run: another attempt would fare no better."""
-        self._leave(app.attempt, AttemptEvent.FAIL, diagnostics)
-        self._end(app, AppEvent.ATTEMPT_FAILED, FinalApplicationStatus.FAILED, diagnostics)
 
     def master_ended(self, container: RMContainer) -> None:
         """A master's container has ended: as it should, or before its time."""
         attempt, app, status = container.attempt, container.app, container.status
         if app.finishing and attempt is app.attempt:
-            self.finalise(app)
+            self._finalise(app)
         elif not attempt.ended and status is not None:
-            exit_status = status.exit_status
-            name = exit_status_name(exit_status)
-            named = f"{exit_status}" if name == str(exit_status) else f"{exit_status} ({name})"
+            name = exit_status_name(status.exit_status)
+            named = name if name == str(status.exit_status) else f"{status.exit_status} ({name})"
             text = f"AM Container for {attempt.id} exited with exitCode: {named}"
             if status.diagnostics:
                 text = f"{text}. {status.diagnostics}"
-            self.fail_attempt(attempt, text, counted=exit_status not in _NOT_THE_MASTERS_FAULT)
+            self.fail_attempt(attempt, text, counted=status.exit_status not in _NOT_THE_MASTERS_FAULT)
 
-    def finalise(self, app: RMApp) -> None:
+    def finished_too_slowly(self, application_id: str) -> None:
+        """A master that has unregistered had its time to end."""
+        if (app := self._rm.live.get(application_id)) is not None and app.finishing:
+            self._finalise(app)
+
+    def _finalise(self, app: RMApp) -> None:
         """The master's container has ended after its master, or its grace has passed: nothing is left."""
-        if not app.finishing:
-            return
         app.finishing = False
-        attempt = app.attempt
-        self._rm.move(attempt, AttemptEvent.ENDED)
-        attempt.finished_ms = self._rm.now_ms
+        self._rm.move(app.attempt, AttemptEvent.ENDED)
+        app.attempt.finished_at_ms = self._rm.now_ms
         self._rm.deadlines.clear(Due(DueKind.FINISHING, app.id))
-        self._clean_up(app, spare_master=False)
+        self._clean_up(app, spared=None)
         self._retire(app)
 
     def timed_out(self, application_id: str) -> None:
         """An application has lived as long as it may."""
         if (app := self._rm.live.get(application_id)) is not None:
             self.kill(app, f"Application timed out after {app.context.timeout_ms} ms.")
-
-    def finished_too_slowly(self, application_id: str) -> None:
-        """A master that has unregistered had its time to end."""
-        if (app := self._rm.live.get(application_id)) is not None:
-            self.finalise(app)
 
     def _leave(self, attempt: RMAppAttempt, event: AttemptEvent, diagnostics: str) -> None:
         """An attempt stops running, for that reason."""
@@ -249,7 +247,7 @@ class RMAppManager:
         self._rm.move(app, event)
         app.final_status = status
         app.diagnostics = diagnostics
-        app.finished_ms = self._rm.now_ms
+        app.finished_at_ms = self._rm.now_ms
         words = {"state": app.state.value, "finalStatus": status.value}
         self._rm.history.add(_ENDS[app.state], app=app.id, why=diagnostics, words=words)
         if event is AppEvent.ATTEMPT_UNREGISTERED and status is not FinalApplicationStatus.KILLED:
@@ -258,12 +256,11 @@ class RMAppManager:
         self._silence(attempt)
         attempt.forget_news()
         master = attempt.am_container
-        app.finishing = attempt.state is AttemptState.FINISHING and (
-            master is not None and master.id in self._rm.live_containers
-        )
-        if attempt.state is AttemptState.FINISHING and not app.finishing:
+        finishing = attempt.state is AttemptState.FINISHING
+        app.finishing = finishing and master is not None and master.id in self._rm.live_containers
+        if finishing and not app.finishing:
             self._rm.move(attempt, AttemptEvent.ENDED)
-        self._clean_up(app, spare_master=app.finishing)
+        self._clean_up(app, spared=master if app.finishing else None)
         if app.finishing:
             self._rm.deadlines.set(Due(DueKind.FINISHING, app.id), self._rm.now + FINISHING_GRACE)
         else:
@@ -271,13 +268,13 @@ class RMAppManager:
 
     def _silence(self, attempt: RMAppAttempt) -> None:
         """Nothing is asked for, told to or expected of this attempt any more."""
-        attempt.finished_ms = self._rm.now_ms
+        attempt.finished_at_ms = self._rm.now_ms
         words = {"attempt": attempt.id, "state": attempt.state.value}
         self._rm.history.add(
             EventKind.ATTEMPT_ENDED, app=attempt.app.id, why=attempt.diagnostics, words=words
         )
-        attempt.guaranteed_asks.clear()
-        attempt.opportunistic_asks.clear()
+        for table in attempt.tables:
+            table.clear()
         attempt.updates.clear()
         attempt.am_ask = None
         attempt.app.leaf.attempts.pop(attempt.id, None)
@@ -293,11 +290,8 @@ class RMAppManager:
             self._rm.reply_to_master(attempt.held, AllocateResponse(attempt.response_id, command=command))
             attempt.held = None
 
-    def _clean_up(self, app: RMApp, *, spare_master: bool) -> None:
-        """End all that runs of an ended application; with ``spare_master`` leave its master's container
-        alone.
-        """
-        spared = app.attempt.am_container if spare_master else None
+    def _clean_up(self, app: RMApp, *, spared: RMContainer | None) -> None:
+        """End all that runs of an ended application; leave its master's container alone where that is ``spared``."""
         master_node = spared.node if spared else None
         for container in list(app.containers()):
             if container is spared:
@@ -337,7 +331,7 @@ def _master_launch_context(attempt: RMAppAttempt) -> ContainerLaunchContext:
         submitted,
         environment={
             **submitted.environment,
-            "APP_SUBMIT_TIME_ENV": str(attempt.app.submitted_ms),
+            "APP_SUBMIT_TIME_ENV": str(attempt.app.submitted_at_ms),
             "APPLICATION_ATTEMPT_ID": attempt.id,
         },
         files={**submitted.files, AM_TOKEN_FILE: json.dumps(asdict(attempt.token))},

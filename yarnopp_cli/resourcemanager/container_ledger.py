@@ -22,9 +22,9 @@ from executor.records import (
 from ..allocation.asks import Ask, AskKey
 from ..allocation.cluster_node import Claim
 from ..errors import InvalidIdError, InvalidTokenError
-from ..machine.tokens import CONTAINER_TOKEN, container_token, verify
+from ..machine.tokens import CONTAINER_TOKEN, verify, with_token
 from ..records.ids import ContainerId
-from ..records.requests import Container, Token
+from ..records.requests import Container
 from ..records.tracker_protocol import ContainerToUpdate
 from .context import Due, DueKind, RMContext
 from .entities import GONE, RMAppAttempt, RMContainer, RMNode
@@ -87,7 +87,7 @@ class ContainerLedger:
     ) -> RMContainer:
         """Allocate one container of ``ask`` on ``node``."""
         attempt.last_container += 1
-        submitted_ms, is_am = attempt.app.submitted_ms, ask is attempt.am_ask
+        submitted_at_ms, is_am = attempt.app.submitted_at_ms, ask is attempt.am_ask
         container = RMContainer(
             str(ContainerId(attempt.record, attempt.last_container)),
             attempt,
@@ -99,8 +99,8 @@ class ContainerLedger:
             counted=ask.execution_type is ExecutionType.OPPORTUNISTIC,
             is_am=is_am,
             strict=not ask.relax,
-            waiting_since_ms=max(ask.waiting_since_ms, submitted_ms) if ask.is_aged else 0,
-            eligible_ms=max(ask.waiting_since_ms if ask.is_aged else ask.asked_ms, submitted_ms),
+            waiting_since_ms=max(ask.waiting_since_ms, submitted_at_ms) if ask.is_aged else 0,
+            eligible_at_ms=max(ask.waiting_since_ms if ask.is_aged else ask.asked_ms, submitted_at_ms),
         )
         return self._take(container, claim, "for its application's master" if is_am else "")
 
@@ -186,7 +186,7 @@ class ContainerLedger:
             ExecutionType.OPPORTUNISTIC,
             ask_key,
             counted=True,
-            eligible_ms=self._rm.now_ms,
+            eligible_at_ms=self._rm.now_ms,
         )
         return self._take(container, claim, "by its node's DistributedScheduler")
 
@@ -198,8 +198,8 @@ class ContainerLedger:
         """
         app, node = container.app, container.node
         self._sequence += 1
-        container.sequence, container.allocated_ms = self._sequence, self._rm.now_ms
-        container.token = self._token_for(container)
+        container.sequence, container.allocated_at_ms = self._sequence, self._rm.now_ms
+        self._sign(container)
         self.assigned.count(self._rm.now)
         self._rm.live_containers[container.id] = container
         container.attempt.containers[container.id] = container
@@ -211,36 +211,31 @@ class ContainerLedger:
             node.load.claim(container.id, claim, container.resource)
         self._rm.monitor.refresh(node.load)
         if not container.is_am:
-            app.guaranteed_total += container.is_guaranteed
-            app.opportunistic_total += not container.is_guaranteed
+            app.guaranteed_allocated_total += container.is_guaranteed
+            app.opportunistic_allocated_total += not container.is_guaranteed
         self._rm.history.allocated(
             container.subject,
             container.execution_type,
             container.resource,
             why,
-            submitted_ms=app.submitted_ms,
-            eligible_ms=container.eligible_ms,
+            submitted_at_ms=app.submitted_at_ms,
+            eligible_at_ms=container.eligible_at_ms,
         )
         expiry = self._rm.now + self._rm.allocation_expiry
         self._rm.deadlines.set(Due(DueKind.UNCLAIMED, container.id), expiry)
         return container
 
-    def _token_for(self, container: RMContainer) -> Token:
-        """The signed facts of a container, as its node is to enforce them."""
-        return container_token(
+    def _sign(self, container: RMContainer) -> None:
+        """Give a container a new token, with its facts as they are now."""
+        container.token = with_token(
             self._rm.container_key,
-            container_id=container.id,
-            node_id=container.node.node_id,
+            container.container(),
             attempt_id=container.attempt.id,
             application_id=container.app.id,
             user=container.app.user,
-            resource=container.resource,
-            execution_type=container.execution_type,
-            priority=container.priority,
-            version=container.version,
-            waiting_since_ms=container.waiting_since_ms,
             expires_ms=self._rm.ms(self._rm.now + self._rm.allocation_expiry),
-        )
+            waiting_since_ms=container.waiting_since_ms,
+        ).token
 
     def observe(self, container: RMContainer, status: ContainerStatus) -> None:
         """Its node speaks of a container that has not ended."""
@@ -290,14 +285,14 @@ class ContainerLedger:
             app.add_seconds(container.resource, seconds)
         self._rm.history.ended(container.subject, container.status, status)
         container.status = status
-        container.finished_ms = self._rm.now_ms
+        container.finished_at_ms = self._rm.now_ms
         if (tasks := self._rm.task_books.get(app.id)) is not None:
             tasks.ended(container)
         self._move(container, _ended_as(container, status))
         if container.phase is Phase.PREEMPTED:
             ran = status.finished_at_ms - status.started_at_ms if status.started_at_ms > 0 else 0
             app.count_preempted(container, ran / 1000)
-            app.shed += status.was_shed
+            app.containers_shed += status.was_shed
         self._charge(container, -1)
         if container.counted:
             self._rm.metrics.ended()
@@ -375,7 +370,7 @@ class ContainerLedger:
         app, node, was = container.app, container.node, container.execution_type
         self._rm.history.changed(container.subject, was, execution_type, resource)
         if execution_type is ExecutionType.GUARANTEED and was is not execution_type:
-            container.promoted_ms = self._rm.now_ms
+            container.promoted_at_ms = self._rm.now_ms
             app.promoted_total += 1
         running = container.phase is Phase.RUNNING
         if running:
@@ -384,7 +379,7 @@ class ContainerLedger:
         node.give_back(container)
         container.execution_type, container.resource = execution_type, resource
         container.version += 1
-        container.token = self._token_for(container)
+        self._sign(container)
         self._charge(container, 1)
         node.take(container)
         if running:

@@ -291,7 +291,7 @@ def new_node(request: RegisterNodeManagerRequest) -> RMNode:
 
 @dataclass(slots=True, eq=False)
 class RMContainer:
-    """One container. ``allocated_ms`` is when it was allocated, ``sequence`` the order of allocation;
+    """One container. ``allocated_at_ms`` is when it was allocated, ``sequence`` the order of allocation;
     ``status`` is what its node said last.
 
     ``ask_key`` is the ask that it answers, ``asked_type`` that ask's type, ``counted`` whether the metrics of
@@ -299,8 +299,8 @@ class RMContainer:
     RM has taken one from its application, ``preempted_as`` the exit status of that; ``ended_for`` is why it has told
     the node to end one. ``delivers``: the RM itself tells the node what it has become. ``waiting_since_ms``: when its
     work began to wait, as another container. ``strict``: the ask named the only places that will do. ``acquired``: its
-    master has been given it. ``preemptions`` counts how often it had to make room, paused or killed. ``eligible_ms``:
-    when it was asked for, or its work first was.
+    master has been given it. ``preemptions`` counts how often it had to make room, paused or killed.
+    ``eligible_at_ms``: when it was asked for, or its work first was.
     """
 
     id: str
@@ -310,7 +310,7 @@ class RMContainer:
     execution_type: ExecutionType
     ask_key: AskKey
     token: Token = _NO_TOKEN
-    allocated_ms: int = 0
+    allocated_at_ms: int = 0
     sequence: int = 0
     is_am: bool = False
     version: int = 0
@@ -324,13 +324,13 @@ class RMContainer:
     ended_for: Cause | None = None
     delivers: bool = False
     started_told: bool = False
-    finished_ms: int = 0
+    finished_at_ms: int = 0
     waiting_since_ms: int = 0
     strict: bool = False
     acquired: bool = False
-    promoted_ms: int = 0
+    promoted_at_ms: int = 0
     preemptions: int = 0
-    eligible_ms: int = 0
+    eligible_at_ms: int = 0
     story: list[StoryEntry] = field(default_factory=list)
 
     @property
@@ -422,8 +422,8 @@ class RMAppAttempt(Listener):
     since_call: int = 0
     last_container: int = 0
     diagnostics: str = ""
-    started_ms: int = 0
-    finished_ms: int = 0
+    started_at_ms: int = 0
+    finished_at_ms: int = 0
     blacklist: set[str] = field(default_factory=set)
     guaranteed_asks: AskTable = field(default_factory=AskTable)
     opportunistic_asks: AskTable = field(default_factory=AskTable)
@@ -464,6 +464,21 @@ class RMAppAttempt(Listener):
         """How many containers it still wants."""
         return self.guaranteed_asks.outstanding + self.opportunistic_asks.outstanding
 
+    @property
+    def am_container_id(self) -> str:
+        """The container of its master, "" for none."""
+        return self.am_container.id if self.am_container else ""
+
+    @property
+    def am_node_id(self) -> str:
+        """The node of its master, "" for none."""
+        return self.am_container.node.node_id if self.am_container else ""
+
+    @property
+    def am_http_address(self) -> str:
+        """The address of the pages of its master's node, "" for none."""
+        return self.am_container.node.registration.http_address if self.am_container else ""
+
     def asks(self, execution_type: ExecutionType) -> AskTable:
         """Its outstanding asks of one type."""
         return self.tables[execution_type is ExecutionType.OPPORTUNISTIC]
@@ -493,7 +508,7 @@ class RMApp:
     ``leaf`` is its queue. ``opportunistic_held`` is what its live opportunistic containers come to, of
     which there are ``opportunistic_live``. ``nodes`` are those that ever had a container of it.
     ``failures`` counts the attempts that failed by their own fault. ``finishing`` is true while its master
-    has unregistered and its master's container has not ended yet. ``proxy_url`` leads to its page.
+    has unregistered and its master's container has not ended yet. ``tracking_url`` leads to its page.
     """
 
     id: str
@@ -502,19 +517,18 @@ class RMApp:
     user: str
     log_directory: str
     max_attempts: int
-    submitted_ms: int
+    submitted_at_ms: int
     leaf: LeafQueue[RMAppAttempt]
     state: YarnApplicationState = YarnApplicationState.NEW
     final_status: FinalApplicationStatus = FinalApplicationStatus.UNDEFINED
     attempts: list[RMAppAttempt] = field(default_factory=list)
     failures: int = 0
     finishing: bool = False
-    started_ms: int = 0
-    finished_ms: int = 0
+    started_at_ms: int = 0
+    finished_at_ms: int = 0
     progress: float = 0.0
     diagnostics: str = ""
     tracking_url: str = ""
-    proxy_url: str = ""
     summary: JobSummary | None = None
     nodes: set[str] = field(default_factory=set)
     counts: dict[Phase, int] = field(default_factory=lambda: dict.fromkeys(Phase, 0))
@@ -523,15 +537,15 @@ class RMApp:
     opportunistic_held: Resource = field(default_factory=Resource)
     opportunistic_live: int = 0
     running: Resource = field(default_factory=Resource)
-    opportunistic_total: int = 0
-    guaranteed_total: int = 0
+    opportunistic_allocated_total: int = 0
+    guaranteed_allocated_total: int = 0
     promoted_total: int = 0
     memory_seconds: float = 0.0
     vcore_seconds: float = 0.0
     counted_until: float = 0.0
     preempted: Resource = field(default_factory=Resource)
     preempted_masters: int = 0
-    shed: int = 0
+    containers_shed: int = 0
     preempted_memory_seconds: float = 0.0
     preempted_vcore_seconds: float = 0.0
     story: list[StoryEntry] = field(default_factory=list)

@@ -95,14 +95,14 @@ class EventHistory:
         resource: Resource,
         why: str = "",
         *,
-        submitted_ms: int = 0,
-        eligible_ms: int = 0,
+        submitted_at_ms: int = 0,
+        eligible_at_ms: int = 0,
     ) -> None:
         """A container was granted; ``why`` says by whom where that is not the RM's own scheduler. Its application was
         submitted, and it was asked for, at these times.
         """
         numbers = {"memoryMB": resource.memory, "vcores": resource.vcores}
-        numbers |= {"submittedAt": submitted_ms, "eligibleAt": eligible_ms}
+        numbers |= {"submittedAt": submitted_at_ms, "eligibleAt": eligible_at_ms}
         words = {"executionType": execution_type.value}
         self._tell(subject, EventKind.CONTAINER_ALLOCATED, why=why, words=words, numbers=numbers)
 

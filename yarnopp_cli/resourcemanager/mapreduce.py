@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from ..records.history import MapReduceReport, TaskAttempt
 from ..records.requests import MapReduceJob, TaskAssignment
 from .entities import RMApp, RMContainer
-from .reports import attempt_report, container_report
+from .reports import attempt_report, container_report, reported
 
 MOST_ATTEMPTS = 1_000_000
 """What a master says beyond this is not remembered."""
@@ -45,7 +45,7 @@ class TaskBook:
             self._numbers[one.is_reduce, one.index] = number + 1
             self._attempts[container.id] = None
             self._live[container.id] = (one, number, container)
-            if container.finished_ms:
+            if container.finished_at_ms:
                 self.ended(container)
 
     def ended(self, container: RMContainer) -> None:
@@ -71,23 +71,14 @@ def map_reduce_report(app: RMApp, tasks: TaskBook | None) -> MapReduceReport | N
 def _attempt(assignment: TaskAssignment, number: int, container: RMContainer) -> TaskAttempt:
     told = container_report(container)
     registration = container.node.registration
-    return TaskAttempt(
-        index=assignment.index,
-        is_reduce=assignment.is_reduce,
+    return reported(
+        TaskAttempt,
+        told,
+        assignment,
         number=number,
-        container_id=told.container_id,
-        node_id=told.node_id,
-        execution_type=told.execution_type,
-        resource=told.resource,
-        node_http_address=registration.http_address,
         rack=registration.rack,
-        state=told.state,
-        exit_status=told.exit_status,
-        exit_code=told.exit_code,
+        node_http_address=registration.http_address,
         diagnostics=told.diagnostics[:DIAGNOSTICS],
-        allocated_at_ms=told.allocated_at_ms,
-        started_at_ms=told.started_at_ms,
-        finished_at_ms=told.finished_at_ms,
         cpu_ms=round(told.usage.cpu_seconds * 1000),
         memory_bytes=told.usage.memory_bytes,
         peak_bytes=told.usage.memory_peak_bytes,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Protocol
 
 from executor.records import Resource
 
+from ..allocation.cluster_node import ClusterNode
 from ..records.requests import ANY
 from ..records.scheduler_protocol import PERCENTILES, GetSchedulerFiguresResponse
 
@@ -15,13 +15,6 @@ SAMPLES = 1000
 """So many of the last waiting times are kept for the percentiles."""
 MAX_ASKS = 20_000
 """So many asks are remembered with their time, the oldest lapse."""
-
-
-class _Place(Protocol):
-    """Where a node is, as asks may name it."""
-
-    def names(self, location: str) -> bool:
-        """Whether that is this place."""
 
 
 class PerSecond:
@@ -73,13 +66,13 @@ class OpportunisticSchedulerMetrics:
         attempt_id: str,
         key: object,
         locations: Mapping[str, int],
-        place: _Place,
+        node: ClusterNode,
         outstanding: int,
         now: float,
     ) -> None:
         """One container was allocated; ``outstanding`` counts it, ``locations`` are those the ask names."""
         self.allocated += 1
-        self._count_level(locations, place)
+        self._count_level(locations, node)
         asked_at = self._asked_at.get((attempt_id, key))
         if outstanding <= 1:
             self._asked_at.pop((attempt_id, key), None)
@@ -116,8 +109,8 @@ class OpportunisticSchedulerMetrics:
             assigned_per_second,
         )
 
-    def _count_level(self, locations: Iterable[str], place: _Place) -> None:
-        named = [one for one in locations if one != ANY and place.names(one)]
+    def _count_level(self, locations: Iterable[str], node: ClusterNode) -> None:
+        named = [one for one in locations if one != ANY and node.names(one)]
         if any(not one.startswith("/") for one in named):
             self.node_local += 1
         elif named:

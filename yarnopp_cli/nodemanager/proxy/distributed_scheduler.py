@@ -20,7 +20,7 @@ from ...allocation.cluster_node import Claim, ClusterNode
 from ...allocation.load_monitor import NodeQueueLoadMonitor
 from ...allocation.opportunistic import OpportunisticContainerAllocator
 from ...machine.mailbox import Mailbox
-from ...machine.tokens import container_token
+from ...machine.tokens import with_token
 from ...records.distributed_protocol import RegisterDistributedSchedulingAMResponse, RemoteNode
 from ...records.ids import ApplicationAttemptId, ContainerId, NodeId
 from ...records.master_protocol import AllocateRequest, AllocateResponse
@@ -210,29 +210,23 @@ class DistributedScheduler(RequestInterceptor):
         assert terms is not None and key is not None
         container_id = str(ContainerId(self._attempt, self._next_id))
         self._next_id -= 1
-        token = container_token(
+        container = with_token(
             key,
-            container_id=container_id,
-            node_id=node.remote.node_id,
+            Container(
+                container_id,
+                node.remote.node_id,
+                node.remote.address,
+                ask.resource,
+                priority=ask.request.priority,
+                execution_type=ExecutionType.OPPORTUNISTIC,
+                allocation_request_id=ask.request.allocation_request_id,
+                node_http_address=node.remote.http_address,
+            ),
             attempt_id=self.facts.attempt_id,
             application_id=self.facts.application_id,
             user=terms.user,
-            resource=ask.resource,
-            execution_type=ExecutionType.OPPORTUNISTIC,
-            priority=ask.request.priority,
             expires_ms=self._epoch_ms(now) + terms.container_token_expiry_ms,
             waiting_since_ms=max(ask.waiting_since_ms, self._since_ms) if ask.is_aged else 0,
-        )
-        container = Container(
-            id=container_id,
-            node_id=node.remote.node_id,
-            node_address=node.remote.address,
-            resource=ask.resource,
-            token=token,
-            priority=ask.request.priority,
-            execution_type=ExecutionType.OPPORTUNISTIC,
-            allocation_request_id=ask.request.allocation_request_id,
-            node_http_address=node.remote.http_address,
         )
         self._allocated.put(container_id, (ask.key, container))
         self._unreported[container_id] = container

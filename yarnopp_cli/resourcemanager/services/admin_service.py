@@ -20,7 +20,7 @@ from ...records.admin_protocol import (
     UpdateNodeResourceResponse,
 )
 from ...records.history import EventKind
-from ...records.reports import NodeReport, NodeState
+from ...records.reports import NodeState
 from ..container_ledger import ContainerLedger
 from ..context import Due, DueKind, RMContext
 from ..entities import DRAINED, GONE, RMNode
@@ -42,13 +42,14 @@ class AdminService:
         """Begin to drain nodes; draining one again only sets its time anew."""
         nodes = [self._present(node_id, "cannot be drained") for node_id in request.node_ids]
         containers = sum(len(node.containers) for node in nodes)
-        if not request.dry_run:
-            for node in nodes:
-                self._drain(node, request.timeout_ms)
-        reports = self._reports(nodes)
-        if request.dry_run:
-            reports = tuple(replace(one, state=NodeState.DECOMMISSIONING) for one in reports)
-        return NodesResponse(reports, containers)
+        for node in () if request.dry_run else nodes:
+            self._drain(node, request.timeout_ms)
+        return self._answer(nodes, NodeState.DECOMMISSIONING if request.dry_run else None, containers)
+
+    def _answer(self, nodes: list[RMNode], as_if: NodeState | None, containers: int = 0) -> NodesResponse:
+        """The nodes as they are; with ``as_if`` as they would be."""
+        reports = map(self._rm.node_report, nodes)
+        return NodesResponse(tuple(replace(one, state=as_if or one.state) for one in reports), containers)
 
     def _drain(self, node: RMNode, timeout_ms: int) -> None:
         if node.state is NodeState.DECOMMISSIONED:
@@ -86,13 +87,9 @@ class AdminService:
         """Use drained nodes again; one that is in use is left as it is."""
         start = "yopp nm start {port}"
         nodes = [self._present(node_id, "cannot be resumed", start) for node_id in request.node_ids]
-        if not request.dry_run:
-            for node in nodes:
-                self._resume(node)
-        reports = self._reports(nodes)
-        if request.dry_run:
-            reports = tuple(replace(one, state=NodeState.RUNNING) for one in reports)
-        return NodesResponse(reports)
+        for node in () if request.dry_run else nodes:
+            self._resume(node)
+        return self._answer(nodes, NodeState.RUNNING if request.dry_run else None)
 
     def _resume(self, node: RMNode) -> None:
         if node.state not in DRAINED:
@@ -148,9 +145,6 @@ class AdminService:
         self._rm.monitor.refresh(node.load)
         self._rm.news_for_node(node)
         self._rm.nodes_changed(node)
-
-    def _reports(self, nodes: list[RMNode]) -> tuple[NodeReport, ...]:
-        return tuple(node_report(node, self._rm.identity.wall_offset) for node in nodes)
 
     def _present(
         self, node_id: str, refusal: str, hint: str = "`yopp node list` shows those that run"

@@ -23,7 +23,7 @@ from ..context import Due, DueKind, RMContext
 from ..entities import RMApp
 from ..lives import Phase
 from ..mapreduce import map_reduce_report
-from ..reports import application_report, attempt_report, container_report
+from ..reports import application_report, attempt_report, container_report, reported
 from ..scheduler.queues import total_of
 from ..waits import Waits
 from .queue_service import QueueService
@@ -154,7 +154,7 @@ class ClientRMService:
             self._rm.deadlines.set(key, moment)
         elif not request.dry_run:
             self._rm.deadlines.clear(key)
-        timeout_ms = expires_ms - app.submitted_ms if expires_ms else 0
+        timeout_ms = expires_ms - app.submitted_at_ms if expires_ms else 0
         answer = self._rm.change_submission(app, dry_run=request.dry_run, timeout_ms=timeout_ms)
         return replace(answer, application=replace(answer.application, timeout_at_ms=expires_ms))
 
@@ -171,7 +171,7 @@ class ClientRMService:
         self._rm.http_address = address
         self._rm.warnings = (warning,) if warning else ()
         for app in self._rm.applications.values():
-            app.proxy_url = self._rm.proxy_url(app.id)
+            app.tracking_url = self._rm.proxy_url(app.id)
 
     # -- looking ---------------------------------------------------------------------------------------------
 
@@ -250,16 +250,12 @@ class ClientRMService:
         for app in self._rm.live.values():
             counts.update(app.counts)
         running = sum(app.state is YarnApplicationState.RUNNING for app in live)
-        return ClusterInfo(
+        return reported(
+            ClusterInfo,
+            identity,
+            scheduler,
+            self._rm,
             started_at_ms=identity.cluster_timestamp,
-            cluster_timestamp=identity.cluster_timestamp,
-            pid=identity.pid,
-            version=identity.version,
-            lifetime=self._rm.lifetime,
-            run_dir=identity.run_dir,
-            address=identity.address,
-            total=scheduler.total,
-            used=scheduler.used,
             maximum=scheduler.largest,
             nodes_running=sum(node.usable for node in nodes),
             nodes_lost=sum(node.state is NodeState.LOST for node in nodes),
@@ -271,8 +267,6 @@ class ClientRMService:
             containers_paused=counts[Phase.PAUSED],
             opportunistic_enabled=self._rm.settings.opportunistic_enabled,
             properties=dict(identity.properties),
-            http_address=self._rm.http_address,
-            warnings=self._rm.warnings,
         )
 
     # -- waiting ---------------------------------------------------------------------------------------------

@@ -93,7 +93,9 @@ class ExplainService:
         if app.ended:
             why = " ".join(app.diagnostics.split())
             ended = f"{app.state.value} {app.final_status.value}{f' ({why})' if why else ''}"
-            return Explanation(app.id, "application", app.state.value, now_ms, app.finished_ms, ended=ended)
+            return Explanation(
+                app.id, "application", app.state.value, now_ms, app.finished_at_ms, ended=ended
+            )
         attempt = app.attempt
         finished = self._finished(app)
         durations = Durations(finished)
@@ -102,8 +104,8 @@ class ExplainService:
         snapshot = ApplicationSnapshot(
             app.id,
             app.state.value,
-            app.started_ms or app.submitted_ms,
-            app.submitted_ms,
+            app.started_at_ms or app.submitted_at_ms,
+            app.submitted_at_ms,
             list(map(container_report, attempt.containers.values())),
             [self._snapshot(node, finished) for node in nodes],
             finished,

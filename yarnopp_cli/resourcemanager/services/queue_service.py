@@ -21,6 +21,7 @@ from ...records.requests import ApplicationSubmissionContext
 from ...settings.queues import DEFAULT_QUEUE, CapacitySchedulerSettings, QueueSettings, mappings_of
 from ..context import RMContext
 from ..entities import RMApp, RMAppAttempt
+from ..reports import reported
 from ..scheduler.queues import LeafQueue, Queue, QueueTree, total_of
 
 QueueReader = Callable[
@@ -267,28 +268,23 @@ class QueueService:
         apps = [attempt.app for attempt in attempts]
         settings, usage = queue.settings, queue.usage(self._rm.scheduler.total) if queue.share > 0 else 0.0
         leaf = queue if isinstance(queue, LeafQueue) else None
-        return QueueReport(
+        return reported(
+            QueueReport,
+            settings,
+            queue,
             name=leaf.label if leaf else settings.name,
-            capacity=settings.capacity,
-            maximum_capacity=settings.maximum_capacity,
-            used=queue.used,
             applications=len(apps),
             pending_containers=sum(attempt.outstanding for attempt in attempts),
             state="DRAINING" if queue.stopped and attempts else settings.state,
-            path=queue.path,
             parent=queue.parent.path if queue.parent else "",
             leaf=leaf is not None,
             absolute_capacity=queue.share * 100,
             absolute_maximum_capacity=queue.maximum_share * 100,
             used_capacity=usage * 100,
             absolute_used_capacity=usage * queue.share * 100,
-            guaranteed=queue.guaranteed,
-            maximum=queue.maximum,
             running_applications=sum(app.state is YarnApplicationState.RUNNING for app in apps),
             maximum_applications=sum(map(self._maximum_applications, leaves)),
             ordering_policy=settings.ordering_policy if leaf else "utilization",
-            user_limit_factor=settings.user_limit_factor,
-            minimum_user_limit_percent=settings.minimum_user_limit_percent,
             preemption_disabled=settings.disable_preemption or not self._rm.capacity.preemption_enabled,
             opportunistic=total_of(app.opportunistic_held for app in apps),
             opportunistic_containers=sum(app.opportunistic_live for app in apps),
