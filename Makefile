@@ -1,4 +1,4 @@
-# Each target is one line, and works from a fresh clone.
+# Each target is one line and works in a fresh clone.
 .PHONY: test pure lint types man demo ci
 test: ; ./test.sh
 pure: ; ./test.sh pure

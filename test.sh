@@ -1,13 +1,13 @@
 #!/bin/sh
-# All tests that this host can run, from a fresh clone: makes .venv on the first call.
-#   ./test.sh                 everything, in three passes: `pure`, then what starts daemons, then what is `alone`
-#   ./test.sh pure            the first pass only: no daemons, no root, about a minute
-#   ./test.sh ARGUMENT...     pytest with these arguments, once, one test after another: ./test.sh -m "not live" -q
-# With YOPP_TEST_REPORTS=DIR each pass writes DIR/<pass>.xml (JUnit's form).
+# Run all tests that this host can run. In a fresh clone, the first call makes .venv.
+#   ./test.sh                 all tests, in three passes: `pure`, tests with daemons, tests that must run `alone`
+#   ./test.sh pure            only the first pass: no daemons, no root, about a minute
+#   ./test.sh ARGUMENT...     pytest with these arguments, in one process: ./test.sh -m "not live" -q
+# With YOPP_TEST_REPORTS=DIR each pass writes DIR/<pass>.xml (JUnit format).
 set -eu
 root=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
 cd "$root"
-unset PYTHONDONTWRITEBYTECODE # a command that compiles yopp anew at each start is nobody's
+unset PYTHONDONTWRITEBYTECODE # no user compiles yopp anew at each start
 "$root/scripts/venv.sh" dev
 run() {
     name=$1

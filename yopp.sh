@@ -1,5 +1,5 @@
 #!/bin/sh
-# yopp from a fresh clone: makes .venv on the first call, then runs the command `yopp` in it.
+# Run yopp from a fresh clone: the first call makes .venv. Then runs the command `yopp` in it.
 #   ./yopp.sh pi -Dmapreduce.job.num-opportunistic-maps-percent=40 50 100
 set -eu
 root=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How many opportunistic containers a second one master gets allocated, centrally and at its node.
+"""How many opportunistic containers per second are allocated to one master, centrally and at its node.
 
     bench/allocation.py [--containers N] [--batch N]
 
-One cluster with distributed scheduling, one master that asks for a batch, waits for it, gives it back with the next
-call, and asks again; once at the RM, once through the AMRMProxy. Nothing is started, so that no node looks at
-this machine's load. The floor is what the same connection does of calls that allocate nothing. Prints one table; the
-goal is 1,000 a second each way.
+One cluster with distributed scheduling, and one master. The master requests a batch, waits for it, releases it with
+the next call, and requests the next; once from the RM, once through the AMRMProxy. No container is started, so that
+the load of this machine does not matter. The floor is the rate of calls that allocate nothing over the same
+connection. Prints one table. The goal is 1,000 per second each way.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ GOAL = 1000.0
 
 
 class Master:
-    """A master in this process, at the RM or at a proxy."""
+    """A master in this process, connected to the RM or to a proxy."""
 
     def __init__(self, rm: str, scheduler: str) -> None:
         self.client = Connection(rm)
@@ -59,7 +59,7 @@ class Master:
         self.response_id = self.batch = 0
 
     def call(self, wanted: int = 0, releases: tuple[str, ...] = (), wait_ms: int = 1000) -> list[str]:
-        """One allocate call; the ids of what is new."""
+        """Make one allocate call; return the ids of the new containers."""
         kind = ExecutionTypeRequest(ExecutionType.OPPORTUNISTIC, True)
         ask = ResourceRequest(
             wanted, Resource(1, 0), execution_type_request=kind, allocation_request_id=self.batch
@@ -75,7 +75,7 @@ class Master:
         return new
 
     def run(self, containers: int, size: int) -> tuple[float, list[float]]:
-        """Seconds for all, and of each batch until it was there."""
+        """Return the seconds for all containers, and the waiting time of each batch."""
         waits, held = [], ()
         start = time.perf_counter()
         while len(self.seen) < containers:
@@ -89,7 +89,7 @@ class Master:
         return time.perf_counter() - start, waits
 
     def finish(self) -> None:
-        """Take leave."""
+        """Unregister the master."""
         request = FinishApplicationMasterRequest(self.attempt, self.token, FinalApplicationStatus.SUCCEEDED)
         self.scheduler.call(request)
         self.scheduler.close()
@@ -97,14 +97,14 @@ class Master:
 
 
 def free_port() -> int:
-    """A port of loopback."""
+    """Return a free port of loopback."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def main() -> int:
-    """Measure, print, and end with 1 below the goal."""
+    """Measure and print; return 1 if a rate is below the goal."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

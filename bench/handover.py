@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""What opportunistic containers in the queue lose to a guaranteed job of many short tasks, and what that job does.
+"""What a guaranteed job of many short tasks costs opportunistic containers in the queue, and how long it takes.
 
     bench/handover.py [--tasks N] [--seconds S] [--runs N] [-D KEY=VALUE...]
 
-One node of 2 vcores; opportunistic containers run on it and fill its queue; then a guaranteed job of N tasks of S
-seconds goes over it, two at a time. Prints one table: how long that job took, and how often an opportunistic container
-was preempted (killed, or paused), with what a guaranteed container leaves kept for the next one and, as in YARN, not.
-The floor, measured in the same run, is the same job with nothing else on the node. What else this machine does is kept
-out: nodes watch no pressure.
+Opportunistic containers run on one node of 2 vcores and fill its queue. Then a guaranteed job of N tasks of S seconds
+runs there, two tasks at a time. Prints one table: the duration of that job, and how often an opportunistic container
+was preempted (killed or paused), with freed resources held for the next guaranteed container and, as in YARN, not
+held. The floor, measured in the same run, is the same job alone on the node. Nodes ignore the load of other programs.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class Bench:
         self.run("up", "--vcores", "2", "--memory", "2048", *defines)
 
     def run(self, *words: str) -> str:
-        """One call that must succeed; what it printed."""
+        """Run one command that must succeed; return its output."""
         ended = subprocess.run(
             [*self.yopp, *words],
             env=self.environment,
@@ -68,12 +67,12 @@ class Bench:
         return ended.stdout
 
     def opportunistic(self) -> list[dict[str, object]]:
-        """The documents of all opportunistic containers that there were."""
+        """Return the documents of all opportunistic containers so far."""
         found = json.loads(self.run("container", "list", "-a", "--type", "O", "--json"))["containers"]
         return list(found["container"]) if found else []
 
     def fill(self, number: int) -> subprocess.Popen[bytes]:
-        """A job of opportunistic containers, of which two run."""
+        """Start a job of opportunistic containers, and wait until two of them run."""
         job = subprocess.Popen(
             [*self.yopp, "run", "-O", "-n", str(number), "--memory", "64", "sleep", "300"],
             env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -86,7 +85,7 @@ class Bench:
         return job
 
     def preemptions(self) -> int:
-        """How often one was ended or paused for a guaranteed container."""
+        """Return how often a container was killed or paused for a guaranteed one."""
         return sum(str(c["diagnostics"]).count("to make room") for c in self.opportunistic())
 
     def close(self) -> None:
@@ -97,7 +96,7 @@ class Bench:
 
 
 def measure(others: int, properties: tuple[str, ...], tasks: int, seconds: float) -> tuple[float, int]:
-    """Seconds that the guaranteed job took, and the preemptions meanwhile."""
+    """Return the seconds that the guaranteed job took, and the preemptions meanwhile."""
     bench = Bench(properties)
     job = None
     try:
@@ -120,7 +119,9 @@ def main() -> int:
     parser.add_argument("--tasks", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=0.05)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("-D", dest="define", action="append", default=[], help="a property of the clusters")
+    parser.add_argument(
+        "-D", dest="define", action="append", default=[], help="set a property of the clusters"
+    )
     given = parser.parse_args()
     sys.stdout.write(f"{f'{given.tasks} guaranteed tasks':34} {'seconds':>8} {'preemptions':>12}\n")
     for name, (others, properties) in CASES.items():

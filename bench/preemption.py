@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How soon a guaranteed container runs on a node full of opportunistic spinners, by pausing and by killing.
+"""How soon a guaranteed container starts on a node full of busy opportunistic ones, by pausing and by killing them.
 
     bench/preemption.py [--runs N] [--limit MS] [-D KEY=VALUE...]
 
-From the arrival of the guaranteed container at its node (its record's time) to its first instruction (it writes
-down the clock), in ms, over N runs. The floor, measured in the same run: the same container on an idle node.
-Ends with 1 if a median is above the limit (20 ms). The node watches no pressure, so that what else this machine does
-pauses nobody; -D yopp.nodemanager.pressure.enabled=true puts that in, as in the site that is shipped.
+Measures the time from the arrival of the guaranteed container at its node (the time in its record) to its first
+instruction (it prints the clock), in ms, over N runs. The floor, measured in the same run, is the same container on
+an idle node. Exits with 1 if a median is above the limit (20 ms). The node ignores the load of other programs, so
+that they pause no container; -D yopp.nodemanager.pressure.enabled=true includes them, as in the shipped site file.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Bench:
         self.run("up", "--vcores", "2", "--memory", "1024", *defines)
 
     def run(self, *words: str) -> str:
-        """One call that must succeed; what it printed."""
+        """Run one command that must succeed; return its output."""
         ended = subprocess.run(
             [*self.yopp, *words],
             env=self.environment,
@@ -66,12 +66,12 @@ class Bench:
         return ended.stdout
 
     def containers(self, *words: str) -> list[dict[str, Any]]:
-        """The documents of `container list`."""
+        """Return the documents of `container list`."""
         found = json.loads(self.run("container", "list", "--json", *words))["containers"]
         return list(found["container"]) if found else []
 
     def until_running(self, number: int) -> None:
-        """Wait until so many opportunistic containers run."""
+        """Wait until ``number`` opportunistic containers run."""
         deadline = time.monotonic() + 30
         while sum(c["yopp"]["state"] == "RUNNING" for c in self.containers("--type", "O")) < number:
             if time.monotonic() > deadline:
@@ -79,7 +79,7 @@ class Bench:
             time.sleep(0.05)
 
     def once(self) -> float:
-        """Milliseconds from a guaranteed container's arrival at its node to its first instruction."""
+        """Return the ms from a guaranteed container's arrival at its node to its first instruction."""
         stamp = (
             float(self.run("run", "--vcores", "2", "--memory", "100", "bash", "-c", "echo $EPOCHREALTIME"))
             * 1e3
@@ -89,7 +89,7 @@ class Bench:
 
 
 def measure(name: str, spinners: str, properties: tuple[str, ...], runs: int) -> list[float]:
-    """The times of one case; none where this host cannot do it."""
+    """Return the times of one case; none if this host cannot run it."""
     home = Path(tempfile.mkdtemp(prefix="yobench"))
     bench: Bench | None = None
     job: subprocess.Popen[bytes] | None = None
@@ -128,20 +128,22 @@ def measure(name: str, spinners: str, properties: tuple[str, ...], runs: int) ->
 
 
 def main() -> int:
-    """Measure, print, and end with 1 if a median is above the limit."""
+    """Measure and print; return 1 if a median is above the limit."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=int, default=11)
     parser.add_argument("--limit", type=float, default=20.0)
-    parser.add_argument("-D", dest="define", action="append", default=[], help="a property of the clusters")
+    parser.add_argument(
+        "-D", dest="define", action="append", default=[], help="set a property of the clusters"
+    )
     given = parser.parse_args()
     over = 0
     sys.stdout.write(f"{'arrival to first instruction, ms':34} {'median':>8} {'min':>8} {'max':>8}\n")
     for name, (spinners, properties) in CASES.items():
         times = measure(name, spinners, (CALM, *properties, *given.define), given.runs)
         if not times:
-            sys.stdout.write(f"{name:34} {'not here':>8}\n")
+            sys.stdout.write(f"{name:34} {'n/a':>8}\n")
             continue
         median = statistics.median(times)
         over += median > given.limit

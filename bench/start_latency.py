@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How long a call takes, beside /bin/true and bare Python in the same run.
+"""How long commands take, compared with /bin/true and plain Python in the same run.
 
     bench/start_latency.py [--runs N]
 
-Prints one table: median, minimum and maximum in ms over N runs of each, taken in turn since machines are noisy.
-The running cluster's node watches no pressure: what else this machine does would hold opportunistic containers back.
+Prints one table: median, minimum and maximum in ms over N runs of each command, in turn, because machines are noisy.
+The node of the running cluster ignores the load of other programs, which would delay opportunistic containers.
 Budgets: `yopp run true` on a running cluster 400 ms, `yopp --help` 100 ms, on demand 1500 ms.
 """
 
@@ -31,14 +31,14 @@ BUDGETS_MS = {
 
 
 def timed(argv: list[str], environment: dict[str, str]) -> float:
-    """Milliseconds from start to end of one process that must succeed."""
+    """Return the ms from start to end of one process that must succeed."""
     start = time.perf_counter()
     subprocess.run(argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=True)
     return (time.perf_counter() - start) * 1000
 
 
 def main() -> int:
-    """Measure, print, and end with 1 if a median is above its budget."""
+    """Measure and print; return 1 if a median is above its budget."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

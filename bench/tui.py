@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What `yopp top` costs, with a source of canned pictures in which everything changes every time.
+"""The CPU cost of `yopp top`, with canned snapshots in which every value changes each time.
 
     bench/tui.py [--rows 20 200 1000] [--frames 40] [--idle 10]
 
-For each number of containers: the CPU time of one frame (a new picture sorted by CPU, drawn whole at 120x40), of one
-key, and of taking no new picture; beside the same loop of plain Python in the same run, since machines are noisy.
-Then CPU of an app that idles at one picture a second. Budgets: a frame of 200 rows 120 ms, idle 2 % of a core.
+For each number of containers: the CPU time of one frame (a new snapshot sorted by CPU, drawn completely at 120x40),
+of one key, and of a loop of plain Python in the same run as the floor, because machines are noisy. Then the CPU use
+of an idle app at one snapshot per second. Budgets: a frame of 200 rows 120 ms, idle 2 % of a core.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ IDLE_BUDGET_PERCENT = 2.0
 
 
 def floor_ms() -> float:
-    """A million additions: what this machine is worth now."""
+    """Return the ms of a million additions: the present speed of this machine."""
     begin = time.process_time()
     total = 0
     for number in range(1_000_000):
@@ -37,7 +37,7 @@ def floor_ms() -> float:
 
 
 async def frames(rows: int, count: int) -> tuple[float, float, float]:
-    """Milliseconds of CPU: median and largest frame, median key."""
+    """Return ms of CPU: median and largest frame, median key."""
     source = FakeSource(cluster(rows))
     app = YoppTop(source, interval=NEVER)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -61,7 +61,7 @@ async def frames(rows: int, count: int) -> tuple[float, float, float]:
 
 
 async def idle(rows: int, seconds: float) -> float:
-    """Percent of a core, with a picture a second on the Containers screen."""
+    """Return the percent of a core at one snapshot per second on the Containers screen."""
     source = FakeSource(cluster(rows))
     app = YoppTop(source, interval=1.0)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -78,7 +78,7 @@ async def idle(rows: int, seconds: float) -> float:
 
 
 def main() -> int:
-    """Measure, print, and end with 1 if a budget is exceeded."""
+    """Measure and print; return 1 if a budget is exceeded."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -94,7 +94,7 @@ def main() -> int:
         print(f"{rows:>6} {frame:>9.1f} {largest:>9.1f} {key:>8.1f} {floor:>9.1f}")
         late = late or (rows <= 200 and frame > FRAME_BUDGET_MS)
     used = asyncio.run(idle(20, options.idle))
-    print(f"idle, 20 containers, a picture a second: {used:.2f} % of a core")
+    print(f"idle, 20 containers, one snapshot per second: {used:.2f} % of a core")
     return int(late or used > IDLE_BUDGET_PERCENT)
 
 

@@ -1,14 +1,14 @@
 #!/bin/sh
-# Make the virtual environment .venv beside this folder with yopp in it, unless it is there and current.
-# Usage: scripts/venv.sh [dev]      "dev" adds what the tests and the linters need.
-# Prints nothing on stdout. Everything it installs goes into .venv; system packages are installed only as root,
-# and only if Python cannot make virtual environments without them.
+# Make the virtual environment .venv beside this folder, with yopp in it, unless it exists and is current.
+# Usage: scripts/venv.sh [dev]      "dev" adds the dependencies of the tests and linters.
+# Prints nothing on stdout. Installs into .venv only, except that root also gets the system packages without which Python
+# cannot make virtual environments.
 set -eu
 root=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
 extra=${1:-}
 venv=$root/.venv
 stamp=$venv/.yopp-${extra:-run}
-want=$(cksum <"$root/pyproject.toml") # one sum of what there is to install
+want=$(cksum <"$root/pyproject.toml") # changes with the dependencies
 
 fail() {
     printf 'error: %s\n  because: %s\n  hint: %s\n' "$1" "$2" "$3" >&2
@@ -51,7 +51,7 @@ if [ ! -x "$venv/bin/pip" ]; then
 fi
 echo "installing yopp into $venv" >&2
 if [ -n "$extra" ]; then target="$root[$extra]"; else target=$root; fi
-# cgroupspy has no pyproject.toml: built as if it had one, pip has nothing to warn of.
+# cgroupspy has no pyproject.toml: --use-pep517 avoids a warning of pip.
 "$venv/bin/python" -m pip install -q --disable-pip-version-check --use-pep517 -e "$target" >&2 ||
-    fail "yopp could not be installed" "pip says why, above" "look at the network, then run this again"
+    fail "yopp could not be installed" "see the message of pip above" "check the network, then run this again"
 printf '%s\n' "$want" >"$stamp"
