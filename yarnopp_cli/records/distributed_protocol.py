@@ -6,7 +6,7 @@ least loaded nodes of the cluster come back.
 
 from __future__ import annotations
 
-from executor.light import dataclass
+from executor.light import Record
 from executor.records import Resource
 
 from .master_protocol import (
@@ -19,8 +19,7 @@ from .methods import Request
 from .requests import Container
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteNode:
+class RemoteNode(Record):
     """A node to which containers may be allocated (YARN's record, and its load).
 
     ``free`` is what neither guaranteed nor opportunistic containers have of it, ``queue_length`` how many containers
@@ -38,18 +37,13 @@ class RemoteNode:
     http_address: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterDistributedSchedulingAMRequest(
-    Request["RegisterDistributedSchedulingAMResponse"],
-    method="registerApplicationMasterForDistributedScheduling",
-):
+class RegisterDistributedSchedulingAMRequest(Request["RegisterDistributedSchedulingAMResponse"]):
     """The master's own request, passed on with the RM's token."""
 
     request: RegisterApplicationMasterRequest
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterDistributedSchedulingAMResponse:
+class RegisterDistributedSchedulingAMResponse(Record):
     """What to allocate by: sizes between ``minimum`` and ``maximum`` in steps of ``increment``.
 
     Tokens are good for ``container_token_expiry_ms``; ids count down from ``container_id_start``. ``user`` is whose
@@ -66,10 +60,7 @@ class RegisterDistributedSchedulingAMResponse:
     nodes_for_scheduling: tuple[RemoteNode, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DistributedSchedulingAllocateRequest(
-    Request["DistributedSchedulingAllocateResponse"], method="allocateForDistributedScheduling"
-):
+class DistributedSchedulingAllocateRequest(Request["DistributedSchedulingAllocateResponse"]):
     """``allocated_containers`` were allocated at the node; they are repeated until a request that held them is
     answered."""
 
@@ -77,8 +68,7 @@ class DistributedSchedulingAllocateRequest(
     allocated_containers: tuple[Container, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DistributedSchedulingAllocateResponse:
+class DistributedSchedulingAllocateResponse(Record):
     """``nodes_for_scheduling`` counts every container of the request answered, and replaces the list before it."""
 
     response: AllocateResponse
