@@ -86,7 +86,7 @@ class WaitForApplicationsResponse(Record):
     applications: tuple[ApplicationReport, ...]
 
 
-class KillApplicationRequest(Request["ApplicationResponse"]):
+class KillApplicationRequest(Request["ApplicationResponse"], method="forceKillApplication"):
     """End an application (``forceKillApplication``)."""
 
     application_id: str
@@ -99,7 +99,7 @@ class ApplicationResponse(Record):
     application: ApplicationReport
 
 
-class MoveApplicationRequest(Request["ApplicationResponse"]):
+class MoveApplicationRequest(Request["ApplicationResponse"], method="moveApplicationAcrossQueues"):
     """Put a living application into another queue, with all that it has (``moveApplicationAcrossQueues``).
 
     ``dry_run`` changes nothing.
@@ -176,7 +176,7 @@ class GetContainersResponse(Record):
     containers: tuple[ContainerReport, ...]
 
 
-class ChangeContainerRequest(Request["ChangeContainerResponse"]):
+class ChangeContainerRequest(Request["ChangeContainerResponse"], method="updateContainer"):
     """A person's wish to promote, demote or resize a container; the RM has it delivered to the node itself.
 
     ``update.container_version`` -1 stands for the version that the container has now.

@@ -37,7 +37,10 @@ class RemoteNode(Record):
     http_address: str = ""
 
 
-class RegisterDistributedSchedulingAMRequest(Request["RegisterDistributedSchedulingAMResponse"]):
+class RegisterDistributedSchedulingAMRequest(
+    Request["RegisterDistributedSchedulingAMResponse"],
+    method="registerApplicationMasterForDistributedScheduling",
+):
     """The master's own request, passed on with the RM's token."""
 
     request: RegisterApplicationMasterRequest
@@ -60,7 +63,9 @@ class RegisterDistributedSchedulingAMResponse(Record):
     nodes_for_scheduling: tuple[RemoteNode, ...] = ()
 
 
-class DistributedSchedulingAllocateRequest(Request["DistributedSchedulingAllocateResponse"]):
+class DistributedSchedulingAllocateRequest(
+    Request["DistributedSchedulingAllocateResponse"], method="allocateForDistributedScheduling"
+):
     """``allocated_containers`` were allocated at the node; they are repeated until a request that held them is
     answered."""
 
