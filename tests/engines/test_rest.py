@@ -23,6 +23,7 @@ from yarnopp_cli.errors import (
     ContainerNotFoundError,
     YoppError,
 )
+from yarnopp_cli.records import client_protocol as rm
 from yarnopp_cli.records.client_protocol import GetApplicationsRequest
 from yarnopp_cli.records.reports import (
     ApplicationAttemptReport,
@@ -412,10 +413,10 @@ def test_the_calls_that_change_something(fake: Fake) -> None:
     fake.replies["/apps"] = (202, {"Location": f"{fake.url}/x"}, b"")
     engine = YarnClient(Rest([fake.url], "ada"))
     assert engine.submit(lambda given: {"application-id": given}) == app
-    engine.kill_application(app)
-    engine.move_application(app, "prod")
-    engine.update_priority(app, 7)
-    engine.limit_lifetime(app, 1765400000007)
+    engine.change(rm.KillApplicationRequest(app))
+    engine.change(rm.MoveApplicationRequest(app, "prod"))
+    engine.change(rm.UpdateApplicationPriorityRequest(app, 7))
+    engine.change(rm.UpdateApplicationTimeoutsRequest(app, 1765400000007))
     asked = [
         (method, path.removeprefix("/ws/v1/cluster"), json.loads(body or "null"))
         for method, path, _, body in fake.asked
@@ -432,7 +433,7 @@ def test_the_calls_that_change_something(fake: Fake) -> None:
         ("PUT", f"/apps/{app}/timeout", {"timeout": {"type": "LIFETIME", "expiryTime": moment}}),
     ]
     with pytest.raises(ApplicationNotFoundError):
-        engine.kill_application("application_1765400000000_0002")
+        engine.change(rm.KillApplicationRequest("application_1765400000000_0002"))
 
 
 def test_an_id_that_is_none_is_not_used(fake: Fake) -> None:

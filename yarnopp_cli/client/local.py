@@ -157,35 +157,8 @@ class LocalClient:
         )
         return self.ask(request, timeout=wait + ANSWER_GRACE)
 
-    def kill_application(self, application_id: str, diagnostics: str = "") -> ApplicationReport:
-        """End an application; as it is then. Raises ApplicationNotFoundError."""
-        return self._change(rm.KillApplicationRequest(application_id, diagnostics))
-
-    def move_application(
-        self, application_id: str, queue: str, *, dry_run: bool = False
-    ) -> ApplicationReport:
-        """Put an application into another queue; as it is then. Raises what the RM refused."""
-        return self._change(rm.MoveApplicationRequest(application_id, queue, dry_run))
-
-    def update_priority(
-        self, application_id: str, priority: int, *, dry_run: bool = False
-    ) -> ApplicationReport:
-        """Give an application another priority; as it is then. Raises what the RM refused."""
-        return self._change(rm.UpdateApplicationPriorityRequest(application_id, priority, dry_run))
-
-    def limit_lifetime(
-        self, application_id: str, expires_at_ms: int, *, dry_run: bool = False
-    ) -> ApplicationReport:
-        """Let an application end at ``expires_at_ms`` (epoch milliseconds), 0 for never. Raises what the RM refused."""
-        return self._change(rm.UpdateApplicationTimeoutsRequest(application_id, expires_at_ms, dry_run))
-
-    def set_tags(
-        self, application_id: str, tags: Sequence[str], *, dry_run: bool = False
-    ) -> ApplicationReport:
-        """Let an application have these tags and no others; as it is then. Raises what the RM refused."""
-        return self._change(rm.UpdateApplicationTagsRequest(application_id, tuple(tags), dry_run))
-
-    def _change(self, request: Request[rm.ApplicationResponse]) -> ApplicationReport:
+    def change(self, request: Request[rm.ApplicationResponse]) -> ApplicationReport:
+        """Change an application; as it is then. Raises ApplicationNotFoundError, and what the RM refused."""
         return self.ask(request).application
 
     def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:

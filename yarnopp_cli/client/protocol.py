@@ -16,6 +16,13 @@ if TYPE_CHECKING:
         YarnApplicationState,
     )
 
+    ApplicationChange = (
+        rm.KillApplicationRequest
+        | rm.MoveApplicationRequest
+        | rm.UpdateApplicationPriorityRequest
+        | rm.UpdateApplicationTimeoutsRequest
+    )
+
 
 class Client(Protocol):
     """One cluster. Reports are as the cluster tells them now; every method raises YoppError for what it refuses and
@@ -37,23 +44,10 @@ class Client(Protocol):
     ) -> rm.WaitForApplicationsResponse:
         """Wait up to ``wait`` seconds until they have reached ``states`` or later ones (none: have ended)."""
 
-    def kill_application(self, application_id: str, diagnostics: str = "") -> ApplicationReport:
-        """Begin to end an application; as it is then. Raises ApplicationNotFoundError."""
+    def change(self, request: ApplicationChange) -> ApplicationReport:
+        """Begin to end an application, or give it another queue, priority or lifetime; as it is then.
 
-    def move_application(
-        self, application_id: str, queue: str, *, dry_run: bool = False
-    ) -> ApplicationReport:
-        """Put an application into another queue; as it is then."""
-
-    def update_priority(
-        self, application_id: str, priority: int, *, dry_run: bool = False
-    ) -> ApplicationReport:
-        """Give an application another priority; as it is then."""
-
-    def limit_lifetime(
-        self, application_id: str, expires_at_ms: int, *, dry_run: bool = False
-    ) -> ApplicationReport:
-        """Let an application end at ``expires_at_ms`` (epoch milliseconds); as it is then."""
+        Raises ApplicationNotFoundError, and what the cluster refuses."""
 
     def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:
         """The attempts of one application, oldest first. Raises ApplicationNotFoundError."""

@@ -11,7 +11,7 @@ import time
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from executor.light import dataclass
 
@@ -27,6 +27,10 @@ from ..errors import (
 from ..records.client_protocol import (
     GetApplicationsRequest,
     GetContainersRequest,
+    KillApplicationRequest,
+    MoveApplicationRequest,
+    UpdateApplicationPriorityRequest,
+    UpdateApplicationTimeoutsRequest,
     WaitForApplicationsResponse,
 )
 from ..records.ids import ApplicationAttemptId, ApplicationId, ContainerId
@@ -44,6 +48,9 @@ from ..views.containers import is_live
 from . import documents
 from .asking import ask_each
 from .rest import Answer, RefusedError, Rest
+
+if TYPE_CHECKING:
+    from .protocol import ApplicationChange
 
 T = TypeVar("T")
 LIVE_STATES: Final = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
@@ -208,33 +215,12 @@ class YarnClient:
         self.rest.call("POST", "/apps", body=make_body(application_id))
         return application_id
 
-    def kill_application(self, application_id: str, diagnostics: str = "") -> ApplicationReport:
-        """Begin to end an application; as it is then. YARN writes diagnostics of its own."""
-        return self._change(application_id, "state", {"state": YarnApplicationState.KILLED.value})
-
-    def move_application(
-        self, application_id: str, queue: str, *, dry_run: bool = False
-    ) -> ApplicationReport:
-        """Put an application into another queue; as it is then."""
-        return self._change(application_id, "queue", {"queue": queue})
-
-    def update_priority(
-        self, application_id: str, priority: int, *, dry_run: bool = False
-    ) -> ApplicationReport:
-        """Give an application another priority; as it is then."""
-        return self._change(application_id, "priority", {"priority": priority})
-
-    def limit_lifetime(
-        self, application_id: str, expires_at_ms: int, *, dry_run: bool = False
-    ) -> ApplicationReport:
-        """Let an application end at ``expires_at_ms`` (epoch milliseconds); as it is then."""
-        timeout = {"type": "LIFETIME", "expiryTime": expiry(expires_at_ms)}
-        return self._change(application_id, "timeout", {"timeout": timeout})
-
-    def _change(self, application_id: str, what: str, body: dict[str, Any]) -> ApplicationReport:
-        with _naming(_no_application, application_id):
-            self.rest.call("PUT", f"/apps/{application_id}/{what}", body=body)
-        return self.application(application_id)
+    def change(self, request: ApplicationChange) -> ApplicationReport:
+        """Change an application; as it is then. YARN writes diagnostics of its own. Raises ApplicationNotFoundError."""
+        what, body = _CHANGES[type(request)]
+        with _naming(_no_application, request.application_id):
+            self.rest.call("PUT", f"/apps/{request.application_id}/{what}", body=body(request))
+        return self.application(request.application_id)
 
     def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:
         """An application's attempts, oldest first. Raises ApplicationNotFoundError."""
@@ -485,6 +471,18 @@ def expiry(expires_at_ms: int) -> str:
     """A moment as YARN's timeouts want it: 2026-11-22T05:26:35.987+0000."""
     moment = datetime.datetime.fromtimestamp(expires_at_ms / 1000, datetime.UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{expires_at_ms % 1000:03d}+0000"
+
+
+_CHANGES: Final[dict[type, tuple[str, Callable[[Any], dict[str, Any]]]]] = {
+    KillApplicationRequest: ("state", lambda _: {"state": YarnApplicationState.KILLED.value}),
+    MoveApplicationRequest: ("queue", lambda one: {"queue": one.queue}),
+    UpdateApplicationPriorityRequest: ("priority", lambda one: {"priority": one.priority}),
+    UpdateApplicationTimeoutsRequest: (
+        "timeout",
+        lambda one: {"timeout": {"type": "LIFETIME", "expiryTime": expiry(one.expires_at_ms)}},
+    ),
+}
+"""What each change puts where, below its application."""
 
 
 def _quoted(word: str) -> str:

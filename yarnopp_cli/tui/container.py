@@ -18,10 +18,10 @@ from textual.widgets import Input, Static
 from ..errors import YoppError
 from ..explain.snapshot import Picture
 from ..records.history import GetEventsRequest, HistoryEvent
+from ..records.ids import short_id, suffix
 from ..records.reports import ContainerReport
 from ..views.columns import Cell
 from ..views.containers import NodeFacts, exit_text, fields, is_live, shown_state
-from ..views.explain.words import short_id, suffix
 from ..views.text import harmless, megabytes, repeats, shorten, span
 from ..views.top.sampling import sparkline
 from ..views.top.tables import container_state, measured, quota_cores, story

@@ -14,11 +14,11 @@ from textual.widgets import Input
 from ..errors import YoppError
 from ..explain.snapshot import Picture
 from ..records.history import HistoryEvent
+from ..records.ids import short_id
 from ..records.reports import FINAL_STATES, ApplicationReport, ContainerReport, NodeReport, NodeState
 from ..views.columns import Cell, TopColumn
 from ..views.events import subject
 from ..views.explain.consequences import drain, kill_applications
-from ..views.explain.words import short_id
 from ..views.top import lines, tables
 from .actions import ACTIONS, EXPLAIN, STEER, ContainerActions, all_of, counted
 from .base import ALWAYS, TypingScreen, typing

@@ -17,7 +17,7 @@ from executor.records import ContainerState, ExecutionType
 from ..client.local import LocalClient
 from ..errors import ConnectionFailedError, InvalidStateError, YoppError
 from ..explain.snapshot import HostFacts, Picture
-from ..records.client_protocol import GetContainersRequest
+from ..records.client_protocol import GetContainersRequest, KillApplicationRequest
 from ..records.history import GetEventsRequest, GetEventsResponse
 from ..records.reports import ContainerReport
 from ..records.requests import ContainerUpdateType, UpdateContainerRequest
@@ -152,7 +152,7 @@ class Source:
     def kill_application(self, application_id: str) -> str:
         """End an application; what has happened, in a few words."""
         with closing(LocalClient(self._rm_socket)) as client:
-            return client.kill_application(application_id, _BY_HAND).state.value
+            return client.change(KillApplicationRequest(application_id, _BY_HAND)).state.value
 
     def reconnect(self) -> None:
         """Make a new connection at the next call. A thread may still wait on the old one: it is left open."""

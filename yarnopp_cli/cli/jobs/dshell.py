@@ -30,7 +30,7 @@ from ...records.requests import ApplicationSubmissionContext
 from ..frame.command import Needs, command
 from ..frame.options import DryRun, ExitCode, ExitRule, argument, duration, option, size_mb
 from ..frame.session import Session
-from .run import WITHOUT_UPLOAD, Count, Detach, assignments, both_types, check_counts, tags
+from .run import WITHOUT_UPLOAD, Count, Detach, assignments, both_types, check_size, tags
 
 HADOOP_EXIT = "YOPP_HADOOP_EXIT"
 HADOOP_FAILED = 2
@@ -70,6 +70,14 @@ def milliseconds(text: str) -> int:
     if re.fullmatch(r"[-+]?\d+", plain):
         return int(plain)
     return round(duration(plain) * 1000)
+
+
+def error_codes(text: str) -> tuple[int, ...]:
+    """The exit codes of a comma list. Raises BadParameter."""
+    try:
+        return tuple(int(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a list of exit codes; write 1,75") from None
 
 
 def resources(text: str) -> Resource:
@@ -137,7 +145,8 @@ Keep = Annotated[
     ),
 ]
 RetryPolicy = Annotated[
-    int, option("--container-retry-policy 0|1|2", "Run failed ones again: never, always, on codes.")
+    int,
+    option("--container-retry-policy 0|1|2", "Run failed ones again: never, always, on codes.", min=0, max=2),
 ]
 RetryCodes = Annotated[str, option("--container-retry-error-codes A,B", "The codes of policy 2.")]
 MaxRetries = Annotated[int, option("--container-max-retries N", "How often; -1 for ever.")]
@@ -257,8 +266,6 @@ def dshell(
             printer.warn(f"--{name.replace('_', '-')} does nothing: {WITHOUT_MEANING[name]}")
     shell.check_one(bool(shell_command), bool(shell_script), bool(argv))
     check_text([*(argv or ()), shell_command, *(shell_args or ()), appname, shell_script], "the argument")
-    check_counts(count, None, None)
-    check_policy(container_retry_policy)
     environment, _ = portable_environment(assignments(shell_env or []))
     elsewhere = session.yarn is not None
     if argv and not elsewhere:
@@ -332,16 +339,6 @@ command(
     progress=True,
     yarn=True,
 )(_with_options_that_mean_nothing(dshell))
-
-
-def check_policy(policy: int) -> None:
-    """Raise UsageError for a retry policy that YARN does not have."""
-    if policy not in (0, 1, 2):
-        raise UsageError(
-            f"no retry policy {policy}",
-            because="there are 0 (never), 1 (after any error) and 2 (after some codes)",
-            hint="--container-retry-policy 1 --container-max-retries 3",
-        )
 
 
 def in_hadoops_codes(run: Callable[[], int]) -> int:
@@ -430,7 +427,7 @@ def _size(memory: int | None, vcores: int | None, both: str) -> tuple[int | None
 def container_size(memory: int, vcores: int, both: str) -> Resource:
     """The size of each container. Raises UsageError."""
     some_memory, some_vcores = _size(memory, vcores, both)
-    check_counts(1, some_vcores, some_memory)
+    check_size(some_vcores, some_memory)
     return Resource(10 if some_memory is None else some_memory, 1 if some_vcores is None else some_vcores)
 
 
@@ -452,15 +449,3 @@ def master_size(memory: int | None, vcores: int | None, both: str) -> Resource |
     if memory is None and vcores is None:
         return None
     return Resource(128 if memory is None else memory, vcores or 0)
-
-
-def error_codes(text: str) -> tuple[int, ...]:
-    """The exit codes of a comma list. Raises UsageError."""
-    try:
-        return tuple(int(part) for part in text.split(",") if part.strip())
-    except ValueError:
-        raise UsageError(
-            f"{text!r} is not a list of exit codes",
-            because="exit codes are whole numbers, separated by commas",
-            hint="--container-retry-error-codes 1,75",
-        ) from None

@@ -8,6 +8,7 @@ import time
 from ...client.shell import body
 from ...client.yarn import YarnClient, polls
 from ...errors import EXIT_INTERRUPTED, EXIT_TIMEOUT, YoppError
+from ...records.client_protocol import KillApplicationRequest, UpdateApplicationTimeoutsRequest
 from ...records.jobs import JobSpec
 from ...records.reports import FINAL_STATES, ApplicationReport
 from ...records.requests import ApplicationSubmissionContext
@@ -59,7 +60,8 @@ class YarnJobs:
         application_id = client.submit(lambda given: body(job, submission, given, debug=debug))
         if detach:
             if timeout is not None:
-                client.limit_lifetime(application_id, round((time.time() + timeout) * 1000))
+                until = round((time.time() + timeout) * 1000)
+                client.change(UpdateApplicationTimeoutsRequest(application_id, until))
             if printer.is_json:
                 _print(client, printer, client.application(application_id))
             else:
@@ -132,7 +134,7 @@ def _print(client: YarnClient, printer: Printer, report: ApplicationReport) -> N
 
 
 def _kill(client: YarnClient, application_id: str) -> None:
-    client.kill_application(application_id)
+    client.change(KillApplicationRequest(application_id))
     client.wait_for_applications([application_id], wait=KILL_SECONDS)
 
 

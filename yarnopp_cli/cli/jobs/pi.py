@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ...errors import UsageError
 from ...masters import pi as masters_pi
 from ...masters.pi import PERCENT
 from ...records.requests import ApplicationSubmissionContext
@@ -33,7 +32,12 @@ Maps = Annotated[int, argument("NMAPS", "How many maps.")]
 Samples = Annotated[int, argument("NSAMPLES", "How many points in each.")]
 Percent = Annotated[
     int | None,
-    option("--opportunistic-percent P", f"The share of opportunistic maps: short for -D {PERCENT}=P."),
+    option(
+        "--opportunistic-percent P",
+        f"The share of opportunistic maps: short for -D {PERCENT}=P.",
+        min=0,
+        max=100,
+    ),
 ]
 Detach = Annotated[bool, option("-d, --detach/--wait", "Return at once; the job goes on in the cluster.")]
 
@@ -149,13 +153,7 @@ def _properties(
 
 
 def _with_share(settings: ApplicationSettings, percent: int | None) -> ApplicationSettings:
-    """The settings with the share of opportunistic maps that the command line says. Raises UsageError."""
+    """The settings with the share of opportunistic maps that the command line says."""
     if percent is None or percent == settings.num_opportunistic_maps_percent:
         return settings
-    if not 0 <= percent <= 100:
-        raise UsageError(
-            f"--opportunistic-percent {percent}: a percentage is between 0 and 100",
-            because="so many of a hundred maps are opportunistic",
-            hint="--opportunistic-percent 40",
-        )
     return replace(settings, num_opportunistic_maps_percent=percent)

@@ -36,7 +36,7 @@ MOST_CONTAINERS = 100_000
 WITHOUT_UPLOAD = HereOnly("it is nothing that Hadoop's distributed shell can do without an upload")
 
 CommandLine = Annotated[list[str], argument("COMMAND [ARG]...", "What to run, and its arguments.")]
-Count = Annotated[int, option("-n, --num-containers N", "How many containers.")]
+Count = Annotated[int, option("-n, --num-containers N", "How many containers.", min=1, max=MOST_CONTAINERS)]
 Opportunistic = Annotated[
     bool, option("-O, --opportunistic", "Opportunistic containers: they may queue at a node.")
 ]
@@ -60,7 +60,7 @@ TimeLimit = Annotated[
     ),
     WITHOUT_UPLOAD,
 ]
-Retries = Annotated[int, option("--retries N", "Run a failing container again.")]
+Retries = Annotated[int, option("--retries N", "Run a failing container again.", min=0)]
 Detach = Annotated[bool, option("-d, --detach", "Return at once; the job goes on in the cluster.")]
 Promote = Annotated[bool, option("--promote", "Promote opportunistic containers once they have started.")]
 Enforce = Annotated[bool, option("--enforce", "No other execution type than the one asked for.")]
@@ -130,13 +130,7 @@ def run(
 
     if opportunistic and guaranteed:
         raise both_types()
-    check_counts(count, vcores, memory)
-    if retries < 0:
-        raise UsageError(
-            f"--retries {retries} is negative",
-            because="it says how often a failing container is run again",
-            hint="--retries 3 runs a failing container up to four times",
-        )
+    check_size(vcores, memory)
     elsewhere = session.yarn is not None
     check_text(command, "the argument")
     check_text([name], "the name")
@@ -197,16 +191,8 @@ def both_types() -> UsageError:
     )
 
 
-def check_counts(count: int, vcores: int | None, memory: int | None) -> None:
-    """Raise UsageError for numbers that no job can have."""
-    if count < 1:
-        raise UsageError(f"{count} containers are too few", because="a job has at least one", hint="-n 1")
-    if count > MOST_CONTAINERS:
-        raise UsageError(
-            f"{count:,} containers are too many for one job",
-            because=f"{MOST_CONTAINERS:,} are the limit",
-            hint="let each container do more",
-        )
+def check_size(vcores: int | None, memory: int | None) -> None:
+    """Raise UsageError for a size that no container can have."""
     if vcores is not None and vcores < 0:
         raise UsageError(
             f"a container of {vcores} vcores", because="a number of vcores is not negative", hint="--vcores 1"

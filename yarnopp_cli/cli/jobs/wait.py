@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from executor.records import ContainerState
 
 from ...errors import EXIT_TIMEOUT, UsageError, YoppError
+from ...records.client_protocol import KillApplicationRequest
 from ...records.reports import FINAL_STATES, ApplicationReport, ContainerReport, YarnApplicationState
 from ...views import applications as app_view
 from ...views import containers as container_view
@@ -153,7 +154,7 @@ def _kill(session: Session, named: list[str]) -> None:
         if is_container(one):
             session.client.stop_container(session.client.container(one), OUT_OF_TIME)
         else:
-            session.cluster.kill_application(one, OUT_OF_TIME)
+            session.cluster.change(KillApplicationRequest(one, OUT_OF_TIME))
 
 
 def _applications(

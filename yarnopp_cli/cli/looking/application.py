@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from executor.records import ExecutionType
 
 from ...errors import ApplicationNotFoundError, UsageError
-from ...records.client_protocol import GetApplicationsRequest
+from ...records import client_protocol as rm
 from ...records.ids import ApplicationAttemptId
 from ...records.reports import (
     FINAL_STATES,
@@ -79,7 +79,7 @@ def list_applications(
 ) -> None:
     """List the live applications, in order of submission."""
     cluster, states = session.cluster, session.states
-    request = GetApplicationsRequest(
+    request = rm.GetApplicationsRequest(
         states=() if "ALL" in states else tuple(YarnApplicationState(one) for one in states),
         application_types=comma_words(kind),
         tags=comma_words(tag),
@@ -146,7 +146,7 @@ def kill(
             session.printer.note(f"{len(live)} of {len(named)} live; nothing was changed")
         return
     for one in live:
-        cluster.kill_application(one.application_id, "Killed by a person.")
+        cluster.change(rm.KillApplicationRequest(one.application_id, "Killed by a person."))
     if live and not no_wait:
         awaited(
             APPLICATIONS,
@@ -193,7 +193,9 @@ def lifetime(
             hint="`yopp app lifetime ID 365d`",
         )
     expires = 0 if unlimited else session.now_ms + round(seconds * 1000)
-    report = session.cluster.limit_lifetime(_one(session, application), expires, dry_run=dry_run)
+    report = session.cluster.change(
+        rm.UpdateApplicationTimeoutsRequest(_one(session, application), expires, dry_run)
+    )
     until = f"may live until {timestamp(expires)}" if expires else "may live without bound"
     _changed(
         session,
@@ -230,7 +232,7 @@ def tags(
         gone = comma_words(remove)
         wanted = [one for one in report.tags if one not in gone] + list(comma_words(add))
         wanted = [] if clear else list(tag or wanted)
-        report = client.set_tags(report.application_id, wanted, dry_run=dry_run)
+        report = client.change(rm.UpdateApplicationTagsRequest(report.application_id, tuple(wanted), dry_run))
         told = ", ".join(report.tags) or "none"
         _changed(session, report, f"{'would have' if dry_run else 'has'} the tags: {told}")
     elif not printer.for_people:
@@ -249,7 +251,7 @@ def queue(
     dry_run: DryRunHere = False,
 ) -> None:
     """Move a living application into another queue, with all that it has."""
-    report = session.cluster.move_application(_one(session, application), name, dry_run=dry_run)
+    report = session.cluster.change(rm.MoveApplicationRequest(_one(session, application), name, dry_run))
     _changed(
         session,
         report,
@@ -273,7 +275,9 @@ def priority(
     dry_run: DryRunHere = False,
 ) -> None:
     """Give a living application another priority among those of its queue."""
-    report = session.cluster.update_priority(_one(session, application), value, dry_run=dry_run)
+    report = session.cluster.change(
+        rm.UpdateApplicationPriorityRequest(_one(session, application), value, dry_run)
+    )
     if report.priority < value:
         session.printer.note(
             f"{value} is more than the cluster's highest priority, {report.priority} "

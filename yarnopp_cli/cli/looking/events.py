@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
-
-import typer
 
 from ...errors import EXIT_TIMEOUT, UsageError, YoppError
 from ...records.history import EventKind, GetEventsRequest, HistoryEvent
@@ -15,7 +12,7 @@ from ...views import events as view
 from ..frame.command import command
 from ..frame.filters import NodeFilter
 from ..frame.naming import applications, containers, nodes, one_of
-from ..frame.options import Live, OfApplication, Timeout, Words, duration, option
+from ..frame.options import Live, OfApplication, Timeout, Words, moment, option
 from ..frame.output import Printer
 from ..frame.session import Session
 
@@ -26,7 +23,6 @@ HOLD_SECONDS = 30.0
 """How long one call lets the ResourceManager hold its answer."""
 SHOWN = 100
 BATCH = 1000
-_ISO = re.compile(r"\d{4}-\d\d-\d\dT", re.ASCII)
 
 
 @command(
@@ -147,28 +143,12 @@ class _Stream:
 
 
 def _beginning(text: str | None) -> tuple[int, int]:
-    """The number and the time after which to begin; 0 where it does not count. Raises UsageError."""
+    """The number and the time after which to begin; 0 where it does not count. Raises BadParameter."""
     if text is None:
         return 0, 0
     if text.isascii() and text.isdigit() and len(text) < 19:
         return int(text), 0
-    if _ISO.match(text):
-        from datetime import datetime
-
-        try:
-            return 0, round(datetime.fromisoformat(text).timestamp() * 1000)
-        except ValueError as error:
-            raise UsageError(
-                f"--since {text} is not a time", because=str(error), hint="--since 2026-01-31T12:00:00Z"
-            ) from None
-    try:
-        return 0, round((time.time() - duration(text)) * 1000)
-    except typer.BadParameter:
-        raise UsageError(
-            f"--since {text} is neither a number, nor a duration, nor a time",
-            because="it takes 12 (a seq), 10m, or 2026-01-31T12:00:00Z",
-            hint="--since 10m",
-        ) from None
+    return 0, moment(text)
 
 
 def _begins(name: str, wanted: str) -> bool:
