@@ -7,6 +7,7 @@ means nothing is exit 66, what means several things is exit 2 and lists them.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -179,6 +180,36 @@ def spread(client: Client, given: Sequence[str]) -> list[str]:
             found.append(word)
         else:
             found += containers(client, [word]) if is_container(word) else applications(client, [word])
+    return list(dict.fromkeys(found))
+
+
+def jobs(client: Client, given: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The full ids of the applications named, and of the containers. Raises as ``applications`` and ``containers``."""
+    named = words(given)
+    some = [one for one in named if is_container(one)]
+    others = [one for one in named if one not in some]
+    return applications(client, others) if others else [], containers(client, some) if some else []
+
+
+def things(client: Client, given: Sequence[str]) -> list[str]:
+    """The full ids of the applications, containers and nodes named. A number is a node's port, or an application's."""
+    every = client.nodes()
+    ports = {one.node_id.rpartition(":")[2] for one in every}
+    found: list[str] = []
+    for word in spread(client, words(given)):
+        if is_container(word):
+            found += containers(client, [word])
+            continue
+        try:
+            if word not in ports and ":" not in word:
+                found += applications(client, [word])
+                continue
+        except YoppError as problem:
+            with contextlib.suppress(NodeNotFoundError):
+                found += [one.node_id for one in nodes(every, [word])]
+                continue
+            raise problem from None
+        found += [one.node_id for one in nodes(every, [word])]
     return list(dict.fromkeys(found))
 
 
