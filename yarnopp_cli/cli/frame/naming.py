@@ -7,7 +7,6 @@ means nothing is exit 66, what means several things is exit 2 and lists them.
 
 from __future__ import annotations
 
-import contextlib
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -195,21 +194,24 @@ def things(client: Client, given: Sequence[str]) -> list[str]:
     """The full ids of the applications, containers and nodes named. A number is a node's port, or an application's."""
     every = client.nodes()
     ports = {one.node_id.rpartition(":")[2] for one in every}
+
+    def node(word: str) -> list[str]:
+        return [one.node_id for one in nodes(every, [word])]
+
     found: list[str] = []
     for word in spread(client, words(given)):
         if is_container(word):
             found += containers(client, [word])
-            continue
-        try:
-            if word not in ports and ":" not in word:
+        elif word in ports or ":" in word:
+            found += node(word)
+        else:
+            try:
                 found += applications(client, [word])
-                continue
-        except YoppError as problem:
-            with contextlib.suppress(NodeNotFoundError):
-                found += [one.node_id for one in nodes(every, [word])]
-                continue
-            raise problem from None
-        found += [one.node_id for one in nodes(every, [word])]
+            except YoppError as problem:
+                try:
+                    found += node(word)
+                except NodeNotFoundError:
+                    raise problem from None
     return list(dict.fromkeys(found))
 
 

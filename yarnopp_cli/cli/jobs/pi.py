@@ -70,9 +70,9 @@ def pi(
     printer = session.printer
     masters_pi.check_size(maps, samples)
     if session.yarn is not None:
-        from .hadoop_pi import pi as by_hadoop
+        from .on_yarn import hadoops_pi
 
-        return by_hadoop(session, maps, samples, percent, dry_run=dry_run)
+        return hadoops_pi(session, maps, samples, percent, dry_run=dry_run)
     client = client_here(session)
     settings = _with_share(client.settings, percent)
     silent = printer.is_json or printer.ids_only or detach or dry_run
