@@ -16,7 +16,7 @@ from yarnopp_cli.views.columns import matches
 from yarnopp_cli.views.explain import consequences
 from yarnopp_cli.views.explain.reasons import why
 from yarnopp_cli.views.text import fitted, short_megabytes, short_span, width
-from yarnopp_cli.views.top import frame
+from yarnopp_cli.views.top import lines as frame
 from yarnopp_cli.views.top import sampling as spark
 from yarnopp_cli.views.top.lines import first_line, second_line
 from yarnopp_cli.views.top.sampling import SAMPLES, History
@@ -188,11 +188,11 @@ def test_a_plain_frame_cuts_nothing() -> None:
     picture = cluster()
     history = History()
     history.add(picture)
-    lines = frame.lines(picture, history)
+    lines = frame.frame_lines(picture, history)
     text = "\n".join(lines)
     assert "/usr/bin/env simulate --step 12" in text and "…" not in text
     assert all(one.container_id[-7:] in text for one in picture.containers)
-    few = "\n".join(frame.lines(picture, history, rows=2))
+    few = "\n".join(frame.frame_lines(picture, history, rows=2))
     assert "(10 more containers)" in few and "_000003" not in few
-    document = frame.document(picture, history)
+    document = frame.frame_document(picture, history)
     assert len(document["containers"]["container"]) == 12 and document["top"]["t"] == NOW

@@ -115,6 +115,24 @@ def dotted(container_id: str) -> str:
     return ".".join(parts[place].lstrip("0") or "0" for place in (-3, -1))
 
 
+def short(identifier: str, of: str = "") -> str:
+    """A container's id as people say it in a sentence about application ``of``: ``…_000009``; of another application,
+    as it can be typed: ``36.9``.
+    """
+    parts = identifier.split("_")
+    return "…_" + parts[-1] if of.split("_")[1:3] == parts[-4:-2] else dotted(identifier)
+
+
+def suffix(identifier: str) -> str:
+    """The part of an id by which people know it: ``_000009``."""
+    return "_" + identifier.rpartition("_")[2]
+
+
+def short_id(identifier: str) -> str:
+    """An id with its middle left out: ``container_…_000009``."""
+    return f"{identifier.partition('_')[0]}_…{suffix(identifier)}"
+
+
 _LISTS = {
     "an application id": "yopp app list -a",
     "an application attempt id": "yopp attempt list APPLICATION",

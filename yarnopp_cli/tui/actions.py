@@ -12,10 +12,10 @@ from executor.records import ContainerState, ExecutionType
 
 from ..errors import InvalidStateError, YoppError
 from ..explain.snapshot import Picture
+from ..records.ids import short_id
 from ..records.reports import ContainerReport
 from ..views.containers import is_live
 from ..views.explain import consequences
-from ..views.explain.words import short_id
 from .base import TopScreen, failure
 from .source import DEMOTE, KILL, PAUSE, PROMOTE, RESUME
 

@@ -8,8 +8,8 @@ from typing import NamedTuple, cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
+from ..records.ids import short_id
 from ..views.containers import command_text, shown_state
-from ..views.explain.words import short_id
 from ..views.text import harmless, shorten
 from .base import TopApp, TopScreen
 from .container import DetailScreen

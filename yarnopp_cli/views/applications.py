@@ -87,25 +87,13 @@ _MORE: tuple[Column[ApplicationReport], ...] = (
 """What pages and ``yopp top`` show beside ``columns``."""
 
 PAGE: tuple[tuple[str, str], ...] = (
-    ("ID", "id"),
-    ("User", "user"),
-    ("Name", "name"),
-    ("Application Type", "type"),
-    ("Application Tags", "tags"),
-    ("Queue", "queue"),
-    ("Application Priority", "priority"),
-    ("StartTime", "submitted"),
-    ("LaunchTime", "started"),
-    ("FinishTime", "finished"),
-    ("State", "state"),
-    ("FinalStatus", "final"),
-    ("Running Containers", "running"),
-    ("Queued Containers", "queued"),
-    ("Paused Containers", "paused"),
-    ("Allocated CPU VCores", "vcores"),
-    ("Allocated Memory MB", "memoryMB"),
+    ("ID", "id"), ("User", "user"), ("Name", "name"), ("Application Type", "type"),
+    ("Application Tags", "tags"), ("Queue", "queue"), ("Application Priority", "priority"),
+    ("StartTime", "submitted"), ("LaunchTime", "started"), ("FinishTime", "finished"), ("State", "state"),
+    ("FinalStatus", "final"), ("Running Containers", "running"), ("Queued Containers", "queued"),
+    ("Paused Containers", "paused"), ("Allocated CPU VCores", "vcores"), ("Allocated Memory MB", "memoryMB"),
     ("Progress", "progress"),
-)
+)  # fmt: skip
 """YARN's page of applications, what means something on one host, with the queued and the paused beside the running:
 titles, and the columns they are of."""
 

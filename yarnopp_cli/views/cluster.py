@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from executor.causes import Cause
 from executor.records import ContainerState, Resource
 
 from ..errors import EXIT_NO_SUCH, InvalidIdError, UsageError, YoppError
@@ -95,6 +96,23 @@ def entries_document(memory: int, vcores: int) -> dict[str, Any]:
 def logs_link(http_address: str, container_id: str, user: str) -> str:
     """The page of a container's output; "" where its node serves no pages, or it has no container."""
     return f"http://{http_address}/node/containerlogs/{container_id}/{user}" if http_address else ""
+
+
+def cause_document(cause: Cause | None) -> dict[str, Any] | None:
+    """A cause: its kind and the fields that belong to it; None where there is none."""
+    if cause is None:
+        return None
+    facts: dict[str, Any] = {
+        "by": cause.by,
+        "forContainer": cause.for_container,
+        "forMemory": cause.for_memory,
+        "cores": cause.cores,
+        "measured": cause.measured,
+        "limit": cause.limit,
+        "version": cause.version,
+        "text": cause.text,
+    }
+    return {"kind": cause.kind.value} | {name: value for name, value in facts.items() if value}
 
 
 def metrics(

@@ -20,7 +20,7 @@ from executor.settings import ExecutorSettings
 
 from ..errors import EXIT_TRY_AGAIN
 from ..records.reports import ContainerReport
-from . import causes
+from .cluster import cause_document
 from .columns import ID, MEGABYTES, NUMBER, SPAN, STATE, TIME, Column, Noun, or_dash
 from .text import megabytes, span, timestamp, vcores
 
@@ -244,8 +244,8 @@ def document(report: ContainerReport, now_ms: int, facts: NodeFacts | None = Non
             "startedAt": report.started_at_ms,
             "finishedAt": report.finished_at_ms,
             "pausedSince": report.paused_at_ms,
-            "cause": causes.document(report.cause),
-            "refusal": causes.document(report.refusal),
+            "cause": cause_document(report.cause),
+            "refusal": cause_document(report.refusal),
             "promotedAt": report.promoted_at_ms,
             "preemptions": report.preemptions,
             "waitedSinceSubmitMs": since_submit if since_submit >= 0 else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..records.history import EventKind, HistoryEvent
-from . import causes
+from .cluster import cause_document
 from .columns import NUMBER, TIME, Column
 from .text import harmless, span, timestamp, vcores
 
@@ -24,7 +24,7 @@ def document(event: HistoryEvent) -> dict[str, Any]:
         "app": event.app,
         "container": event.container,
         "why": event.why,
-        "cause": causes.document(event.cause),
+        "cause": cause_document(event.cause),
         "data": {**event.words, **event.numbers},
     }
 

@@ -105,29 +105,14 @@ _MORE: tuple[Column[NodeReport], ...] = (
 BY_KEY = {column.key: column for column in (*COLUMNS, *_MORE)}
 
 PAGE: tuple[tuple[str, str], ...] = (
-    ("Node Labels", "labels"),
-    ("Rack", "rack"),
-    ("Node State", "state"),
-    ("Node Address", "node"),
-    ("Node HTTP Address", "http"),
-    ("Last health-update", "heartbeat"),
-    ("Health-report", "health"),
-    ("Running Containers (G)", "runningG"),
-    ("Allocation Tags", "tags"),
-    ("Mem Used (G)", "memG"),
-    ("Mem Avail (G)", "availG"),
-    ("Mem Total", "memory"),
-    ("Phys Mem Used %", "memPercent"),
-    ("VCores Used (G)", "vcoresG"),
-    ("VCores Avail (G)", "vcoresAvailG"),
-    ("VCores Total", "vcores"),
-    ("Phys VCores Used %", "cpuPercent"),
-    ("Running Containers (O)", "runningO"),
-    ("Mem Used (O)", "memO"),
-    ("VCores Used (O)", "vcoresO"),
-    ("Queued Containers", "queued"),
-    ("Version", "version"),
-)
+    ("Node Labels", "labels"), ("Rack", "rack"), ("Node State", "state"), ("Node Address", "node"),
+    ("Node HTTP Address", "http"), ("Last health-update", "heartbeat"), ("Health-report", "health"),
+    ("Running Containers (G)", "runningG"), ("Allocation Tags", "tags"), ("Mem Used (G)", "memG"),
+    ("Mem Avail (G)", "availG"), ("Mem Total", "memory"), ("Phys Mem Used %", "memPercent"),
+    ("VCores Used (G)", "vcoresG"), ("VCores Avail (G)", "vcoresAvailG"), ("VCores Total", "vcores"),
+    ("Phys VCores Used %", "cpuPercent"), ("Running Containers (O)", "runningO"), ("Mem Used (O)", "memO"),
+    ("VCores Used (O)", "vcoresO"), ("Queued Containers", "queued"), ("Version", "version"),
+)  # fmt: skip
 """YARN's Nodes page with opportunistic containers enabled (``NodesPage.java``): titles, and the columns they are of."""
 
 

@@ -20,6 +20,39 @@ def number_of(number: float, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def are(number: int, one: str = "is", several: str = "are") -> str:
+    """The verb for so many."""
+    return one if number == 1 else several
+
+
+def ordinal(number: int) -> str:
+    """``1st``, ``2nd``, ``13th``."""
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def about(milliseconds: float) -> str:
+    """A duration in a sentence, no finer than people ask for."""
+    seconds = max(0.0, milliseconds) / 1000
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+
+
+def sentence(text: str) -> str:
+    """A text as a sentence; an id at its beginning is left as it is."""
+    first = text.partition(" ")[0]
+    capital = text if ":" in first or "_" in first else text[:1].upper() + text[1:]
+    return f"{capital.rstrip('.')}." if text else ""
+
+
+def listed(parts: Sequence[str], more: int = 0) -> str:
+    """``a``, ``a and b``, ``a, b and c``, ``a, b and 3 more``."""
+    every = [*parts, f"{more} more"] if more > 0 else list(parts)
+    return " and ".join(part for part in (", ".join(every[:-1]), every[-1]) if part) if every else ""
+
+
 def harmless(text: str, keep: str = "") -> str:
     """``text`` with every control character outside ``keep`` written as an escape: ``\\e``, ``\\x07``,
     ``\\u202e``.

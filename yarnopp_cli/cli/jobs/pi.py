@@ -133,7 +133,7 @@ def _properties(
 ) -> tuple[JobProperty, ...]:
     """The job's configuration as its REST documents show it: what the job uses, and what is set besides, by name."""
     from ...records.requests import JobProperty
-    from ...settings.registry import PROPERTIES
+    from ...settings.declarations import PROPERTIES
     from ...settings.values import to_text
 
     own = {

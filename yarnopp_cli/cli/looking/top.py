@@ -92,7 +92,7 @@ def _readonly(wanted: bool | None, run_dir: str) -> bool:
 
 def _frames(printer: Printer, source: Source, count: int, interval: float, rows: int | None) -> None:
     """Print frames. Rates need two looks, so there is one before the first frame."""
-    from ...views.top import frame
+    from ...views.top import lines as frame
     from ...views.top.sampling import History
 
     history = History()
@@ -104,10 +104,10 @@ def _frames(printer: Printer, source: Source, count: int, interval: float, rows:
         picture = source.picture(finished=False)
         history.add(picture)
         if printer.is_json:
-            shown = frame.document(picture, history)
+            shown = frame.frame_document(picture, history)
             printer.document(shown) if count == 1 and printer.form == "json" else printer.stream_line(shown)
         else:
-            told = frame.lines(picture, history, rows)
+            told = frame.frame_lines(picture, history, rows)
             printer.text("\n".join(["", *told] if number else told))
 
 

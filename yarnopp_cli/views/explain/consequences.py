@@ -11,14 +11,13 @@ from executor.records import ContainerState
 from ...explain.forecast import Forecast, Place, Promotion, promotion, starts_instead
 from ...explain.snapshot import Picture, is_waiting
 from ...records.explanation import Reason, ReasonCode
-from ...records.ids import dotted
+from ...records.ids import dotted, short_id, suffix
 from ...records.jobs import JobSpec
 from ...records.reports import ApplicationReport, ContainerReport, NodeReport
 from ..applications import counts_text
 from ..containers import shown_state, time_ms
-from ..text import megabytes, short_span, vcores
+from ..text import are, listed, megabytes, short_span, vcores
 from .reasons import text
-from .words import are, listed, short_id, suffix
 
 _NAMED = 3
 _USE_PAUSE = "yarn.nodemanager.opportunistic-containers-use-pause-for-preemption"

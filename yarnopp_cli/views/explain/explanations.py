@@ -22,10 +22,10 @@ from ...records.explanation import (
     Unknown,
     UnknownStart,
 )
+from ...records.ids import short
 from ...records.reports import NodeReport, NodeState
-from ..text import number_of, vcores
-from .reasons import text
-from .words import about, amount, are, by_type, lacks, listed, names, oldest, ordinal, sentence, short
+from ..text import about, are, listed, number_of, ordinal, sentence, vcores
+from .reasons import amount, by_type, lacks, names, oldest, text
 
 _ABOUT_NODE = (ReasonCode.NODE_DRAINING, ReasonCode.NODE_UNUSABLE, ReasonCode.NODE_LOST, ReasonCode.PRESSURE)
 _SHORTAGES = (ReasonCode.NO_VCORES, ReasonCode.NO_MEMORY)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from executor.records import ContainerState
+from executor.records import ContainerState, Resource
 
 from ...explain.reasons import why_waits
 from ...explain.snapshot import Picture, is_waiting
-from ...records.explanation import MEMORY, VCORES, Reason, ReasonCode, ReasonKind
+from ...records.explanation import MEMORY, VCORES, Holders, Reason, ReasonCode, ReasonKind
+from ...records.ids import short
 from ...records.reports import ContainerReport
-from ..text import megabytes, number_of, vcores, width
-from .words import amount, are, by_type, lacks, listed, names, oldest
+from ..text import about, are, listed, megabytes, number_of, vcores, width
 
 Kind = ReasonKind
 
@@ -37,7 +37,7 @@ _WORDS = {
     Kind.BEHIND: _Words("{containers} {are} before it", "behind {number} in the queue", "behind {number}"),
     Kind.NEXT: _Words("there is room for it: it is served in the next step, or others of its queue are before it",
                       "next: there is room for it", "next"),
-    Kind.BY_PERSON: _Words("{person} paused {them}", "paused by a person: `r` resumes it", "paused by hand"),
+    Kind.BY_PERSON: _Words("{person} paused {them}", "paused by the user: `r` resumes it", "paused by hand"),
     Kind.MADE_ROOM: _Words("{it} made room for guaranteed containers; {free_vcores} free now",
                            "paused to make room for guaranteed containers", "made room"),
     Kind.OUTSIDE_CPU: _Words("other programs need the CPU",
@@ -86,6 +86,42 @@ _RESUMED = {
     Kind.NEXT: "goes on at any moment",
 }
 """What one whose pause is over waits for, where that is told in other words."""
+
+
+def amount(resource: Resource) -> str:
+    """``1 vcore, 512 MB``."""
+    return f"{vcores(resource.vcores)}, {resource.memory} MB"
+
+
+def names(identifiers: Sequence[str], of: str = "", most: int = 3) -> str:
+    """Containers' ids in a sentence about application ``of``, the first few of them."""
+    return listed([short(one, of) for one in identifiers[:most]], len(identifiers) - most)
+
+
+def by_type(holders: Holders) -> str:
+    """``1 guaranteed and 2 opportunistic containers``; "" for none."""
+    parts = [
+        f"{number} {kind}"
+        for number, kind in ((holders.guaranteed, "guaranteed"), (holders.opportunistic, "opportunistic"))
+        if number
+    ]
+    several = holders.guaranteed + holders.opportunistic != 1
+    return f"{' and '.join(parts)} container{'s' if several else ''}" if parts else ""
+
+
+def oldest(holders: Holders, now_ms: int, of: str = "") -> str:
+    """`` (oldest …_000002, 11 s)``, of a single one without the word; "" for nobody."""
+    if not holders.oldest:
+        return ""
+    age = f", {about(now_ms - holders.since_ms)}" if holders.since_ms and now_ms else ""
+    word = "oldest " if holders.guaranteed + holders.opportunistic > 1 else ""
+    return f" ({word}{short(holders.oldest, of)}{age})"
+
+
+def lacks(vcores_short: int, memory_short: int) -> list[str]:
+    """What is missing: ``a vcore``, ``512 MB of memory``; nothing for what is not."""
+    found = [("a vcore" if vcores_short == 1 else vcores(vcores_short))] if vcores_short > 0 else []
+    return [*found, f"{memory_short} MB of memory"] if memory_short > 0 else found
 
 
 def _facts(reason: Reason, now_ms: int, of: str) -> dict[str, object]:

@@ -13,14 +13,13 @@ from executor.records import ContainerState, ExecutionType
 
 from ...explain.snapshot import Picture, is_waiting
 from ...records.history import EventKind, HistoryEvent
-from ...records.ids import dotted
+from ...records.ids import dotted, suffix
 from ...records.reports import FINAL_STATES, ApplicationReport, ContainerReport, NodeReport, NodeState
 from .. import applications, containers, nodes
 from ..columns import ACCENT, BAD, DIM, GOOD, MEGABYTES, STRONG, WARN, Cell, Column, TopColumn, state_cell
 from ..containers import is_live, shown_state, since_ms
 from ..events import details, subject
 from ..explain.reasons import why
-from ..explain.words import suffix
 from ..text import short_megabytes, short_span, timestamp, width
 from .sampling import History, bar, sparkline
 
