@@ -6,12 +6,12 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
+from ...cluster.processes import process_figures
 from ...errors import ConnectionFailedError, UsageError
 from ...records import container_protocol as nm
 from ...records.reports import NodeReport, NodeState
 from ...records.scheduler_protocol import GetSchedulerFiguresRequest
 from ...views.rest.metrics import Bean, Figure, of_cluster, of_node, prometheus, query_beans
-from ...web.process import process_figures
 from ..frame.command import command
 from ..frame.naming import nodes
 from ..frame.options import Live, argument, option
@@ -34,12 +34,14 @@ def metrics(
     session: Session,
     named: Annotated[
         list[str] | None,
-        argument("[NODE]...", "These NodeManagers' own, `all` for each. [default: the RM's]"),
+        argument("[NODE]...", "Of these NodeManagers, or `all`. [default: of the RM]"),
         Live(("node",)),
     ] = None,
-    query: Annotated[str, option("--query BEAN", "With --json: only beans of that name; * fits any.")] = "",
+    query: Annotated[
+        str, option("--query BEAN", "With --json: only beans with this name; * is a wildcard.")
+    ] = "",
 ) -> None:
-    """Print the figures of the ResourceManager, or of a NodeManager, in Prometheus' text format.
+    """Print the metrics of the ResourceManager, or of NodeManagers, in Prometheus' text format.
 
     With --json they are Hadoop's beans, as at /jmx. It works without a web server.
     """
