@@ -22,8 +22,8 @@ KINDS = {
     "GUARANTEED": ("running, guaranteed", "#2e9e5b", 1.0),
     timeline.PAUSED: ("paused", "#e0a52e", 1.0),
 }
-"""States, and types of containers that run: name, colour as on the pages, opacity. Waiting is drawn faint, on a light as
-on a dark page."""
+"""States, and types of containers that run: name, colour as on the pages, opacity. Waiting is drawn faint, on a light
+as on a dark page."""
 RED, ORANGE = "#d64545", "#e07b39"
 ENDED_BADLY = {"failed": (RED, "x"), "aborted": (RED, "x"), "preempted": (RED, "v"), "shed": (ORANGE, "4")}
 """Colour and marker of an end that was not the container's own good one."""
