@@ -40,7 +40,7 @@ _PAUSE_SECONDS = 2.0
 _LOT = 100
 """Containers whose traces are asked for in one call, so that no call keeps a node busy for long."""
 
-_BY_HAND = "killed by a person in yopp top"
+_BY_HAND = "killed by the user in yopp top"
 
 
 Traces = tuple[Mapping[str, Sequence[float]], Sequence[float]]
