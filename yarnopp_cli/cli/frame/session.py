@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -115,36 +115,25 @@ class Choice:
     newest: bool = False
 
 
+@dataclass
 class Session:
     """One run of a command. The frame makes it of the options that all commands have, and closes it.
 
     ``timeout`` is None where --timeout is not given or the frame itself bounds the command by it.
     """
 
-    def __init__(
-        self,
-        printer: Printer,
-        context: Context | None,
-        *,
-        yes: bool = False,
-        timeout: float | None = None,
-        choice: Choice | None = None,
-        states: tuple[str, ...] = (),
-        watch: float | None = None,
-        engine: EngineChoice | None = None,
-    ) -> None:
-        self.printer = printer
-        self._context = context
-        self.yes = yes
-        self.timeout = timeout
-        self._choice = choice
-        self.states = states
-        """The words of ``--state``, each one that its noun has."""
-        self._watch = watch
-        self.engine = engine
-        """The engine that was chosen, of a command on a cluster."""
-        self.now_ms = now_ms()
-        """The moment that times in tables and documents are counted to."""
+    printer: Printer
+    place: Context | None
+    yes: bool = False
+    timeout: float | None = None
+    picked: Choice | None = None
+    states: tuple[str, ...] = ()
+    """The words of ``--state``, each one that its noun has."""
+    watch: float | None = None
+    engine: EngineChoice | None = None
+    """The engine that was chosen, of a command on a cluster."""
+    now_ms: int = field(default_factory=lambda: now_ms())
+    """The moment that times in tables and documents are counted to."""
 
     def __enter__(self) -> Session:
         return self
@@ -161,8 +150,8 @@ class Session:
     @property
     def context(self) -> Context:
         """Where it works, of a command that works somewhere."""
-        assert self._context is not None, "the command is declared to need nothing"
-        return self._context
+        assert self.place is not None, "the command is declared to need nothing"
+        return self.place
 
     @property
     def run_dir(self) -> RunDir:
@@ -205,8 +194,8 @@ class Session:
     @property
     def choice(self) -> Choice:
         """What ``--sort``, ``--columns`` and ``--limit`` say, for a command that was declared with ``lists=``."""
-        assert self._choice is not None, "the command is declared without lists="
-        return self._choice
+        assert self.picked is not None, "the command is declared without lists="
+        return self.picked
 
     def repeat(self, once: Callable[[], None]) -> None:
         """Run ``once``; with ``--watch`` again and again until Ctrl-C."""
@@ -217,7 +206,7 @@ class Session:
                 self.yarn.forget()
             once()
 
-        repeat(self.printer, self._watch, anew)
+        repeat(self.printer, self.watch, anew)
 
     def show(
         self,
@@ -294,8 +283,8 @@ class Session:
         if self.yarn is None or self.yarn.is_ours(rows):
             return columns
         known = [column for column in columns if not column.ours]
-        if self._choice is not None:
-            chosen(self.printer, known, columns=self._choice.columns, sort=self._choice.sort)
+        if self.picked is not None:
+            chosen(self.printer, known, columns=self.picked.columns, sort=self.picked.sort)
         return known
 
     def raw(self, body: bytes) -> None:
