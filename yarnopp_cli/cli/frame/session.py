@@ -198,15 +198,28 @@ class Session:
         return self.picked
 
     def repeat(self, once: Callable[[], None]) -> None:
-        """Run ``once``; with ``--watch`` again and again until Ctrl-C."""
-
-        def anew() -> None:
+        """Run ``once``; with ``--watch`` again and again until Ctrl-C: in place on a terminal, else with the time
+        before each table."""
+        if self.watch is None:
+            once()
+            return
+        printer = self.printer
+        in_place = is_terminal_out() and not printer.is_json
+        if in_place:
+            printer.clear_screen()
+        while True:
             self.now_ms = now_ms()
             if self.yarn is not None:
                 self.yarn.forget()
-            once()
-
-        repeat(self.printer, self.watch, anew)
+            now = timestamp(self.now_ms) if printer.for_people else ""
+            if in_place:
+                with printer.frame(f"{now}, every {self.watch:g} s (Ctrl-C ends)" if now else ""):
+                    once()
+            else:
+                if now:
+                    printer.text(now)
+                once()
+            time.sleep(self.watch)
 
     def show(
         self,
@@ -267,15 +280,18 @@ class Session:
                     self.printer.document({noun.singular: yarn.document_of(row)})
             return
         lines = fields or (lambda row: noun.fields(row, self.now_ms))
-        self.printer.details(
-            rows,
-            key=noun.singular,
-            document=document or (lambda row: noun.document(row, self.now_ms)),
-            fields=lines if yarn is None or yarn.is_ours(rows) else lambda row: noun.told(lines(row)),
-            columns=self._columns(noun, rows),
-            identity=noun.identity,
-            answer=answer,
-        )
+        one = document or (lambda row: noun.document(row, self.now_ms))
+        told = yarn is None or yarn.is_ours(rows)
+        printer = self.printer
+        if printer.is_json:
+            for row in rows:
+                printer.document({**(answer(row) if answer is not None else {}), noun.singular: one(row)})
+        elif not printer.for_people:
+            columns = self._columns(noun, rows)
+            printer.listing(rows, columns, documents=list, document=one, identity=noun.identity)
+        else:
+            for number, row in enumerate(rows):
+                printer.fields(lines(row) if told else noun.told(lines(row)), apart=number > 0)
 
     def _columns(self, noun: Noun[T], rows: Sequence[T]) -> Sequence[Column[T]]:
         """Those whose values the cluster tells: what only yopp tells would be zeros that nobody measured."""
@@ -348,28 +364,6 @@ def empty_text(things: str, choice: Choice, *, narrowed: bool, live_only: bool =
     live = " live" if live_only else ""
     more = " (-a shows ended ones)" if live_only else ""
     return f"no{live} {things} match{more}" if narrowed else f"no {things}{live}{more}"
-
-
-def repeat(printer: Printer, seconds: float | None, once: Callable[[], None]) -> None:
-    """Run ``once``; with ``seconds``, again and again until Ctrl-C: in place on a terminal, else with the time before
-    each table."""
-    if seconds is None:
-        once()
-        return
-    told = printer.for_people
-    in_place = is_terminal_out() and not printer.is_json
-    if in_place:
-        printer.clear_screen()
-    while True:
-        now = timestamp(time.time_ns() // 1_000_000)
-        if in_place:
-            with printer.frame(f"{now}, every {seconds:g} s (Ctrl-C ends)" if told else ""):
-                once()
-        else:
-            if told:
-                printer.text(now)
-            once()
-        time.sleep(seconds)
 
 
 def words_of(text: str | None, allowed: Sequence[str], option: str) -> tuple[str, ...]:
