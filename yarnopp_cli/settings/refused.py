@@ -6,11 +6,10 @@ XML files, which commonly contain them, each is a warning with its reason.
 
 from __future__ import annotations
 
-from executor.light import dataclass
+from executor.light import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Record):
     """Why a property is refused, what to use instead, and the values without an effect, which are accepted."""
 
     because: str

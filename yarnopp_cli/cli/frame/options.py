@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from executor.light import dataclass
+from executor.light import Record
 
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 """Click's context settings of every command."""
@@ -186,8 +186,7 @@ Limit = Annotated[int | None, option("--limit N", "Show at most N.", min=0)]
 NEWEST = "Show at most N: the newest, or with --sort the first ones."
 
 
-@dataclass(frozen=True, slots=True)
-class Live:
+class Live(Record):
     """On the type of an argument or option: the kinds of things whose ids completion offers for it (app, container,
     node, queue), of containers those that ``fits``."""
 
@@ -195,8 +194,7 @@ class Live:
     fits: Callable[[Any], bool] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(Record):
     """On the type of an argument or option: the words that completion offers for it. ``several``: with commas
     between, in capitals or not."""
 
@@ -204,8 +202,7 @@ class Words:
     several: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class HereOnly:
+class HereOnly(Record):
     """On the type of an option: a YARN cluster cannot honour it, and who gives it is refused."""
 
     because: str = "YARN's REST API has no such thing"
