@@ -165,7 +165,7 @@ CONTAINERS = TransitionTable(
         Phase.RUNNING: "It runs at its node.",
         Phase.PAUSED: "It is paused at its node.",
         Phase.DONE: "It has ended with exit code 0, or because its master or the ResourceManager ended it.",
-        Phase.FAILED: "It has ended by itself with another exit code, was lost, or was killed for exceeding its limits.",
+        Phase.FAILED: "It ended by itself with another exit code, was lost, or was killed for exceeding its limits.",
         Phase.PREEMPTED: "It was preempted; its application may request it again.",
     },
 )
