@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from executor.light import dataclass
+from executor.light import Record
 from executor.records import Resource
 
+from .. import __version__
 from ..errors import ConnectionFailedError, ShuttingDownError, YoppError
 from ..records.client_protocol import GetClusterInfoRequest, GetClusterNodesRequest
 from ..records.container_protocol import GetNodeInfoRequest, GetNodeInfoResponse
@@ -23,8 +24,7 @@ JOIN_SECONDS = 5.0
 NODE_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterHandle:
+class ClusterHandle(Record):
     """A cluster that serves. ``started`` names the daemons that this call started; it is empty after joining one.
 
     ``warnings`` are for people, a line each.
@@ -53,8 +53,7 @@ def join(run_dir: RunDir) -> ClusterHandle | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class NodeStatus:
+class NodeStatus(Record):
     """One node: its running daemon, its planned size, and the RM's report of it; None where there is none.
     ``own`` is its own report, asked for only where the RM has none."""
 
@@ -94,8 +93,7 @@ _SERVING = (NodeState.RUNNING, NodeState.DECOMMISSIONING, NodeState.DECOMMISSION
 """A drained node is out of use on purpose: nothing is wrong with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterStatus:
+class ClusterStatus(Record):
     """``state`` is RUNNING, STOPPED or PARTLY. ``info`` is None where no RM answers. ``warnings`` say what is
     wrong, a line each."""
 
@@ -203,8 +201,6 @@ def _leftover_warnings(run_dir: RunDir) -> tuple[str, ...]:
 
 def cluster_document(seen: ClusterStatus) -> dict[str, Any]:
     """YARN's answer to ``GET /ws/v1/cluster/info``, with the daemons under ``yopp``."""
-    from .. import __version__
-
     info = seen.info or ClusterInfo(0, 0, 0, __version__, "", seen.run_dir.path, "")
     started, rm = seen.info is not None, seen.rm
     return {

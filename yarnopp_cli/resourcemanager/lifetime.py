@@ -99,10 +99,6 @@ class Lifetime:
             reason = "its last job has ended" if self._rm.applications_started else "no job came"
             self._begin_to_end(reason)
 
-    def ended_too_slowly(self) -> None:
-        """Nodes had their time to unregister."""
-        self._stop()
-
     def _begin_to_end(self, reason: str) -> None:
         self._rm.ending = True
         self._reason = reason
@@ -115,18 +111,18 @@ class Lifetime:
 
     def _stop_if_alone(self) -> None:
         if not any(node.connected and not node.unregistered for node in self._rm.nodes.values()):
-            self._stop()
+            self.stop()
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """The last node has gone, or nodes had their time to unregister: the daemon shall end."""
         if self._stopped:
             return
         self._stopped = True
         self._rm.deadlines.clear(_ENDING)
-        self._clients.waits.check()
         for app in self._rm.live.values():
             held = app.attempt.held
             if held is not None:
-                app.attempt.held = None
+                self._rm.forget_held(app.attempt)
                 self._rm.refuse(
                     held.call_id, ShuttingDownError("the cluster has ended", because=self._reason)
                 )

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import typer
 
-from executor.light import dataclass
+from executor.light import Record
 
 from ...errors import EXIT_TIMEOUT, YoppError
 from .options import (
@@ -53,7 +53,7 @@ from .options import (
     new_typer,
 )
 from .output import FORMS, Printer
-from .session import Context, Session
+from .session import Context, Session, chosen, words_of
 
 if TYPE_CHECKING:
     from ...client.choice import Choice as EngineChoice
@@ -82,8 +82,7 @@ class Needs(enum.Enum):
     """A cluster that runs, and properties."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Record):
     """A command's declaration."""
 
     path: str
@@ -201,8 +200,6 @@ def _run(
     choice = None
     states: tuple[str, ...] = ()
     if one.lists is not None:
-        from .session import chosen, words_of
-
         states = words_of(values.get("state"), one.lists.states, "--state")
         picked = {name: values[name] for name in ("columns", "sort", "limit")}
         choice = chosen(printer, one.lists.columns(0), **picked, newest=one.newest)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
-from executor.light import dataclass
+from executor.light import Record
 
 from ...errors import (
     ApplicationNotFoundError,
@@ -83,8 +83,7 @@ def _number(identifier: str) -> int:
     return int(identifier.rpartition("_")[2])
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(Record):
     """What can be named: the error for what is missing, the full id that a word says by itself ("" for none), and the
     numbers of an id (of its application, or None; its own)."""
 
@@ -179,6 +178,39 @@ def spread(client: Client, given: Sequence[str]) -> list[str]:
             found.append(word)
         else:
             found += containers(client, [word]) if is_container(word) else applications(client, [word])
+    return list(dict.fromkeys(found))
+
+
+def jobs(client: Client, given: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The full ids of the applications named, and of the containers. Raises as ``applications`` and ``containers``."""
+    named = words(given)
+    some = [one for one in named if is_container(one)]
+    others = [one for one in named if one not in some]
+    return applications(client, others) if others else [], containers(client, some) if some else []
+
+
+def things(client: Client, given: Sequence[str]) -> list[str]:
+    """The full ids of the applications, containers and nodes named. A number is a node's port, or an application's."""
+    every = client.nodes()
+    ports = {one.node_id.rpartition(":")[2] for one in every}
+
+    def node(word: str) -> list[str]:
+        return [one.node_id for one in nodes(every, [word])]
+
+    found: list[str] = []
+    for word in spread(client, words(given)):
+        if is_container(word):
+            found += containers(client, [word])
+        elif word in ports or ":" in word:
+            found += node(word)
+        else:
+            try:
+                found += applications(client, [word])
+            except YoppError as problem:
+                try:
+                    found += node(word)
+                except NodeNotFoundError:
+                    raise problem from None
     return list(dict.fromkeys(found))
 
 

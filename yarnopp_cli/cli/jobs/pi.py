@@ -59,9 +59,9 @@ def pi(
 ) -> int:
     """Estimate pi with NMAPS maps of NSAMPLES points each, exactly as Hadoop's example does.
 
-    The maps and the reduce are real processes in containers; the percentage of opportunistic maps is exact,
-    and spread evenly over them. What is printed is Hadoop's, in Hadoop's order, and depends on NMAPS *
-    NSAMPLES only.
+    The maps and the reduce are real processes in containers. The percentage of opportunistic maps is exact,
+    and they are spread evenly. The output has Hadoop's lines in Hadoop's order, and depends only on NMAPS *
+    NSAMPLES.
     """
     from ...jobs.pifiles import PiDirectory, program, read_result
     from .console import Shown
@@ -70,9 +70,9 @@ def pi(
     printer = session.printer
     masters_pi.check_size(maps, samples)
     if session.yarn is not None:
-        from .hadoop_pi import pi as by_hadoop
+        from .on_yarn import hadoops_pi
 
-        return by_hadoop(session, maps, samples, percent, dry_run=dry_run)
+        return hadoops_pi(session, maps, samples, percent, dry_run=dry_run)
     client = client_here(session)
     settings = _with_share(client.settings, percent)
     silent = printer.is_json or printer.ids_only or detach or dry_run
@@ -133,7 +133,7 @@ def _properties(
 ) -> tuple[JobProperty, ...]:
     """The job's configuration as its REST documents show it: what the job uses, and what is set besides, by name."""
     from ...records.requests import JobProperty
-    from ...settings.registry import PROPERTIES
+    from ...settings.declarations import PROPERTIES
     from ...settings.values import to_text
 
     own = {

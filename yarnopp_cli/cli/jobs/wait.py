@@ -14,7 +14,7 @@ from ...views import applications as app_view
 from ...views import containers as container_view
 from ..frame.actions import polled
 from ..frame.command import command
-from ..frame.naming import applications, containers, is_container, words
+from ..frame.naming import is_container, jobs, words
 from ..frame.options import ExitCode, ExitRule, JobIds, Timeout, Words, option
 from ..frame.output import Printer
 from ..frame.session import Session
@@ -48,23 +48,23 @@ class Seen:
 def wait(
     session: Session,
     ids: JobIds,
-    any_of_them: Annotated[bool, option("--any", "Until one of them has, not all.")] = False,
+    any_of_them: Annotated[bool, option("--any", "Wait for any one of them, not for all.")] = False,
     state: Annotated[
         str | None,
-        option("--for STATE", "Until this state, or a later one; else until the end."),
+        option("--for STATE", "Wait for this state or a later one, instead of the end."),
         Words(lambda: (*_ORDER, *_ENDS)),
     ] = None,
     exit_code: ExitCode = ExitRule.highest,
     timeout: Timeout = None,
     kill: Annotated[
-        bool, option("--kill", "When the time of --timeout has passed, kill those that have not.")
+        bool, option("--kill", "When --timeout expires, kill those that have not ended.")
     ] = False,
 ) -> int:
-    """Wait until applications or containers have ended, and end with their exit code (of several the highest, or as
-    --exit-code says).
+    """Wait until applications or containers have ended, and exit with their exit code (of several the
+    highest, or as --exit-code selects).
 
-    Ctrl-C only stops waiting. With --for the code is 0 once the state is reached; --timeout ends with 124, with
-    --json after a document of how far they have come. They go on then, unless --kill is given.
+    Ctrl-C only stops waiting. With --for, the exit code is 0 once the state is reached. When --timeout
+    expires, it is 124, with --json after a document of the states reached; without --kill, they keep running.
     """
     if kill and timeout is None:
         raise UsageError(
@@ -82,9 +82,7 @@ def wait(
             because="YARN forgets containers as they end, and their exit codes with them",
             hint="wait for its application",
         )
-    of_applications = [one for one in named if one not in of_containers]
-    apps = applications(client, of_applications) if of_applications else []
-    some = containers(client, of_containers) if of_containers else []
+    apps, some = jobs(client, named)
     for one in apps:
         client.application(one)  # what the cluster does not know is an error now, and not at the end
 

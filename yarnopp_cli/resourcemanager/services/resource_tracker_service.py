@@ -150,16 +150,12 @@ class ResourceTrackerService:
                 node.to_cleanup.put_new(status.container_id, status.container_id)
         self._heard(node, request)
         self._rm.changes.beating[node.node_id] = node
-        node.held = HeldCall(call.call_id, request.response_id)
         node.acknowledged = tuple(
             status.container_id for status in request.containers if status.state is ContainerState.DONE
         )
-        if request.wait_ms > 0 and self._rm.heartbeat_wait and not node.acknowledged:
-            wait_ms = min(request.wait_ms, self._rm.settings.nm_expiry_interval_ms // 2)
-            due = Due(DueKind.HELD_HEARTBEAT, node.node_id)
-            self._rm.deadlines.set(due, self._rm.now + wait_ms / 1000)
-        else:
-            node.answer_due = True
+        waits = self._rm.heartbeat_wait and not node.acknowledged
+        wait_ms = min(request.wait_ms, self._rm.settings.nm_expiry_interval_ms // 2) if waits else 0
+        self._rm.hold(node, HeldCall(call.call_id, request.response_id), wait_ms)
         self._rm.news_for_node(node)
         return None
 
@@ -225,24 +221,37 @@ class ResourceTrackerService:
         if held is None or not (node.answer_due or shutdown or node.has_news()):
             return
         limit_was, node.queue_limit = node.queue_limit, monitor.shown_limit
-        response = node.response(monitor.tell_limit(node.node_id), self._rm.lifetime)
+        limit = monitor.tell_limit(node.node_id)
         if node.queue_limit != limit_was:
             numbers = {"limit": node.queue_limit, "was": limit_was, "queued": node.load.status.queued}
             self._rm.history.add(EventKind.QUEUE_LIMIT_TOLD, node=node.node_id, numbers=numbers)
+        number = node.next_number()
         if shutdown:
             node.shutdown_told = True
-            acknowledged, text = response.completed_acknowledged, "the cluster is shutting down"
             response = self._response(
-                response.response_id, SHUTDOWN, completed_acknowledged=acknowledged, diagnostics=text
+                number,
+                SHUTDOWN,
+                diagnostics="the cluster is shutting down",
+                completed_acknowledged=node.acknowledged,
             )
         else:
-            response = replace(
-                response,
-                nodes_for_scheduling=self._rm.nodes_for_scheduling() if self._rm.distributed else (),
+            node.awaited_told = node.guaranteed_awaited
+            response = tracker.NodeHeartbeatResponse(
+                number,
+                containers_to_start=node.to_start.take(number),
+                containers_to_cleanup=node.to_cleanup.take(number),
+                containers_to_update=node.to_update.take(number),
+                applications_to_cleanup=node.applications_to_cleanup.take(number),
+                completed_acknowledged=node.acknowledged,
+                queuing_limit=limit,
+                lifetime=self._rm.lifetime,
+                nodes_for_scheduling=self._rm.nodes_for_scheduling() if self._rm.distributed else None,
                 next_interval_ms=self._interval_of(node) if self._rm.settings.heartbeat_scaling else 0,
+                resource=node.total if node.resized else None,
+                guaranteed_awaited=node.guaranteed_awaited,
             )
         self._rm.reply(held.call_id, response)
-        self._forget_held(node)
+        self._rm.forget_held(node)
 
     def _response(self, number: int, action: str, **more: Any) -> tracker.NodeHeartbeatResponse:
         """An answer without news."""
@@ -292,13 +301,7 @@ class ResourceTrackerService:
         if node.held is not None:
             number = node.response_id if number is None else number
             self._rm.reply(node.held.call_id, self._response(number, action))
-            self._forget_held(node)
-
-    def _forget_held(self, node: RMNode) -> None:
-        node.held = None
-        node.answer_due = False
-        node.acknowledged = ()
-        self._rm.deadlines.clear(Due(DueKind.HELD_HEARTBEAT, node.node_id))
+            self._rm.forget_held(node)
 
     # -- ends ------------------------------------------------------------------------------------------------
 
@@ -336,7 +339,7 @@ class ResourceTrackerService:
 
     def _disconnect(self, node: RMNode) -> None:
         node.connection_id = -1
-        self._forget_held(node)
+        self._rm.forget_held(node)
         self._rm.monitor.remove(node.node_id)
         self._rm.changes.awaited = True
         self._rm.tell_masters(node)
