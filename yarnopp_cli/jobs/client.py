@@ -146,7 +146,7 @@ class JobClient:
         connection = self.open()
         request = WaitForNodesRequest(1, round(NODES_SECONDS * 1000))
         if connection.call(request, timeout=NODES_SECONDS + GONE_SECONDS).satisfied:
-            info = connection.call(GetClusterInfoRequest()).info
+            info = connection.call(GetClusterInfoRequest())
             return dataclasses.replace(response, info=info)
         nodes = connection.call(GetClusterNodesRequest())
         self.note(f"warning: {why_no_node(nodes.nodes)}")
@@ -156,7 +156,7 @@ class JobClient:
         """Nothing was submitted: end the cluster that was started for the job, unless another job uses it."""
         if self.started_here and self.connection is not None:
             try:
-                info = self.connection.call(GetClusterInfoRequest(), timeout=GONE_SECONDS).info
+                info = self.connection.call(GetClusterInfoRequest(), timeout=GONE_SECONDS)
                 if info.lifetime == ON_DEMAND and not info.applications_running + info.applications_pending:
                     self.connection.call(ShutdownClusterRequest(), timeout=GONE_SECONDS)
                     self.close()
@@ -199,7 +199,7 @@ class JobClient:
 
         For a detached job, whose user would not see the RM's refusal. Raises InvalidResourceRequestError.
         """
-        largest = self.open().call(GetClusterInfoRequest()).info.maximum
+        largest = self.open().call(GetClusterInfoRequest()).maximum
         for size in sizes:
             if largest != Resource() and not size.fits_in(largest):
                 self.abandon()
@@ -226,17 +226,16 @@ class JobClient:
         from ..records.explanation import ExplainRequest
 
         try:
-            found = self.connection.call(ExplainRequest(application_id))
+            return self.connection.call(ExplainRequest(application_id))
         except YoppError:
             return None
-        return found.explanation
 
     def leave(self, info: ClusterInfo) -> None:
         """Disconnect; wait, within bounds, for the end of an on-demand cluster that ends with this job."""
         ends = info.lifetime == ON_DEMAND and not int(info.properties.get(LINGER, "0") or 0)
         if ends and self.connection is not None:
             try:
-                now = self.connection.call(GetClusterInfoRequest(), timeout=GONE_SECONDS).info
+                now = self.connection.call(GetClusterInfoRequest(), timeout=GONE_SECONDS)
                 ends = now.lifetime == ON_DEMAND and not now.applications_running
             except YoppError:
                 pass  # it has gone, or is going

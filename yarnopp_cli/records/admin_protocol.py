@@ -41,7 +41,7 @@ class ResumeNodesRequest(Request["NodesResponse"]):
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateNodeResourceRequest(Request["UpdateNodeResourceResponse"]):
+class UpdateNodeResourceRequest(Request["NodeReport"]):
     """Give a node another size (``updateNodeResource``), until its process ends.
 
     What opportunistic containers have beyond it is reclaimed; guaranteed ones are left alone.
@@ -50,13 +50,6 @@ class UpdateNodeResourceRequest(Request["UpdateNodeResourceResponse"]):
     node_id: str
     resource: Resource
     dry_run: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateNodeResourceResponse:
-    """As it is now, or would be."""
-
-    node: NodeReport
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,15 +233,8 @@ class GetQueueInfoResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class GetClusterInfoRequest(Request["GetClusterInfoResponse"]):
+class GetClusterInfoRequest(Request["ClusterInfo"]):
     """The cluster in short."""
-
-
-@dataclass(frozen=True, slots=True)
-class GetClusterInfoResponse:
-    """The cluster in short."""
-
-    info: ClusterInfo
 
 
 @dataclass(frozen=True, slots=True)

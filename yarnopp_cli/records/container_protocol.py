@@ -77,7 +77,7 @@ class GetContainerStatusesResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class SignalContainerRequest(Request["ContainerStatusResponse"]):
+class SignalContainerRequest(Request["ContainerStatus"]):
     """``signal`` is a number. To every process of the container."""
 
     container_id: str
@@ -85,14 +85,7 @@ class SignalContainerRequest(Request["ContainerStatusResponse"]):
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerStatusResponse:
-    """As it is now; of a signal, as it was when that was sent."""
-
-    status: ContainerStatus
-
-
-@dataclass(frozen=True, slots=True)
-class PauseContainerRequest(Request["ContainerStatusResponse"]):
+class PauseContainerRequest(Request["ContainerStatus"]):
     """Pause every process of a running container until a person resumes it."""
 
     container_id: str
@@ -100,7 +93,7 @@ class PauseContainerRequest(Request["ContainerStatusResponse"]):
 
 
 @dataclass(frozen=True, slots=True)
-class ResumeContainerRequest(Request["ContainerStatusResponse"]):
+class ResumeContainerRequest(Request["ContainerStatus"]):
     """Let a container that a person paused go on as soon as there is room for it."""
 
     container_id: str

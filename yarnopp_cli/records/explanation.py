@@ -330,14 +330,7 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainRequest(Request["ExplainResponse"]):
+class ExplainRequest(Request["Explanation"]):
     """``id`` is a full id of an application, a container or a node."""
 
     id: str
-
-
-@dataclass(frozen=True, slots=True)
-class ExplainResponse:
-    """As the ResourceManager sees it."""
-
-    explanation: Explanation

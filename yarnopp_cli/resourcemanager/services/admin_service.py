@@ -17,10 +17,9 @@ from ...records.admin_protocol import (
     NodesResponse,
     ResumeNodesRequest,
     UpdateNodeResourceRequest,
-    UpdateNodeResourceResponse,
 )
 from ...records.history import EventKind
-from ...records.reports import NodeState
+from ...records.reports import NodeReport, NodeState
 from ..container_ledger import ContainerLedger
 from ..context import Due, DueKind, RMContext
 from ..entities import DRAINED, GONE, RMNode
@@ -105,7 +104,7 @@ class AdminService:
         self._rm.history.add(EventKind.NODE_RESUMED, node=node.node_id)
         self._rm.nodes_changed(node)
 
-    def resize(self, request: UpdateNodeResourceRequest) -> UpdateNodeResourceResponse:
+    def resize(self, request: UpdateNodeResourceRequest) -> NodeReport:
         """Give a node another size."""
         node, size = self._present(request.node_id, "has no size"), request.resource
         settings = self._rm.settings
@@ -129,7 +128,7 @@ class AdminService:
             numbers = {"memoryMB": size.memory, "vcores": size.vcores}
             words = {"was": f"{was.memory} MB, {was.vcores} vcores"}
             self._rm.history.add(EventKind.NODE_RESIZED, node=node.node_id, words=words, numbers=numbers)
-        return UpdateNodeResourceResponse(replace(report, total=size))
+        return replace(report, total=size)
 
     def _resize(self, node: RMNode, size: Resource) -> None:
         counted = node.node_id in self._rm.scheduler.nodes
